@@ -82,6 +82,8 @@ def test_a_capsule_carries_all_that_its_program_imports(
     starts = {f"{RUNS[kind]}/__init__.py", f"frameworks/{facts.module}/__init__.py"}
     if kind == "recipe":
         starts.add(f"frameworks/{facts.module.partition('_')[0]}/training.py")
+    if kind == "network" and facts.modules:
+        starts |= {"frameworks/torch/inference.py", "frameworks/torch/nodes.py"}
     assert closure(starts) - names == set()
 
 

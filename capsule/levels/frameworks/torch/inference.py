@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from ...catalog import modules
 from ...sources import import_file
 from ..base import Call, NativeTensor, Right
 from . import moves
-from .modules import make
 from .networks import Compile
 
 if TYPE_CHECKING:
@@ -48,3 +48,22 @@ class InferringModule:
         tensors = tuple(torch.from_numpy(one).to(self._like.device) for one in inputs.values())
         label = f"capsule-module-1\n{self._name}\n{seed}"
         return moves.right(self._network, tensors, dtype, label)
+
+
+def make(name: str, function: Callable[[], Any], like: NativeTensor) -> torch.nn.Module:
+    """The module that a file's `network` makes, where a tensor is and of its dtype.
+
+    Args:
+        name: Of the file.
+        function: The file's.
+        like: The tensor.
+
+    Raises:
+        ValueError: It makes something else.
+    """
+    network = function()
+    if not isinstance(network, torch.nn.Module):
+        raise ValueError(f"network() of {name} returned {type(network).__name__}")
+    if any(map(is_lazy, (*network.parameters(), *network.buffers()))):
+        raise ValueError(f"network() of {name} has lazy parameters, which have no shape yet")
+    return network.to(device=like.device, dtype=like.dtype)

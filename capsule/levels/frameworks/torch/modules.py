@@ -11,7 +11,6 @@ from typing import Any, Callable
 import numpy
 import torch
 from torch.nn import functional
-from torch.nn.parameter import is_lazy
 
 from ...catalog import modules
 from ...catalog.training import Numbers
@@ -19,6 +18,7 @@ from ...graphs.graph import Graph
 from ...optimizers import Chosen
 from ...sources import import_file
 from ..base import NativeTensor
+from .inference import make
 from .networks import Compile
 from .training import fill, keep, start, take_up
 
@@ -176,25 +176,6 @@ class ModuleTrainer:
                     f"{self._name} has replaced its parameter {name} or moved it to {leaf.dtype} on"
                     f" {leaf.device}; it is trained in {dtype} on {device}"
                 )
-
-
-def make(name: str, function: Callable[[], Any], like: NativeTensor) -> torch.nn.Module:
-    """The module that a file's `network` makes, where a tensor is and of its dtype.
-
-    Args:
-        name: Of the file.
-        function: The file's.
-        like: The tensor.
-
-    Raises:
-        ValueError: It makes something else.
-    """
-    network = function()
-    if not isinstance(network, torch.nn.Module):
-        raise ValueError(f"network() of {name} returned {type(network).__name__}")
-    if any(map(is_lazy, (*network.parameters(), *network.buffers()))):
-        raise ValueError(f"network() of {name} has lazy parameters, which have no shape yet")
-    return network.to(device=like.device, dtype=like.dtype)
 
 
 def _read_generators(like: NativeTensor) -> dict[str, NativeTensor]:
