@@ -57,9 +57,10 @@ Three of them are also trained data-parallel: the same recipes, targets and marg
 `manifests/minis-ranks`, with one global batch whose samples one, two or four ranks share. DeepCAM
 normalizes by groups of two samples there, of which each of four ranks has one, and its mini above
 by the batch as a whole; its margin is wider, 0.08, since of its few seeds one in ten may end 0.1
-below the others: with 0.05 a verification by two ranks was INCONCLUSIVE. `share` seals one by four ranks without a container; `reshape` verifies it
-with fresh seeds, and the sealed ones again, by other launchers and in other shapes: two ranks of
-MPI's `mpirun`, four of Slurm's `srun` on two virtual nodes, and one process alone.
+below the others: with 0.05 a verification by two ranks was INCONCLUSIVE. `share` seals one by four
+ranks without a container; `reshape` verifies it with fresh seeds, and the sealed ones again, by
+other launchers and in other shapes: two ranks of MPI's `mpirun`, four of Slurm's `srun` on two
+virtual nodes, and one process alone.
 
     capsule run manifests/minis-ranks/transformer.json --runtime host
     capsule verify transformer-ranks-....capsule.zip --set /resources/ranks_per_node=1
