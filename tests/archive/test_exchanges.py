@@ -37,6 +37,7 @@ SCHEMES: tuple[dict[str, Any], ...] = (
     {"name": "neighbour-averaging"},
     {"name": "top-k", "density": 0.1},
     {"name": "bucketed", "bucket_bytes": 4096},
+    {"name": "pipelined"},
     {"name": "stale-synchronous", "staleness": 1},
 )
 # the steps of the last one depend on who comes first
@@ -87,7 +88,7 @@ def test_two_ranks_seal_what_their_schemes_exchange(sealed: Path) -> None:
         record = capsule.record
         assert list(exchanges.faults(record)) == []
         (fact,) = exchanges.facts(record)
-        assert fact.startswith("what each rank of 7 trainings sent and received in each step")
+        assert fact.startswith("what each rank of 8 trainings sent and received in each step")
         ranks: dict[str, set[int]] = {}
         for line in record.samples:
             ranks.setdefault(line.metric.rpartition("/")[2], set()).add(line.rank)
@@ -102,7 +103,7 @@ def test_two_ranks_seal_what_their_schemes_exchange(sealed: Path) -> None:
 def test_their_bytes_are_reproduced(author: User, sealed: Path) -> None:
     ended = author.run("verify", sealed, "--runtime", "host")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stdout.startswith("REPRODUCED  all 13 primary claims are reproduced")
+    assert ended.stdout.startswith("REPRODUCED  all 15 primary claims are reproduced")
 
 
 def test_another_number_of_ranks_is_no_other_number_of_bytes(author: User, sealed: Path) -> None:
@@ -199,6 +200,8 @@ def test_no_ranks_ran_whose_world_nobody_saw(
         (f"local-sgd/{CASE}/messages", 0, one_more, "messages of rank 0 is 2 in step 12, and 1"),
         (f"top-k/{CASE}/bytes_sent", 0, one_more, "bytes_sent of rank 0 is"),
         (f"bucketed/{CASE}/messages", 1, one_more, "messages of rank 1 is"),
+        # 15 samples of 16 numbers pass the one cut, and their gradients come back
+        (f"pipelined/{CASE}/bytes_sent", 1, one_more, "is 961 in step 12, and 960 by its scheme"),
         (f"stale-synchronous/{CASE}/bytes_sent", 0, one_more, "bytes_sent of rank 0 is"),
         (f"stale-synchronous/{CASE}/staleness", 0, far_ahead, "7 steps ahead of the slowest"),
         (f"allreduce/{CASE}/world_size", 1, one_more, "rank 1 saw 3 ranks, and 2 were started"),
