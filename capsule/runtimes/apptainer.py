@@ -41,7 +41,14 @@ _FLAGS = ("--containall", "--cleanenv", "--no-eval", "--no-home")
 _JOINED_FLAGS = ("--contain", *_FLAGS[1:])
 # Each container has a /dev/shm of its own all the same, and to bind another one there is refused:
 # MPICH takes it for the node's and waits in it forever. So ranks of one node talk as those of two.
-_JOINED_VARIABLES = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
+# Addresses of UCX's second version are shorter: those of the first did not arrive whole by Slurm's
+# pmi2 where an ordinary user's ranks had loaded torch ("failed to unpack address"; MPICH 5.0.2 with
+# UCX 1.20.1, four ranks on two nodes).
+_JOINED_VARIABLES = {
+    "MPIR_CVAR_NOLOCAL": "1",
+    "UCX_TLS": "tcp,self",
+    "UCX_ADDRESS_VERSION": "v2",
+}
 _ISOLATED = ("--net", "--network", "none")
 # Of a workload that is started by root the kernel asks no capability to write what user 0 owns: its
 # settings, and files of the host that the engine shows by itself. Neither --userns nor --no-privs
