@@ -4,8 +4,8 @@ A trunk is the chain of convolutions and poolings that a network begins with. It
 volume or lines of a picture, are cut where no window of a pooling lies on two ranks, so slabs may
 be of unequal size; a convolution needs a halo, the rows beyond a slab's borders that its windows
 reach into, from the ranks that have them (Dryden et al., "Improving strong-scaling of CNN training
-by exploiting finer-grained parallelism", IPDPS 2019). Where the trunk ends all rows are gathered,
-and every rank computes the rest.
+by exploiting finer-grained parallelism", IPDPS 2019). Where the trunk ends, or has too few rows for
+the ranks, all rows are gathered, and every rank computes the rest.
 """
 
 from __future__ import annotations
@@ -90,6 +90,35 @@ Cuts = tuple[int, ...]
 """Where the slabs of all ranks begin, and the last one ends."""
 
 
+def fit(trunk: Trunk, ranks: int) -> Trunk:
+    """The longest beginning of a trunk of which each of so many ranks has a slab.
+
+    Raises:
+        ValueError: They cannot share its first layer, or its poolings cannot be cut.
+
+    >>> layers = Layer("conv3d1", 4, 3, 1, 1, False), Layer("pool1", 6, 2, 2, 0, True)
+    >>> [len(fit(Trunk(8, layers, 5), ranks).layers) for ranks in (4, 8)]
+    [2, 1]
+    """
+    _check_pools(trunk)
+    for count in range(len(trunk.layers), 1, -1):
+        part = _begin(trunk, count)
+        try:
+            cut(part, ranks)
+        except ValueError:
+            continue
+        return part
+    first = _begin(trunk, 1)
+    cut(first, ranks)
+    return first
+
+
+def _begin(trunk: Trunk, count: int) -> Trunk:
+    """So many layers of it."""
+    behind = trunk.layers[count:]
+    return Trunk(trunk.rows, trunk.layers[:count], behind[0].row if behind else trunk.row)
+
+
 def cut(trunk: Trunk, ranks: int) -> tuple[Cuts, ...]:
     """The cuts of the input, and of each layer's result.
 
@@ -99,13 +128,7 @@ def cut(trunk: Trunk, ranks: int) -> tuple[Cuts, ...]:
     >>> cut(Trunk(8, (Layer("conv3d1", 4, 3, 1, 1, False), Layer("pool1", 4, 2, 2, 0, True)), 4), 3)
     ((0, 2, 4, 8), (0, 2, 4, 8), (0, 1, 2, 4))
     """
-    for layer in trunk.layers:
-        if layer.pools and (layer.window > layer.stride or layer.padding):
-            raise ValueError(
-                f"{layer.name} has windows of {layer.window} rows at a stride of {layer.stride}"
-                f" with a padding of {layer.padding}, and only pooling without overlap and padding"
-                " is cut"
-            )
+    _check_pools(trunk)
     step = prod(layer.stride for layer in trunk.layers)
     units = trunk.rows // step
     if units < ranks:
@@ -120,6 +143,16 @@ def cut(trunk: Trunk, ranks: int) -> tuple[Cuts, ...]:
         _check(layer, before, after)
         cuts.append(after)
     return tuple(cuts)
+
+
+def _check_pools(trunk: Trunk) -> None:
+    for layer in trunk.layers:
+        if layer.pools and (layer.window > layer.stride or layer.padding):
+            raise ValueError(
+                f"{layer.name} has windows of {layer.window} rows at a stride of {layer.stride}"
+                f" with a padding of {layer.padding}, and only pooling without overlap and padding"
+                " is cut"
+            )
 
 
 def _check(layer: Layer, before: Cuts, after: Cuts) -> None:
@@ -179,7 +212,7 @@ def traffic(
     back; the rows at the end, all slabs filled up to the largest one; gradients of all parameters.
 
     Args:
-        trunk: What is cut.
+        trunk: What is cut, as far as it can be.
         batch: Samples of a step.
         parts: Micro-batches that they are taken in.
         rank: From 0.
@@ -190,6 +223,7 @@ def traffic(
     Returns:
         Bytes sent, bytes received, messages.
     """
+    trunk = fit(trunk, ranks)
     cuts, sent, received, messages = cut(trunk, ranks), 0, 0, 0
     for place, layer in enumerate(trunk.layers):
         if layer.pools:

@@ -34,15 +34,15 @@ def refuse(name: str, network: str, sizes: Mapping[str, int], ranks: int) -> str
         sizes: Options of the network, any of them.
         ranks: How many there are.
 
-    >>> refuse("spatial", "cosmoflow", {"side": 8}, 4)
-    >>> refuse("spatial", "cosmoflow", {"side": 8}, 5)[:54]
-    '5 ranks of spatial cannot share cosmoflow: its 8 rows,'
+    >>> refuse("spatial", "cosmoflow", {"side": 8}, 8)
+    >>> refuse("spatial", "cosmoflow", {"side": 8}, 9)[:54]
+    '9 ranks of spatial cannot share cosmoflow: its 8 rows,'
     """
     try:
         if name == "pipelined":
             stages.choose(_find_line(network, sizes), ranks)
         else:
-            slabs.cut(_find_trunk(network, sizes), ranks)
+            slabs.fit(_find_trunk(network, sizes), ranks)
     except LookupError as error:
         return f"{name} {error.args[0]}"
     except ValueError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from ..catalog import slabs
 from ..catalog.slabs import Cuts, Layer, Trunk
@@ -79,6 +80,19 @@ def find(graph: Graph) -> Chain:
     return replace(chain, trunk=replace(chain.trunk, row=_count_row(shape)))
 
 
+def share(graph: Graph, ranks: int) -> Chain:
+    """The beginning of the chain that so many ranks share.
+
+    Raises:
+        ValueError: See `find` and `catalog.slabs.fit`.
+    """
+    chain = find(graph)
+    trunk = slabs.fit(chain.trunk, ranks)
+    behind = {layer.name for layer in chain.trunk.layers[len(trunk.layers) :]}
+    nodes = takewhile(lambda node: node.name not in behind, chain.nodes)
+    return replace(chain, nodes=tuple(nodes), trunk=trunk)
+
+
 def _follow(graph: Graph, value: str) -> Node:
     """What reads a value of the chain."""
     readers = [node for node in graph.nodes if value in node.inputs]
@@ -122,9 +136,9 @@ def split(graph: Graph, rank: int, ranks: int) -> Graph:
         ranks: How many there are.
 
     Raises:
-        ValueError: See `find` and `catalog.slabs.cut`.
+        ValueError: See `share`.
     """
-    chain = find(graph)
+    chain = share(graph, ranks)
     cuts = slabs.cut(chain.trunk, ranks)
     end = chain.nodes[-1].name
     own = {node.name for node in chain.nodes}

@@ -2,10 +2,10 @@
 
 Before each convolution ranks that are next to each other hand over the rows that lie at their
 border, and gradients of these on the way back, where they are added to those of the ranks that the
-rows are of. Where the network takes all rows they are gathered; every rank computes the rest alike,
-so that a gradient of the gathered rows is the same on all ranks, and each takes that of its own.
-Gradients of what convolutions read are added up over slabs; of all other parameters every rank has
-the whole gradient, and that of rank 0 is taken.
+rows are of. Where the network takes all rows, or has too few, they are gathered; every rank
+computes the rest alike, so that a gradient of the gathered rows is the same on all ranks, and each
+takes that of its own. Gradients of what convolutions read are added up over slabs; of all other
+parameters every rank has the whole gradient, and that of rank 0 is taken.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Spatial(AllReduce):
         """Lay out what the rank's trainer runs; see `Exchange`."""
         super().__init__(member)
         rank, ranks = self.communicator.rank, self.communicator.ranks
-        self._of_slabs = slabs.find(member.graph).parameters
+        self._of_slabs = slabs.share(member.graph, ranks).parameters
         operations: Mapping[str, Callable[..., Call]] = {
             "slab": _take_slab,
             "halo": self._add_halo,
