@@ -143,6 +143,28 @@ def test_a_network_s_file_has_a_batch_and_options(folder: Path) -> None:
     assert "no set of cases" in complaint(folder, own)
 
 
+MODULE = """
+inputs = {"image": (3, 8, 8), "label": {"below": 4}}
+quality = "accuracy"
+def network(): raise SystemExit("it was run")
+"""
+
+
+def test_a_module_runs_in_torch_alone_and_has_no_layers(folder: Path) -> None:
+    (folder / "ops" / "module.py").write_text(MODULE)
+    own: JsonObject = {
+        **{"id": "m", "level": 1, "network": {"module": "ops/module.py"}, "inputs": ["ops"]},
+        **{"cases": {"batch": [2]}, "frameworks": ["torch"]},
+    }
+    (network,) = read(folder, own).benchmarks
+    assert network.subject == Network(name="ops/module.py", source="ops/module.py", trains=False)
+    owed = {metric.name for metric in network.due("torch")}
+    assert {"inference_time", "l2_error_ratio", "parameters", "repeatable"} <= owed
+    assert not owed & {"layer_time", "training_time", "forward_flops"}
+    other = complaint(folder, {**own, "frameworks": ["numpy"]})
+    assert "it runs in torch, torch-compile" in other
+
+
 @pytest.mark.parametrize(
     ("network", "trains"),
     [
@@ -176,6 +198,16 @@ def test_a_network_of_one_s_own_trains_where_it_is_asked_to(
         ({"network": {"file": "a.py", "onnx": "a.onnx"}}, ["exactly one of file, onnx and module"]),
         ({"network": {"flie": "a.py"}}, ["did you mean 'file'?"]),
         ({"network": {"trains": True}}, ["exactly one of file, onnx and module"]),
+        (
+            {"network": {"module": "a.py", "onnx": "a.onnx"}},
+            ["exactly one of file, onnx and module"],
+        ),
+        ({"network": {"module": "ops/net.onnx"}, "inputs": ["ops"]}, ["does not end in .py"]),
+        (
+            {"network": {"module": "ops/net.py", "trains": True}, "inputs": ["ops"]},
+            ["/0/network/trains", "leave trains out"],
+        ),
+        ({"network": {"module": "ops/net.py"}, "inputs": ["ops"]}, ["defines no inputs, quality"]),
         ({"network": 3}, ["/0/network", "name of a network"]),
         ({"network": {"file": "net.py"}}, ["/0/network/file", "does not exist"]),
         ({"operator": "gemm"}, ["/0/operator: unknown field"]),

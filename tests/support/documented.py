@@ -64,6 +64,10 @@ _SHARED = There(
 _SUBMISSION = There(
     test="launch/test_submit.py::test_a_job_seals_where_run_would_and_one_job_is_all_there_is"
 )
+_ARCHITECTURES = There(
+    test="benchmarks/test_architectures.py"
+    "::test_a_file_is_a_line_with_the_ratios_of_both_frameworks"
+)
 TRAININGS: dict[str, Here | There] = {
     "capsule submit manifest.json": _SUBMISSION,
     "capsule submit manifest.json --runtime apptainer --walltime 04:00:00": _SUBMISSION,
@@ -90,6 +94,8 @@ TRAININGS: dict[str, Here | There] = {
     "capsule show scaling a.capsule.zip --ranks 8,64,4096": There(
         test="test_extrapolation.py::test_a_sealed_run_is_read"
     ),
+    "python benchmarks/harness/architectures.py export FOLDER": _ARCHITECTURES,
+    "python benchmarks/harness/architectures.py check FOLDER": _ARCHITECTURES,
     "python benchmarks/harness/many_ranks.py": There(
         test="benchmarks/test_many_ranks.py::test_journals_of_many_ranks_are_one"
     ),

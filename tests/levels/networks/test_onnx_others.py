@@ -237,3 +237,21 @@ def test_each_node_runs_alone_also_between_whole_numbers() -> None:
         framework = frameworks.load(name, "cpu", 1, "default")
         _, native = tensors(framework, graph, "float32")
         assert len(layers.seconds(graph, native, framework, "float32", 1)) == len(graph.inference)
+
+
+def test_a_zero_that_is_due_decides_as_zero() -> None:
+    """As in masks of windows, which are made of differences of the windows' numbers."""
+    windows = numpy.repeat(numpy.arange(9, dtype="float32"), 3)[:9]
+    nodes = [
+        node("Sub", ["row", "column"], "apart"),
+        node("Equal", ["apart", "zero"], "same"),
+        node("Where", ["same", "x", "low"], "scores"),
+        node("Sin", ["scores"]),
+    ]
+    constants = {"row": windows[None], "column": windows[:, None]}
+    numbers = {"zero": numpy.array(0, "float32"), "low": numpy.array(-100, "float32")}
+    graph = load(nodes, (3, 9, 9), constants={**constants, **numbers})
+    arrays = tensors(frameworks.load("numpy", "cpu", 1, "default"), graph, "float32")[0]
+    (limit,) = bounds(graph, arrays, "float32", 3).outputs
+    right = reference.forward(graph, arrays, "float32")[graph.outputs[0]]
+    assert 0 < limit < 1e-2 * numpy.linalg.norm(right)

@@ -51,6 +51,16 @@ _PER_ELEMENT = {
 """Operations of the textbook formula for an element of the result; 1 of kinds that are not here."""
 
 
+ONCE = frozenset(("Add", "Cast", "CastLike", "Div", "Mul", "Reciprocal", "Sqrt", "Sub"))
+"""Kinds that round once: what is due, if no more, and a zero that is due is a zero."""
+
+
+def is_exact(step: Step) -> bool:
+    """Whether a right implementation yields exactly what is due of the node's inputs."""
+    scatters = step.kind in ("ScatterElements", "ScatterND")
+    return step.kind in EXACT or (scatters and step.how.get("reduction", b"none") == b"none")
+
+
 def flops(step: Step, of: Shapes, shape: Shape) -> int:
     """Operations of one run; those of a kind without a formula here as one for each element of its
     result, those of a reduction one for each of its operand.
@@ -60,7 +70,7 @@ def flops(step: Step, of: Shapes, shape: Shape) -> int:
         of: Shapes of its operands.
         shape: Of its result.
     """
-    if step.kind in _MOVES:
+    if step.kind in _MOVES or (step.kind.startswith("Scatter") and is_exact(step)):
         return 0
     sums = terms(step, of, shape)
     if step.kind in _PRODUCTS:

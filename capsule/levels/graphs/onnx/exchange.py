@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,15 +35,16 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
         sizes: `batch`.
 
     Raises:
-        ImportError: There is no package onnx.
+        ModuleNotFoundError: There is no package onnx.
         ValueError: It is no such file, or a node is not supported: the message names it.
     """
+    name = "network" if isinstance(source, bytes) else Path(source).stem
+    _require_onnx(name)
     from onnx import defs, inliner
 
     from . import patterns
     from .reader import Reader, Refused
 
-    name = "network" if isinstance(source, bytes) else Path(source).stem
     model = _model(source, name)
     versions = {opset.domain or "ai.onnx": opset.version for opset in model.opset_import}
     version, newest = versions.get("ai.onnx", 1), defs.onnx_opset_version()
@@ -98,6 +100,20 @@ def dump(
     from . import writer
 
     return writer.write(graph, parameters, dtype, batch, types or {})
+
+
+def _require_onnx(name: str) -> None:
+    """See that the package is there.
+
+    Raises:
+        ModuleNotFoundError: Says what is missing, and where.
+    """
+    if find_spec("onnx") is None:
+        message = (
+            f"{name} is an ONNX file, and the package onnx, which reads such files, is not"
+            " installed where the benchmark runs: take an image that has it"
+        )
+        raise ModuleNotFoundError(message, name="onnx")
 
 
 def _model(source: str | Path | bytes, name: str) -> Any:
