@@ -153,8 +153,14 @@ def _translate(reader: Reader, node: Any, name: str, version: int) -> None:
         others.write(reader, node)
     except Refused as error:
         called = node.name or (node.output[0] if node.output else "")
+        other = reader.fixed not in (None, reader.batch)
+        hint = (
+            f" (the file is for a batch of {reader.fixed}, and {reader.batch} is due: export it"
+            " with a batch that is free)"
+        )
         raise ValueError(
             f"{name}: node {called!r} ({node.op_type}) is not supported: {error}"
+            f"{hint if other else ''}"
         ) from None
 
 
