@@ -152,7 +152,7 @@ FORWARD = (
     ("conv_transpose3d", 0, "kernel flipped", "whole", formula(lambda s, x, w: up(x, w.flip(2, 3, 4), None, s))),
     ("max_pool2d", 1, "the mean of each window", "whole", formula(lambda s, x: f.avg_pool2d(x, 3, 2, 1))),
     ("max_pool2d", 1, "the frame is 0", "edge", formula(lambda s, x: f.max_pool2d(f.pad(x, (1, 1, 1, 1)), 3, 2))),
-    ("max_pool3d", 1, "the mean of each window", "whole", formula(lambda s, x: f.avg_pool3d(x, (3, 2, 3), 2, 1))),
+    ("max_pool3d", 1, "the mean of each window", "whole", formula(lambda s, x: f.avg_pool3d(x.float(), (3, 2, 3), 2, 1).to(x.dtype))),
     ("average_pool2d", 1, "the frame counted", "edge", formula(lambda s, x: f.avg_pool2d(x, 3, 2, 1))),
     ("global_average_pool", 0, "one too many", "whole", around(lambda right, x: right(x) * 49 / 50)),
     ("global_average_pool", 0, "the last pixel left out", "whole", formula(lambda s, x: (x.flatten(2)[..., :-1].mean(2))[..., None, None])),

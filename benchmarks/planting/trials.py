@@ -273,6 +273,19 @@ class Bench:
                 self.alarms[key] = different
         return self._right[key]
 
+    def alarm(self, subject: str, case: int, dtype: str, seed: int) -> str:
+        """What a right trial breaks, "" where it breaks nothing."""
+        values = measure(self.framework, subject, case, dtype, seed, None)
+        if values is None:
+            return "failed"
+        bounds = {one.metric.rpartition("/")[2]: one for one in _claims(0)}
+        return ", ".join(
+            f"{name} {value:.3g}"
+            for name, value in values.items()
+            if name in bounds
+            and not (bounds[name].at_least or 0) <= value <= (bounds[name].at_most or value)
+        )
+
     def plant(self, fault: Fault, dtype: str) -> Outcome:
         """Three trials with the fault, and what is said of them."""
         right = self.right(fault.subject, fault.case, dtype)

@@ -50,10 +50,12 @@ def due(subject: Subject, framework: str, device: str) -> tuple[MetricFacts, ...
         device: `cpu` or `cuda`.
 
     >>> [metric.name for metric in due(OPERATORS["gemm"], "numpy", "cpu")][-1]
-    'gradient_check'
+    'grad_element_error_ratio'
     """
+    facts = FRAMEWORKS[framework]
     lacks = {
-        *(() if FRAMEWORKS[framework].differentiates else ("gradient",)),
+        *(() if facts.differentiates else ("gradient",)),
+        *(() if facts.differentiates and facts.nodes else ("nodes",)),
         *(() if reports_memory(framework, device) else ("memory",)),
     }
     return tuple(metric for metric in subject.metrics if metric.needs not in lacks)

@@ -22,7 +22,8 @@ class MetricFacts:
             `block` of a heat map or class of the data, each `step` of a training, each `rank`;
             `trial` for a single one.
         needs: `gradient` for a framework that differentiates, `flops` for an operator that
-            computes, `memory` where the memory in use can be seen; None for every trial.
+            computes, `memory` where the memory in use can be seen, `nodes` for a framework that
+            differentiates and does not compile networks as a whole; None for every trial.
     """
 
     name: str
@@ -31,7 +32,7 @@ class MetricFacts:
     kind: Literal["portable", "machine"]
     resolution: float
     per: Per
-    needs: Literal["gradient", "flops", "memory"] | None = None
+    needs: Literal["gradient", "flops", "memory", "nodes"] | None = None
 
 
 _ERRORS = (
@@ -41,9 +42,13 @@ _ERRORS = (
     MetricFacts("relative_error", "1", "lower", "portable", 0.0, "trial"),
     MetricFacts("l2_error_ratio", "1", "lower", "portable", 0.0, "trial"),
 )
+_ELEMENTS = (MetricFacts("element_error_ratio", "1", "lower", "portable", 0.0, "trial"),)
 _GRADIENT_ERRORS = (
     MetricFacts("grad_l2_error_ratio", "1", "lower", "portable", 0.0, "trial", "gradient"),
     MetricFacts("gradient_check", "1", "lower", "portable", 0.0, "trial", "gradient"),
+)
+_GRADIENT_ELEMENTS = (
+    MetricFacts("grad_element_error_ratio", "1", "lower", "portable", 0.0, "trial", "gradient"),
 )
 
 OPERATOR_METRICS = (
@@ -54,10 +59,12 @@ OPERATOR_METRICS = (
     MetricFacts("forward_flops_per_second", "1/s", "higher", "machine", 0.0, "call", "flops"),
     MetricFacts("forward_bytes_per_second", "By/s", "higher", "machine", 0.0, "call"),
     *_ERRORS,
+    *_ELEMENTS,
     MetricFacts("error_heatmap", "1", "lower", "portable", 0.0, "block"),
     MetricFacts("repeatable", "1", "higher", "portable", 0.0, "trial"),
     MetricFacts("backward_time", "s", "lower", "machine", 1e-9, "call", "gradient"),
     *_GRADIENT_ERRORS,
+    *_GRADIENT_ELEMENTS,
 )
 """What trials of operators yield."""
 
@@ -75,6 +82,8 @@ NETWORK_METRICS = (
     *_ERRORS,
     MetricFacts("repeatable", "1", "higher", "portable", 0.0, "trial"),
     *_GRADIENT_ERRORS,
+    MetricFacts("element_error_ratio", "1", "lower", "portable", 0.0, "trial", "nodes"),
+    MetricFacts("bound_share", "1", "lower", "portable", 0.0, "trial", "nodes"),
     MetricFacts("micro_batches", "1", "none", "machine", 1.0, "trial", "gradient"),
 )
 """What trials of networks yield: throughputs in examples, training as forward and backward.

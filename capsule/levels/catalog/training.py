@@ -166,7 +166,7 @@ ORDERED_EPOCHS = 2
 JUDGED_STEPS = 3
 """Steps that are held to the reference."""
 
-SHARES = {"node_error_ratio": "bound_share"}
+SHARES = {"node_error_ratio": "bound_share", "element_error_ratio": "bound_share"}
 """By metric that a bound judges, the one that says how large the bound is beside what is judged."""
 
 MOST_SHARE = 0.1

@@ -103,7 +103,8 @@ _OF_MODULES = (
 
 def _make_network(name: str, module: str, options: tuple[Option, ...], trains: bool) -> Network:
     network = networks.make_network(name, module, options, {})
-    metrics = tuple(metric for metric in network.metrics if trains or metric.needs != "gradient")
+    of_training = () if trains else ("gradient", "nodes")
+    metrics = tuple(metric for metric in network.metrics if metric.needs not in of_training)
     return replace(network, metrics=metrics)
 
 

@@ -115,8 +115,7 @@ class Gradient(Protocol):
 class Operators(Protocol):
     """Runs single operators; `levels.operators` says what is agreed on between the two.
 
-    An operator brings its own operation where a user's file defines one for this framework
-    (`Operator.natives`). Nothing keeps it: it is that trial's alone.
+    One of a user's file may bring its own (`Operator.natives`), which nothing keeps.
     """
 
     def operation(
@@ -351,8 +350,7 @@ class Networks(Protocol):
 class Framework(Protocol):
     """Tensors in and out, waiting, seeding, the state in effect, and capabilities.
 
-    Attributes:
-        name: As in the catalogue.
+    Its `name` is that of the catalogue.
     """
 
     name: str
@@ -372,6 +370,10 @@ class Framework(Protocol):
     @property
     def networks(self) -> Networks | None:
         """None where networks cannot be run."""
+
+    @property
+    def fill(self) -> Callable[[NativeTensor, NDArray[Any]], None] | None:
+        """Puts an array's values into a tensor; None where tensors stay as they are."""
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
         """A tensor on the job's device with the values of a numpy array, as `dtype`.

@@ -5,7 +5,7 @@ behind the first normalization. So the bound is had in two parts:
 
 1. Of each step (a node forward, a node backward, the sum of two gradients of one value) the largest
    right error e of each element, for the exact values of its inputs: the rules of
-   `operators.rounding`, but for sums, see below.
+   `operators.rounding`, but for sums those of `operators.likely`.
 2. What a right implementation computes is then the exact network with the result of each step
    moved by at most e. How moves reach outputs and gradients is sampled: in `RUNS` runs in float64
    each element of each step's result is moved by +e or -e, by random bits (Monte Carlo arithmetic:
@@ -19,19 +19,6 @@ MARGIN**2 = 16 such moved runs lies farther off. Real errors are no such runs: t
 smaller than e, and of mixed signs; yet this second part is a statement about random signs, not a
 proof about all. Where the bound comes near the size of the output itself (16-bit types in deep
 networks), a ratio below 1 says little; `relative_error` tells.
-
-Sums. The certain bound of a sum of n products, n a sum|x||y|, is met only if all roundings conspire
-and all partial sums grow; with n in the thousands it is hundreds of times what happens, and would
-let an accumulation in 16 bits pass for float32. So with s the sum and q the root of sum (x y)**2:
-
-    partial sums        m = |s| + q in the root mean square: a share of s, and a random walk (Higham
-                        and Mary, SIAM J. Sci. Comput. 42, 2020, A3427)
-    n additions         L sqrt(n) a m, roundings to nearest being of mean 0 (same, 41, 2019, A2815);
-                        n a m where tensor cores truncate (tf32, bfloat16, float16)
-    p passes            L sqrt(p) u m, where partial sums go through memory in the dtype
-    rounded operands    2 L o q
-
-L = 4 is exceeded with a probability of at most 2 exp(-L**2 / 2) < 0.1 % per element (Hoeffding).
 """
 
 from __future__ import annotations
@@ -41,17 +28,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..operators import ARITHMETIC, EXACT, several
-from ..operators.rounding import Bilinear, Linear, Rounded, Rounding
+from ..operators.likely import Likely
+from ..operators.rounding import Rounded, Rounding
 from ..streams import signs
 from .graph import Graph
 from .reference import Formula, Values, as_reals, differentiate, evaluate, widen
 
 RUNS = 4
 MARGIN = 4
-LIKELY = 4
-"""L of the module's rules."""
-TRUNCATED = 2.0**-23
-"""`Arithmetic.inside` where tensor cores truncate float32 sums."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +93,7 @@ def calculator(dtype: str) -> Rounding:
 
     arithmetic = ARITHMETIC[dtype]
     # the reference has roundings of its own, in the same places
-    return _Likely(arithmetic, float(numpy.finfo(arithmetic.wider).eps) / 2)
+    return Likely(arithmetic, float(numpy.finfo(arithmetic.wider).eps) / 2)
 
 
 def _run(graph: Graph, values: Values, step: Any) -> dict[tuple[str, str], Any]:
@@ -122,42 +106,6 @@ def _run(graph: Graph, values: Values, step: Any) -> dict[tuple[str, str], Any]:
     for name, gradient in differentiate(graph, values, computed, step).items():
         results["gradient", name] = gradient
     return results
-
-
-class _Likely(Rounding):
-    """`Rounding` with the module's rules for sums; errors of what is summed add up as before."""
-
-    def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum of products."""
-        x, y = self._with_error(x), self._with_error(y)
-        value = function(x.value, y.value)
-        walk = function(x.value * x.value, y.value * y.value) ** 0.5
-        error = self._growth(value, walk, terms, passes)
-        error = error + 2 * LIKELY * self._arithmetic.operand * walk
-        ax, ay = abs(x.value), abs(y.value)
-        if x.error.any():
-            error = error + function(x.error, ay + y.error)
-        if y.error.any():
-            error = error + function(ax, y.error)
-        return Rounded(value, error, self._inside)
-
-    def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum."""
-        x = self._with_error(x)
-        value = function(x.value)
-        walk = function(x.value * x.value) ** 0.5
-        error = function(x.error) + self._growth(value, walk, terms, passes)
-        return Rounded(value, error, self._inside)
-
-    def sum_up(self, value: Any, walk: Any, terms: int, passes: int = 0) -> Rounded:
-        """A value of which nothing is known but what it is summed from."""
-        return self._function(value, self._growth(value, walk, terms, passes))
-
-    def _growth(self, value: Any, walk: Any, terms: int, passes: int) -> Any:
-        truncates = self._arithmetic.inside == TRUNCATED
-        additions = terms if truncates else LIKELY * terms**0.5
-        share = additions * self._inside + LIKELY * passes**0.5 * self._arithmetic.storage
-        return share * (abs(value) + walk)
 
 
 class _Local:

@@ -106,6 +106,32 @@ def parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
     }
 
 
+_NORMALIZING = ("batch_norm", "batch_norm_inference", "layer_norm", "group_norm")
+
+_RANGES = (0.5, -0.5, -0.5, 1.0)
+"""Where weight, bias, mean and variance of what normalizes begin, to end 1 later."""
+
+
+def varied_parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
+    """`parameters` with no trivial ones in what normalizes, where leaving any out shows.
+
+    Weights there are spread evenly over (1/2, 3/2), biases and kept means over (-1/2, 1/2), kept
+    variances over (1, 2); those that the network brings stay.
+    """
+    arithmetic, arrays = ARITHMETIC[dtype], parameters(graph, dtype, seed)
+    for node in graph.nodes:
+        if node.operator not in _NORMALIZING:
+            continue
+        for name, low in zip(node.inputs[1:], _RANGES):
+            parameter = graph.parameters.get(name)
+            if parameter is None or parameter.value is not None:
+                continue
+            label = _label("varied", graph, name, parameter.shape, dtype, seed)
+            drawn = spread(label, prod(parameter.shape), arithmetic.bits - 1) + low
+            arrays[name] = drawn.astype(arithmetic.stored).reshape(parameter.shape)
+    return arrays
+
+
 def _draw(parameter: Parameter, label: str, dtype: str) -> Any:
     import numpy
 

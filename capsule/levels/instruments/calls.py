@@ -10,6 +10,7 @@ from ..frameworks import Framework
 from ..operators import several
 from ..report import Report
 from . import errors, timing
+from .memory import Watch
 
 AGAIN = 5
 """Calls after the timed ones whose results must be the same bits."""
@@ -38,6 +39,53 @@ def time(
     """Seconds of each call, and what the last one returned."""
     durations, result = timing.measure(call, arguments, calls, framework.synchronize)
     return tuple(nanoseconds / 1e9 for nanoseconds in durations), several(result)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Timed calls, and what the first and the last one of them returned.
+
+    Attributes:
+        seconds: Of each call.
+        first: As `keep` made it.
+        last: As the framework returned it.
+        peak: Bytes of memory that the first call took at most; those that follow may find what it
+            left, or pile up what is not given back.
+    """
+
+    seconds: tuple[float, ...]
+    first: Any
+    last: tuple[Any, ...]
+    peak: int
+
+
+def time_and_keep(
+    framework: Framework,
+    call: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    calls: int,
+    keep: Callable[[tuple[Any, ...]], Any],
+    watch: Watch,
+) -> Timed:
+    """`time` that keeps the first result too, which may be another one than those that follow.
+
+    Args:
+        framework: Where.
+        call: What is timed.
+        arguments: Its operands.
+        calls: At least 1.
+        keep: Makes a copy of the first result, in the host's memory; outside of every duration.
+        watch: Sees the peak of memory.
+    """
+    watch.reset_peak()
+    seconds, last = time(framework, call, arguments, 1)
+    peak = watch.peak()
+    first = keep(last)
+    if calls > 1:
+        del last
+        others, last = time(framework, call, arguments, calls - 1)
+        seconds += others
+    return Timed(seconds, first, last, peak)
 
 
 def arrays(

@@ -10,6 +10,9 @@ from ..graphs.graph import Graph
 from ..operators import ARITHMETIC, Operator
 from ..operators.base import Sizes
 
+ARRAYS = 4
+"""Of float64 per value and parameter that the reference and the bounds of a network hold."""
+
 _GIB = 2.0**30
 _LIMITS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -22,8 +25,9 @@ def fits(
 ) -> None:
     """Compare what a trial needs at least with what is free, on the device and in the host.
 
-    A tensor counts once for itself, and with a gradient once more on either side. The reference and
-    the bounds hold about four arrays of float64 (or longdouble) per input and output element.
+    A tensor counts once for itself, and with a gradient once more on either side. References and
+    bounds, for two sets of values, hold about six arrays of float64 (or longdouble) per input and
+    output element.
 
     Raises:
         MemoryError: It needs more; the message names both figures.
@@ -33,12 +37,17 @@ def fits(
     arithmetic = ARITHMETIC[dtype]
     native = elements * arithmetic.bytes * (3 if differentiates else 1)
     wide = 16 if arithmetic.wider == "longdouble" else 8
-    beside = elements * wide * 4 + operator.workspace(sizes) * wide
+    beside = elements * wide * 6 + operator.workspace(sizes) * wide
     _compare(framework, native, beside)
 
 
 def network_fits(
-    graph: Graph, checked: Graph, dtype: str, framework: Framework, trains: bool, arrays: int = 4
+    graph: Graph,
+    checked: Graph,
+    dtype: str,
+    framework: Framework,
+    trains: bool,
+    arrays: int = ARRAYS,
 ) -> None:
     """`fits` for a network.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
-from ..operators.base import Operator, reference_outputs
+from ..operators.base import Due, Operator, reference_outputs
 from ..streams import words
 
 HEATMAP_BLOCKS = 64
@@ -62,6 +62,19 @@ def worst_ratio(
         for norm, bound in zip(norms, bounds)
     ]
     return float(numpy.array(ratios).max())
+
+
+def worst_element(results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
+    """The largest error of an element over what it may be, 0 / 0 being 0; NaN if any is."""
+    import numpy
+
+    worst = [0.0]
+    for result, right in zip(results, due):
+        off = abs(result.astype(right.value.dtype) - right.value).astype("float64")
+        with numpy.errstate(divide="ignore", invalid="ignore"):
+            ratio = numpy.where(off == 0, 0.0, off / right.error)
+        worst.append(float(ratio.max(initial=0.0)))
+    return float(numpy.array(worst).max())
 
 
 def same_bits(first: Iterable[Any], second: Iterable[Any]) -> bool:

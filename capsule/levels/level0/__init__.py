@@ -1,4 +1,10 @@
-"""One Level 0 trial: make inputs, time the native operation, hold its results to a reference."""
+"""One Level 0 trial: make inputs, time the native operation, hold its results to a reference.
+
+Held are the results of the first and of the last timed call and, so that nothing that was kept or
+put off passes for computed, those of one more call, for other values in the same tensors. Where a
+framework's tensors stay as they are, and for what a user's file defines, which may have packed its
+operands before, that call is made anew of other tensors.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +17,13 @@ from .. import catalog, operators
 from ..frameworks import Framework
 from ..frameworks.base import Operators, require
 from ..instruments import capacity, errors, memory
-from ..instruments.calls import Series, arrays, repeatable, report_due, time
+from ..instruments.calls import Series, arrays, repeatable, report_due, time_and_keep
 from ..job import Trial
-from ..operators import Operator
+from ..operators import Due, Operator
 from ..report import Report
+
+FRESH = 2**32
+"""Added to a trial's seed for its other values: no trial has such a seed."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +45,40 @@ class _Prepared:
         """How the framework runs operators."""
         return require(self.framework.operators, self.framework.name, "run single operators")
 
-    @property
-    def tensors(self) -> tuple[Any, ...]:
-        """The inputs, on the device."""
-        return tuple(self.framework.from_numpy(array, self.dtype) for array in self.inputs)
+    def place(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arrays on the device, which may be filled there with others."""
+        return tuple(self.framework.from_numpy(array.copy(), self.dtype) for array in values)
 
-    def arrays(self, results: tuple[Any, ...], shapes: Iterable[tuple[int, ...]]) -> Any:
-        """Results as numpy arrays, once they have the shapes and the dtype that are due."""
-        return arrays(self.framework, self.operator.name, self.dtype, results, shapes)
+    def fill(self, tensors: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
+        """Put other values into tensors; False, and nothing done, where that tells nothing."""
+        fill = self.framework.fill
+        if fill is None or self.operator.natives is not None:
+            return False
+        for tensor, array in zip(tensors, values):
+            fill(tensor, array)
+        return True
+
+    def outputs(self, results: Any) -> tuple[Any, ...]:
+        """Results as numpy arrays of their own, once they have the shapes and the dtype due."""
+        return self._arrays(results, self.operator.outputs(self.sizes))
+
+    def gradients(self, results: Any) -> tuple[Any, ...]:
+        """The same of gradients."""
+        wrt = self.operator.wrt(self.sizes)
+        return self._arrays(results, (self.inputs[index].shape for index in wrt))
+
+    def _arrays(self, results: Any, shapes: Iterable[tuple[int, ...]]) -> tuple[Any, ...]:
+        tensors = operators.several(results)
+        reached = arrays(self.framework, self.operator.name, self.dtype, tensors, shapes)
+        return tuple(array.copy() for array in reached)
 
 
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
     """Run one trial and report the metrics of `catalog.due` as soon as each is known.
 
     One value per call for times and rates, warm-up first; one value for errors and counts, block by
-    block for the heat map. The results that are checked are those of the last timed calls.
+    block for the heat map. Which results are checked says the module; all but the ratios by element
+    are those of the last timed calls.
 
     Args:
         trial: One whose subject is an operator.
@@ -81,49 +109,78 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     )
     due = [facts.name for facts in catalog.due(subject, framework.name, context.device)]
     with framework.arithmetic(dtype):
-        series = chain(_forward(prepared), _backward(prepared) if differentiates else ())
-        report_due(series, due, report)
+        same: list[bool] = []
+        backward = _backward(prepared, same) if differentiates else ()
+        report_due(chain(_forward(prepared, same), backward, _repeat(same)), due, report)
 
 
-def _forward(trial: _Prepared) -> Iterator[Series]:
-    operator, sizes = trial.operator, trial.sizes
-    call, arguments = trial.native.operation(operator, sizes, trial.tensors)
+def _forward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
+    operator, sizes, dtype = trial.operator, trial.sizes, trial.dtype
+    tensors = trial.place(trial.inputs)
+    call, arguments = trial.native.operation(operator, sizes, tensors)
     watch = memory.watch(trial.framework)
-    watch.reset_peak()
-    seconds, results = time(trial.framework, call, arguments, trial.calls)
-    peak = watch.peak()
+    timed = time_and_keep(trial.framework, call, arguments, trial.calls, trial.outputs, watch)
+    seconds, peak = timed.seconds, timed.peak
     yield Series("forward_time", seconds, trial.warmup)
     yield Series("peak_memory_bytes", (float(peak),))
     for metric, amount in (
         ("forward_flops", operator.flops(sizes)),
-        ("forward_bytes", operator.bytes(sizes, trial.dtype)),
+        ("forward_bytes", operator.bytes(sizes, dtype)),
     ):
         yield Series(metric, (float(amount),))
         # a call shorter than the clock's step is taken to last one
         rates = tuple(amount / max(duration, 1e-9) for duration in seconds)
         yield Series(f"{metric}_per_second", rates, trial.warmup)
-    outputs = trial.arrays(results, operator.outputs(sizes))
-    same = repeatable(trial.framework, call, arguments, outputs)
-    yield Series("repeatable", (float(same),))
-    reference = operators.reference(operator, sizes, trial.inputs, trial.dtype)
-    bounds = operators.bounds(operator, sizes, trial.inputs, trial.dtype)
+    outputs = trial.outputs(timed.last)
+    same.append(repeatable(trial.framework, call, arguments, outputs))
+    reference = operators.reference(operator, sizes, trial.inputs, dtype)
+    bounds = operators.bounds(operator, sizes, trial.inputs, dtype)
     for metric, values in errors.errors(outputs, reference, bounds).items():
         yield Series(metric, values)
+    others = operator.inputs(sizes, dtype, trial.seed + FRESH)
+    if not trial.fill(tensors, others):
+        call, arguments = trial.native.operation(operator, sizes, trial.place(others))
+    again = trial.outputs(call(*arguments))
+    due = operators.due(operator, sizes, trial.inputs, dtype)
+    due_again = operators.due(operator, sizes, others, dtype)
+    pairs = ((timed.first, due), (outputs, due), (again, due_again))
+    yield Series("element_error_ratio", (_worst(pairs),))
 
 
-def _backward(trial: _Prepared) -> Iterator[Series]:
-    operator, sizes, framework = trial.operator, trial.sizes, trial.framework
-    tensors = trial.tensors
-    wrt = operator.wrt(sizes)
-    upstream = tuple(framework.from_numpy(array, trial.dtype) for array in trial.upstream)
+def _backward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
+    operator, sizes, framework, dtype = trial.operator, trial.sizes, trial.framework, trial.dtype
+    wrt, upstream = operator.wrt(sizes), trial.place(trial.upstream)
     gradient = require(trial.native.gradient, framework.name, "differentiate")
-    call, arguments = gradient(operator, sizes, tensors, wrt, upstream)
-    seconds, results = time(framework, call, arguments, trial.calls)
-    yield Series("backward_time", seconds, trial.warmup)
-    gradients = trial.arrays(results, (trial.inputs[index].shape for index in wrt))
+    call, arguments = gradient(operator, sizes, trial.place(trial.inputs), wrt, upstream)
+    watch = memory.watch(framework)
+    timed = time_and_keep(framework, call, arguments, trial.calls, trial.gradients, watch)
+    yield Series("backward_time", timed.seconds, trial.warmup)
+    gradients = trial.gradients(timed.last)
+    same.append(repeatable(framework, call, arguments, gradients))
     formula = (operator, sizes, trial.inputs, trial.upstream)
-    right = operators.reference_gradients(*formula, trial.dtype)
-    bounds = operators.gradient_bounds(*formula, trial.dtype)
+    right = operators.reference_gradients(*formula, dtype)
+    bounds = operators.gradient_bounds(*formula, dtype)
     yield Series("grad_l2_error_ratio", (errors.worst_ratio(gradients, right, bounds),))
     check = errors.directional(*formula, gradients, bounds, trial.seed)
     yield Series("gradient_check", (check,))
+    others = operator.upstream(sizes, dtype, trial.seed + FRESH)
+    if not trial.fill(upstream, others):
+        upstream = trial.place(others)
+        call, arguments = gradient(operator, sizes, trial.place(trial.inputs), wrt, upstream)
+    again = trial.gradients(call(*arguments))
+    due = operators.due_gradients(*formula, dtype)
+    due_again = operators.due_gradients(operator, sizes, trial.inputs, others, dtype)
+    pairs = ((timed.first, due), (gradients, due), (again, due_again))
+    yield Series("grad_element_error_ratio", (_worst(pairs),))
+
+
+def _worst(pairs: Iterable[tuple[tuple[Any, ...], tuple[Due, ...]]]) -> float:
+    """The largest error of an element over its bound, of all results; NaN if any is."""
+    import numpy
+
+    return float(numpy.array([errors.worst_element(*pair) for pair in pairs]).max())
+
+
+def _repeat(same: list[bool]) -> Iterator[Series]:
+    """Whether results and gradients were the same bits again."""
+    yield Series("repeatable", (float(all(same)),))

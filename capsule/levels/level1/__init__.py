@@ -1,123 +1,72 @@
 """One Level 1 trial: make a network, time it whole and node by node, hold it to a reference.
 
-Times, throughputs and memory are those of the case's batch. Results are held to the reference at a
-batch of `CHECKED`, with the same parameters, so that a large case can be afforded. With a limit of
-memory both run in parts; see `microbatch`.
+Times, throughputs and memory are those of the case's batch. Held to the reference are the results
+of the first and of the last timed call, and those of one more call for other values in the same
+tensors, so that nothing that was kept or put off passes for computed. Of a batch of more than
+`CHECKED` that cannot be afforded: there one of `CHECKED` is run beside it, with the same
+parameters. With a limit of memory both run in parts; see `microbatch`. Each node is held by itself,
+forward and backward and element by element, where networks are not compiled as a whole.
+
+Parameters are varied, see `values.varied_parameters`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Any, Callable
+from typing import Any
 
 from .. import catalog, networks
 from ..frameworks import Framework
-from ..frameworks.base import Networks, require
-from ..graphs import structure, values
-from ..graphs.graph import Graph, Node
-from ..instruments import capacity, errors, memory
-from ..instruments.calls import Series, arrays, repeatable, report_due, time
+from ..graphs import reference, structure, values
+from ..graphs.graph import Graph
+from ..instruments import capacity, errors, memory, nodes
+from ..instruments.calls import Series, repeatable, report_due, time, time_and_keep
 from ..job import Trial
 from ..operators import ARITHMETIC, several
-from ..operators.base import Call
 from ..report import Report
 from . import check, layers, microbatch, modules
 from .microbatch import Cost, Part
+from .prepared import Prepared
 
-CHECKED = 2
-"""Examples of the minibatch whose results are held to the reference."""
+CHECKED = 8
+"""Most examples that are held to the reference as they were timed, and how many are beside."""
+
+PARTS = 2
+"""Parts of one example that are, of a larger minibatch that is run in parts."""
+
+OF_MODULES = 2
+"""Examples of a user's module that are held to its reference."""
+
+FRESH = 2**32
+"""Added to a trial's seed for its other values: no trial has such a seed."""
 
 TRIED = 3
 """Timed calls of a size of parts that may be chosen."""
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """A trial with everything made that it needs.
+@dataclass
+class _Reached:
+    """What the runs of a minibatch came to, as arrays.
 
     Attributes:
-        graph: Builds the network for a batch, once.
-        batch: Of the case.
-        parameters: Numpy arrays by name.
-        tensors: The same on the device.
-        trains: Whether training is measured.
+        parts: In which it was run; drawn anew for what is due.
+        inference: Outputs of the first and of the last call.
+        training: Loss and gradients of these; empty where there is no training.
+        again: Outputs, and loss and gradients, for other values in the same tensors.
+        same: Whether further calls yielded the bits of the last one.
     """
 
-    framework: Framework
-    graph: Callable[[int], Graph]
-    batch: int
-    dtype: str
-    seed: int
-    warmup: int
-    calls: int
-    trains: bool
-    parameters: Mapping[str, Any]
-    tensors: Mapping[str, Any]
-
-    @property
-    def native(self) -> Networks:
-        """How the framework runs networks."""
-        return require(self.framework.networks, self.framework.name, "run networks")
-
-    def parts(self, sizes: Sequence[int]) -> tuple[Part, ...]:
-        """A minibatch, made from the seed and split."""
-        whole = self.graph(sum(sizes))
-        inputs = values.inputs(whole, self.dtype, self.seed)
-        return microbatch.split(whole, {size: self.graph(size) for size in sizes}, inputs, sizes)
-
-    def place(self, part: Part) -> dict[str, Any]:
-        """A part's inputs and the parameters, on the device."""
-        inputs = {
-            name: self.framework.from_numpy(array, self.dtype)
-            for name, array in part.inputs.items()
-        }
-        return {**inputs, **self.tensors}
-
-    def call(self, parts: Sequence[Part]) -> Call:
-        """Training, or inference where there is none: what the limit of memory is for."""
-        return self.training(parts) if self.trains else self.inference(parts)
-
-    def inference(self, parts: Sequence[Part]) -> Call:
-        """What yields the outputs of each part."""
-        read = _read(parts[0].graph.inference)
-        return microbatch.inference(self._calls(self.native.inference, parts, read))
-
-    def training(self, parts: Sequence[Part]) -> Call:
-        """What yields the minibatch's loss and gradients."""
-        import numpy
-
-        stored, read = ARITHMETIC[self.dtype].stored, _read(parts[0].graph.training)
-        shares = [
-            self.framework.from_numpy(numpy.array(part.share, stored), self.dtype) for part in parts
-        ]
-        train = require(self.native.training, self.framework.name, "differentiate")
-        return microbatch.training(self._calls(train, parts, read), shares)
-
-    def _calls(
-        self,
-        make: Callable[[Graph, Mapping[str, Any]], Call],
-        parts: Sequence[Part],
-        read: set[str],
-    ) -> list[Call]:
-        """A call for each part; those of one size share what was compiled, where they can."""
-        calls: list[Call] = []
-        firsts: dict[int, tuple[Call, list[Any]]] = {}
-        for part in parts:
-            tensors = self.place(part)
-            inputs = [tensors[name] for name in part.inputs if name in read]
-            first = firsts.get(id(part.graph))
-            call = microbatch.again(*first, inputs) if first else None
-            if call is None:
-                call = make(part.graph, tensors)
-            firsts.setdefault(id(part.graph), (call, inputs))
-            calls.append(call)
-        return calls
+    parts: Sequence[int]
+    inference: list[tuple[Any, ...]] = field(default_factory=list)
+    training: list[tuple[Any, ...]] = field(default_factory=list)
+    again: list[tuple[Any, ...]] = field(default_factory=list)
+    same: bool = True
 
 
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
@@ -125,8 +74,8 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
 
     One value per call for times and throughputs, warm-up first; one value per node for
     `layer_time`; else one value. Where a minibatch is split, times are those of all its parts, of a
-    node too. `peak_memory_bytes` is that of the timed training calls, of inference where there is
-    no training.
+    node too. `peak_memory_bytes` is that of the first timed training call, of inference where
+    there is no training.
 
     Args:
         trial: One whose subject is a network.
@@ -145,7 +94,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         raise ValueError(reason)
     taken = networks.read_module(Path(source)) if source and source.endswith(".py") else None
     if taken is not None:
-        modules.measure(trial, framework, report, subject, taken, CHECKED)
+        modules.measure(trial, framework, report, subject, taken, OF_MODULES)
         return
     sizes = subject.complete(trial.parameters)
     due = [facts.name for facts in catalog.due(subject, framework.name, device)]
@@ -157,16 +106,17 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         return networks.build(name, {**sizes, "batch": batch}, source)
 
     if trains:
-        _require_derivatives(graph(CHECKED))
+        _require_derivatives(graph(1))
     if limit:
-        if not catalog.reports_memory(framework.name, device):
-            raise ValueError(
-                f"{framework.name} does not report its memory use, so limit_mib cannot be enforced"
-            )
-        microbatch.check_divisible(graph(1))
-    capacity.network_fits(graph(1 if limit else batch), graph(CHECKED), dtype, framework, trains)
-    parameters = values.parameters(graph(CHECKED), dtype, seed)
-    prepared = _Prepared(
+        _require_limit(graph(1), framework.name, device)
+    beside = (1,) * PARTS if limit else (CHECKED,)
+    checked = graph(min(batch, sum(beside)))
+    by_node = trains and catalog.FRAMEWORKS[framework.name].nodes
+    arrays = nodes.ARRAYS if by_node else capacity.ARRAYS
+    first = graph(1 if limit else batch)
+    capacity.network_fits(first, checked, dtype, framework, trains, arrays)
+    parameters = values.varied_parameters(checked, dtype, seed)
+    prepared = Prepared(
         framework=framework,
         graph=graph,
         batch=batch,
@@ -180,12 +130,25 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     )
     with framework.arithmetic(dtype):
         parts = _choose(prepared, limit) if limit else (batch,)
-        timed = _time(prepared, prepared.parts(parts))
-        checked = _check(prepared, (1,) * CHECKED if limit else (CHECKED,))
-        report_due(chain(timed, checked), due, report)
+        reached = _Reached(parts)
+        timed = _time(prepared, prepared.parts(parts), reached)
+        report_due(chain(timed, _check(prepared, reached, beside)), due, report)
 
 
-def _choose(trial: _Prepared, limit: int) -> tuple[int, ...]:
+def _require_limit(single: Graph, framework: str, device: str) -> None:
+    """See that a minibatch can be split, and that it shows how much memory its parts take.
+
+    Raises:
+        ValueError: It cannot, or does not.
+    """
+    if not catalog.reports_memory(framework, device):
+        raise ValueError(
+            f"{framework} does not report its memory use, so limit_mib cannot be enforced"
+        )
+    microbatch.check_divisible(single)
+
+
+def _choose(trial: Prepared, limit: int) -> tuple[int, ...]:
     """Sizes of the parts that the minibatch is run in."""
     watch = memory.watch(trial.framework)
 
@@ -211,13 +174,10 @@ def _choose(trial: _Prepared, limit: int) -> tuple[int, ...]:
     return microbatch.choose(trial.batch, limit, least, cost, peak)
 
 
-def _time(trial: _Prepared, parts: Sequence[Part]) -> Iterator[Series]:
+def _time(trial: Prepared, parts: Sequence[Part], reached: _Reached) -> Iterator[Series]:
     framework, graph = trial.framework, trial.graph(trial.batch)
     watch = memory.watch(framework)
-    call, arguments = trial.inference(parts)
-    watch.reset_peak()
-    seconds = time(framework, call, arguments, trial.calls)[0]
-    peak = watch.peak()
+    seconds, peak = _run(trial, parts, reached, trial.calls, watch, trained=False)
     yield Series("inference_time", seconds, trial.warmup)
     yield Series("inference_throughput", _rates(trial.batch, seconds), trial.warmup)
     by_layer = _layers(trial, parts)
@@ -225,10 +185,7 @@ def _time(trial: _Prepared, parts: Sequence[Part]) -> Iterator[Series]:
     overhead = median(seconds[trial.warmup :]) / sum(by_layer) - 1
     yield Series("framework_overhead", (overhead,))
     if trial.trains:
-        call, arguments = trial.training(parts)
-        watch.reset_peak()
-        seconds = time(framework, call, arguments, trial.calls)[0]
-        peak = watch.peak()
+        seconds, peak = _run(trial, parts, reached, trial.calls, watch, trained=True)
         yield Series("training_time", seconds, trial.warmup)
         yield Series("training_throughput", _rates(trial.batch, seconds), trial.warmup)
         yield Series("micro_batches", (float(len(parts)),))
@@ -239,7 +196,45 @@ def _time(trial: _Prepared, parts: Sequence[Part]) -> Iterator[Series]:
     yield Series("forward_flops", (float(flops),))
 
 
-def _layers(trial: _Prepared, parts: Sequence[Part]) -> tuple[float, ...]:
+def _run(
+    trial: Prepared,
+    parts: Sequence[Part],
+    reached: _Reached,
+    calls: int,
+    watch: memory.Watch,
+    *,
+    trained: bool,
+) -> tuple[tuple[float, ...], int]:
+    """Time calls, keep what they come to, and call again for other values.
+
+    Returns:
+        Seconds of each call, and the peak of memory that `watch` saw.
+    """
+    trial.placed.clear()
+    call, arguments = trial.training(parts) if trained else trial.inference(parts)
+    placed = tuple(trial.placed)
+
+    def keep(results: tuple[Any, ...]) -> tuple[Any, ...]:
+        return trial.arrays(parts, results, trained=trained)
+
+    timed = time_and_keep(trial.framework, call, arguments, calls, keep, watch)
+    native = tuple(map(trial.framework.to_numpy, timed.last))
+    reached.same &= repeatable(trial.framework, call, arguments, native)
+    kept = reached.training if trained else reached.inference
+    kept += [timed.first, keep(timed.last)]
+    others = trial.parts(reached.parts, FRESH)
+    fill = trial.framework.fill
+    if fill is None:
+        call, arguments = trial.training(others) if trained else trial.inference(others)
+    else:
+        for tensors, part in zip(placed, others):
+            for name, array in part.inputs.items():
+                fill(tensors[name], array)
+    reached.again.append(keep(several(call(*arguments))))
+    return timed.seconds, timed.peak
+
+
+def _layers(trial: Prepared, parts: Sequence[Part]) -> tuple[float, ...]:
     """Seconds of each node of inference, of all parts together."""
     calls = trial.calls - trial.warmup
     firsts = {id(part.graph): part for part in parts}
@@ -252,49 +247,55 @@ def _layers(trial: _Prepared, parts: Sequence[Part]) -> tuple[float, ...]:
     return tuple(totals)
 
 
-def _check(trial: _Prepared, sizes: Sequence[int]) -> Iterator[Series]:
-    parts = trial.parts(sizes)
-    (whole,) = trial.parts((sum(sizes),))
-    name, framework, dtype = whole.graph.name, trial.framework, trial.dtype
-    due = check.right(parts, whole, trial.parameters, dtype, trial.seed, trial.trains)
-    call, arguments = trial.inference(parts)
-    shapes = chain(*(_shapes(part.graph) for part in parts))
-    types = [one for part in parts for one in _types(part.graph)]
-    results = arrays(framework, name, dtype, several(call(*arguments)), shapes, types)
-    same = repeatable(framework, call, arguments, results)
-    outputs = _join(results, len(parts))
-    for metric, norms in errors.errors(outputs, due.outputs, due.output_bounds).items():
+def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterator[Series]:
+    if trial.batch > sum(beside):
+        reached, watch = _Reached(beside, same=reached.same), memory.watch(trial.framework)
+        for trained in (False, True)[: 1 + trial.trains]:
+            _run(trial, trial.parts(beside), reached, 1, watch, trained=trained)
+    parts = trial.parts(reached.parts)
+    (whole,) = trial.parts((sum(reached.parts),))
+    due = check.right(parts, whole, trial.parameters, trial.dtype, trial.seed, trial.trains)
+    again = _hold_again(trial, reached, due)
+    bounds = due.output_bounds
+    first, last = reached.inference
+    reported = errors.errors(last, due.outputs, bounds)
+    others = (errors.worst_ratio(first, due.outputs, bounds), again[0])
+    reported["l2_error_ratio"] = (_largest(*reported["l2_error_ratio"], *others),)
+    for metric, norms in reported.items():
         yield Series(metric, norms)
     if trial.trains:
-        call, arguments = trial.training(parts)
-        trained = [trial.parameters[key].shape for key in whole.graph.trainable]
-        results = arrays(framework, name, dtype, several(call(*arguments)), [(), *trained])
-        same = same and repeatable(framework, call, arguments, results)
-        yield Series("loss", (float(results[0]),))
-        ratio = errors.worst_ratio(results, due.training, due.training_bounds)
-        yield Series("grad_l2_error_ratio", (ratio,))
+        last = reached.training[-1]
+        yield Series("loss", (float(last[0]),))
+        limits = due.training_bounds
+        ratios = [errors.worst_ratio(one, due.training, limits) for one in reached.training]
+        yield Series("grad_l2_error_ratio", (_largest(*ratios, again[1]),))
         run_in = check.separate(parts, whole)
-        limits = due.training_bounds[1:]
-        worst = check.gradient_check(run_in, trial.parameters, results[1:], limits, trial.seed)
+        worst = check.gradient_check(run_in, trial.parameters, last[1:], limits[1:], trial.seed)
         yield Series("gradient_check", (worst,))
-    yield Series("repeatable", (float(same),))
+        if catalog.FRAMEWORKS[trial.framework.name].nodes:
+            held = _hold_nodes(trial, run_in[0])
+            yield Series("element_error_ratio", (held.element,))
+            yield Series("bound_share", (held.share,))
+    yield Series("repeatable", (float(reached.same),))
 
 
-def _read(nodes: Iterable[Node]) -> set[str]:
-    """Names of all that nodes take."""
-    return {name for node in nodes for name in node.inputs}
+def _hold_again(trial: Prepared, reached: _Reached, due: check.Right) -> list[float]:
+    """How far off the results for other values are, of inference and of training."""
+    parts = trial.parts(reached.parts, FRESH)
+    (whole,) = trial.parts((sum(reached.parts),), FRESH)
+    exact = check.compute(parts, whole, trial.parameters, trial.dtype, trial.trains)
+    before = (due.outputs, due.output_bounds), (due.training, due.training_bounds)
+    every = zip(reached.again, exact, before)
+    return [check.hold_again(results, right, *limits) for results, right, limits in every]
 
 
-def _shapes(graph: Graph) -> list[tuple[int, ...]]:
-    """Of the outputs."""
-    of = {node.name: node.shape for node in graph.nodes}
-    return [of[name] for name in graph.outputs]
-
-
-def _types(graph: Graph) -> list[str | None]:
-    """Of the outputs."""
-    of = {node.name: node.type for node in graph.nodes}
-    return [of[name] for name in graph.outputs]
+def _hold_nodes(trial: Prepared, part: Part) -> nodes.Held:
+    """Every node by itself; of a minibatch in parts those of the first."""
+    record = nodes.Record(trial.dtype, per_element=True)
+    graph = replace(part.graph, nodes=part.graph.training)
+    exact = reference.widen({**part.inputs, **trial.parameters}, trial.dtype)
+    reference.differentiate(graph, exact, reference.evaluate(graph.nodes, exact, record), record)
+    return nodes.hold_nodes(trial.framework, graph, part.inputs, record)
 
 
 def _require_derivatives(graph: Graph) -> None:
@@ -311,12 +312,11 @@ def _require_derivatives(graph: Graph) -> None:
             )
 
 
-def _join(results: tuple[Any, ...], parts: int) -> tuple[Any, ...]:
-    """Outputs of the minibatch, of those of its parts one after the other."""
+def _largest(*ratios: float) -> float:
+    """NaN if any is."""
     import numpy
 
-    count = len(results) // parts
-    return tuple(numpy.concatenate(results[index::count]) for index in range(count))
+    return float(numpy.array(ratios).max())
 
 
 def _rates(batch: int, seconds: tuple[float, ...]) -> tuple[float, ...]:

@@ -45,9 +45,8 @@ def right(
 ) -> Right:
     """What is due of a minibatch that is run in parts.
 
-    Results are those of the whole minibatch, unless examples are coupled: then of the parts. The
-    bounds are the parts' own, and for their sum one rounding of each weighted part and of each
-    partial sum.
+    Results are those of `compute`. The bounds are the parts' own, and for their sum one rounding of
+    each weighted part and of each partial sum.
 
     Args:
         parts: What the minibatch is split in; `whole` alone where it is not.
@@ -60,17 +59,13 @@ def right(
     import numpy
 
     of_parts = [_bounds(part, parameters, dtype, seed, trains) for part in parts]
-    run_in = separate(parts, whole)
-    outputs = []
-    for part in run_in:
-        results = forward(_inferring(part), {**part.inputs, **parameters}, dtype)
-        outputs.append([as_reals(results[name]) for name in part.graph.outputs])
     norms = numpy.linalg.norm([limits.outputs for limits in of_parts], axis=0)
-    training: tuple[Any, ...] = ()
+    outputs, training = compute(parts, whole, parameters, dtype, trains)
     training_bounds: tuple[float, ...] = ()
     if trains:
-        terms = [_training(part, parameters, dtype) for part in parts]
-        training = _sums(terms if len(run_in) > 1 else [_training(whole, parameters, dtype)])
+        # of what is not split there is nothing to sum up
+        split = len(parts) > 1
+        terms = [_training(part, parameters, dtype) for part in parts] if split else [training]
         limits_by_part = [
             (limits.loss, *map(limits.gradients.get, whole.graph.trainable)) for limits in of_parts
         ]
@@ -79,12 +74,48 @@ def right(
             sum(share * limit for share, limit in zip(shares, limits)) + _adding(arrays, dtype)
             for limits, arrays in zip(zip(*limits_by_part), zip(*terms))
         )
-    return Right(
-        tuple(numpy.concatenate(arrays) for arrays in zip(*outputs)),
-        tuple(map(float, norms)),
-        training,
-        training_bounds,
-    )
+    return Right(outputs, tuple(map(float, norms)), training, training_bounds)
+
+
+def compute(
+    parts: Sequence[Part], whole: Part, parameters: Mapping[str, Any], dtype: str, trains: bool
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Outputs, and loss and gradients, as in `Right`.
+
+    They are those of the whole minibatch, unless examples are coupled: then of the parts.
+    """
+    import numpy
+
+    run_in = separate(parts, whole)
+    outputs = []
+    for part in run_in:
+        results = forward(_inferring(part), {**part.inputs, **parameters}, dtype)
+        outputs.append([as_reals(results[name]) for name in part.graph.outputs])
+    training: tuple[Any, ...] = ()
+    if trains:
+        training = _sums([_training(part, parameters, dtype) for part in run_in])
+    return tuple(numpy.concatenate(arrays) for arrays in zip(*outputs)), training
+
+
+def hold_again(
+    results: tuple[Any, ...],
+    due: tuple[Any, ...],
+    before: Sequence[Any],
+    bounds: Sequence[float],
+) -> float:
+    """The largest error over its bound of results for other values than the bounds are for.
+
+    These are of the same network, and its rounding of the same kind: they count twice, and grow
+    with the size of the result. What was kept or put off is off by far more.
+    """
+    import numpy
+
+    limits = []
+    for value, first, bound in zip(due, before, bounds):
+        size = float(numpy.linalg.norm(first.astype("float64")))
+        grown = float(numpy.linalg.norm(value.astype("float64"))) / size if size else 1.0
+        limits.append(2 * bound * max(1.0, grown))
+    return errors.worst_ratio(results, due, tuple(limits))
 
 
 def gradient_check(

@@ -24,10 +24,10 @@ from ..frameworks.base import Trainer
 from ..graphs import statistics, values
 from ..graphs.fingerprint import fingerprint as network_fingerprint
 from ..graphs.graph import Graph
-from ..instruments import capacity, memory
+from ..instruments import capacity, memory, nodes
 from ..job import Trial
 from ..report import DivergedError, Report
-from . import ahead, checks, contract, modules, nodes, reading, resuming
+from . import ahead, checks, contract, modules, reading, resuming
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
 from .progress import Progress, Resumed, report_classes

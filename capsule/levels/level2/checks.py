@@ -11,9 +11,10 @@ from ..frameworks.base import Resumable, Trainer
 from ..graphs import passes, values
 from ..graphs.graph import Graph
 from ..graphs.statistics import find
+from ..instruments import nodes
 from ..job import Recipe
 from ..optimizers import has_formula
-from . import contract, modules, nodes, trajectory
+from . import contract, modules, steps, trajectory
 from .prepared import Prepared
 
 
@@ -140,7 +141,7 @@ def _hold_nodes(
     # rounding has no bound there
     if isinstance(trial.optimizer, str) and trial.optimizer != "lbfgs":
         held.append(
-            nodes.hold_optimizer(
+            steps.hold_optimizer(
                 framework,
                 graph,
                 trial.parameters,

@@ -52,9 +52,12 @@ from pathlib import Path
 from .. import catalog
 from ..catalog import OPERATORS
 from .base import (
+    Due,
     Operator,
     Tensor,
     bounds,
+    due,
+    due_gradients,
     gradient_bounds,
     reference,
     reference_gradients,
@@ -65,9 +68,12 @@ from .rounding import ARITHMETIC, EXACT
 __all__ = [
     "ARITHMETIC",
     "EXACT",
+    "Due",
     "Operator",
     "Tensor",
     "bounds",
+    "due",
+    "due_gradients",
     "find",
     "gradient_bounds",
     "load",

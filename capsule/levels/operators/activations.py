@@ -76,7 +76,7 @@ class Sigmoid(_Activation):
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
         """The formula."""
-        return c.store(1 / (c.exp(-inputs[0]) + 1))
+        return c.store(c.sigmoid(inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """G y (1 - y)."""

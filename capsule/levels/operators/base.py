@@ -9,7 +9,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Callable
 
 from ..streams import spread, words
-from .rounding import ARITHMETIC, EXACT, Calculator, Rounded, Rounding
+from .likely import PerElement
+from .rounding import ARITHMETIC, EXACT, Arithmetic, Calculator, Rounded, Rounding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,6 +169,44 @@ def gradient_bounds(
     return _norms(operator.backward(c, sizes, arriving, *_enter(c, inputs)))
 
 
+@dataclass(frozen=True)
+class Due:
+    """What is due of an output or a gradient.
+
+    Attributes:
+        value: In more bits than the dtype has.
+        error: How far each element of a right result can be off, float64.
+    """
+
+    value: Any
+    error: Any
+
+
+def due(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tuple[Due, ...]:
+    """The outputs, element by element; see `likely`."""
+    c = PerElement(*_arithmetic(dtype))
+    rounded = several(operator.forward(c, sizes, *_enter(c, inputs)))
+    if ARITHMETIC[dtype].wider == "float64":
+        values = tuple(result.value for result in rounded)
+    else:
+        values = reference(operator, sizes, inputs, dtype)
+    return _pair(values, rounded)
+
+
+def due_gradients(
+    operator: Operator, sizes: Sizes, inputs: Arrays, upstream: Arrays, dtype: str
+) -> tuple[Due, ...]:
+    """The gradients, element by element; see `likely`."""
+    c = PerElement(*_arithmetic(dtype))
+    arriving = one(tuple(map(c.enter, upstream)))
+    rounded = operator.backward(c, sizes, arriving, *_enter(c, inputs))
+    if ARITHMETIC[dtype].wider == "float64":
+        values = tuple(result.value for result in rounded)
+    else:
+        values = reference_gradients(operator, sizes, inputs, upstream, dtype)
+    return _pair(values, rounded)
+
+
 def several(result: Any) -> tuple[Any, ...]:
     """A tuple, also of one."""
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
@@ -179,11 +218,21 @@ def one(values: tuple[Any, ...]) -> Any:
 
 
 def _rounding(dtype: str) -> Rounding:
+    return Rounding(*_arithmetic(dtype))
+
+
+def _arithmetic(dtype: str) -> tuple[Arithmetic, float]:
+    """Of a dtype, and the roundings that the reference has of its own in the same places."""
     import numpy
 
     arithmetic = ARITHMETIC[dtype]
-    # the reference has roundings of its own, in the same places
-    return Rounding(arithmetic, float(numpy.finfo(arithmetic.wider).eps) / 2)
+    return arithmetic, float(numpy.finfo(arithmetic.wider).eps) / 2
+
+
+def _pair(values: Arrays, rounded: tuple[Any, ...]) -> tuple[Due, ...]:
+    if not all(isinstance(result, Rounded) for result in rounded):
+        raise TypeError("a formula lost its error bound on the way")
+    return tuple(Due(value, result.error) for value, result in zip(values, rounded))
 
 
 def _enter(c: Rounding, inputs: Arrays) -> list[Any]:

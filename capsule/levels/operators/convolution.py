@@ -170,7 +170,7 @@ def _add_bias(c: Calculator, sizes: Sizes, result: Any, inputs: tuple[Any, ...])
     if not sizes["bias"]:
         return result
     tail = (1,) * (len(result.shape) - 2)
-    return result + c.select(lambda b: b.reshape(-1, *tail), inputs[2])
+    return c.between(result) + c.select(lambda b: b.reshape(-1, *tail), inputs[2])
 
 
 def _add_bias_gradient(

@@ -40,7 +40,7 @@ class Gemm(Operator):
         """The product and the bias."""
         a, b = inputs[:2]
         product = c.bilinear(_product(sizes["ta"], sizes["tb"]), a, b, sizes["k"])
-        return c.store(product + inputs[2] if sizes["bias"] else product)
+        return c.store(c.between(product) + inputs[2] if sizes["bias"] else product)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
         """G op(B)' and op(A)' G, transposed back to how A and B are stored; sum of G over rows."""

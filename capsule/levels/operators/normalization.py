@@ -56,7 +56,7 @@ class _Normalization(Operator):
         mean = c.total(x, axes) / count
         centred = x - mean
         scale = keep(1 / c.sqrt(c.total(centred * centred, axes) / count + EPSILON))
-        centred = x - keep(mean)
+        centred = c.centre(x, keep(mean))
         return self._ungroup(c, sizes, centred * scale), scale
 
     def _passes(self, sizes: Sizes) -> int:  # noqa: ARG002
@@ -178,13 +178,14 @@ class BatchNormInference(Operator):
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
         """The formula."""
         x, w, b, mean, variance = (inputs[0], *(_channels(c, vector) for vector in inputs[1:]))
-        return c.store((x - mean) * (1 / c.sqrt(variance + EPSILON)) * w + b)
+        scale = 1 / c.sqrt(variance + EPSILON)
+        return c.store(c.centre(x, mean) * scale * w + b)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """By x, w and b."""
         x, w, _, mean, variance = (inputs[0], *(_channels(c, vector) for vector in inputs[1:]))
         scale = 1 / c.sqrt(variance + EPSILON)
-        by_w = c.total(upstream * (x - mean) * scale, (0, 2, 3))
+        by_w = c.total(upstream * c.centre(x, mean) * scale, (0, 2, 3))
         by_b = c.total(upstream, (0, 2, 3))
         flat = [c.select(lambda array: array.reshape(-1), by) for by in (by_w, by_b)]
         return c.store(upstream * (scale * w)), c.store(flat[0]), c.store(flat[1])

@@ -106,6 +106,15 @@ class Calculator(Protocol):
     def total(self, x: Any, axis: Any = None, passes: int = 0) -> Any:
         """Sum over axes, which stay with length 1."""
 
+    def between(self, x: Any) -> Any:
+        """What may be stored between two operations that others make one of."""
+
+    def sigmoid(self, x: Any) -> Any:
+        """1 / (1 + exp(-x))."""
+
+    def centre(self, x: Any, mean: Any) -> Any:
+        """`x - mean`, which may be taken of their products with a scale."""
+
     def store(self, x: Any) -> Any:
         """The value as a tensor in memory has it, rounded to the dtype."""
 
@@ -173,6 +182,18 @@ class Exact:
     def total(self, x: Any, axis: Any = None, passes: int = 0) -> Any:  # noqa: ARG002
         """Sum over axes, which stay with length 1."""
         return x.sum(axis=axis, keepdims=True)
+
+    def between(self, x: Any) -> Any:
+        """As it is."""
+        return x
+
+    def sigmoid(self, x: Any) -> Any:
+        """The formula as it stands."""
+        return 1 / (self.exp(-x) + 1)
+
+    def centre(self, x: Any, mean: Any) -> Any:
+        """The difference."""
+        return x - mean
 
     def store(self, x: Any) -> Any:
         """The value as a tensor in memory has it."""
@@ -336,6 +357,19 @@ class Rounding:
         most = walk * terms**0.5
         error = (self._gamma(terms) + passes * self._arithmetic.storage) * most
         return self._function(value, error)
+
+    def between(self, x: Any) -> Rounded:
+        """As it is: in the norm that rounding is little beside that of the result."""
+        return self._with_error(x)
+
+    def sigmoid(self, x: Any) -> Rounded:
+        """The rules for each of its steps."""
+        return 1 / (self.exp(-x) + 1)
+
+    def centre(self, x: Any, mean: Any) -> Rounded:
+        """The difference: what products add to it is little in the norm."""
+        difference: Rounded = x - mean
+        return difference
 
     def store(self, x: Any) -> Rounded:
         """The value rounded to the dtype in memory."""

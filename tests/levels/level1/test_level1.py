@@ -193,7 +193,7 @@ def drifting() -> Change:
 
 def judge(mine: str, **changes: Change) -> dict[str, float]:
     """The first value of each metric of a network whose results are changed."""
-    work: trials.Entry = {"network": "mine", "source": mine, "parameters": {"batch": 3}}
+    work: trials.Entry = {"network": "mine", "source": mine, "parameters": {"batch": 4}}
     reported = trials.values(Wrong(**changes), **work)
     return {name: numbers[0] for name, numbers in reported.items()}
 
@@ -201,7 +201,10 @@ def judge(mine: str, **changes: Change) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("changes", "metrics"),
     [
-        ({"inference": lambda x: (x * numpy.float32(1.001),)}, ["l2_error_ratio"]),
+        (
+            {"inference": lambda x, *nodes: (x * numpy.float32(1.001), *nodes)},
+            ["l2_error_ratio"],
+        ),
         (
             {"training": lambda loss, *by: (loss, *(grad * numpy.float32(1.001) for grad in by))},
             ["grad_l2_error_ratio", "gradient_check"],
@@ -232,8 +235,8 @@ def test_results_that_change_from_call_to_call_are_seen(mine: str, way: str) -> 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"inference": lambda x: (x.T,)}, r"returned float32 \(3, 2\), expected float32 \(2, 3\)"),
-        ({"inference": lambda x: (x.astype("float64"),)}, r"float64 \(2, 3\), expected float32"),
+        ({"inference": lambda x: (x.T,)}, r"returned float32 \(3, 4\), expected float32 \(4, 3\)"),
+        ({"inference": lambda x: (x.astype("float64"),)}, r"float64 \(4, 3\), expected float32"),
         ({"training": lambda loss, *by: (loss[None], *by)}, r"returned float32 \(1,\) and"),
         ({"training": lambda loss, *by: (loss, *by[:-1])}, r"expected .* and float32 \(3,\)"),
     ],

@@ -215,7 +215,7 @@ def test_parts_that_are_not_weighted_are_seen(
     monkeypatch.setattr(
         microbatch, "training", lambda calls, shares: right(calls, [2 * share for share in shares])
     )
-    reported = measure("mine", "float32", "numpy", network, batch=2, limit_mib=64, normal=normal)
+    reported = measure("mine", "float32", "numpy", network, batch=3, limit_mib=64, normal=normal)
     assert reported["l2_error_ratio"][0] < 1
     assert reported["grad_l2_error_ratio"][0] > 10
     assert reported["gradient_check"][0] > 10

@@ -121,7 +121,7 @@ FAULTS: dict[str, Fault] = {
     "binary cross entropy: a sum for the mean": ("sigmoid_cross_entropy", "float32", {"n": 50}, lambda s, x, y: (lambda x, y: functional.binary_cross_entropy_with_logits(x, y, reduction="sum") / 49, (x, y)), FORWARD),
     "binary cross entropy: targets the other way": ("sigmoid_cross_entropy", "bfloat16", {"n": 50}, lambda s, x, y: (lambda x, y: functional.binary_cross_entropy_with_logits(x, 1 - y), (x, y)), FORWARD),
     "binary cross entropy: half the gradient": ("sigmoid_cross_entropy", "float32", {"n": 50}, lambda s, x, y: (lambda x, y: functional.binary_cross_entropy_with_logits((x + x.detach()) / 2, y), (x, y)), BACKWARD),
-    "cross entropy: weights of other classes": ("softmax_cross_entropy", "bfloat16", {"rows": 64, "columns": 3, "weighted": 1}, lambda s, x, y, w: (lambda x, y, w: functional.cross_entropy(x, y, w.flip(0), reduction="none").mean(), (x, y, w)), FORWARD),
+    "cross entropy: weights of other classes": ("softmax_cross_entropy", "float32", {"rows": 64, "columns": 3, "weighted": 1}, lambda s, x, y, w: (lambda x, y, w: functional.cross_entropy(x, y, w.flip(0), reduction="none").mean(), (x, y, w)), FORWARD),
     "cross entropy: sum for mean": ("cross_entropy", "float32", {"rows": 64, "columns": 100}, lambda s, p, y: (lambda p, y: functional.nll_loss(p.log(), y, reduction="sum"), (p, y)), FORWARD),
     "batch_norm: unbiased variance": ("batch_norm", "float32", {"n": 2, "c": 4, "h": 3, "w": 3}, lambda s, *t: (partial(norm_over, (0, 2, 3), unbiased=True), t), FORWARD),
     "batch_norm: another epsilon": ("batch_norm", "float64", {}, lambda s, *t: (partial(norm_over, (0, 2, 3), epsilon=2e-5), t), FORWARD),

@@ -32,6 +32,10 @@ class Numpy:
         """The array itself, if it has or needs no other dtype."""
         return array.astype(dtype, copy=False) if dtype and array.dtype.kind == "f" else array
 
+    def fill(self, tensor: NDArray[Any], array: NDArray[Any]) -> None:
+        """In place."""
+        tensor[...] = array
+
     def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
         """The array itself."""
         return tensor

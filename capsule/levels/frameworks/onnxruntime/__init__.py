@@ -34,6 +34,10 @@ class OnnxRuntime:
         """The array itself: numpy has every dtype that ONNX Runtime has on CPUs."""
         return array
 
+    def fill(self, tensor: NDArray[Any], array: NDArray[Any]) -> None:
+        """In place."""
+        tensor[...] = array
+
     def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
         """The array itself."""
         return tensor

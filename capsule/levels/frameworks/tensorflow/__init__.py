@@ -36,6 +36,7 @@ class TensorFlow:
 
     synchronize: Callable[[], None] | None = None
     memory: Memory | None = None
+    fill: Callable[[NativeTensor, NDArray[Any]], None] | None = None
 
     def __init__(self, name: str, determinism: str, compiled: bool = False) -> None:
         compiler = Compiler(compiled)

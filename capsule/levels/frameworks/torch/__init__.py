@@ -76,6 +76,10 @@ class Torch:
             return tensor
         return tensor.to(_DTYPES[dtype])
 
+    def fill(self, tensor: NativeTensor, array: NDArray[Any]) -> None:
+        """`Tensor.copy_`."""
+        tensor.copy_(torch.from_numpy(array))
+
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
         """A copy of the tensor in the host's memory; bfloat16 becomes float32, which is exact."""
         tensor = tensor.detach().cpu()

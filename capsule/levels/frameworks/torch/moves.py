@@ -23,8 +23,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from ...graphs.bounds import LIKELY, MARGIN, RUNS, TRUNCATED
+from ...graphs.bounds import MARGIN, RUNS
 from ...operators import ARITHMETIC
+from ...operators.likely import LIKELY, TRUNCATED
 from ...operators.rounding import FUNCTION_ULPS
 from ...streams import signs
 from ..base import NativeTensor
