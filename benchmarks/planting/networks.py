@@ -48,7 +48,7 @@ def _kind(operator: str) -> str:
 
 FORMULAS: Mapping[str, tuple[tuple[str, Plant], ...]] = {
     "batch_norm": (
-        ("left out", around(lambda right, x, *t: x + 0 * t[0].sum())),
+        ("left out", around(lambda right, x, *t: x + sum(0 * one.sum() for one in t))),
         ("no bias", on_operands(lambda x, w, b, *t: (x, w, 0 * b, *t))),
         ("no weight", on_operands(lambda x, w, b, *t: (x, 1 + 0 * w, b, *t))),
         ("epsilon 2e-5", around(lambda right, x, w, b, *t: _norm(x, w, b, *t))),

@@ -84,39 +84,20 @@ def _rate(words: Sequence[str]) -> str:
 
 
 def _rates(kept: Mapping[str, Kept], listed: Mapping[str, Sequence[Fault]]) -> Iterable[str]:
-    times = [name for name in ("before", "now") if name in kept]
-    yield "| of | in | dtype | " + " | ".join(times) + " |"
-    yield "| --- | --- | --- |" + " --- |" * len(times)
+    yield "| of | in | dtype | before | before, of those run now | now |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    before, now = kept.get("before", {}), kept.get("now", {})
     for group in GROUPS:
-        for way in ("forward", "backward", "both"):
-            names = {one.name for one in listed[group] if one.way == way}
+        for way in ("forward", "backward", "both", "all"):
+            names = [one.name for one in listed[group] if way in (one.way, "all")]
             for dtype in DTYPES:
+                both = [name for name in names if dtype in now.get(name, {})]
                 cells = [
-                    _rate(
-                        [
-                            rows[dtype][0]
-                            for name, rows in kept[time].items()
-                            if name in names and dtype in rows
-                        ]
-                    )
-                    for time in times
+                    _rate([rows[name][dtype][0] for name in some if dtype in rows.get(name, {})])
+                    for rows, some in ((before, names), (before, both), (now, both))
                 ]
                 if cells != ["-"] * len(cells):
                     yield f"| {group} | {way} | {dtype} | " + " | ".join(cells) + " |"
-        names = {one.name for one in listed[group]}
-        for dtype in DTYPES:
-            cells = [
-                _rate(
-                    [
-                        rows[dtype][0]
-                        for name, rows in kept[time].items()
-                        if name in names and dtype in rows
-                    ]
-                )
-                for time in times
-            ]
-            if cells != ["-"] * len(cells):
-                yield f"| {group} | all | {dtype} | " + " | ".join(cells) + " |"
 
 
 def _rows(kept: Mapping[str, Kept], listed: Sequence[Fault]) -> Iterable[str]:
