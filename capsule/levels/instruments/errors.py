@@ -70,6 +70,8 @@ def worst_element(results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
 
     worst = [0.0]
     for result, right in zip(results, due):
+        if result.shape != right.value.shape:
+            return float("inf")
         off = abs(result.astype(right.value.dtype) - right.value).astype("float64")
         with numpy.errstate(divide="ignore", invalid="ignore"):
             ratio = numpy.where(off == 0, 0.0, off / right.error)

@@ -58,6 +58,10 @@ class _Prepared:
             fill(tensor, array)
         return True
 
+    def keep(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Results as numpy arrays of their own, whatever they are."""
+        return tuple(self.framework.to_numpy(result).copy() for result in results)
+
     def outputs(self, results: Any) -> tuple[Any, ...]:
         """Results as numpy arrays of their own, once they have the shapes and the dtype due."""
         return self._arrays(results, self.operator.outputs(self.sizes))
@@ -119,7 +123,7 @@ def _forward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
     tensors = trial.place(trial.inputs)
     call, arguments = trial.native.operation(operator, sizes, tensors)
     watch = memory.watch(trial.framework)
-    timed = time_and_keep(trial.framework, call, arguments, trial.calls, trial.outputs, watch)
+    timed = time_and_keep(trial.framework, call, arguments, trial.calls, trial.keep, watch)
     seconds, peak = timed.seconds, timed.peak
     yield Series("forward_time", seconds, trial.warmup)
     yield Series("peak_memory_bytes", (float(peak),))
@@ -153,7 +157,7 @@ def _backward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
     gradient = require(trial.native.gradient, framework.name, "differentiate")
     call, arguments = gradient(operator, sizes, trial.place(trial.inputs), wrt, upstream)
     watch = memory.watch(framework)
-    timed = time_and_keep(framework, call, arguments, trial.calls, trial.gradients, watch)
+    timed = time_and_keep(framework, call, arguments, trial.calls, trial.keep, watch)
     yield Series("backward_time", timed.seconds, trial.warmup)
     gradients = trial.gradients(timed.last)
     same.append(repeatable(framework, call, arguments, gradients))
