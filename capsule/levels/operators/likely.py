@@ -86,11 +86,13 @@ class PerElement(Likely):
 
         likely = super().bilinear(function, x, y, terms, passes)
         certain = Rounding.bilinear(self, function, x, y, terms, passes)
-        error = numpy.minimum(likely.error, certain.error)
+        error = _smaller(likely.error, certain.error)
         # scaled, for the square of the smallest float64 would be 0
         most = float(error.max(initial=0.0)) or 1.0
         middle = most * float(numpy.sqrt(numpy.mean((error / most) ** 2)))
-        return Rounded(likely.value, numpy.maximum(error, FAST * middle), self._inside)
+        return Rounded(
+            likely.value, numpy.where(error > FAST * middle, error, FAST * middle), self._inside
+        )
 
     def between(self, x: Any) -> Rounded:
         """Stored: where a bias takes most of a sum away, what is left has its rounding."""
@@ -119,8 +121,13 @@ class PerElement(Likely):
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
         """A sum."""
-        import numpy
-
         likely = super().linear(function, x, terms, passes)
         certain = Rounding.linear(self, function, x, terms, passes)
-        return Rounded(likely.value, numpy.minimum(likely.error, certain.error), self._inside)
+        return Rounded(likely.value, _smaller(likely.error, certain.error), self._inside)
+
+
+def _smaller(one: Any, other: Any) -> Any:
+    """Of each element; numpy's own minimum is an operation that is measured."""
+    import numpy
+
+    return numpy.where(one < other, one, other)
