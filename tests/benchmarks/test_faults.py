@@ -16,16 +16,25 @@ pytestmark = [
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_faults_are_planted_and_counted() -> None:
-    ended = subprocess.run(
-        [
-            *(sys.executable, REPOSITORY / "benchmarks" / "faults.py", "--missed"),
-            *("--operators", "add", "--dtypes", "float32"),
-        ],
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, REPOSITORY / "benchmarks" / "faults.py", *words],
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_right_operators_break_no_bound() -> None:
+    ended = _run("--right", "2", "--operators", "add,softmax", "--dtypes", "float32,bfloat16")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    trials = re.fullmatch(r"(\d+) trials of right operators, 0 beyond a bound\n", ended.stdout)
+    assert trials, ended.stdout
+    assert int(trials[1]) >= 2 * 2 * 2
+
+
+def test_faults_are_planted_and_counted() -> None:
+    ended = _run("--missed", "--operators", "add", "--dtypes", "float32")
     # a right trial that breaks a bound would be 1
     assert ended.returncode == 0, ended.stdout + ended.stderr
     lines = re.match(r"(\d+) faults in operators, \d+ s\nfloat32 +(\d+) of (\d+) ", ended.stdout)
