@@ -1,10 +1,10 @@
 """Plant faults in operators and networks of torch: how many do the shipped claims catch?
 
-    python benchmarks/faults.py
-    python benchmarks/faults.py --operators gemm,softmax --dtypes float32,bfloat16
-    python benchmarks/faults.py --networks resnet44
-    python benchmarks/faults.py --right 100        right operators: none may break a bound
-    python benchmarks/faults.py --write now        keeps what comes out in docs/operator-faults.md
+python benchmarks/faults.py
+python benchmarks/faults.py --operators gemm,softmax --dtypes float32,bfloat16
+python benchmarks/faults.py --networks resnet44
+python benchmarks/faults.py --right 100        right operators: none may break a bound
+python benchmarks/faults.py --write now        keeps what comes out in docs/operator-faults.md
 """
 
 from __future__ import annotations
