@@ -70,7 +70,7 @@ def test_the_verbs_named_are_the_verbs_there_are() -> None:
 
 def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
     shown = re.findall(r"^    (\{\"id\":.*?\})$", README, re.M | re.S)
-    assert len(shown) == 10
+    assert len(shown) == 11
     network = find(r"^    parameters = .*?^\n(?=A training)", re.M | re.S).group()
     (tmp_path / "net.py").write_text(textwrap.dedent(network))
     (tmp_path / "net.onnx").write_bytes(b"")
@@ -100,6 +100,7 @@ def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
         "own-operator/cube.py",
         "net.py",
         "net.onnx",
+        "own-network/net.py",
         "own-network/net.py",
         None,
     ]

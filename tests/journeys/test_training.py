@@ -171,9 +171,10 @@ def test_ranks_share_the_recipe_of_a_mini(author: User, name: str) -> None:
     assert {key: own[key] for key in own.keys() - of_ranks} == {
         key: recipe[key] for key in recipe.keys() - of_ranks
     }
-    # at other looks, for there are fewer seeds
+    # at other looks, and by a margin that may be wider, for there are fewer seeds
     claimed = [
-        [{**claim, "looks": None} for claim in document["claims"]] for document in (alone, shared)
+        [{**claim, "looks": None, "margin": None} for claim in document["claims"]]
+        for document in (alone, shared)
     ]
     assert all(claim in claimed[1] for claim in claimed[0])
     exact = {claim["metric"] for claim in claimed[1] if claim["type"] == "exact"}
