@@ -11,6 +11,9 @@ from ..streams import words
 HEATMAP_BLOCKS = 64
 SMALL = 128
 
+EXACT = 2.0**-126
+"""What an element that has to be exact counts as held to: the smallest normal float32."""
+
 
 def errors(
     results: tuple[Any, ...], reference: tuple[Any, ...], bounds: tuple[float, ...]
@@ -65,7 +68,11 @@ def worst_ratio(
 
 
 def worst_element(results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
-    """The largest error of an element over what it may be, 0 / 0 being 0; NaN if any is."""
+    """The largest error of an element over what it may be, 0 / 0 being 0; NaN if any is.
+
+    One that has to be exact is off by so many times `EXACT`: infinity would fail the trial, and
+    hide what its other metrics tell.
+    """
     import numpy
 
     worst = [0.0]
@@ -74,7 +81,8 @@ def worst_element(results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
             return float("inf")
         off = abs(result.astype(right.value.dtype) - right.value).astype("float64")
         with numpy.errstate(divide="ignore", invalid="ignore"):
-            ratio = numpy.where(off == 0, 0.0, off / right.error)
+            bound = numpy.where(right.error == 0, EXACT, right.error)
+            ratio = numpy.where(off == 0, 0.0, off / bound)
         worst.append(float(ratio.max(initial=0.0)))
     return float(numpy.array(worst).max())
 
