@@ -155,7 +155,7 @@ def _attempt(trial: Trial, fate: _Fate, end: ProcessEnd, context: Context) -> At
 
 
 def _fate(report: TrialReport, journal: Journal, end: ProcessEnd) -> _Fate:
-    if report.outcome is None:
+    if report.outcome is None or _is_struck(report, end):
         return replace(_end_fate(end, journal), resumed_after=report.resumed_after)
     timed = report.seconds is not None
     return _Fate(
@@ -167,6 +167,14 @@ def _fate(report: TrialReport, journal: Journal, end: ProcessEnd) -> _Fate:
         ended=None if timed or end.ended is None else end.ended[0],
         resumed_after=report.resumed_after,
     )
+
+
+def _is_struck(report: TrialReport, end: ProcessEnd) -> bool:
+    """Whether a rank was killed meanwhile, for want of which another one says that it failed."""
+    if end.cut is not None or end.ended is None:
+        return False
+    signals = (end.ended[rank].signal for rank in report.unended)
+    return any(number not in (None, signal.SIGTERM) for number in signals)
 
 
 def _end_fate(end: ProcessEnd, journal: Journal) -> _Fate:

@@ -52,6 +52,7 @@ class TrialReport:
         seconds: Its duration, None while it has not ended, or where only its process was timed.
         series: Its metrics so far.
         resumed_after: Epochs that an earlier attempt trained, None for none.
+        unended: Ranks that say nothing of its end, where another one says that it failed.
     """
 
     trial: str
@@ -61,6 +62,7 @@ class TrialReport:
     seconds: float | None = None
     series: tuple[Series, ...] = ()
     resumed_after: int | None = None
+    unended: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +148,14 @@ def _together(trial: str, reports: Sequence[TrialReport | None]) -> TrialReport:
     for rank, report in enumerate(reports):
         if report is not None and report.outcome == "failed":
             message = _by_rank(rank, report.message, len(reports))
-            return replace(together, outcome="failed", reason=report.reason, message=message)
+            unended = (n for n, one in enumerate(reports) if one is not None and not one.outcome)
+            return replace(
+                together,
+                outcome="failed",
+                reason=report.reason,
+                message=message,
+                unended=tuple(unended),
+            )
     if all(report is not None and report.outcome == "completed" for report in reports):
         messages = [
             _by_rank(n, one.message, len(reports)) for n, one in enumerate(present) if one.message

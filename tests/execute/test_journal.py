@@ -388,3 +388,13 @@ def test_a_trial_that_one_rank_fails_has_failed_and_says_which() -> None:
     (report,) = merge(journals, (ONE,)).reports
     assert (report.outcome, report.reason) == ("failed", "error")
     assert report.message == "rank 1: ValueError: no"
+    assert report.unended == ()
+
+
+def test_a_failure_names_the_ranks_that_say_nothing_of_the_end() -> None:
+    failed = TrialReport(trial=ONE.id, outcome="failed", reason="error", message="closed by peer")
+    silent = TrialReport(trial=ONE.id)
+    said = (silent,), (), (failed,)
+    journals = [Journal(software={}, environment={}, reports=reports) for reports in said]
+    (report,) = merge(journals, (ONE,)).reports
+    assert report.unended == (0,)

@@ -148,6 +148,33 @@ def test_of_several_ranks_the_one_that_failed_by_itself_is_told(
 
 
 @pytest.mark.parametrize(
+    ("ended", "unended", "outcome", "words"),
+    [
+        ((9, 15, None), (0, 1), "interrupted", "rank 0: ended from outside by SIGKILL"),
+        ((15, 11, None), (0, 1), "failed", "rank 1: crashed with SIGSEGV"),
+        # ended with the one that failed, or killed when it had said its end
+        ((15, 15, None), (0, 1), "failed", "rank 2: closed by peer"),
+        ((9, 15, None), (1,), "failed", "rank 2: closed by peer"),
+    ],
+)
+def test_what_fails_for_want_of_a_killed_rank_is_that_rank_s_end(
+    ended: tuple[int | None, ...], unended: tuple[int, ...], outcome: str, words: str
+) -> None:
+    ends = tuple(Ended(exit_code=0 if number is None else None, signal=number) for number in ended)
+    end = ProcessEnd(ended=ends, cut=None, seconds=2.0, words=("a", "b", "c"))
+    said = replace(
+        UNDER_WAY,
+        outcome="failed",
+        reason="error",
+        message="rank 2: closed by peer",
+        unended=unended,
+    )
+    (only,) = settle((TWO,), journal(said), end, TWO_NODES)
+    assert only.outcome == outcome
+    assert only.message.startswith(words)
+
+
+@pytest.mark.parametrize(
     ("before", "outcome", "reason"), [(0, "interrupted", "killed"), (2, "failed", "signal")]
 )
 @pytest.mark.parametrize("number", [9, 15, 40])
