@@ -285,8 +285,13 @@ def _hold_again(trial: Prepared, reached: _Reached, due: check.Right) -> list[fl
     (whole,) = trial.parts((sum(reached.parts),), FRESH)
     exact = check.compute(parts, whole, trial.parameters, trial.dtype, trial.trains)
     before = (due.outputs, due.output_bounds), (due.training, due.training_bounds)
-    every = zip(reached.again, exact, before)
-    return [check.hold_again(results, right, *limits) for results, right, limits in every]
+    # of training the loss comes first
+    continuous = len(due.outputs), 1
+    every = zip(reached.again, exact, before, continuous)
+    return [
+        check.hold_again(results, right, *limits, gradients_from=count)
+        for results, right, limits, count in every
+    ]
 
 
 def _hold_nodes(trial: Prepared, part: Part) -> nodes.Held:

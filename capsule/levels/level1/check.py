@@ -106,23 +106,35 @@ def hold_again(
     due: tuple[Any, ...],
     before: Sequence[Any],
     bounds: Sequence[float],
+    *,
+    gradients_from: int,
 ) -> float:
     """The largest error over its bound of results for other values than the bounds are for.
 
     These are of the same network, and its rounding of the same kind: they count twice, and grow
     with the size of the result. But kinks lie elsewhere, of which rounding may choose another side,
-    and change gradients by more: `KINKS` of what the other values change is right as well. What was
-    kept or put off is off by all of that.
+    and change gradients, if nothing else, by more: `KINKS` of what the other values change is right
+    as well. What was kept or put off is off by all of that.
+
+    Args:
+        results: What the framework returned.
+        due: The same in more bits.
+        before: What was due of the values that `bounds` are for.
+        bounds: The largest right L2 norm of each error.
+        gradients_from: How many of the results come before the first gradient.
     """
     import numpy
 
     as_double = methodcaller("astype", "float64")
     limits = []
-    for value, first, bound in zip(map(as_double, due), map(as_double, before), bounds):
+    every = zip(map(as_double, due), map(as_double, before), bounds)
+    for place, (value, first, bound) in enumerate(every):
         size = float(numpy.linalg.norm(first))
         grown = float(numpy.linalg.norm(value)) / size if size else 1.0
-        changed = float(numpy.linalg.norm(value - first))
-        limits.append(max(2 * bound * max(1.0, grown), KINKS * changed))
+        limit = 2 * bound * max(1.0, grown)
+        if place >= gradients_from:
+            limit = max(limit, KINKS * float(numpy.linalg.norm(value - first)))
+        limits.append(limit)
     return errors.worst_ratio(results, due, tuple(limits))
 
 
