@@ -185,14 +185,17 @@ class Psij:
         return f"{self._name}'s own command for job {self._native(job).read_text().strip()}"
 
     def _attach(self, job: str) -> Any:
-        """PSI/J's job for one that an earlier process handed in."""
+        """PSI/J's job for one that an earlier process handed in; None where it never did."""
         from psij import Job as Native
+        from psutil import NoSuchProcess
 
+        name = self._native(job).read_text().strip()
+        if not name:
+            return None
         native = Native()
         try:
-            self._executor.attach(native, self._native(job).read_text().strip())
-        except Exception:
-            # it was never handed in; or, as a process of this machine, it is gone
+            self._executor.attach(native, name)
+        except NoSuchProcess:  # a job of `local` that is over
             return None
         self._jobs[job] = native
         return native
