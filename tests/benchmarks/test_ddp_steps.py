@@ -14,7 +14,7 @@ pytestmark = [
 
 def test_ranks_take_turns_with_those_of_a_loop() -> None:
     row = ddp_steps.ROWS[0]
-    seconds, ratio = ddp_steps.compare(replace(row, batch=6), 2, 2, 7, "bucketed")
+    seconds, ratio = ddp_steps.compare(replace(row, batch=6), 2, 2, 2, "bucketed", 2)
     assert seconds > 0
     assert 0 < ratio.low <= ratio.middle <= ratio.high
 
@@ -22,4 +22,4 @@ def test_ranks_take_turns_with_those_of_a_loop() -> None:
 def test_a_rank_that_fails_ends_the_benchmark() -> None:
     row = ddp_steps.ROWS[0]
     with pytest.raises(SystemExit, match="a rank failed"):
-        ddp_steps.compare(row, 2, 1, 1, "no such scheme")
+        ddp_steps.compare(row, 2, 1, 1, "no such scheme", 1)

@@ -16,7 +16,7 @@ import torch
 
 from ..catalog.schemes import count_in_bucket
 from ..communicators import UnderWay
-from .exchanges import Exchange, Member, fill, flatten
+from .exchanges import Exchange, Member, flatten
 
 
 class Bucketed(Exchange):
@@ -31,9 +31,13 @@ class Bucketed(Exchange):
         self._buckets = self._flat.split(self._size)
         self._under_way: list[UnderWay] = []
         self._lacking = self._count()
+        rows = self._flat.split([leaf.numel() for leaf in self._leaves])
+        self._views = [row.view_as(leaf) for row, leaf in zip(rows, self._leaves)]
         first = 0
-        for leaf in self._leaves:
-            leaf.register_post_accumulate_grad_hook(partial(self._take, first))
+        for leaf, view in zip(self._leaves, self._views):
+            leaf.register_post_accumulate_grad_hook(
+                partial(self._take, view, self._cut(first, leaf))
+            )
             first += leaf.numel()
 
     def list_tensors(self) -> Sequence[Any]:
@@ -43,20 +47,26 @@ class Bucketed(Exchange):
     def before_step(self) -> None:
         """Wait for all buckets, and make ready for the next step."""
         self.communicator.finish(self._under_way)
-        fill([leaf.grad for leaf in self._leaves], self._flat)
+        for leaf, view in zip(self._leaves, self._views):
+            leaf.grad.copy_(view)
         self._under_way, self._lacking = [], self._count()
 
     def _count(self) -> list[int]:
         """Elements that each bucket waits for: those of each micro-batch."""
         return [one.numel() * self.member.parts for one in self._buckets]
 
-    def _take(self, first: int, leaf: Any) -> None:
-        """Put a gradient into its buckets, and send those that are full."""
+    def _cut(self, first: int, leaf: Any) -> list[tuple[int, int]]:
+        """The buckets in which a parameter lies, and how many of its elements each has."""
         end = first + leaf.numel()
-        self._flat[first:end] = leaf.grad.reshape(-1) * self.member.weight
-        for number in range(first // self._size, -(-end // self._size)):
-            begin = number * self._size
-            inside = min(end, begin + self._size) - max(first, begin)
+        return [
+            (number, min(end, (number + 1) * self._size) - max(first, number * self._size))
+            for number in range(first // self._size, -(-end // self._size))
+        ]
+
+    def _take(self, view: Any, cut: Sequence[tuple[int, int]], leaf: Any) -> None:
+        """Put a gradient into its buckets, and send those that are full."""
+        torch.mul(leaf.grad, self.member.weight, out=view)
+        for number, inside in cut:
             self._lacking[number] -= inside
         while len(self._under_way) < len(self._buckets) and not self._lacking[len(self._under_way)]:
             bucket = self._buckets[len(self._under_way)]
