@@ -22,10 +22,10 @@ _ALWAYS = ("__init__.py", "__main__.py", "probe.py", "catalog/frameworks.py")
 _FOR_COMMANDS = ("library/", "seeding/")
 _FOR_LEVELS = (
     *("run.py", "job.py", "fields.py", "journal.py", "report.py", "sources.py", "streams.py"),
-    "mpi.py",
+    *("mpi.py", "recipe.py"),
     *("catalog/", "instruments/", "operators/"),
     *("frameworks/__init__.py", "frameworks/base.py", "frameworks/blas.py"),
-    *("frameworks/inferring.py", "frameworks/settings.py"),
+    *("frameworks/inferring.py", "frameworks/kernels.py", "frameworks/settings.py"),
     # of these frameworks import what their networks need, for operators as well
     *("graphs/__init__.py", "graphs/graph.py", "graphs/reference.py", "graphs/statistics.py"),
     "graphs/structure.py",

@@ -9,7 +9,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from capsule import scaling, searches
+from capsule import latencies, scaling, searches
 from capsule.averages import FEW, VERY_FEW, mean, median
 from capsule.manifest import Benchmark, Claim, Metric
 from capsule.record import Attempt, Record, Samples
@@ -161,6 +161,7 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     for one in record.manifest.benchmarks:
         metrics.update(searches.scores(one, metrics))
         metrics.update(list(scaling.derive(one, metrics)))
+        metrics.update(list(latencies.derive(one, metrics)))
     return dict(sorted(metrics.items()))
 
 

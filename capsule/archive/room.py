@@ -9,7 +9,16 @@ from pathlib import Path
 from capsule.archive import limits
 from capsule.archive.indented import pretty
 from capsule.errors import UsageError
-from capsule.manifest import Benchmark, Collective, Command, Network, Operator, Reading, Recipe
+from capsule.manifest import (
+    Benchmark,
+    Collective,
+    Command,
+    Network,
+    Operator,
+    Reading,
+    Recipe,
+    serving,
+)
 from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
 
@@ -171,4 +180,8 @@ def _values(benchmark: Benchmark, ranks: int) -> int:
             return len(benchmark.metrics) * (repetitions + warmup) * ranks
         case Operator() | Network() as subject:
             calls = subject.repetitions + subject.warmup
-    return sum(calls if metric.per in ("call", "step") else 1 for metric in benchmark.metrics)
+    served = serving.of(benchmark)
+    return sum(
+        serving.values(served, metric.name) or (calls if metric.per in ("call", "step") else 1)
+        for metric in benchmark.metrics
+    )

@@ -286,11 +286,11 @@ def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
         raise Defect(f"ends {report.trial} as {str(outcome)[:40]!r}")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
         raise Defect(f"ends {report.trial} without a duration")
+    message = str(event.get("message", ""))[:MAX_MESSAGE]
     if outcome == "completed":
-        return replace(report, outcome="completed", seconds=float(seconds))
+        return replace(report, outcome="completed", message=message, seconds=float(seconds))
     known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite", "diverged")
     why: Reason = next((kind for kind in known if kind == reason), "error")
-    message = str(event.get("message", ""))[:MAX_MESSAGE]
     return replace(report, outcome="failed", reason=why, message=message, seconds=float(seconds))
 
 

@@ -256,10 +256,11 @@ def _trial(trial: Trial, inputs: str, setting: Setting) -> dict[str, Json]:
             if own := subject.own_optimizer:
                 recipe["optimizer"]["file"] = f"{inputs}/{own.path}"
             return entry | {"network": name, "parameters": recipe.pop("sizes"), "recipe": recipe}
-        case Operator(name=name):
-            entry["operator"] = name
-        case Network(name=name, trains=trains):
+        case Operator(name=name, roofline=roofline):
+            entry |= {"operator": name, **({"roofline": True} if roofline else {})}
+        case Network(name=name, trains=trains, serving=serving):
             entry |= {"network": name, "trains": trains}
+            entry |= {"serving": serving.to_json()} if serving else {}
     return {
         **entry,
         "parameters": dict(trial.case.parameters),

@@ -48,7 +48,8 @@ class TrialReport:
         trial: Its id.
         outcome: None while it has begun but not ended.
         reason: Of a failure.
-        message: Of a failure; of a trial that completed what it reported in vain.
+        message: Of a failure; of a trial that completed what it reported in vain, or what its
+            program says of it.
         seconds: Its duration, None while it has not ended, or where only its process was timed.
         series: Its metrics so far.
         resumed_after: Epochs that an earlier attempt trained, None for none.

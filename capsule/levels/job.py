@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from .catalog import collectives, reading, schemes, training
+from .catalog import collectives, reading, schemes
+from .catalog.serving import SCENARIOS, Serving
 from .fields import Fields, JobError, Scalar
+from .recipe import Recipe, Scheme, Target, read_recipe
 
 __all__ = ["Context", "Job", "JobError", "Recipe", "Scheme", "Target", "Trial", "parse", "read"]
 
@@ -66,84 +68,6 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Scheme:
-    """How the ranks of a job train together.
-
-    Attributes:
-        name: Key of `catalog.schemes.SCHEMES`.
-        numbers: All that it takes.
-        over: `mpi`, or None for torch's process group.
-    """
-
-    name: str
-    numbers: Mapping[str, float]
-    over: str | None = None
-
-
-@dataclass(frozen=True)
-class Target:
-    """The quality that a training is to reach.
-
-    Attributes:
-        value: In the unit of the network's quality, `catalog.training.QUALITY`.
-        stop: Whether training ends when it is reached, and not after its last epoch.
-    """
-
-    value: float
-    stop: bool
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a network is trained.
-
-    Attributes:
-        batch: Samples of a step.
-        epochs: Passes over the training data.
-        optimizer: Key of `catalog.training.OPTIMIZERS`, or the path of a user's file.
-        numbers: All that the optimizer takes.
-        schedule: Key of `catalog.training.SCHEDULES`.
-        schedule_numbers: All that the schedule takes.
-        milestones: Those of the schedule, none but for `multistep`.
-        target: None for none.
-        accumulate: Equal micro-batches of a step, whose gradients are averaged.
-        checkpoint_epochs: After so many epochs each a checkpoint is written; None for none.
-        sampler: Key of `catalog.training.SAMPLERS`.
-        workers: Threads that gather minibatches ahead of the steps.
-        augmentation: What is done to each picture of a minibatch.
-        has_own_optimizer: Whether the optimizer is that of a file.
-        scheme: How ranks train together; None for one process. The batch is that of all of them.
-        batch_norm_group: Samples that ranks normalize together, a micro-batch of one rank; None
-            where a rank's samples are not grouped.
-    """
-
-    batch: int
-    epochs: int
-    optimizer: str
-    numbers: Mapping[str, float]
-    schedule: str
-    schedule_numbers: Mapping[str, float]
-    milestones: tuple[int, ...]
-    target: Target | None
-    accumulate: int
-    checkpoint_epochs: int | None = None
-    sampler: str = "shuffled"
-    workers: int = 0
-    augmentation: training.Augmentation = training.NO_AUGMENTATION
-    has_own_optimizer: bool = False
-    scheme: Scheme | None = None
-    batch_norm_group: int | None = None
-
-    def micro_batch(self, samples: int) -> int:
-        """How many of the samples that a process has of a step it takes at a time."""
-        return self.batch_norm_group or samples // self.accumulate
-
-    def parts(self, samples: int) -> int:
-        """How many micro-batches the samples are that a process has of a step."""
-        return samples // self.micro_batch(samples)
-
-
-@dataclass(frozen=True)
 class Trial:
     """One case to measure.
 
@@ -160,6 +84,8 @@ class Trial:
         parameters: Of the case, by name.
         repetitions: Timed calls after the warm-up, at least 1; of trainings and readings always 1.
         warmup: Calls before those.
+        roofline: Whether the machine's roofline is measured beside an operator.
+        serving: How queries come to a network, whose latencies are measured too; None for none.
         recipe: Of a training of Level 2 or 3 alone.
         reading: Of a trial of Level 2 that only reads.
         collective: Of a trial of Level 3 that only exchanges.
@@ -182,6 +108,8 @@ class Trial:
     recipe: Recipe | None = None
     reading: reading.Reading | None = None
     collective: collectives.Collective | None = None
+    roofline: bool = False
+    serving: Serving | None = None
 
     @property
     def goes_over_mpi(self) -> bool:
@@ -297,12 +225,14 @@ def _trial(fields: Fields, context: Context) -> Trial:
         recipe=_find_recipe(fields, context, level) if trains else None,
         reading=_reading(fields.object("reading")) if reads else None,
         collective=_collective(fields.object("collective"), context) if exchanges else None,
+        roofline=fields.has("roofline") and fields.truth("roofline"),
+        serving=_serving(fields.object("serving")) if fields.has("serving") else None,
     )
 
 
 def _find_recipe(fields: Fields, context: Context, level: int) -> Recipe:
     chosen = fields.object("recipe")
-    recipe = _recipe(chosen)
+    recipe = read_recipe(chosen)
     if level != TOGETHER:
         return recipe
     _require_meeting(context)
@@ -333,6 +263,12 @@ def _collective(fields: Fields, context: Context) -> collectives.Collective:
     )
 
 
+def _serving(fields: Fields) -> Serving:
+    scenario = fields.choice("scenario", SCENARIOS)
+    rate = fields.number("rate") if scenario == "server" else None
+    return Serving(scenario, fields.whole("queries", 1), rate)
+
+
 def _reading(fields: Fields) -> reading.Reading:
     generator = fields.object("generator")
     return reading.Reading(
@@ -343,52 +279,6 @@ def _reading(fields: Fields) -> reading.Reading:
         batch=fields.whole("batch", 1),
         epochs=fields.whole("epochs", 1),
         sampler=fields.choice("sampler", reading.SAMPLERS),
-    )
-
-
-def _recipe(fields: Fields) -> Recipe:
-    optimizer, schedule = fields.object("optimizer"), fields.object("schedule")
-    is_own = optimizer.has("file")
-    if is_own:
-        # which of them it takes, the file says
-        chosen, numbers = optimizer.text("file"), optimizer.numbers("file")
-    else:
-        chosen = optimizer.choice("name", tuple(training.OPTIMIZERS))
-        numbers = optimizer.complete(training.OPTIMIZERS[chosen])
-    shape = schedule.choice("name", tuple(training.SCHEDULES))
-    target = fields.object("target") if fields.has("target") else None
-    return Recipe(
-        batch=fields.whole("batch", 1),
-        epochs=fields.whole("epochs", 1),
-        optimizer=chosen,
-        numbers=numbers,
-        has_own_optimizer=is_own,
-        schedule=shape,
-        schedule_numbers=schedule.complete(training.SCHEDULES[shape]),
-        milestones=schedule.milestones(shape),
-        target=Target(target.number("value"), target.truth("stop")) if target else None,
-        accumulate=fields.whole("accumulate", 1) if fields.has("accumulate") else 1,
-        checkpoint_epochs=(
-            fields.whole("checkpoint_epochs", 1) if fields.has("checkpoint_epochs") else None
-        ),
-        sampler=(
-            fields.choice("sampler", tuple(training.SAMPLERS))
-            if fields.has("sampler")
-            else "shuffled"
-        ),
-        workers=(fields.whole("workers", 0, training.MOST_WORKERS) if fields.has("workers") else 0),
-        augmentation=(
-            _augmentation(fields.object("augmentation"))
-            if fields.has("augmentation")
-            else training.NO_AUGMENTATION
-        ),
-    )
-
-
-def _augmentation(fields: Fields) -> training.Augmentation:
-    most = training.MOST_PIXELS
-    return training.Augmentation(
-        fields.whole("crop", 0, most), fields.truth("flip"), fields.whole("cutout", 0, most)
     )
 
 

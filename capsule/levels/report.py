@@ -21,6 +21,8 @@ class Report:
     A metric has either values of repetitions (`samples`) or points of a curve (`point`). Values
     that are not finite are handed on too, and remembered.
 
+    `remark` is a sentence that the trial ends with if it completes.
+
     Two clocks run from the begin of the trial: `wall`, and `active`, which stands while the trial
     does something beside what it measures, and while a report is written.
 
@@ -48,6 +50,7 @@ class Report:
             resume: Is called by `resume`.
         """
         self.folder = folder
+        self.remark = ""
         self._resume = resume
         self._is_resumed = False
         self._write = write

@@ -149,6 +149,7 @@ def _run_trial(
     try:
         framework.seed(trial.context.seed)
         measure(trial, framework, report)
+        message = report.remark
     except JournalError:
         # what the journal's file refuses is no outcome of the trial
         raise

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from capsule.levels import catalog
-from capsule.manifest import collectives, commands, filenames, readings, search, subjects
+from capsule.levels.catalog.serving import METRICS as SERVING_METRICS
+from capsule.manifest import collectives, commands, filenames, readings, search, serving, subjects
 from capsule.manifest.facts import metric_of
 from capsule.manifest.kinds import Network, Operator, Recipe, Subject
 from capsule.manifest.model import Benchmark, Case, Metric
@@ -216,9 +217,16 @@ def _of_catalogue(
         _frameworks(raw["frameworks"], subject, dtype, device, here, problems)
     cases = _cases(raw.get("cases", "quick"), subject, f"{here}/cases", problems)
     _limits(raw["frameworks"], cases, device, here, problems)
+    serving.check(raw, here, problems)
     if problems.below(here):
         return None
-    return _benchmark(raw, subject.name, cases, _metrics(subject, tuple(raw["frameworks"]), device))
+    besides: tuple[catalog.MetricFacts, ...] = (
+        catalog.ROOFLINE_METRICS if raw.get("roofline") else ()
+    )
+    if served := serving.read(raw):
+        besides = SERVING_METRICS[served.scenario]
+    metrics = _metrics(subject, tuple(raw["frameworks"]), device, besides)
+    return _benchmark(raw, subject.name, cases, metrics)
 
 
 def _benchmark(
@@ -243,7 +251,12 @@ def _subject(raw: Raw, name: str) -> Subject:
     repetitions, warmup = int(raw.get("repetitions", 30)), int(raw.get("warmup", 3))
     if subjects.kind(raw) == "operator":
         return Operator(
-            name=name, source=source, dtype=dtype, repetitions=repetitions, warmup=warmup
+            name=name,
+            source=source,
+            dtype=dtype,
+            repetitions=repetitions,
+            warmup=warmup,
+            roofline=raw.get("roofline", False),
         )
     return Network(
         name=name,
@@ -252,6 +265,7 @@ def _subject(raw: Raw, name: str) -> Subject:
         dtype=dtype,
         repetitions=repetitions,
         warmup=warmup,
+        serving=serving.read(raw),
     )
 
 
@@ -286,9 +300,14 @@ def _limits(
             problems.add(f"{here}/frameworks/{index}", message)
 
 
-def _metrics(subject: catalog.Subject, frameworks: tuple[str, ...], device: str) -> dict[str, Any]:
-    """The metrics of a subject's trials, and which of them some frameworks lack."""
-    due = {name: catalog.due(subject, name, device) for name in frameworks}
+def _metrics(
+    subject: catalog.Subject,
+    frameworks: tuple[str, ...],
+    device: str,
+    besides: tuple[catalog.MetricFacts, ...],
+) -> dict[str, Any]:
+    """The metrics of a subject's trials, those besides too, and which of them frameworks lack."""
+    due = {name: (*catalog.due(subject, name, device), *besides) for name in frameworks}
     every = {facts.name: facts for facts_due in due.values() for facts in facts_due}
     lacking = {
         name: frozenset(every) - {facts.name for facts in facts_due}

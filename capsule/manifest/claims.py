@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
-from capsule.manifest import scaling
+from capsule.manifest import scaling, serving
 from capsule.manifest.kinds import Command, Recipe
 from capsule.manifest.model import SCORE, SEARCH, Benchmark, Claim, Margin, Metric, Published
 from capsule.manifest.paths import SEGMENTS, matches, names
@@ -83,7 +83,7 @@ def _picks(claim: Claim, benchmarks: Sequence[Benchmark]) -> Iterator[str]:
 
 
 def _why_not_there(pattern: str, benchmarks: Sequence[Benchmark]) -> str | None:
-    """Why trainings have no metric that others have; None where that is not the matter."""
+    """Why a benchmark has no metric that others have; None where that is not the matter."""
     benchmark_id, case, *_, metric = pattern.split("/")
     for one in benchmarks:
         if (
@@ -95,6 +95,8 @@ def _why_not_there(pattern: str, benchmarks: Sequence[Benchmark]) -> str | None:
                 f"{quote(pattern)} asks for what {case} has not: it has the fewest ranks, with"
                 " which those of other cases are compared"
             )
+        if benchmark_id in ("*", one.id) and (reason := serving.refuse(one, metric)):
+            return f"{quote(pattern)} asks for too much: {reason}"
         if (
             isinstance(one.subject, Recipe)
             and one.subject.own_optimizer

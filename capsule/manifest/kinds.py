@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
 from capsule.levels.catalog import NETWORKS, training
+from capsule.levels.catalog.serving import Serving
 
 LEVEL_OF_RANKS = 3
 """The level of trainings that ranks share, and of what they exchange alone."""
@@ -21,6 +22,7 @@ class Operator:
         source: Path below the inputs of the user's file that defines it, None for the catalogue's.
         dtype: Element type of its tensors.
         repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
+        roofline: Whether what the machine can do at most is measured beside it.
     """
 
     level: ClassVar[int] = 0
@@ -29,6 +31,7 @@ class Operator:
     dtype: str = "float32"
     repetitions: int = 30
     warmup: int = 3
+    roofline: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,7 @@ class Network:
     Attributes:
         trains: Whether its training is measured too, where the framework trains. The others are
             those of `Operator`.
+        serving: How queries come whose latencies are measured too; None for none.
     """
 
     level: ClassVar[int] = 1
@@ -47,6 +51,7 @@ class Network:
     dtype: str = "float32"
     repetitions: int = 30
     warmup: int = 3
+    serving: Serving | None = None
 
 
 class Target(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from capsule.manifest import scaling
+from capsule.manifest import scaling, serving
 from capsule.manifest.model import SCORE, SEARCH, Benchmark, Metric
 
 SEGMENTS = ("benchmark", "case", "framework", "metric")
@@ -41,7 +41,9 @@ def matches(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchma
 
 def _metrics_in(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
     """The metrics in a case, or in any for `*`."""
-    metrics = benchmark.metrics if case == "*" or case in benchmark.case_names else ()
+    metrics: tuple[Metric, ...] = ()
+    if case == "*" or case in benchmark.case_names:
+        metrics = (*benchmark.metrics, *serving.metrics(benchmark))
     metrics += scaling.metrics_in(benchmark, case)
     score = benchmark.score if case in ("*", SEARCH) else None
     return metrics if score is None else (*metrics, score)
@@ -53,7 +55,8 @@ def names(benchmark: Benchmark, place: int) -> Sequence[str]:
         return (benchmark.id,)
     if place == 1:
         return [case.name for case in benchmark.cases]
-    metrics = (*benchmark.metrics, *scaling.metrics_in(benchmark, "*"))
+    derived = (*scaling.metrics_in(benchmark, "*"), *serving.metrics(benchmark))
+    metrics = (*benchmark.metrics, *derived)
     return benchmark.frameworks if place == 2 else [metric.name for metric in metrics]
 
 
@@ -65,14 +68,14 @@ def metric_paths(benchmarks: Sequence[Benchmark]) -> tuple[tuple[str, Metric], .
         for framework in benchmark.frameworks
         if benchmark.score is not None
     )
-    compared = tuple(
+    derived = tuple(
         (f"{benchmark.id}/{case.name}/{framework}/{metric.name}", metric)
         for benchmark in benchmarks
         for case in benchmark.cases
         for framework in benchmark.frameworks
-        for metric in scaling.metrics(benchmark, case.name)
+        for metric in (*scaling.metrics(benchmark, case.name), *serving.metrics(benchmark))
     )
-    return trial_paths(benchmarks) + compared + scores
+    return trial_paths(benchmarks) + derived + scores
 
 
 def trial_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], ...]:

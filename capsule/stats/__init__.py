@@ -37,7 +37,13 @@ if TYPE_CHECKING:
     from capsule.stats.reproducibility import Mean, Precision, precision, random_effects_mean
     from capsule.stats.runs import Runs
     from capsule.stats.samples import MOST_SAMPLES, samples_beside, samples_for_distance
-    from capsule.stats.series import effective_sample_size, median_interval, mser5, variation
+    from capsule.stats.series import (
+        effective_sample_size,
+        median_interval,
+        mser5,
+        percentile_interval,
+        variation,
+    )
     from capsule.stats.summaries import Summary, summary_shift
     from capsule.stats.variances import variance_ratio
 
@@ -80,6 +86,7 @@ __all__ = [
     "p_past",
     "p_within",
     "paired_shift",
+    "percentile_interval",
     "pool",
     "precision",
     "random_effects_mean",
@@ -139,6 +146,7 @@ _HOMES = {
     "p_past": "rates",
     "p_within": "rates",
     "paired_shift": "interval",
+    "percentile_interval": "series",
     "pool": "pooling",
     "precision": "reproducibility",
     "random_effects_mean": "reproducibility",

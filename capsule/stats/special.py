@@ -48,7 +48,6 @@ def _load() -> ModuleType:
 
 _functions = _load()
 bdtr = _functions.bdtr
-bdtrik = _functions.bdtrik
 betaincinv = _functions.betaincinv
 chdtrc = _functions.chdtrc
 gammaincinv = _functions.gammaincinv
@@ -63,7 +62,6 @@ xlogy = _functions.xlogy
 
 __all__ = [
     "bdtr",
-    "bdtrik",
     "betaincinv",
     "chdtrc",
     "gammaincinv",

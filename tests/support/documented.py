@@ -73,6 +73,12 @@ TRAININGS: dict[str, Here | There] = {
     "capsule submit manifest.json --runtime apptainer --walltime 04:00:00": _SUBMISSION,
     "capsule submit quickstart-1a2b3c4d.job": _SUBMISSION,
     "capsule run manifests/ranks.json --runtime host": Here(says="sealed ranks-", needs=("long",)),
+    "capsule run manifests/serving.json --runtime host": Here(
+        says="sealed serving-", needs=("long",)
+    ),
+    "capsule run manifests/roofline.json --runtime host": Here(
+        says="sealed roofline-", needs=("long",)
+    ),
     "capsule run manifests/level3.json --runtime host": Here(
         says="sealed level3-", needs=("long",)
     ),

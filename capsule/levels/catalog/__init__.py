@@ -13,7 +13,7 @@ Plain data of the standard library alone, so that a manifest is read without num
 from __future__ import annotations
 
 from .frameworks import FRAMEWORKS, FrameworkFacts
-from .metrics import NETWORK_METRICS, OPERATOR_METRICS, MetricFacts
+from .metrics import NETWORK_METRICS, OPERATOR_METRICS, ROOFLINE_METRICS, MetricFacts
 from .networks import NETWORKS
 from .operators import OPERATORS
 from .types import DTYPES, Network, Operator, Option, Subject
@@ -25,6 +25,7 @@ __all__ = [
     "NETWORK_METRICS",
     "OPERATORS",
     "OPERATOR_METRICS",
+    "ROOFLINE_METRICS",
     "SUBJECTS",
     "FrameworkFacts",
     "MetricFacts",

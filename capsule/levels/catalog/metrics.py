@@ -68,6 +68,15 @@ OPERATOR_METRICS = (
 )
 """What trials of operators yield."""
 
+ROOFLINE_METRICS = (
+    MetricFacts("machine_flops_per_second", "1/s", "higher", "machine", 0.0, "call"),
+    MetricFacts("machine_bytes_per_second", "By/s", "higher", "machine", 0.0, "call"),
+    MetricFacts("roofline_share", "1", "higher", "machine", 0.0, "trial"),
+)
+"""What they yield besides where the machine's roofline is measured: the rate of each product of
+matrices and of each copy of memory, and the time that these leave least over the operator's own.
+"""
+
 NETWORK_METRICS = (
     MetricFacts("inference_time", "s", "lower", "machine", 1e-9, "call"),
     MetricFacts("inference_throughput", "1/s", "higher", "machine", 0.0, "call"),

@@ -8,6 +8,8 @@ how much it is in this process; no duration is corrected by it.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import sub
 from statistics import median
 from time import perf_counter_ns
@@ -37,17 +39,24 @@ def measure(
     Returns:
         Every duration in nanoseconds, in order; what the last call returned.
     """
-    collected = gc.isenabled()
-    gc.disable()
-    try:
+    with rest_collector():
         if synchronize is None:
             readings, result = _loop(call, arguments, calls)
         else:
             readings, result = _loop_with_waits(call, arguments, calls, synchronize)
+    return list(map(sub, readings[1:], readings)), result
+
+
+@contextmanager
+def rest_collector() -> Iterator[None]:
+    """The garbage collector rests."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if collected:
             gc.enable()
-    return list(map(sub, readings[1:], readings)), result
 
 
 def empty_call_ns(synchronize: Callable[[], None] | None = None) -> int:

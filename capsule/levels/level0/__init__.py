@@ -9,14 +9,16 @@ operands before, that call is made anew of other tensors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
+from statistics import median
 from typing import Any
 
 from .. import catalog, operators
 from ..frameworks import Framework
 from ..frameworks.base import Operators, require
-from ..instruments import capacity, errors, memory
+from ..frameworks.kernels import TellsKernels
+from ..instruments import capacity, errors, memory, roofs
 from ..instruments.calls import Series, arrays, repeatable, report_due, time_and_keep
 from ..job import Trial
 from ..operators import Due, Operator
@@ -28,7 +30,7 @@ FRESH = 2**32
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A trial with everything made that it needs."""
+    """A trial with everything made that it needs, and the seconds of its forward calls."""
 
     operator: Operator
     sizes: Mapping[str, int]
@@ -39,6 +41,7 @@ class _Prepared:
     framework: Framework
     inputs: tuple[Any, ...]
     upstream: tuple[Any, ...]
+    seconds: list[float] = field(default_factory=list)
 
     @property
     def native(self) -> Operators:
@@ -90,6 +93,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         report: Where the values go.
 
     Raises:
+        ImpossibleRateError: It was faster than this machine is; all metrics were reported.
         MemoryError: It would not fit; tried nothing.
         ValueError: The framework lacks the operator or dtype, or returned another shape or dtype.
     """
@@ -116,6 +120,15 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         same: list[bool] = []
         backward = _backward(prepared, same) if differentiates else ()
         report_due(chain(_forward(prepared, same), backward, _repeat(same)), due, report)
+        report.remark = _name_kernels(prepared, trial.case)
+    middle = median(prepared.seconds[trial.warmup :])
+    if trial.roofline:
+        work = operator.flops(sizes), operator.bytes(sizes, dtype)
+        roofline = roofs.series(framework, dtype, context.threads, work, middle)
+        report_due(roofline, [facts.name for facts in catalog.ROOFLINE_METRICS], report)
+    # of what a file defines its author counts the operations, and an algorithm may need fewer
+    if operator.natives is None:
+        roofs.require_possible(framework, name, dtype, roofs.fewest(operator, sizes), middle)
 
 
 def _forward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
@@ -125,6 +138,7 @@ def _forward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
     watch = memory.watch(trial.framework)
     timed = time_and_keep(trial.framework, call, arguments, trial.calls, trial.keep, watch)
     seconds, peak = timed.seconds, timed.peak
+    trial.seconds.extend(seconds)
     yield Series("forward_time", seconds, trial.warmup)
     yield Series("peak_memory_bytes", (float(peak),))
     for metric, amount in (
@@ -176,6 +190,16 @@ def _backward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
     due_again = operators.due_gradients(operator, sizes, trial.inputs, others, dtype)
     pairs = ((timed.first, due), (gradients, due), (again, due_again))
     yield Series("grad_element_error_ratio", (_worst(pairs),))
+
+
+def _name_kernels(trial: _Prepared, case: str) -> str:
+    """A sentence on what the framework chose among its kernels; empty where it tells nothing."""
+    native = trial.native
+    if not isinstance(native, TellsKernels):
+        return ""
+    chosen = native.kernels(trial.operator, trial.sizes, trial.place(trial.inputs))
+    name = f"{trial.operator.name} {case} in {trial.dtype}"
+    return f"{name} ran in {trial.framework.name} by {chosen}" if chosen else ""
 
 
 def _worst(pairs: Iterable[tuple[tuple[Any, ...], tuple[Due, ...]]]) -> float:

@@ -22,15 +22,16 @@ from statistics import median
 from typing import Any
 
 from .. import catalog, networks
+from ..catalog.serving import Serving
 from ..frameworks import Framework
 from ..graphs import reference, structure, values
 from ..graphs.graph import Graph
-from ..instruments import capacity, errors, memory, nodes
+from ..instruments import capacity, errors, memory, nodes, roofs
 from ..instruments.calls import Series, repeatable, report_due, time, time_and_keep
 from ..job import Trial
 from ..operators import ARITHMETIC, several
 from ..report import Report
-from . import check, layers, microbatch, modules
+from . import check, layers, microbatch, modules, served
 from .microbatch import Cost, Part
 from .prepared import Prepared
 
@@ -56,10 +57,12 @@ class _Reached:
 
     Attributes:
         parts: In which it was run; drawn anew for what is due.
-        inference: Outputs of the first and of the last call.
+        inference: Outputs of the last query where the network is served, of the first call and of
+            the last.
         training: Loss and gradients of these; empty where there is no training.
         again: Outputs, and loss and gradients, for other values in the same tensors.
         same: Whether further calls yielded the bits of the last one.
+        seconds: Of a call of inference, the middle one of those timed.
     """
 
     parts: Sequence[int]
@@ -67,6 +70,7 @@ class _Reached:
     training: list[tuple[Any, ...]] = field(default_factory=list)
     again: list[tuple[Any, ...]] = field(default_factory=list)
     same: bool = True
+    seconds: float = 0.0
 
 
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
@@ -83,6 +87,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         report: Where the values go.
 
     Raises:
+        ImpossibleRateError: It was faster than this machine is; all metrics were reported.
         MemoryError: It would not fit, or no example fits into the limit that the case sets.
         ValueError: The framework lacks the dtype, or returned another shape or dtype; or the
             network cannot be split.
@@ -98,6 +103,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         return
     sizes = subject.complete(trial.parameters)
     due = [facts.name for facts in catalog.due(subject, framework.name, device)]
+    due += served.metrics(trial.serving)
     trains = "training_time" in due
     limit, batch = sizes["limit_mib"] * microbatch.MIB, sizes["batch"]
 
@@ -111,10 +117,8 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         _require_limit(graph(1), framework.name, device)
     beside = (1,) * PARTS if limit else (CHECKED,)
     checked = graph(min(batch, sum(beside)))
-    by_node = trains and catalog.FRAMEWORKS[framework.name].nodes
-    arrays = nodes.ARRAYS if by_node else capacity.ARRAYS
-    first = graph(1 if limit else batch)
-    capacity.network_fits(first, checked, dtype, framework, trains, arrays)
+    arrays = _count_arrays(framework, trains)
+    capacity.network_fits(graph(1 if limit else batch), checked, dtype, framework, trains, arrays)
     parameters = values.varied_parameters(checked, dtype, seed)
     prepared = Prepared(
         framework=framework,
@@ -131,8 +135,26 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     with framework.arithmetic(dtype):
         parts = _choose(prepared, limit) if limit else (batch,)
         reached = _Reached(parts)
-        timed = _time(prepared, prepared.parts(parts), reached)
+        timed = _time(prepared, prepared.parts(parts), reached, trial.serving)
         report_due(chain(timed, _check(prepared, reached, beside)), due, report)
+    _require_possible(prepared, reached.seconds)
+
+
+def _count_arrays(framework: Framework, trains: bool) -> int:
+    """How many of float64 per value hold a network to its reference."""
+    by_node = trains and catalog.FRAMEWORKS[framework.name].nodes
+    return nodes.ARRAYS if by_node else capacity.ARRAYS
+
+
+def _require_possible(trial: Prepared, seconds: float) -> None:
+    """See that inference can have been computed in its time.
+
+    Raises:
+        ImpossibleRateError: It cannot.
+    """
+    graph = trial.graph(trial.batch)
+    flops = sum(roofs.fewest(structure.load(one.operator), one.sizes) for one in graph.inference)
+    roofs.require_possible(trial.framework, graph.name, trial.dtype, flops, seconds)
 
 
 def _require_limit(single: Graph, framework: str, device: str) -> None:
@@ -174,10 +196,13 @@ def _choose(trial: Prepared, limit: int) -> tuple[int, ...]:
     return microbatch.choose(trial.batch, limit, least, cost, peak)
 
 
-def _time(trial: Prepared, parts: Sequence[Part], reached: _Reached) -> Iterator[Series]:
+def _time(
+    trial: Prepared, parts: Sequence[Part], reached: _Reached, serving: Serving | None
+) -> Iterator[Series]:
     framework, graph = trial.framework, trial.graph(trial.batch)
     watch = memory.watch(framework)
     seconds, peak = _run(trial, parts, reached, trial.calls, watch, trained=False)
+    reached.seconds = median(seconds[trial.warmup :])
     yield Series("inference_time", seconds, trial.warmup)
     yield Series("inference_throughput", _rates(trial.batch, seconds), trial.warmup)
     by_layer = _layers(trial, parts)
@@ -194,6 +219,9 @@ def _time(trial: Prepared, parts: Sequence[Part], reached: _Reached) -> Iterator
     yield Series("parameters", (float(count),))
     flops = sum(structure.load(node.operator).flops(node.sizes) for node in graph.inference)
     yield Series("forward_flops", (float(flops),))
+    if serving:
+        others = [trial.parts(reached.parts, FRESH + more) for more in range(2)]
+        yield from served.measure(trial, serving, parts, others, reached.inference)
 
 
 def _run(
@@ -257,9 +285,9 @@ def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterato
     due = check.right(parts, whole, trial.parameters, trial.dtype, trial.seed, trial.trains)
     again = _hold_again(trial, reached, due)
     bounds = due.output_bounds
-    first, last = reached.inference
+    *before, last = reached.inference
     reported = errors.errors(last, due.outputs, bounds)
-    others = (errors.worst_ratio(first, due.outputs, bounds), again[0])
+    others = (*(errors.worst_ratio(one, due.outputs, bounds) for one in before), again[0])
     reported["l2_error_ratio"] = (_largest(*reported["l2_error_ratio"], *others),)
     for metric, norms in reported.items():
         yield Series(metric, norms)

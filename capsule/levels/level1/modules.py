@@ -22,6 +22,7 @@ from ..instruments.calls import Series, arrays, repeatable, report_due, time
 from ..job import Trial
 from ..operators import ARITHMETIC, several
 from ..report import Report
+from . import served
 
 
 def measure(
@@ -57,6 +58,7 @@ def measure(
     with framework.arithmetic(dtype):
         module = start(Path(trial.source), seed, like)
         due = [facts.name for facts in catalog.due(subject, framework.name, trial.context.device)]
+        due += served.metrics(trial.serving)
         made = (_draw(trial, inputs, count) for count in (batch, checked))
         report_due(_series(trial, framework, module, *made), due, report)
 
@@ -80,7 +82,8 @@ def _series(
     def place(drawn: Mapping[str, Any]) -> dict[str, Any]:
         return {name: framework.from_numpy(array, dtype) for name, array in drawn.items()}
 
-    call, arguments = module.inference(place(timed))
+    placed = place(timed)
+    call, arguments = module.inference(placed)
     call(*arguments)  # what is compiled, is compiled now
     watch = memory.watch(framework)
     watch.reset_peak()
@@ -92,6 +95,9 @@ def _series(
     yield Series("inference_throughput", rates, warmup)
     yield Series("peak_memory_bytes", (float(peak),))
     yield Series("parameters", (float(module.parameters),))
+    if trial.serving:
+        room = served.Room(framework, (call, arguments), [placed], [[timed]])
+        yield from room.serve(trial.serving, warmup, batch, trial.context.seed)
     right, bounds = module.right(checked, dtype, trial.context.seed)
     call, arguments = module.inference(place(checked))
     shapes = [array.shape for array in right]

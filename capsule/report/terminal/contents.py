@@ -14,8 +14,10 @@ from capsule.manifest import Command
 from capsule.origin import Side, predecessor_id
 from capsule.record import Dataset, FrozenClaim, Record, Source
 from capsule.report.terminal.order import in_time_order
+from capsule.report.terminal.roofline import draw_rooflines
 from capsule.report.terminal.runs import draw_runs
 from capsule.report.terminal.scaling import draw_sweeps
+from capsule.report.terminal.serving import draw_latencies
 from capsule.report.terminal.style import Path, draw_notes, draw_rest, grid, join_first, table, text
 from capsule.runtimes.programs import PREFIX
 from capsule.starts import World
@@ -58,6 +60,8 @@ def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
     metrics = summary.run_values(record)
     yield from _draw_metrics(record, metrics)
     yield from draw_sweeps(sweeps.find(record))
+    yield from draw_rooflines(record, metrics)
+    yield from draw_latencies(record, metrics)
     yield from draw_runs(record, metrics)
     yield from draw_notes(remarks(record))
 

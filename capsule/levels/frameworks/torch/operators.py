@@ -8,12 +8,15 @@ from typing import Any, Callable
 
 import torch
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...operators import Operator
 from ...operators.normalization import EPSILON
 from ..base import Call, NativeTensor, look_up, require
 
 Sizes = Mapping[str, int]
+
+_KERNELS = {"flash": "flash", "cudnn": "cuDNN", "efficient": "memory-efficient"}
 
 
 class TorchOperators:
@@ -50,6 +53,42 @@ class TorchOperators:
             return gradients
 
         return backward, ()
+
+    def kernels(
+        self, operator: Operator, sizes: Sizes, tensors: tuple[NativeTensor, ...]
+    ) -> str | None:
+        """Of attention, the one that `scaled_dot_product_attention` is dispatched to."""
+        if operator.natives is not None or operator.name != "attention":
+            return None
+        words = []
+        for differentiated in (False, True):
+            leaves = [tensor.detach().requires_grad_(differentiated) for tensor in tensors]
+            function, operands = _choose(operator)(sizes, *leaves)
+            with _Dispatched() as dispatched:
+                function(*operands)
+            words.append(dispatched.name_kernel())
+        alone, with_gradients = words
+        return alone if alone == with_gradients else f"{alone}, with gradients {with_gradients}"
+
+
+class _Dispatched(TorchDispatchMode):  # type: ignore[misc]
+    """The functions that calls end in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+    def name_kernel(self) -> str:
+        """The kernel of attention; none of its own is `math`, products and a softmax."""
+        for name in self._names:
+            if "scaled_dot_product" in name:
+                kinds = (kind for word, kind in _KERNELS.items() if word in name)
+                return f"{next(kinds, 'another kernel')} ({name})"
+        return "math (products and softmax one after the other)"
 
 
 def _choose(operator: Operator) -> Callable[..., Call]:

@@ -1,0 +1,21 @@
+"""Which of several kernels a framework chose for an operator, where it can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from ..operators.base import Operator
+
+
+@runtime_checkable
+class TellsKernels(Protocol):
+    """What runs operators, and can tell by what."""
+
+    def kernels(
+        self, operator: Operator, sizes: Mapping[str, int], tensors: tuple[Any, ...]
+    ) -> str | None:
+        """What it chose for these operands, forward alone and with gradients, by calling each once.
+
+        None for an operator of which there are no several kernels.
+        """

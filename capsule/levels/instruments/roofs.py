@@ -1,0 +1,265 @@
+"""What a machine can do at most, by measurement: its roofline, and rates that cannot be.
+
+The roof over arithmetic is the rate of products of square matrices, that over memory the rate of
+copies of arrays that no cache holds (S. Williams, A. Waterman, D. Patterson: Roofline, CACM 52,
+2009). An operator whose data stay in a cache may be above the second one, and nothing above the
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import chain
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable
+
+from .. import operators
+from ..catalog import OPERATORS
+from ..frameworks import Framework
+from ..frameworks.base import require
+from ..operators import ARITHMETIC, Operator
+from . import capacity, timing
+from .calls import Series
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MARGIN = 3.0
+"""How far above the fastest product a rate is still believed: products reach half of what the units
+can and more, and another program or a lower clock may have slowed all of them down."""
+
+BELIEVED = 1e9
+"""FLOP/s that are believed of any machine, with nothing measured."""
+
+SIZES = (128, 256, 512, 1024, 2048, 4096, 8192)
+_CALLS = 5
+_LONGEST_NS = 15_000_000  # a product that takes more is followed by no larger one, of 8 times that
+
+_WINDOW = ("q", "r", "s")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
+_SMALLEST_COPY, _LARGEST_COPY = 2**26, 2**29
+_COPIES = 10
+
+
+class ImpossibleRateError(Exception):
+    """More operations a second than the machine does; the message says how many it does."""
+
+
+class Peak:
+    """The fastest of some products, of which more are tried only while a rate is doubted."""
+
+    def __init__(self, rates: Iterator[float]) -> None:
+        """Start with nothing measured.
+
+        Args:
+            rates: FLOP/s of one product after the other, measured when it is taken.
+        """
+        self._rates = rates
+        self.best = 0.0
+
+    def reaches(self, rate: float) -> bool:
+        """Whether a product is as fast."""
+        while self.best < rate:
+            more = next(self._rates, None)
+            if more is None:
+                return False
+            self.best = max(self.best, more)
+        return True
+
+
+def require_possible(
+    framework: Framework, name: str, dtype: str, flops: float, seconds: float
+) -> None:
+    """See that what was timed can have been computed meanwhile.
+
+    Args:
+        framework: Where it ran.
+        name: What it was, for the message.
+        dtype: A key of `ARITHMETIC`.
+        flops: Fewest operations that any algorithm needs for it, see `fewest`.
+        seconds: That it took.
+
+    Raises:
+        ImpossibleRateError: It is more than `MARGIN` times as fast as any product of matrices here.
+    """
+    rate = flops / max(seconds, 1e-9)
+    # what only compiles whole networks has no product of its own to be held to
+    if rate <= BELIEVED or framework.operators is None:
+        return
+    peak = _peak(framework, dtype)  # type: ignore[arg-type]
+    if not peak.reaches(rate / MARGIN):
+        raise ImpossibleRateError(
+            f"{name} did {rate:.3g} FLOP/s, and this machine's fastest product of {dtype} in"
+            f" {framework.name} does {peak.best:.3g}: more than {MARGIN:g} times that is not"
+            " computed in each call, but kept from another one, or put off"
+        )
+
+
+def fewest(operator: Operator, sizes: Mapping[str, Any]) -> float:
+    """Operations that any algorithm needs: of a window one for each result, half of what is causal.
+
+    Transforms (Winograd, FFT) replace the products of a window by fewer, of which one is left.
+    """
+    window = prod(sizes.get(name, 1) for name in _WINDOW)
+    flops: float = operator.flops(sizes) / window
+    return flops / 2 if sizes.get("causal") else flops
+
+
+def series(
+    framework: Framework, dtype: str, threads: int, work: tuple[float, float], seconds: float
+) -> Iterator[Series]:
+    """The roofs, and how near to them an operator is.
+
+    Args:
+        framework: Where it ran.
+        dtype: A key of `ARITHMETIC`.
+        threads: That copy where memory is the host's.
+        work: FLOPs and bytes of a call.
+        seconds: Of a call.
+    """
+    products = product_rates(framework, dtype)  # type: ignore[arg-type]
+    copies = copy_rates(framework, threads)  # type: ignore[arg-type]
+    yield Series("machine_flops_per_second", products)
+    yield Series("machine_bytes_per_second", copies)
+    least = max(amount / max(rates) for amount, rates in zip(work, (products, copies)))
+    yield Series("roofline_share", (least / max(seconds, 1e-9),))
+
+
+@cache
+def product_rates(framework: Framework, dtype: str) -> tuple[float, ...]:
+    """FLOP/s of each product of the size whose fastest is the fastest, measured once a process."""
+    return max(_products(framework, dtype), key=max)
+
+
+@cache
+def copy_rates(framework: Framework, threads: int) -> tuple[float, ...]:
+    """Bytes read and written a second by each copy, of a device each sum; once a process."""
+    if framework.memory is None:
+        return _copy_in_host(threads)
+    operator, shape = operators.load("add"), {"rows": 2**13, "columns": 2**13}
+    sizes = OPERATORS["add"].complete(shape)
+    durations = _time(framework, operator, sizes, "float32", [tuple(shape.values())] * 2)
+    return _rates(operator.bytes(sizes, "float32"), durations)
+
+
+@cache
+def _peak(framework: Framework, dtype: str) -> Peak:
+    # 16-bit products may be slower than others where the machine widens them
+    of = dict.fromkeys((dtype, "float32" if ARITHMETIC[dtype].bytes == 2 else dtype))
+    own = [_products(framework, word) for word in of]
+    plain = [] if framework.memory is not None else [_in_numpy(ARITHMETIC[dtype].stored)]
+    return Peak(chain.from_iterable(chain(*plain, *own)))
+
+
+def _products(framework: Framework, dtype: str) -> Iterator[tuple[float, ...]]:
+    """FLOP/s of some products of each size, the smallest first."""
+    operator = operators.load("gemm")
+    for size in SIZES:
+        sizes = OPERATORS["gemm"].complete(dict.fromkeys("mnk", size))
+        if framework.memory is not None and 32 * size**2 > framework.memory.free():
+            return
+        with framework.arithmetic(dtype):
+            durations = _time(framework, operator, sizes, dtype, [(size, size)] * 2)
+        yield _rates(2 * size**3, durations)
+        if min(durations) > _LONGEST_NS:
+            return
+
+
+def _in_numpy(stored: str) -> Iterator[tuple[float, ...]]:
+    """The same in numpy, which has nothing to prepare; of 16 bits in float32."""
+    import numpy
+
+    word = "float64" if stored == "float64" else "float32"
+
+    def durations_of(size: int) -> list[int]:
+        pair = tuple(array.astype(word) for array in _draw([(size, size)] * 2))
+        return timing.measure(numpy.matmul, pair, 1 + _CALLS)[0][1:]
+
+    for size in SIZES:
+        durations = durations_of(size)
+        yield _rates(2 * size**3, durations)
+        if min(durations) > _LONGEST_NS:
+            return
+
+
+def _time(
+    framework: Framework,
+    operator: Operator,
+    sizes: Mapping[str, int],
+    dtype: str,
+    shapes: Iterable[tuple[int, ...]],
+) -> list[int]:
+    """Nanoseconds of each call of an operator after one to warm up; nothing of it is kept.
+
+    Each call gets other values, and its result is in the host's memory if that is where tensors
+    live: what keeps results, or puts them off, is no roof.
+    """
+    import numpy
+
+    native = require(framework.operators, framework.name, "run single operators")
+    arrays = [array.astype(ARITHMETIC[dtype].stored) for array in _draw(shapes)]
+    tensors: tuple[Any, ...] = ()
+    durations: list[int] = []
+    for index in range(1 + _CALLS):
+        arrays[0] = numpy.roll(arrays[0], 1)
+        if index and framework.fill is not None:
+            framework.fill(tensors[0], arrays[0])
+        else:
+            tensors = tuple(framework.from_numpy(array.copy(), dtype) for array in arrays)
+            call, operands = native.operation(operator, sizes, tensors)
+        whole = call if framework.memory is not None else _read(framework, call)
+        durations += timing.measure(whole, operands, 1, framework.synchronize)[0]
+    return durations[1:]
+
+
+def _read(framework: Framework, call: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *operands: framework.to_numpy(call(*operands))
+
+
+def _draw(shapes: Iterable[tuple[int, ...]]) -> Iterator[NDArray[Any]]:
+    """Numbers that cost what others cost: a device is faster with zeros."""
+    import numpy
+
+    generator = numpy.random.default_rng(1)
+    for shape in shapes:
+        yield generator.random(shape, dtype=numpy.float32) - numpy.float32(0.5)
+
+
+def _rates(amount: float, durations: Iterable[int]) -> tuple[float, ...]:
+    return tuple(amount * 1e9 / max(duration, 1) for duration in durations)
+
+
+def _copy_in_host(threads: int) -> tuple[float, ...]:
+    """By so many threads, each its own part of two arrays that are together four caches large."""
+    import numpy
+
+    free = capacity.host_free()
+    largest = _LARGEST_COPY if free is None else min(_LARGEST_COPY, free // 8)
+    size = min(max(2 * _largest_cache(), _SMALLEST_COPY), largest)
+    source, target = numpy.empty(size, numpy.uint8), numpy.empty(size, numpy.uint8)
+    parts = tuple(numpy.array_split(array, threads) for array in (target, source))
+    with ThreadPoolExecutor(threads) as pool:
+        # whose memory a page is, decides who touches it first
+        for own in parts:
+            list(pool.map(numpy.ndarray.fill, own, [1] * threads))
+
+        def copy() -> None:
+            list(pool.map(numpy.copyto, *parts))
+
+        return _rates(2 * size, timing.measure(copy, (), 1 + _COPIES)[0][1:])
+
+
+def _largest_cache() -> int:
+    """Bytes of this machine's largest cache, 0 where the system does not say."""
+    sizes = [0]
+    for path in sorted(_CACHES.glob("index*/size")):
+        try:
+            word = path.read_text(encoding="ascii").strip()
+            sizes.append(int(word[:-1]) * _UNITS[word[-1:]])
+        except (OSError, ValueError, KeyError):
+            continue
+    return max(sizes)

@@ -1,0 +1,111 @@
+"""How an entry of Level 1 is served, and the tails of its latencies, which follow from samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from capsule.levels.catalog.serving import LATENCY, METRICS, PERCENTILES, SCENARIOS, Serving
+from capsule.manifest.kinds import Network
+from capsule.manifest.model import Benchmark, Metric
+from capsule.manifest.problems import Problems, instead, quote
+
+Raw = Mapping[str, Any]
+
+LEVEL = 0.95
+"""Confidence of the interval that a percentile has to have."""
+
+QUERIES = 1000
+"""Of a trial, where the entry does not say."""
+
+
+def fewest(share: float) -> int:
+    """How few values give a percentile a nonparametric interval with two ends at `LEVEL`.
+
+    The interval has the smallest and the largest value for its ends, beyond which the percentile
+    lies with a probability of at most half of what is left, on either side: share ** n is the
+    larger of the two.
+
+    >>> fewest(0.5), fewest(0.9), fewest(0.99)
+    (6, 36, 368)
+    """
+    tail = max(share, 1 - share)
+    return math.ceil(math.log((1 - LEVEL) / 2) / math.log(tail))
+
+
+def check(raw: Raw, here: str, problems: Problems) -> None:
+    """Note what is wrong with how an entry that fits the schema is served.
+
+    Args:
+        raw: The entry.
+        here: Its JSON pointer.
+        problems: Collects what is wrong.
+    """
+    chosen = raw.get("serving")
+    if chosen is None:
+        return
+    where, scenario = f"{here}/serving", chosen["scenario"]
+    if scenario not in SCENARIOS:
+        message = f"no scenario {quote(scenario)}; {instead(scenario, SCENARIOS)}"
+        problems.add(f"{where}/scenario", message)
+    elif scenario == "server" and "rate" not in chosen:
+        message = 'queries of a server arrive at a rate: say how many a second, "rate": 20'
+        problems.add(where, message)
+    elif scenario != "server" and "rate" in chosen:
+        message = f"queries of {scenario} do not arrive by themselves; only a server has a rate"
+        problems.add(f"{where}/rate", message)
+
+
+def read(raw: Raw) -> Serving | None:
+    """How an entry that was checked is served; None for not at all."""
+    chosen = raw.get("serving")
+    if chosen is None:
+        return None
+    rate = float(chosen["rate"]) if "rate" in chosen else None
+    return Serving(chosen["scenario"], int(chosen.get("queries", QUERIES)), rate)
+
+
+def of(benchmark: Benchmark) -> Serving | None:
+    """How a benchmark is served; None for not at all."""
+    match benchmark.subject:
+        case Network(serving=serving):
+            return serving
+        case _:
+            return None
+
+
+def values(serving: Serving | None, metric: str) -> int | None:
+    """How many values a trial has of a metric because of its queries; None where of no other."""
+    if serving is None:
+        return None
+    names = [facts.name for facts in METRICS[serving.scenario] if facts.per == "call"]
+    return serving.queries if metric in names else None
+
+
+def metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
+    """The percentiles that its latencies are enough for."""
+    serving = of(benchmark)
+    if serving is None or LATENCY not in [facts.name for facts in METRICS[serving.scenario]]:
+        return ()
+    return tuple(
+        Metric(name=name, unit="s", direction="lower", kind="machine", resolution=1e-9, per="trial")
+        for name, share in PERCENTILES.items()
+        if serving.queries >= fewest(share)
+    )
+
+
+def refuse(benchmark: Benchmark, metric: str) -> str | None:
+    """Why a benchmark that is served has not this percentile; None where that is not the matter."""
+    serving = of(benchmark)
+    if serving is None or metric not in PERCENTILES:
+        return None
+    if serving.scenario == "offline":
+        return "offline has no latencies, for nobody waits for a single query: claim a throughput"
+    if serving.queries >= fewest(PERCENTILES[metric]):
+        return None
+    share = PERCENTILES[metric]
+    return (
+        f"{serving.queries} queries give the {100 * share:g}th percentile no interval at"
+        f" {LEVEL:.0%}: it needs at least {fewest(share)}"
+    )
