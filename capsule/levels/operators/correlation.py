@@ -1,8 +1,9 @@
 """The three bilinear maps behind convolutions, in numpy, for any number of spatial axes.
 
 x is (N, C, spatial...), a kernel w is (K, C / groups, window...), a result is (N, K, ...). Each
-goes through the positions of the window and multiplies matrices over channels: no copy of all
-patches.
+multiplies the kernel, which lies as it is, with columns: what the window meets at each of its
+positions. Of these some `_AT_ONCE` numbers are there at once, for as many samples, or places along
+the first axis, as that is.
 """
 
 from __future__ import annotations
@@ -50,34 +51,42 @@ class Window:
             )
 
 
+_AT_ONCE = 2**20
+"""Numbers of columns that are copied before they are multiplied: of float64 8 MiB."""
+
+
 def correlate(x: Array, w: Array, how: Window) -> Array:
     """A convolution in deep learning's sense: y[n, k, p] = sum of x[n, c, s p + d r] w[k, c, r]."""
     import numpy
 
-    padded = pad(x, how.padding)
     window = w.shape[2:]
     counts = tuple(map(how.length, x.shape[2:], window))
-    result = numpy.zeros((x.shape[0], how.groups, w.shape[0] // how.groups, prod(counts)), x.dtype)
-    for index, where in how.slices(window, counts):
-        met = _group(padded[(slice(None), slice(None), *where)], how.groups)
-        result += _group_kernel(w, index, how.groups) @ met
-    return result.reshape(x.shape[0], w.shape[0], *counts)
+    padded, kernel = pad(x, how.padding), _group_kernel(w, how.groups)
+    result = numpy.empty((x.shape[0], w.shape[0], *counts), numpy.result_type(x, w))
+    for samples, places in _parts(x.shape[0], x.shape[1] * prod(window), counts):
+        met = _meet(padded[samples], how, window, places, counts)
+        columns = met.reshape(len(met), how.groups, kernel.shape[2], -1)
+        here = result[samples, :, places]
+        here[...] = (kernel @ columns).reshape(here.shape)
+    return result
 
 
 def scatter(g: Array, w: Array, how: Window, spatial: tuple[int, ...]) -> Array:
     """The transpose of `correlate` in x: from (N, K, ...) back to (N, C, *spatial)."""
     import numpy
 
-    window = w.shape[2:]
-    channels = w.shape[1] * how.groups
+    window, counts = w.shape[2:], g.shape[2:]
+    channels, kernel = w.shape[1] * how.groups, _group_kernel(w, how.groups).swapaxes(1, 2)
     lengths = tuple(size + 2 * how.padding for size in spatial)
     padded = numpy.zeros((g.shape[0], channels, *lengths), g.dtype)
-    grad = _group(g, how.groups)
-    for index, where in how.slices(window, g.shape[2:]):
-        part = _group_kernel(w, index, how.groups).swapaxes(-1, -2) @ grad
-        padded[(slice(None), slice(None), *where)] += part.reshape(
-            g.shape[0], channels, *g.shape[2:]
-        )
+    for samples, places in _parts(g.shape[0], channels * prod(window), counts):
+        grad = g[samples, :, places]
+        columns = kernel @ _group(grad, how.groups)
+        shares = columns.reshape(len(grad), channels, *window, *grad.shape[2:])
+        there = padded[samples, :, places.start * how.stride :]
+        for index, where in how.slices(window, grad.shape[2:]):
+            everywhere = (slice(None), slice(None))
+            there[(*everywhere, *where)] += shares[(*everywhere, *index)]
     inside = tuple(slice(how.padding, how.padding + size) for size in spatial)
     return padded[(slice(None), slice(None), *inside)]
 
@@ -86,15 +95,56 @@ def weigh(x: Array, g: Array, how: Window, window: tuple[int, ...]) -> Array:
     """The transpose of `correlate` in w: from x and (N, K, ...) to (K, C / groups, *window)."""
     import numpy
 
-    padded = pad(x, how.padding)
-    kernels, channels = g.shape[1], x.shape[1] // how.groups
-    result = numpy.zeros((kernels, channels, *window), g.dtype)
-    grad = _group(g, how.groups)
-    for index, where in how.slices(window, g.shape[2:]):
-        met = _group(padded[(slice(None), slice(None), *where)], how.groups)
-        part = (grad @ met.swapaxes(-1, -2)).sum(axis=0)
-        result[(slice(None), slice(None), *index)] = part.reshape(kernels, channels)
-    return result
+    kernels, channels, counts = g.shape[1], x.shape[1] // how.groups, g.shape[2:]
+    padded, shape = pad(x, how.padding), (how.groups, kernels // how.groups, -1)
+    result = numpy.zeros((*shape[:2], channels * prod(window)), g.dtype)
+    for samples, places in _parts(x.shape[0], x.shape[1] * prod(window), counts):
+        met = _meet(padded[samples], how, window, places, counts)
+        # over all positions of all samples
+        columns = numpy.moveaxis(met, 0, 1 + len(window)).reshape(*result.shape[::2], -1)
+        grad = numpy.moveaxis(g[samples, :, places], 0, 1).reshape(shape)
+        result += grad @ columns.swapaxes(1, 2)
+    return result.reshape(kernels, channels, *window)
+
+
+def _parts(samples: int, height: int, counts: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
+    """Samples and places along the first axis, some at once; all places where a sample fits.
+
+    Args:
+        samples: How many there are.
+        height: Numbers of one column.
+        counts: Positions of the window along each spatial axis.
+    """
+    row = height * prod(counts[1:])
+    together = max(1, _AT_ONCE // max(1, row * counts[0]))
+    places = max(1, _AT_ONCE // max(1, row))
+    for sample in range(0, samples, together):
+        for place in range(0, counts[0], places):
+            yield (
+                slice(sample, sample + together),
+                slice(place, min(place + places, counts[0])),
+            )
+
+
+def _meet(
+    padded: Array, how: Window, window: tuple[int, ...], places: slice, counts: tuple[int, ...]
+) -> Array:
+    """A view of what each place of the window meets: (N, C, *window, *positions)."""
+    from numpy.lib.stride_tricks import as_strided
+
+    padded = padded[:, :, places.start * how.stride :]
+    lengths = (places.stop - places.start, *counts[1:])
+    steps = padded.strides[2:]
+    return as_strided(
+        padded,
+        (*padded.shape[:2], *window, *lengths),
+        (
+            *padded.strides[:2],
+            *(how.dilation * step for step in steps),
+            *(how.stride * step for step in steps),
+        ),
+        writeable=False,
+    )
 
 
 def pad(x: Array, padding: int, value: float = 0.0) -> Array:
@@ -111,7 +161,5 @@ def _group(x: Array, groups: int) -> Array:
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, prod(x.shape[2:]))
 
 
-def _group_kernel(w: Array, index: tuple[int, ...], groups: int) -> Array:
-    everywhere: tuple[Any, ...] = (slice(None), slice(None))
-    weights: Array = w[(*everywhere, *index)]
-    return weights.reshape(groups, w.shape[0] // groups, w.shape[1])
+def _group_kernel(w: Array, groups: int) -> Array:
+    return w.reshape(groups, w.shape[0] // groups, prod(w.shape[1:]))
