@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from capsule import latencies, stats
 from capsule.levels.catalog.serving import LATENCY, PERCENTILES
@@ -20,6 +20,23 @@ _ROWS = 40
 _SHARES = (0.5, *PERCENTILES.values())
 
 
+class _Cell(NamedTuple):
+    """A percentile of a run in s, and its interval or what it lacks for one."""
+
+    value: str
+    interval: str
+
+
+class _Line(NamedTuple):
+    """A run of a network that was served."""
+
+    path: str
+    scenario: str
+    seed: int
+    queries: int
+    cells: tuple[_Cell, ...]
+
+
 def draw_latencies(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[RenderableType]:
     """A table with a line for each run, none where nothing was served.
 
@@ -31,22 +48,25 @@ def draw_latencies(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterato
         record: Of an original or a re-execution.
         metrics: Its values, as `summary.run_values` gives them.
     """
+    from rich.console import Group
+
     right = {"justify": "right", "no_wrap": True}
     rows = table(
         ("network", {"overflow": "fold"}),
-        ("scenario", {"no_wrap": True}),
         ("seed", right),
         ("queries", right),
         *((f"p{100 * share:g} in s", right) for share in _SHARES),
         title=f"Latencies as served, with intervals at {meaning.LEVEL:.0%} of a run's own queries",
     )
     lines = list(_lines(record, metrics))
-    for path, *cells in lines[:_ROWS]:
-        rows.add_row(Path(path), *map(text, cells))
+    for one in lines[:_ROWS]:
+        network = Group(Path(one.path), text(one.scenario, "dim"))
+        cells = (Group(text(cell.value), text(cell.interval, "dim")) for cell in one.cells)
+        rows.add_row(network, text(one.seed), text(one.queries), *cells)
     if lines:
         yield rows
         yield from draw_rest(len(lines) - _ROWS, "runs")
-    if any(cell.endswith(")") for line in lines for cell in line):
+    if any(cell.interval.startswith("(") for one in lines for cell in one.cells):
         yield text(
             "(m of n): n independent queries have an interval, and these are worth m; those that"
             " waited for each other are worth fewer than they are",
@@ -54,7 +74,7 @@ def draw_latencies(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterato
         )
 
 
-def _lines(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[Sequence[str]]:
+def _lines(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[_Line]:
     for benchmark in record.manifest.benchmarks:
         serving = meaning.of(benchmark)
         if serving is None:
@@ -66,16 +86,16 @@ def _lines(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[Sequen
                 for run in runs:
                     if run.value is not None:
                         values = [v for one in run.samples for v in one.values[one.warmup :]]
-                        cells = (_cell(values, share) for share in _SHARES)
-                        yield path, serving.scenario, str(run.seed), str(len(values)), *cells
+                        cells = tuple(_cell(values, share) for share in _SHARES)
+                        yield _Line(path, serving.scenario, run.seed, len(values), cells)
 
 
-def _cell(values: list[float], share: float) -> str:
+def _cell(values: list[float], share: float) -> _Cell:
     """A percentile and its interval, or how many of the values that it would need there are."""
     middle = latencies.percentile(sorted(values), share)
     worth = stats.effective_sample_size([float(value > middle) for value in values])
     ends = stats.percentile_interval(values, share, level=meaning.LEVEL, worth=worth)
     if ends is not None:
         low, high = (number(end, 3) for end in ends)
-        return f"{number(middle, 3)} [{low}, {high}]"
-    return f"{number(middle, 3)} ({int(worth)} of {meaning.fewest(share)})"
+        return _Cell(number(middle, 3), f"[{low}, {high}]")
+    return _Cell(number(middle, 3), f"({int(worth)} of {meaning.fewest(share)})")
