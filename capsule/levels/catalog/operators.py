@@ -80,6 +80,8 @@ def _rows(text: str) -> list[tuple[int, ...]]:
 
 _STRIDES = (Option("stride", 1, 1, None), Option("padding", 0, 0, None))
 _IMAGE = "n c h w"
+_ODD_IMAGE = ((3, 5, 7, 11),)
+_ODD_MATRIX = ((13, 101),)
 
 
 def _activation(
@@ -92,6 +94,7 @@ def _activation(
         options,
         module="activations",
         quick=quick,
+        odd=((1009,),),
         transformer=_points("n", [(8 * 512 * 3072,)]),
     )
 
@@ -113,6 +116,7 @@ _OPERATORS = (
         ),
         deepbench_train=_gemms(deepbench.GEMM_TRAIN),
         deepbench_inference=_gemms(deepbench.GEMM_INFERENCE),
+        odd=((17, 31, 67),),
     ),
     _operator(
         "matmul",
@@ -120,6 +124,7 @@ _OPERATORS = (
         module="gemm",
         quick=((1, 32, 48, 64), (12, 64, 64, 64)),
         transformer=((96, 512, 512, 64), (96, 512, 64, 512)),
+        odd=((3, 17, 31, 13),),
     ),
     _operator(
         "conv1d",
@@ -129,6 +134,9 @@ _OPERATORS = (
         quick=_points(
             "n c w k s stride padding dilation groups bias",
             [(4, 8, 200, 16, 5, 1, 0, 1, 1, 0), (4, 8, 201, 12, 4, 3, 2, 2, 4, 1)],
+        ),
+        odd=_points(
+            "n c w k s stride padding dilation groups bias", [(3, 6, 31, 9, 3, 2, 1, 2, 3, 1)]
         ),
     ),
     _operator(
@@ -142,6 +150,10 @@ _OPERATORS = (
         ),
         deepbench_train=_convolutions(deepbench.CONV_TRAIN),
         deepbench_inference=_convolutions(deepbench.CONV_INFERENCE),
+        odd=_points(
+            "n c h w k r s stride padding dilation groups bias",
+            [(3, 6, 13, 11, 9, 3, 2, 2, 1, 2, 3, 1)],
+        ),
     ),
     _operator(
         "conv3d",
@@ -155,6 +167,10 @@ _OPERATORS = (
                 (2, 4, 9, 8, 7, 6, 2, 3, 2, 2, 1, 2, 2, 1),
             ],
         ),
+        odd=_points(
+            "n c d h w k q r s stride padding dilation groups bias",
+            [(3, 2, 7, 5, 7, 4, 2, 3, 2, 2, 1, 2, 2, 1)],
+        ),
     ),
     _operator(
         "conv_transpose1d",
@@ -164,6 +180,10 @@ _OPERATORS = (
         quick=_points(
             "n c w k s stride padding dilation groups bias output_padding",
             [(4, 8, 100, 6, 4, 2, 1, 1, 1, 0, 0), (4, 8, 101, 12, 3, 3, 1, 2, 4, 1, 2)],
+        ),
+        odd=_points(
+            "n c w k s stride padding dilation groups bias output_padding",
+            [(3, 6, 29, 9, 3, 2, 1, 2, 3, 1, 1)],
         ),
     ),
     _operator(
@@ -179,6 +199,10 @@ _OPERATORS = (
                 (2, 8, 9, 7, 12, 3, 2, 2, 1, 2, 4, 1, 0),
             ],
         ),
+        odd=_points(
+            "n c h w k r s stride padding dilation groups bias output_padding",
+            [(3, 6, 7, 5, 9, 3, 2, 2, 1, 2, 3, 1, 0)],
+        ),
     ),
     _operator(
         "conv_transpose3d",
@@ -193,6 +217,10 @@ _OPERATORS = (
                 (2, 4, 5, 4, 6, 6, 3, 2, 3, 2, 1, 2, 2, 1, 0),
             ],
         ),
+        odd=_points(
+            "n c d h w k q r s stride padding dilation groups bias output_padding",
+            [(3, 4, 3, 5, 2, 6, 3, 2, 3, 2, 1, 2, 2, 1, 0)],
+        ),
     ),
     _operator(
         "max_pool2d",
@@ -203,6 +231,7 @@ _OPERATORS = (
             f"{_IMAGE} r s stride padding",
             [(4, 8, 32, 32, 2, 2, 2, 0), (4, 8, 33, 31, 3, 3, 2, 1)],
         ),
+        odd=_points(f"{_IMAGE} r s stride padding", [(3, 5, 17, 13, 3, 2, 2, 1)]),
     ),
     _operator(
         "max_pool3d",
@@ -213,6 +242,7 @@ _OPERATORS = (
             "n c d h w q r s stride padding",
             [(2, 4, 16, 16, 16, 2, 2, 2, 2, 0), (2, 4, 9, 8, 7, 3, 2, 3, 2, 1)],
         ),
+        odd=_points("n c d h w q r s stride padding", [(2, 3, 7, 9, 5, 3, 2, 3, 2, 1)]),
     ),
     _operator(
         "average_pool2d",
@@ -223,16 +253,28 @@ _OPERATORS = (
             f"{_IMAGE} r s stride padding",
             [(4, 8, 32, 32, 2, 2, 2, 0), (4, 8, 33, 31, 3, 3, 2, 1)],
         ),
+        odd=_points(f"{_IMAGE} r s stride padding", [(3, 5, 17, 13, 3, 2, 2, 1)]),
     ),
-    _operator("global_average_pool", _IMAGE, module="pooling", quick=((8, 64, 7, 7),)),
-    _operator("batch_norm", _IMAGE, module="normalization", quick=((8, 16, 14, 14),)),
-    _operator("batch_norm_inference", _IMAGE, module="normalization", quick=((8, 16, 14, 14),)),
+    _operator(
+        "global_average_pool", _IMAGE, module="pooling", quick=((8, 64, 7, 7),), odd=_ODD_IMAGE
+    ),
+    _operator(
+        "batch_norm", _IMAGE, module="normalization", quick=((8, 16, 14, 14),), odd=_ODD_IMAGE
+    ),
+    _operator(
+        "batch_norm_inference",
+        _IMAGE,
+        module="normalization",
+        quick=((8, 16, 14, 14),),
+        odd=_ODD_IMAGE,
+    ),
     _operator(
         "layer_norm",
         "rows columns",
         module="normalization",
         quick=((64, 256), (7, 1_000)),
         transformer=((4096, 768),),
+        odd=((13, 101),),
     ),
     _operator(
         "group_norm",
@@ -240,6 +282,7 @@ _OPERATORS = (
         (Option("groups", 1, 1, None),),
         module="normalization",
         quick=_points(f"{_IMAGE} groups", [(4, 16, 14, 14, 4)]),
+        odd=_points(f"{_IMAGE} groups", [(3, 9, 7, 5, 3)]),
     ),
     _activation("relu", sizes=(1_000, 100_000, 1_000_000)),
     _activation("leaky_relu", (Option("percent", 1, 0, 99),)),
@@ -251,8 +294,11 @@ _OPERATORS = (
         "rows columns",
         quick=((1, 1_000), (64, 1_000), (16, 32_000)),
         transformer=((8 * 12 * 512, 512),),
+        odd=((7, 101),),
     ),
-    _operator("cross_entropy", "rows columns", module="losses", quick=((64, 100),)),
+    _operator(
+        "cross_entropy", "rows columns", module="losses", quick=((64, 100),), odd=((13, 11),)
+    ),
     _operator(
         "softmax_cross_entropy",
         "rows columns",
@@ -260,15 +306,17 @@ _OPERATORS = (
         module="losses",
         quick=((64, 100), (16, 1_000), *_points("rows columns weighted", [(1_000, 3, 1)])),
         transformer=((4096, 32_000),),
+        odd=((13, 11),),
     ),
-    _operator("sigmoid_cross_entropy", "n", module="losses", quick=((10_000,),)),
-    _operator("mean_squared_error", "n", module="losses", quick=((10_000,),)),
+    _operator("sigmoid_cross_entropy", "n", module="losses", quick=((10_000,),), odd=((1009,),)),
+    _operator("mean_squared_error", "n", module="losses", quick=((10_000,),), odd=((1009,),)),
     _operator(
         "attention",
         "batch heads length width",
         (Option("causal", 0),),
         quick=_points("batch heads length width causal", [(2, 4, 64, 32, 0), (2, 4, 64, 32, 1)]),
         transformer=_points("batch heads length width causal", [(8, 12, 512, 64, 1)]),
+        odd=((3, 5, 13, 7),),
     ),
     _operator(
         "embedding",
@@ -276,8 +324,11 @@ _OPERATORS = (
         computes=False,
         quick=((1_000, 64, 500),),
         transformer=((32_000, 768, 4096),),
+        odd=((17, 7, 101),),
     ),
-    _operator("lstm_cell", "n width hidden", module="recurrent", quick=((16, 32, 48),)),
+    _operator(
+        "lstm_cell", "n width hidden", module="recurrent", quick=((16, 32, 48),), odd=((5, 7, 11),)
+    ),
     _operator(
         "dropout",
         "n",
@@ -285,6 +336,7 @@ _OPERATORS = (
         module="elementwise",
         quick=({"n": 100_000}, {"n": 10_000, "percent": 10}),
         transformer=((8 * 512 * 768,),),
+        odd=((1009,),),
     ),
     _operator(
         "add",
@@ -292,14 +344,43 @@ _OPERATORS = (
         module="elementwise",
         quick=((64, 1_000),),
         transformer=((4096, 768),),
+        odd=((13, 101),),
     ),
-    _operator("sum", "n count", module="elementwise", quick=((10_000, 2), (10_000, 5))),
-    _operator("reduce_sum", "rows columns", module="reductions", quick=((64, 1_000), (4, 100_000))),
-    _operator("reduce_mean", "rows columns", module="reductions", quick=((64, 1_000),)),
-    _operator("reduce_max", "rows columns", module="reductions", quick=((64, 1_000),)),
-    _operator("reshape", _IMAGE, module="shapes", computes=False, quick=((8, 16, 14, 14),)),
-    _operator("squeeze", "rows columns", module="shapes", computes=False, quick=((64, 1_000),)),
-    _operator("unsqueeze", "rows columns", module="shapes", computes=False, quick=((64, 1_000),)),
+    _operator(
+        "sum", "n count", module="elementwise", quick=((10_000, 2), (10_000, 5)), odd=((1009, 3),)
+    ),
+    _operator(
+        "reduce_sum",
+        "rows columns",
+        module="reductions",
+        quick=((64, 1_000), (4, 100_000)),
+        odd=_ODD_MATRIX,
+    ),
+    _operator(
+        "reduce_mean", "rows columns", module="reductions", quick=((64, 1_000),), odd=_ODD_MATRIX
+    ),
+    _operator(
+        "reduce_max", "rows columns", module="reductions", quick=((64, 1_000),), odd=_ODD_MATRIX
+    ),
+    _operator(
+        "reshape", _IMAGE, module="shapes", computes=False, quick=((8, 16, 14, 14),), odd=_ODD_IMAGE
+    ),
+    _operator(
+        "squeeze",
+        "rows columns",
+        module="shapes",
+        computes=False,
+        quick=((64, 1_000),),
+        odd=_ODD_MATRIX,
+    ),
+    _operator(
+        "unsqueeze",
+        "rows columns",
+        module="shapes",
+        computes=False,
+        quick=((64, 1_000),),
+        odd=_ODD_MATRIX,
+    ),
 )
 
 OPERATORS: dict[str, Operator] = {operator.name: operator for operator in _OPERATORS}

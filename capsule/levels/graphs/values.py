@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import frexp, prod
 from typing import Any
 
-from ..operators import ARITHMETIC
+from ..operators import ARITHMETIC, round_to
 from ..streams import normals, spread, words
 from .graph import Graph, Parameter
 
@@ -146,18 +146,6 @@ def _draw(parameter: Parameter, label: str, dtype: str) -> Any:
     drawn = (words(label, prod(parameter.shape)) % (2 * most + 1)).astype("int64") - most
     array = drawn.astype("float64") * 2.0 ** (exponent - arithmetic.bits)
     return array.astype(arithmetic.stored).reshape(parameter.shape)
-
-
-def round_to(array: Any, dtype: str) -> Any:
-    """Reals in a dtype's word; bfloat16 in float32, to nearest, halves to even."""
-    import numpy
-
-    stored = array.astype(ARITHMETIC[dtype].stored)
-    if dtype != "bfloat16":
-        return stored
-    bits = stored.view(numpy.uint32)
-    halves = numpy.uint32(0x7FFF) + ((bits >> numpy.uint32(16)) & numpy.uint32(1))
-    return ((bits + halves) & numpy.uint32(0xFFFF0000)).view(numpy.float32)
 
 
 def _label(

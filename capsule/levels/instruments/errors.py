@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
-from ..operators.base import Due, Operator, reference_outputs
+from ..operators.base import Due, Operator, overflows_from, reference_outputs, several
+from ..operators.likely import PerElement
+from ..operators.rounding import ARITHMETIC
 from ..streams import words
 
 HEATMAP_BLOCKS = 64
 SMALL = 128
+
+ROUNDOFF = 2.0**-53
+"""Of the float64 in which central differences are computed."""
+CLEAR = 2.0**-7
+"""Share of a derivative that truncation may take of a central difference, unless rounding takes
+more."""
+HALVINGS = 64
+"""Of a step, at most: from 2**-17 to below any distance from a float64 to 0."""
+
+ABSENT = 2.0**126
+"""The ratio of a result that a framework does not yield."""
 
 EXACT = 2.0**-126
 """What an element that has to be exact counts as held to: the smallest normal float32."""
@@ -79,12 +92,31 @@ def worst_element(results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
     for result, right in zip(results, due):
         if result.shape != right.value.shape:
             return float("inf")
-        off = abs(result.astype(right.value.dtype) - right.value).astype("float64")
+        off = _subtract(result, right.value)
         with numpy.errstate(divide="ignore", invalid="ignore"):
             bound = numpy.where(right.error == 0, EXACT, right.error)
             ratio = numpy.where(off == 0, 0.0, off / bound)
         worst.append(float(ratio.max(initial=0.0)))
     return float(numpy.array(worst).max())
+
+
+def settle(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> tuple[Any, ...]:
+    """Results with what is due in place of each infinity that rounding it to the dtype makes."""
+    import numpy
+
+    limit = overflows_from(dtype)
+
+    def put(result: Any, right: Due) -> Any:
+        infinite = numpy.isinf(result)
+        if not infinite.any():
+            return result
+        size = abs(right.value)
+        with numpy.errstate(invalid="ignore"):
+            beyond = (size >= limit) | (size + right.error >= limit)
+        beyond &= numpy.signbit(result) == numpy.signbit(right.value)
+        return numpy.where(infinite & beyond, right.value, result)
+
+    return tuple(map(put, results, due))
 
 
 def same_bits(first: Iterable[Any], second: Iterable[Any]) -> bool:
@@ -106,32 +138,48 @@ def directional(
     The step is 2**-17, about the cube root of the roundoff, where truncation and rounding balance;
     for an operator with kinks, linear between them, 2**-30, less than a float32 input's distance.
     """
+    import numpy
+
     doubles = tuple(
         array.astype("float64") if array.dtype.kind == "f" else array for array in inputs
     )
     wrt = operator.wrt(sizes)
 
-    def scalar(moved: list[Any]) -> tuple[float, float]:
+    def loss(moved: list[Any]) -> float:
         operands = list(doubles)
         for index, array in zip(wrt, moved):
             operands[index] = array
         outputs = reference_outputs(operator, sizes, tuple(operands))
-        terms = [(up * out).ravel() for up, out in zip(upstream, outputs)]
-        return sum(part.sum() for part in terms), sum(abs(part).sum() for part in terms)
+        return float(sum((up * out).sum() for up, out in zip(upstream, outputs)))
 
+    by = [doubles[index] for index in wrt]
+    c = PerElement(ARITHMETIC["float64"])
+    entered = (c.enter(array) if array.dtype.kind == "f" else array for array in doubles)
+    outputs = several(operator.forward(c, sizes, *entered))
+    with numpy.errstate(all="ignore"):
+        noise = sum(
+            float((abs(up) * (out.error + 64 * ROUNDOFF * abs(out.value))).sum())
+            for up, out in zip(upstream, outputs)
+        )
+        # the moved inputs are rounded, too
+        noise += sum(
+            4 * ROUNDOFF * float((abs(gradient.astype("float64")) * abs(array)).sum())
+            for gradient, array in zip(gradients, by)
+        )
     step = 2.0**-17 if operator.smooth else 2.0**-30
     label = f"capsule-direction-1\n{operator.name}\n{seed}\n"
-    by = [doubles[index] for index in wrt]
-    return derivatives(scalar, by, gradients, bounds, lambda size, slope: step, label)  # noqa: ARG005
+    tested = (gradients, bounds)
+    return derivatives(loss, by, tested, lambda slope: step, noise, label, HALVINGS)  # noqa: ARG005
 
 
 def derivatives(
-    scalar: Callable[[list[Any]], tuple[float, float]],
+    loss: Callable[[list[Any]], float],
     by: list[Any],
-    gradients: tuple[Any, ...],
-    bounds: tuple[float, ...],
-    step: Callable[[float, float], float],
+    tested: tuple[tuple[Any, ...], tuple[float, ...]],
+    step: Callable[[float], float],
+    noise: float,
     label: str,
+    halvings: int = 0,
 ) -> float:
     """Gradients against central differences of the reference's formula, which knows no derivative.
 
@@ -141,39 +189,51 @@ def derivatives(
     direction of +-1, through all of x at once.
 
     Args:
-        scalar: L, and the sum of the absolute values of the terms that it is summed from.
+        loss: L.
         by: x, as float64.
-        gradients: What is to be tested, for each of x.
-        bounds: The largest right L2 norm of the error of each of them.
-        step: Gives h, from the sum of the absolute values of L's terms and <gradient, d>.
+        tested: A gradient for each of x, and the largest right L2 norm of the error of each.
+        step: Gives h, from the size of <gradient, d>.
+        noise: How far rounding can carry a value of L, and of x what it is computed from.
         label: Names the random direction.
+        halvings: How often h may be halved, while truncation takes more than `CLEAR` and more than
+            rounding does, or a step leaves where L is defined.
 
     Returns:
         The largest difference over what may be: |d| times the gradient's own bound, the distance
         between the differences with h and 2 h (which truncation cannot exceed to first order, nor
-        can a kink), and 64 roundoffs of L's terms over h. A right gradient stays below 1.
+        can a kink), and the noise over h. A right gradient stays below 1.
     """
     import numpy
 
-    size = scalar(by)[1]
+    gradients, bounds = tested
     ratios = []
     for direction in _directions(by, gradients, label):
         slope = sum(
             float((gradient.astype("float64") * way).sum())
             for gradient, way in zip(gradients, direction)
         )
-        h = step(size, abs(slope))
 
-        def along(scale: float, direction: list[Any] = direction) -> float:
-            return scalar([array + scale * way for array, way in zip(by, direction)])[0]
+        def difference(h: float, direction: list[Any] = direction) -> float:
+            ends = (
+                loss([array + scale * way for array, way in zip(by, direction)])
+                for scale in (h, -h)
+            )
+            return (next(ends) - next(ends)) / (2 * h)
 
-        near = (along(h) - along(-h)) / (2 * h)
-        far = (along(2 * h) - along(-2 * h)) / (4 * h)
+        with numpy.errstate(all="ignore"):
+            h = step(abs(slope))
+            near, far = difference(h), difference(2 * h)
+            for _ in range(halvings):
+                if abs(near - far) <= max(CLEAR * abs(slope), noise / h):
+                    break
+                h /= 2
+                near, far = difference(h), near
         allowed = sum(
             float(numpy.linalg.norm(way)) * bound for way, bound in zip(direction, bounds)
         )
-        allowed += abs(near - far) + 64 * 2.0**-53 * size / h
-        ratios.append(abs(slope - near) / allowed)
+        allowed += abs(near - far) + noise / h
+        off = abs(slope - near)
+        ratios.append(off / allowed if allowed else (0.0 if off == 0 else float("inf")))
     return float(numpy.array(ratios).max())
 
 
@@ -197,7 +257,19 @@ def _directions(inputs: list[Any], gradients: tuple[Any, ...], label: str) -> It
 
 
 def _difference(result: Any, right: Any) -> Any:
-    return abs(result.astype(right.dtype) - right).astype("float64").ravel()
+    return _subtract(result, right).ravel()
+
+
+def _subtract(result: Any, right: Any) -> Any:
+    """Sizes of the differences, float64; none where both are the same infinity."""
+    import numpy
+
+    result = result.astype(right.dtype)
+    with numpy.errstate(invalid="ignore"):
+        off = abs(result - right)
+    if numpy.isinf(right).any():
+        off = numpy.where(result == right, 0, off)
+    return numpy.asarray(off, "float64")
 
 
 def _norm(array: Any) -> float:

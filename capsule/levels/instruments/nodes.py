@@ -19,8 +19,7 @@ from ..graphs import apart
 from ..graphs.bounds import calculator
 from ..graphs.graph import Graph
 from ..graphs.reference import BACKWARD, Formula
-from ..graphs.values import round_to
-from ..operators import ARITHMETIC, EXACT, Due, several
+from ..operators import ARITHMETIC, EXACT, Due, round_to, several
 from ..operators.likely import PerElement
 from .errors import worst_element, worst_ratio
 

@@ -3,16 +3,18 @@
 Held are the results of the first and of the last timed call and, so that nothing that was kept or
 put off passes for computed, those of one more call, for other values in the same tensors. Where a
 framework's tensors stay as they are, and for what a user's file defines, which may have packed its
-operands before, that call is made anew of other tensors.
+operands before, that call is made anew of other tensors. These values, and those of a call at the
+catalogue's odd sizes, are hard ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from statistics import median
-from typing import Any
+from typing import Any, Callable
 
 from .. import catalog, operators
 from ..frameworks import Framework
@@ -73,6 +75,35 @@ class _Prepared:
         """The same of gradients."""
         wrt = self.operator.wrt(self.sizes)
         return self._arrays(results, (self.inputs[index].shape for index in wrt))
+
+    def at_odd_sizes(self) -> _Prepared | None:
+        """The same with hard values at sizes that nothing divides; None where none are known.
+
+        Options keep the values of the case, but for those that sizes have to go with.
+        """
+        operator, dtype = self.operator, self.dtype
+        entry, seed = catalog.OPERATORS.get(operator.name), self.seed + FRESH
+        if operator.natives is not None or entry is None or "odd" not in entry.cases:
+            return None
+        kept = {one.name: self.sizes[one.name] for one in entry.options if one.most is not None}
+        ((_, point),) = entry.cases["odd"]
+        sizes = entry.complete({**point, **kept})
+        inputs = operator.hard_inputs(sizes, dtype, seed)
+        upstream = operator.hard_upstream(sizes, dtype, seed)
+        return replace(self, sizes=sizes, inputs=inputs, upstream=upstream)
+
+    def run_forward(self, due: tuple[Due, ...]) -> float:
+        """The largest error of an element over its bound, of one call."""
+        call, arguments = self.native.operation(self.operator, self.sizes, self.place(self.inputs))
+        return _ratio(self.outputs(call(*arguments)), due, self.dtype)
+
+    def run_backward(self, due: tuple[Due, ...]) -> float:
+        """The same of gradients."""
+        gradient = require(self.native.gradient, self.framework.name, "differentiate")
+        tensors, upstream = self.place(self.inputs), self.place(self.upstream)
+        wrt = self.operator.wrt(self.sizes)
+        call, arguments = gradient(self.operator, self.sizes, tensors, wrt, upstream)
+        return _ratio(self.gradients(call(*arguments)), due, self.dtype)
 
     def _arrays(self, results: Any, shapes: Iterable[tuple[int, ...]]) -> tuple[Any, ...]:
         tensors = operators.several(results)
@@ -153,16 +184,21 @@ def _forward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
     same.append(repeatable(trial.framework, call, arguments, outputs))
     reference = operators.reference(operator, sizes, trial.inputs, dtype)
     bounds = operators.bounds(operator, sizes, trial.inputs, dtype)
-    for metric, values in errors.errors(outputs, reference, bounds).items():
+    due = operators.due(operator, sizes, trial.inputs, dtype)
+    settled = errors.settle(outputs, due, dtype)
+    for metric, values in errors.errors(settled, reference, bounds).items():
         yield Series(metric, values)
-    others = operator.inputs(sizes, dtype, trial.seed + FRESH)
+    others = operator.hard_inputs(sizes, dtype, trial.seed + FRESH)
     if not trial.fill(tensors, others):
         call, arguments = trial.native.operation(operator, sizes, trial.place(others))
     again = trial.outputs(call(*arguments))
-    due = operators.due(operator, sizes, trial.inputs, dtype)
     due_again = operators.due(operator, sizes, others, dtype)
-    pairs = ((timed.first, due), (outputs, due), (again, due_again))
-    yield Series("element_error_ratio", (_worst(pairs),))
+    pairs = [(timed.first, due), (outputs, due), (again, due_again)]
+    ratios = [_ratio(*pair, dtype) for pair in pairs]
+    if odd := trial.at_odd_sizes():
+        due_there = operators.due(operator, odd.sizes, odd.inputs, dtype)
+        ratios.append(_try(partial(odd.run_forward, due_there)))
+    yield Series("element_error_ratio", (_largest(ratios),))
 
 
 def _backward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
@@ -178,18 +214,24 @@ def _backward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
     formula = (operator, sizes, trial.inputs, trial.upstream)
     right = operators.reference_gradients(*formula, dtype)
     bounds = operators.gradient_bounds(*formula, dtype)
-    yield Series("grad_l2_error_ratio", (errors.worst_ratio(gradients, right, bounds),))
-    check = errors.directional(*formula, gradients, bounds, trial.seed)
+    due = operators.due_gradients(*formula, dtype)
+    settled = errors.settle(gradients, due, dtype)
+    yield Series("grad_l2_error_ratio", (errors.worst_ratio(settled, right, bounds),))
+    check = errors.directional(*formula, settled, bounds, trial.seed)
     yield Series("gradient_check", (check,))
-    others = operator.upstream(sizes, dtype, trial.seed + FRESH)
+    others = operator.hard_upstream(sizes, dtype, trial.seed + FRESH)
     if not trial.fill(upstream, others):
         upstream = trial.place(others)
         call, arguments = gradient(operator, sizes, trial.place(trial.inputs), wrt, upstream)
     again = trial.gradients(call(*arguments))
-    due = operators.due_gradients(*formula, dtype)
     due_again = operators.due_gradients(operator, sizes, trial.inputs, others, dtype)
-    pairs = ((timed.first, due), (gradients, due), (again, due_again))
-    yield Series("grad_element_error_ratio", (_worst(pairs),))
+    pairs = [(timed.first, due), (gradients, due), (again, due_again)]
+    ratios = [_ratio(*pair, dtype) for pair in pairs]
+    if odd := trial.at_odd_sizes():
+        there = (operator, odd.sizes, odd.inputs, odd.upstream)
+        due_there = operators.due_gradients(*there, dtype)
+        ratios.append(_try(partial(odd.run_backward, due_there)))
+    yield Series("grad_element_error_ratio", (_largest(ratios),))
 
 
 def _name_kernels(trial: _Prepared, case: str) -> str:
@@ -202,11 +244,24 @@ def _name_kernels(trial: _Prepared, case: str) -> str:
     return f"{name} ran in {trial.framework.name} by {chosen}" if chosen else ""
 
 
-def _worst(pairs: Iterable[tuple[tuple[Any, ...], tuple[Due, ...]]]) -> float:
-    """The largest error of an element over its bound, of all results; NaN if any is."""
+def _try(run: Callable[[], float]) -> float:
+    """A ratio; `errors.ABSENT` where a framework refuses sizes that the operator has."""
+    try:
+        return run()
+    except (ValueError, RuntimeError):
+        return errors.ABSENT
+
+
+def _ratio(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> float:
+    """The largest error of an element over its bound."""
+    return errors.worst_element(errors.settle(results, due, dtype), due)
+
+
+def _largest(ratios: list[float]) -> float:
+    """NaN if any is."""
     import numpy
 
-    return float(numpy.array([errors.worst_element(*pair) for pair in pairs]).max())
+    return float(numpy.array(ratios).max())
 
 
 def _repeat(same: list[bool]) -> Iterator[Series]:

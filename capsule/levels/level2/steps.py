@@ -20,9 +20,8 @@ from ..frameworks import Framework
 from ..frameworks.base import require
 from ..graphs import apart
 from ..graphs.graph import Graph
-from ..graphs.values import round_to
 from ..instruments.nodes import Held, find_networks, measure_share, measure_size, place
-from ..operators import ARITHMETIC
+from ..operators import ARITHMETIC, round_to
 from ..optimizers import Optimizer
 
 ROUNDINGS = 16

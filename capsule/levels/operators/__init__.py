@@ -59,8 +59,10 @@ from .base import (
     due,
     due_gradients,
     gradient_bounds,
+    overflows_from,
     reference,
     reference_gradients,
+    round_to,
     several,
 )
 from .rounding import ARITHMETIC, EXACT
@@ -77,8 +79,10 @@ __all__ = [
     "find",
     "gradient_bounds",
     "load",
+    "overflows_from",
     "reference",
     "reference_gradients",
+    "round_to",
     "several",
 ]
 

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .base import Operator, Sizes, Tensor
 from .rounding import Calculator
+
+if TYPE_CHECKING:
+    from .base import Arrays
 
 
 class _Activation(Operator):
     """One vector of n elements in, one out. Inputs lie in (-4, 4) unless the class says otherwise.
 
-    FLOPs: `work` per element.
+    FLOPs: `work` per element. Checked with `hard` too: zeros, and where it saturates.
     """
 
     work: int
     reach = 4.0
+    hard: tuple[float, ...] = (40.0, -40.0, 2.0**-13, -(2.0**-13), 0.0, -0.0)
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """One vector of n elements."""
         return {"x": Tensor((sizes["n"],), -self.reach, 2 * self.reach)}
+
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """With `hard` after the first element and before the last."""
+        (x,) = super().hard_inputs(sizes, dtype, seed)
+        count = len(self.hard)
+        if x.size >= 2 * count + 2:
+            x[1 : count + 1] = x[-count - 1 : -1] = self.hard
+        return (x,)
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """One vector of n elements."""
@@ -36,6 +48,7 @@ class Relu(_Activation):
     name = "relu"
     work = 1
     reach = 1.0
+    hard = (1024.0, -1024.0, 0.0, -0.0)
     smooth = False
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
@@ -56,6 +69,7 @@ class LeakyRelu(_Activation):
     name = "leaky_relu"
     work = 1
     reach = 1.0
+    hard = (1024.0, -1024.0, 0.0, -0.0)
     smooth = False
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
@@ -108,6 +122,8 @@ class Gelu(_Activation):
 
     name = "gelu"
     work = 5
+    # the series of the reference's error function grows with the square
+    hard = (6.0, -6.0, 2.0**-13, -(2.0**-13), 0.0, -0.0)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The formula."""

@@ -29,9 +29,10 @@ class Tensor:
 
     Attributes:
         shape: Lengths of its axes.
-        offset: Real inputs are spread evenly over `(offset, offset + scale)`.
-        scale: See `offset`; both are powers of two or sums of two, so that inputs are exact in
-            every dtype.
+        offset: Real inputs are spread evenly over `(offset, offset + scale)`, and rounded to the
+            dtype.
+        scale: See `offset`; in the catalogue both are powers of two or sums of two, so that inputs
+            are exact in every dtype.
         below: For whole numbers (indices, class labels), from 0 to `below - 1`, int64; `None` for
             reals. With `below` 2 and `real` it is a mask of zeros and ones in the dtype.
         real: Whether its elements have the trial's dtype.
@@ -129,6 +130,27 @@ class Operator(ABC):
             for index, shape in enumerate(self.outputs(sizes))
         )
 
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """`inputs` for checks, with numbers among them that implementations stumble over.
+
+        Of four elements and more the first is the least that may be drawn, the last is the most;
+        of whole numbers the first two and the last two. An operator adds what is hard for it, and
+        one that makes its inputs itself makes these.
+        """
+        arrays = self.inputs(sizes, dtype, seed)
+        if type(self).inputs is not Operator.inputs:
+            return arrays
+        for array, tensor in zip(arrays, self.tensors(sizes).values()):
+            _reach_ends(array, tensor, dtype)
+        return arrays
+
+    def hard_upstream(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """`upstream` for checks, with both ends of its range."""
+        arrays = self.upstream(sizes, dtype, seed)
+        for array in arrays:
+            _reach_ends(array, Tensor(array.shape), dtype)
+        return arrays
+
     def wrt(self, sizes: Sizes) -> tuple[int, ...]:
         """Positions of the inputs that it is differentiated by."""
         return tuple(
@@ -157,7 +179,7 @@ def reference_gradients(
 def bounds(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tuple[float, ...]:
     """The largest L2 norm that the error of each output of a right implementation can have."""
     c = _rounding(dtype)
-    return _norms(several(operator.forward(c, sizes, *_enter(c, inputs))))
+    return _norms(several(operator.forward(c, sizes, *_enter(c, inputs))), dtype)
 
 
 def gradient_bounds(
@@ -166,7 +188,7 @@ def gradient_bounds(
     """The largest L2 norm that the error of each gradient of a right implementation can have."""
     c = _rounding(dtype)
     arriving = one(tuple(map(c.enter, upstream)))
-    return _norms(operator.backward(c, sizes, arriving, *_enter(c, inputs)))
+    return _norms(operator.backward(c, sizes, arriving, *_enter(c, inputs)), dtype)
 
 
 @dataclass(frozen=True)
@@ -217,6 +239,29 @@ def one(values: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
+def round_to(array: Any, dtype: str) -> Any:
+    """Reals in a dtype's word; bfloat16 in float32, to nearest, halves to even."""
+    import numpy
+
+    stored = array.astype(ARITHMETIC[dtype].stored)
+    if dtype != "bfloat16":
+        return stored
+    bits = stored.view(numpy.uint32)
+    halves = numpy.uint32(0x7FFF) + ((bits >> numpy.uint32(16)) & numpy.uint32(1))
+    return ((bits + halves) & numpy.uint32(0xFFFF0000)).view(numpy.float32)
+
+
+def overflows_from(dtype: str) -> Any:
+    """The least size that rounding makes infinite: half a step above the largest number."""
+    import numpy
+
+    arithmetic = ARITHMETIC[dtype]
+    with numpy.errstate(over="ignore"):
+        share = 1 - numpy.longdouble(arithmetic.storage) / 2
+        limit = numpy.ldexp(share, numpy.finfo(arithmetic.stored).maxexp)
+    return float(limit) if arithmetic.wider == "float64" else limit
+
+
 def _rounding(dtype: str) -> Rounding:
     return Rounding(*_arithmetic(dtype))
 
@@ -239,16 +284,20 @@ def _enter(c: Rounding, inputs: Arrays) -> list[Any]:
     return [c.enter(array) if array.dtype.kind == "f" else array for array in inputs]
 
 
-def _norms(results: tuple[Any, ...]) -> tuple[float, ...]:
+def _norms(results: tuple[Any, ...], dtype: str) -> tuple[float, ...]:
+    """Of errors, but for those of what overflows: there an infinity is due."""
     import numpy
 
     if not all(isinstance(result, Rounded) for result in results):
         raise TypeError("a formula lost its error bound on the way")
-    norms = []
+    norms, limit = [], overflows_from(dtype)
     for result in results:
+        with numpy.errstate(invalid="ignore"):
+            stays = abs(result.value) - result.error < limit
+        error = result.error if stays.all() else numpy.where(stays, result.error, 0.0)
         # scaled, for the square of the smallest float64 would be 0
-        largest = result.error.max()
-        norms.append(float(largest * numpy.linalg.norm((result.error / largest).ravel())))
+        largest = error.max() or 1.0
+        norms.append(float(largest * numpy.linalg.norm((error / largest).ravel())))
     return tuple(norms)
 
 
@@ -260,10 +309,26 @@ def _widen(arrays: Arrays, dtype: str) -> Arrays:
 def _array(operator: str, name: str, tensor: Tensor, dtype: str, seed: int) -> NDArray[Any]:
     count = prod(tensor.shape)
     label = f"capsule-input-1\n{operator}\n{name}\n{tensor.shape}\n{dtype}\n{seed}\n"
-    stored = ARITHMETIC[dtype].stored
     if tensor.below is not None:
         whole: NDArray[Any] = (words(label, count) >> 11) % tensor.below
-        return whole.astype(stored if tensor.real else "int64").reshape(tensor.shape)
+        numbers = round_to(whole, dtype) if tensor.real else whole.astype("int64")
+        return numbers.reshape(tensor.shape)
     values: NDArray[Any] = spread(label, count, ARITHMETIC[dtype].bits)
-    values = values * tensor.scale + tensor.offset
-    return values.astype(stored).reshape(tensor.shape)
+    # a user's range may hold numbers that the dtype does not
+    values = round_to(values * tensor.scale + tensor.offset, dtype)
+    return values.reshape(tensor.shape)
+
+
+def _reach_ends(array: NDArray[Any], tensor: Tensor, dtype: str) -> None:
+    """Put the ends of what may be drawn at the ends of an array."""
+    import numpy
+
+    if array.size < 4:
+        return
+    flat = array.reshape(-1)
+    if tensor.below is not None:
+        flat[:2], flat[-2:] = 0, tensor.below - 1
+        return
+    step = 2.0 ** -ARITHMETIC[dtype].bits
+    ends = numpy.array([step, 1 - step]) * tensor.scale + tensor.offset
+    flat[[0, -1]] = round_to(ends, dtype)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .rounding import FUNCTION_ULPS, Bilinear, Linear, Rounded, Rounding
+from .rounding import Bilinear, Linear, Rounded, Rounding
 
 LIKELY = 4
 """L of the module's rules."""
@@ -97,11 +97,6 @@ class PerElement(Likely):
     def between(self, x: Any) -> Rounded:
         """Stored: where a bias takes most of a sum away, what is left has its rounding."""
         return self.store(x)
-
-    def sigmoid(self, x: Any) -> Rounded:
-        """Its steps, or a rational function that is as near to it everywhere as near 1."""
-        value = super().sigmoid(x)
-        return Rounded(value.value, value.error + FUNCTION_ULPS * self._inside, self._inside)
 
     def store(self, x: Any) -> Rounded:
         """The value rounded to the dtype as often as an operation may be made of others."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .base import Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor, round_to
 from .rounding import Calculator
+from .softmax import FAR
+
+if TYPE_CHECKING:
+    from .base import Arrays
 
 
 class _Loss(Operator):
@@ -70,6 +74,14 @@ class SoftmaxCrossEntropy(_Loss):
             tensors["weights"] = Tensor((sizes["columns"],), 0.0, gradient=False)
         return tensors
 
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """With rows far from 0 as of a softmax, and one whose first class is next to certain."""
+        x, *others = super().hard_inputs(sizes, dtype, seed)
+        x[0, 0] += 64
+        x[0] = round_to(x[0] + FAR, dtype)
+        x[1:][-1:] = round_to(x[1:][-1:] - FAR, dtype)
+        return (x, *others)
+
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The formula, shifted by each row's maximum."""
         x, labels, *weights = inputs
@@ -110,6 +122,13 @@ class SigmoidCrossEntropy(_Loss):
             "y": Tensor((sizes["n"],), 0.0, gradient=False),
         }
 
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """With logits that leave no doubt."""
+        x, y = super().hard_inputs(sizes, dtype, seed)
+        if x.size >= 4:
+            x[1], x[-2] = 40, -40
+        return x, y
+
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The formula as x - x y - log s(x), with log s(x) = min(x, 0) - log(1 + exp(-|x|))."""
         x, y = inputs
@@ -143,6 +162,11 @@ class MeanSquaredError(_Loss):
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Two vectors of n elements."""
         return {"a": Tensor((sizes["n"],)), "b": Tensor((sizes["n"],))}
+
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """Both far from 0, where no sum of squares keeps what they differ by."""
+        a, b = super().hard_inputs(sizes, dtype, seed)
+        return round_to(a + 8, dtype), round_to(b + 8, dtype)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """The formula; differences and squares may be stored in the dtype."""

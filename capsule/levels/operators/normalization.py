@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .base import Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor, round_to
 from .rounding import Calculator
+
+if TYPE_CHECKING:
+    from .base import Arrays
 
 EPSILON = 1e-5
 
@@ -17,6 +20,16 @@ class _Normalization(Operator):
     Bounds grant that the mean and the scale are kept for the gradient in the dtype. FLOPs: 8 per
     element (mean 1, difference 1, variance 2, scaling and affine map 4).
     """
+
+    _far_axis = 0
+
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """With a first channel, sample or row whose mean is many deviations from 0."""
+        x, *others = super().hard_inputs(sizes, dtype, seed)
+        first = (slice(None),) * self._far_axis + (0,)
+        # farther off the variance of XLA, the mean of squares less a square, leaves the bounds
+        x[first] = round_to(x[first] + 2, dtype)
+        return (x, *others)
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
@@ -85,6 +98,7 @@ class BatchNorm(_Normalization):
     """Training form over n, h, w for each channel of (n, c, h, w); running means are no output."""
 
     name = "batch_norm"
+    _far_axis = 1
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Values x and, per channel, w and b."""
@@ -101,6 +115,7 @@ class GroupNorm(BatchNorm):
     """Over the channels of one of `groups` groups, h and w, for each sample of (n, c, h, w)."""
 
     name = "group_norm"
+    _far_axis = 0
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Values x and, per channel, w and b."""

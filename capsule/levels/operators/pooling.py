@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..streams import words
 from .base import Operator, Sizes, Tensor
 from .convolution import AXES, WINDOWS
 from .correlation import Window, pad
 from .rounding import ARITHMETIC, Calculator
+
+if TYPE_CHECKING:
+    from .base import Arrays
 
 
 class _Pool(Operator):
@@ -102,6 +105,11 @@ class MaxPool(_Pool):
         odd = 2 * (drawn * window + place.astype(drawn.dtype)) + 1
         values = odd.astype(numpy.float64) * 2.0**-arithmetic.bits - 0.25
         return (values.astype(arithmetic.stored),)
+
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """All below 0, which the frame must not win against."""
+        (x,) = self.inputs(sizes, dtype, seed)
+        return (x - x.dtype.type(0.75),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """Gathered from where the maximum is."""

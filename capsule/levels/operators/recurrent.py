@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .base import Operator, Sizes, Tensor
 from .rounding import Calculator
+
+if TYPE_CHECKING:
+    from .base import Arrays
 
 
 class LstmCell(Operator):
@@ -38,6 +41,13 @@ class LstmCell(Operator):
             name: Tensor(shape, -0.0625, 0.125) if name in small else Tensor(shape, -0.5)
             for name, shape in shapes.items()
         }
+
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """With an input gate that is open and an output gate that is shut."""
+        arrays = super().hard_inputs(sizes, dtype, seed)
+        bx = arrays[5]
+        bx[0], bx[-1] = 16, -16
+        return arrays
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """The pair h', c', each (n, hidden)."""
@@ -84,7 +94,7 @@ class LstmCell(Operator):
         i, f, g, o = (
             c.select(partial(_cut, place=place, width=hidden), both) for place in range(4)
         )
-        gates = [c.store(1 / (c.exp(-gate) + 1)) for gate in (i, f, o)]
+        gates = [c.store(c.sigmoid(gate)) for gate in (i, f, o)]
         gates.insert(2, c.store(c.tanh(g)))
         cell = c.store(c.store(gates[1] * before) + c.store(gates[0] * gates[2]))
         return gates, cell, c.store(c.tanh(cell))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..streams import words
-from .base import Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor, round_to
 from .rounding import Calculator
+
+if TYPE_CHECKING:
+    from .base import Arrays
 
 
 class _Reduction(Operator):
@@ -15,6 +18,13 @@ class _Reduction(Operator):
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """One matrix."""
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
+
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """With large numbers in the first row, first and last, of which nothing is left."""
+        (x,) = super().hard_inputs(sizes, dtype, seed)
+        if x.shape[1] > 1:
+            x[0, 0], x[0, -1] = 1024, -1024
+        return (x,)
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """One vector."""
@@ -71,6 +81,14 @@ class ReduceMax(_Reduction):
         places = (words(label, sizes["rows"]) >> 11) % sizes["columns"]
         x[range(sizes["rows"]), places.astype("int64")] = 1
         return (x,)
+
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """All below 0, with a maximum in the first column and one in the last."""
+        (x,) = self.inputs(sizes, dtype, seed)
+        for row, column in ((0, 0), (-1, -1))[: len(x)]:
+            x[row, x[row].argmax()] = 0
+            x[row, column] = 1
+        return (round_to(x - 2, dtype),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
         """Gathered from where the maximum is."""

@@ -363,8 +363,9 @@ class Rounding:
         return self._with_error(x)
 
     def sigmoid(self, x: Any) -> Rounded:
-        """The rules for each of its steps."""
-        return 1 / (self.exp(-x) + 1)
+        """Its steps, or a rational function that is as near to it everywhere as near 1."""
+        steps: Rounded = 1 / (self.exp(-x) + 1)
+        return Rounded(steps.value, steps.error + FUNCTION_ULPS * self._inside, self._inside)
 
     def centre(self, x: Any, mean: Any) -> Rounded:
         """The difference: what products add to it is little in the norm."""

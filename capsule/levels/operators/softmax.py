@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .base import Operator, Sizes, Tensor
+from .base import Operator, Sizes, Tensor, round_to
 from .rounding import Calculator
+
+if TYPE_CHECKING:
+    from .base import Arrays
+
+FAR = 1000.0
+"""No dtype holds exp(1000), nor any but float64 exp(100)."""
 
 
 class Softmax(Operator):
@@ -21,6 +27,13 @@ class Softmax(Operator):
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """One matrix of shape (rows, columns)."""
         return {"x": Tensor((sizes["rows"], sizes["columns"]), -8.0, 16.0)}
+
+    def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
+        """With the first and the last row far from 0, where no exponential would be finite."""
+        (x,) = super().hard_inputs(sizes, dtype, seed)
+        x[0] = round_to(x[0] + FAR, dtype)
+        x[1:][-1:] = round_to(x[1:][-1:] - FAR, dtype)
+        return (x,)
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
         """The same shape."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import pytest
 
-from capsule.levels import networks
+from capsule.levels import networks, operators
 from capsule.levels.frameworks.base import Call
 from capsule.levels.frameworks.numpy import Numpy
 from capsule.levels.frameworks.numpy.networks import NumpyNetworks
@@ -176,6 +176,6 @@ def test_varied_parameters_are_those_of_a_training_but_for_what_normalizes() -> 
     changed = {name for name in plain if not numpy.array_equal(plain[name], varied[name])}
     assert changed == {name for name in plain if name.startswith("batch_norm")}
     for name in changed:
-        assert numpy.array_equal(values.round_to(varied[name], "bfloat16"), varied[name])
+        assert numpy.array_equal(operators.round_to(varied[name], "bfloat16"), varied[name])
         assert len(numpy.unique(varied[name])) > 8
         assert varied[name].min() > (0.4 if name.endswith(("weight", "variance")) else -0.6)
