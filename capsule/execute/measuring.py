@@ -247,6 +247,8 @@ def _trial(trial: Trial, inputs: str, setting: Setting) -> dict[str, Json]:
     if isinstance(subject, Collective):
         exchanged: JsonObject = dict(collectives.to_json(trial.case))
         return entry | {"dtype": "float32", "parameters": {}, "collective": exchanged, **calls}
+    if isinstance(subject, (Operator, Network)):
+        calls = {**calls, **dict.fromkeys(subject.conditions, True)}
     entry["dtype"] = subject.dtype
     if subject.source:
         entry["source"] = f"{inputs}/{subject.source}"

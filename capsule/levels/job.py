@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from .catalog import collectives, reading, schemes
+from .catalog import CONDITIONS, collectives, reading, schemes
 from .catalog.serving import SCENARIOS, Serving
 from .fields import Fields, JobError, Scalar
 from .recipe import Recipe, Scheme, Target, read_recipe
@@ -86,6 +86,7 @@ class Trial:
         warmup: Calls before those.
         roofline: Whether the machine's roofline is measured beside an operator.
         serving: How queries come to a network, whose latencies are measured too; None for none.
+        conditions: Those of `catalog.CONDITIONS` under which it is timed.
         recipe: Of a training of Level 2 or 3 alone.
         reading: Of a trial of Level 2 that only reads.
         collective: Of a trial of Level 3 that only exchanges.
@@ -110,6 +111,7 @@ class Trial:
     collective: collectives.Collective | None = None
     roofline: bool = False
     serving: Serving | None = None
+    conditions: tuple[str, ...] = ()
 
     @property
     def goes_over_mpi(self) -> bool:
@@ -222,6 +224,7 @@ def _trial(fields: Fields, context: Context) -> Trial:
         repetitions=fields.whole("repetitions", 1) if calls else 1,
         warmup=fields.whole("warmup", 0) if calls else 0,
         datasets=datasets,
+        conditions=tuple(word for word in CONDITIONS if fields.has(word) and fields.truth(word)),
         recipe=_find_recipe(fields, context, level) if trains else None,
         reading=_reading(fields.object("reading")) if reads else None,
         collective=_collective(fields.object("collective"), context) if exchanges else None,

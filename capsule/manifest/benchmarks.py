@@ -214,7 +214,7 @@ def _of_catalogue(
             message = f"{subject.name} has no {dtype}; there are: {', '.join(subject.dtypes)}"
         problems.add(f"{here}/dtype", message)
     else:
-        _frameworks(raw["frameworks"], subject, dtype, device, here, problems)
+        _frameworks(raw, subject, dtype, device, here, problems)
     cases = _cases(raw.get("cases", "quick"), subject, f"{here}/cases", problems)
     _limits(raw["frameworks"], cases, device, here, problems)
     serving.check(raw, here, problems)
@@ -249,6 +249,7 @@ def _subject(raw: Raw, name: str) -> Subject:
     source = file[1] if file else None
     dtype = raw.get("dtype", "float32")
     repetitions, warmup = int(raw.get("repetitions", 30)), int(raw.get("warmup", 3))
+    conditions = _conditions(raw)
     if subjects.kind(raw) == "operator":
         return Operator(
             name=name,
@@ -257,6 +258,7 @@ def _subject(raw: Raw, name: str) -> Subject:
             repetitions=repetitions,
             warmup=warmup,
             roofline=raw.get("roofline", False),
+            conditions=conditions,
         )
     return Network(
         name=name,
@@ -266,24 +268,31 @@ def _subject(raw: Raw, name: str) -> Subject:
         repetitions=repetitions,
         warmup=warmup,
         serving=serving.read(raw),
+        conditions=conditions,
     )
 
 
+def _conditions(raw: Raw) -> tuple[str, ...]:
+    return tuple(word for word in catalog.CONDITIONS if raw.get(word))
+
+
 def _frameworks(
-    names: list[str],
+    raw: Raw,
     subject: catalog.Subject,
     dtype: str,
     device: str,
     here: str,
     problems: Problems,
 ) -> None:
-    """Note each framework that is unknown, or cannot run the subject."""
-    for index, name in enumerate(names):
+    """Note each framework that is unknown, or cannot run the subject as is asked."""
+    for index, name in enumerate(raw["frameworks"]):
         message: str | None = None
         if name not in catalog.FRAMEWORKS:
             message = f"unknown framework {quote(name)}; {instead(name, subject.frameworks)}"
         elif reason := catalog.refusal(subject, name, dtype, device):
             message = reason
+        else:
+            message = catalog.hindrance(subject, name, device, _conditions(raw))
         if message:
             problems.add(f"{here}/frameworks/{index}", message)
 

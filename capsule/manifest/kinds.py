@@ -23,6 +23,7 @@ class Operator:
         dtype: Element type of its tensors.
         repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
         roofline: Whether what the machine can do at most is measured beside it.
+        conditions: Those of `catalog.CONDITIONS` that hold for each call.
     """
 
     level: ClassVar[int] = 0
@@ -32,6 +33,7 @@ class Operator:
     repetitions: int = 30
     warmup: int = 3
     roofline: bool = False
+    conditions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,7 @@ class Network:
     repetitions: int = 30
     warmup: int = 3
     serving: Serving | None = None
+    conditions: tuple[str, ...] = ()
 
 
 class Target(NamedTuple):

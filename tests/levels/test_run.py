@@ -107,6 +107,8 @@ def test_each_trial_has_its_own_calls_warmup_first(journals: Journals, framework
         assert 1 <= len(lines.pop("error_heatmap")["values"]) <= 64
         for metric in ("forward_time", "backward_time"):
             assert all(0 < value < 60 for value in lines[metric]["values"])
+        (once,) = lines.pop("compile_time")["values"]
+        assert once >= lines["forward_time"]["values"][0]
         for metric in [name for name in lines if name.endswith(("_time", "_per_second"))]:
             line = lines.pop(metric)
             assert len(line["values"]) == entry["warmup"] + entry["repetitions"]

@@ -10,7 +10,7 @@ from capsule import manifest, plan
 from capsule.errors import ManifestError
 from capsule.jsons import Json, JsonObject
 from capsule.levels import catalog
-from capsule.manifest import Manifest
+from capsule.manifest import Manifest, kinds
 
 
 def read(benchmark: JsonObject, **fields: Json) -> Manifest:
@@ -66,6 +66,35 @@ def test_what_cannot_be_measured_is_told_before_it_is_tried(
 ) -> None:
     with pytest.raises(ManifestError, match=words):
         read(gemm(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "conditions"),
+    [
+        ({}, ()),
+        ({"fresh": False, "cold": True}, ("cold",)),
+        ({"cold": True, "fresh": True}, ("fresh", "cold")),
+    ],
+)
+def test_conditions_of_calls_are_those_that_a_manifest_asks_for(
+    changes: JsonObject, conditions: tuple[str, ...]
+) -> None:
+    subject = read(gemm(**changes)).benchmarks[0].subject
+    assert isinstance(subject, kinds.Operator)
+    assert subject.conditions == conditions
+
+
+def test_fresh_values_are_refused_where_tensors_stay_as_they_are() -> None:
+    assert read(gemm(frameworks=["numpy", "onnxruntime", "torch"], fresh=True))
+    with pytest.raises(ManifestError, match=r"/benchmarks/0/frameworks/1.*tensorflow's tensors"):
+        read(gemm(frameworks=["numpy", "tensorflow"], fresh=True))
+
+
+def test_caches_of_a_device_are_not_emptied() -> None:
+    resources: Json = {"gpus_per_rank": 1}
+    assert read(gemm(frameworks=["torch"]), resources=resources)
+    with pytest.raises(ManifestError, match=r"/benchmarks/0/frameworks/0.*caches of cuda"):
+        read(gemm(frameworks=["torch"], cold=True), resources=resources)
 
 
 def test_a_framework_without_gradients_owes_no_gradient_metrics() -> None:

@@ -16,9 +16,10 @@ from .frameworks import FRAMEWORKS, FrameworkFacts
 from .metrics import NETWORK_METRICS, OPERATOR_METRICS, ROOFLINE_METRICS, MetricFacts
 from .networks import NETWORKS
 from .operators import OPERATORS
-from .types import DTYPES, Network, Operator, Option, Subject
+from .types import CONDITIONS, DTYPES, Network, Operator, Option, Subject
 
 __all__ = [
+    "CONDITIONS",
     "DTYPES",
     "FRAMEWORKS",
     "NETWORKS",
@@ -34,6 +35,7 @@ __all__ = [
     "Option",
     "Subject",
     "due",
+    "hindrance",
     "refusal",
     "reports_memory",
 ]
@@ -69,6 +71,27 @@ def reports_memory(framework: str, device: str) -> bool:
     (True, False)
     """
     return device == "cuda" or not FRAMEWORKS[framework].keeps_memory
+
+
+def hindrance(
+    subject: Subject, framework: str, device: str, conditions: tuple[str, ...]
+) -> str | None:
+    """Why calls cannot be timed under some of `CONDITIONS`; None where they can.
+
+    >>> hindrance(OPERATORS["gemm"], "tensorflow", "cpu", ("fresh",))
+    "tensorflow's tensors stay as they are, so fresh cannot be had"
+    """
+    if "cold" in conditions and device != "cpu":
+        return f"the caches of {device} cannot be emptied, so cold cannot be had"
+    if conditions and subject.module == "module":
+        return f"{subject.name} is a module, which is timed with the same values and warm caches"
+    if "fresh" not in conditions:
+        return None
+    if isinstance(subject, Operator) and OPERATORS.get(subject.name) != subject:
+        return f"{subject.name} may keep what it made of its operands, so fresh cannot be had"
+    if not FRAMEWORKS[framework].fills:
+        return f"{framework}'s tensors stay as they are, so fresh cannot be had"
+    return None
 
 
 def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | None:

@@ -35,6 +35,7 @@ class FrameworkFacts:
             dtype's precision; networks too.
         nondeterministic: Operators that have no deterministic way on a CUDA device, or "" for all,
             and why.
+        fills: Whether other values can be put into a tensor.
         keeps_memory: Whether it keeps host memory that it is done with, so that nothing shows how
             much a trial needed.
     """
@@ -57,6 +58,7 @@ class FrameworkFacts:
     lacks: tuple[str, ...] = ()
     inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nondeterministic: Mapping[str, str] = field(default_factory=dict)
+    fills: bool = True
     keeps_memory: bool = False
 
 
@@ -138,6 +140,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         dtypes=("float64", "float32"),
         build=_TENSORFLOW_BUILD,
         inexact={"float64": _TENSORFLOW_NO_DOUBLES},
+        fills=False,
         keeps_memory=True,
     ),
     "tensorflow-xla": FrameworkFacts(
@@ -152,6 +155,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
             "float64": _TENSORFLOW_NO_DOUBLES,
             **dict.fromkeys(("bfloat16", "float16"), ("gelu",)),
         },
+        fills=False,
         keeps_memory=True,
     ),
     "onnxruntime": FrameworkFacts(

@@ -54,6 +54,7 @@ _GRADIENT_ELEMENTS = (
 OPERATOR_METRICS = (
     MetricFacts("forward_time", "s", "lower", "machine", 1e-9, "call"),
     MetricFacts("peak_memory_bytes", "By", "lower", "machine", 1.0, "trial", "memory"),
+    MetricFacts("compile_time", "s", "lower", "machine", 1e-9, "trial"),
     MetricFacts("forward_flops", "1", "none", "portable", 1.0, "trial", "flops"),
     MetricFacts("forward_bytes", "By", "none", "portable", 1.0, "trial"),
     MetricFacts("forward_flops_per_second", "1/s", "higher", "machine", 0.0, "call", "flops"),
@@ -83,6 +84,7 @@ NETWORK_METRICS = (
     MetricFacts("training_time", "s", "lower", "machine", 1e-9, "call", "gradient"),
     MetricFacts("training_throughput", "1/s", "higher", "machine", 0.0, "call", "gradient"),
     MetricFacts("peak_memory_bytes", "By", "lower", "machine", 1.0, "trial", "memory"),
+    MetricFacts("compile_time", "s", "lower", "machine", 1e-9, "trial"),
     MetricFacts("layer_time", "s", "lower", "machine", 1e-9, "node"),
     MetricFacts("framework_overhead", "1", "lower", "machine", 0.0, "trial"),
     MetricFacts("parameters", "1", "none", "portable", 1.0, "trial"),
@@ -97,5 +99,6 @@ NETWORK_METRICS = (
 )
 """What trials of networks yield: throughputs in examples, training as forward and backward.
 
-`layer_time` has one value per node of the graph's inference, in order.
+`layer_time` has one value per node of the graph's inference, in order. `compile_time` is the time
+to the first result, of making what is called and of calling it once, forward and backward together.
 """

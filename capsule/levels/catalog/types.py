@@ -9,6 +9,9 @@ from .metrics import MetricFacts
 
 DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
 
+CONDITIONS = ("fresh", "cold")
+"""What a manifest may ask of timed calls: other values before each, caches emptied before each."""
+
 Point = Mapping[str, int]
 """The sizes of a case, and those of its options that it names."""
 

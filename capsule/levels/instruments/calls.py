@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Callable
 
 from ..frameworks import Framework
+from ..frameworks.base import Call
 from ..operators import several
 from ..report import Report
 from . import errors, timing
+from .between import Before
 from .memory import Watch
 
 AGAIN = 5
@@ -33,11 +36,38 @@ def report_due(series: Iterable[Series], due: Iterable[str], report: Report) -> 
             report.samples(one.metric, one.values, one.warmup)
 
 
+def make(make_call: Callable[[], Call]) -> tuple[Call, float]:
+    """A call, and the seconds that it took to make."""
+    begin = perf_counter()
+    call = make_call()
+    return call, perf_counter() - begin
+
+
 def time(
-    framework: Framework, call: Callable[..., Any], arguments: tuple[Any, ...], calls: int
+    framework: Framework,
+    call: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    calls: int,
+    before: Before = None,
+    first: int = 0,
 ) -> tuple[tuple[float, ...], tuple[Any, ...]]:
-    """Seconds of each call, and what the last one returned."""
-    durations, result = timing.measure(call, arguments, calls, framework.synchronize)
+    """Seconds of each call, and what the last one returned.
+
+    Args:
+        framework: Where.
+        call: What is timed.
+        arguments: Its operands.
+        calls: How many, at least one.
+        before: See `between`.
+        first: Number of the first of them.
+    """
+    wait = framework.synchronize
+    if before is None:
+        durations, result = timing.measure(call, arguments, calls, wait)
+    else:
+        durations, result = timing.measure_apart(
+            call, arguments, range(first, first + calls), before, wait
+        )
     return tuple(nanoseconds / 1e9 for nanoseconds in durations), several(result)
 
 
@@ -66,6 +96,7 @@ def time_and_keep(
     calls: int,
     keep: Callable[[tuple[Any, ...]], Any],
     watch: Watch,
+    before: Before = None,
 ) -> Timed:
     """`time` that keeps the first result too, which may be another one than those that follow.
 
@@ -76,14 +107,17 @@ def time_and_keep(
         calls: At least 1.
         keep: Makes a copy of the first result, in the host's memory; outside of every duration.
         watch: Sees the peak of memory.
+        before: See `between`.
     """
+    if before is not None:
+        before(0)
     watch.reset_peak()
     seconds, last = time(framework, call, arguments, 1)
     peak = watch.peak()
     first = keep(last)
     if calls > 1:
         del last
-        others, last = time(framework, call, arguments, calls - 1)
+        others, last = time(framework, call, arguments, calls - 1, before, 1)
         seconds += others
     return Timed(seconds, first, last, peak)
 

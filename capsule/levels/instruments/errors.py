@@ -145,12 +145,13 @@ def directional(
     )
     wrt = operator.wrt(sizes)
 
-    def loss(moved: list[Any]) -> float:
+    def scalar(moved: list[Any]) -> tuple[float, float]:
         operands = list(doubles)
         for index, array in zip(wrt, moved):
             operands[index] = array
         outputs = reference_outputs(operator, sizes, tuple(operands))
-        return float(sum((up * out).sum() for up, out in zip(upstream, outputs)))
+        terms = [(up * out).ravel() for up, out in zip(upstream, outputs)]
+        return sum(part.sum() for part in terms), sum(abs(part).sum() for part in terms)
 
     by = [doubles[index] for index in wrt]
     c = PerElement(ARITHMETIC["float64"])
@@ -168,17 +169,26 @@ def directional(
         )
     step = 2.0**-17 if operator.smooth else 2.0**-30
     label = f"capsule-direction-1\n{operator.name}\n{seed}\n"
-    tested = (gradients, bounds)
-    return derivatives(loss, by, tested, lambda slope: step, noise, label, HALVINGS)  # noqa: ARG005
+    return derivatives(
+        scalar,
+        by,
+        gradients,
+        bounds,
+        lambda size, slope: step,  # noqa: ARG005
+        label,
+        noise,
+        HALVINGS,
+    )
 
 
 def derivatives(
-    loss: Callable[[list[Any]], float],
+    scalar: Callable[[list[Any]], tuple[float, float]],
     by: list[Any],
-    tested: tuple[tuple[Any, ...], tuple[float, ...]],
-    step: Callable[[float], float],
-    noise: float,
+    gradients: tuple[Any, ...],
+    bounds: tuple[float, ...],
+    step: Callable[[float, float], float],
     label: str,
+    noise: float | None = None,
     halvings: int = 0,
 ) -> float:
     """Gradients against central differences of the reference's formula, which knows no derivative.
@@ -189,12 +199,14 @@ def derivatives(
     direction of +-1, through all of x at once.
 
     Args:
-        loss: L.
+        scalar: L, and the sum of the absolute values of the terms that it is summed from.
         by: x, as float64.
-        tested: A gradient for each of x, and the largest right L2 norm of the error of each.
-        step: Gives h, from the size of <gradient, d>.
-        noise: How far rounding can carry a value of L, and of x what it is computed from.
+        gradients: What is to be tested, for each of x.
+        bounds: The largest right L2 norm of the error of each of them.
+        step: Gives h, from the sum of the absolute values of L's terms and <gradient, d>.
         label: Names the random direction.
+        noise: How far rounding can carry a value of L, and of x what it is computed from; None for
+            64 roundoffs of L's terms.
         halvings: How often h may be halved, while truncation takes more than `CLEAR` and more than
             rounding does, or a step leaves where L is defined.
 
@@ -205,7 +217,8 @@ def derivatives(
     """
     import numpy
 
-    gradients, bounds = tested
+    size = scalar(by)[1]
+    noise = 64 * ROUNDOFF * size if noise is None else noise
     ratios = []
     for direction in _directions(by, gradients, label):
         slope = sum(
@@ -213,21 +226,10 @@ def derivatives(
             for gradient, way in zip(gradients, direction)
         )
 
-        def difference(h: float, direction: list[Any] = direction) -> float:
-            ends = (
-                loss([array + scale * way for array, way in zip(by, direction)])
-                for scale in (h, -h)
-            )
-            return (next(ends) - next(ends)) / (2 * h)
+        def along(scale: float, direction: list[Any] = direction) -> float:
+            return scalar([array + scale * way for array, way in zip(by, direction)])[0]
 
-        with numpy.errstate(all="ignore"):
-            h = step(abs(slope))
-            near, far = difference(h), difference(2 * h)
-            for _ in range(halvings):
-                if abs(near - far) <= max(CLEAR * abs(slope), noise / h):
-                    break
-                h /= 2
-                near, far = difference(h), near
+        near, far, h = _narrow(along, step(size, abs(slope)), abs(slope), noise, halvings)
         allowed = sum(
             float(numpy.linalg.norm(way)) * bound for way, bound in zip(direction, bounds)
         )
@@ -235,6 +237,25 @@ def derivatives(
         off = abs(slope - near)
         ratios.append(off / allowed if allowed else (0.0 if off == 0 else float("inf")))
     return float(numpy.array(ratios).max())
+
+
+def _narrow(
+    along: Callable[[float], float], h: float, slope: float, noise: float, halvings: int
+) -> tuple[float, float, float]:
+    """Central differences with h and with 2 h, and h, once it is small enough."""
+    import numpy
+
+    def difference(h: float) -> float:
+        return (along(h) - along(-h)) / (2 * h)
+
+    with numpy.errstate(all="ignore"):
+        near, far = difference(h), difference(2 * h)
+        for _ in range(halvings):
+            if abs(near - far) <= max(CLEAR * slope, noise / h):
+                break
+            h /= 2
+            near, far = difference(h), near
+    return near, far, h
 
 
 def _directions(inputs: list[Any], gradients: tuple[Any, ...], label: str) -> Iterable[list[Any]]:

@@ -100,13 +100,13 @@ def require_possible(
 
 
 def fewest(operator: Operator, sizes: Mapping[str, Any]) -> float:
-    """Operations that any algorithm needs: of a window one for each result, half of what is causal.
+    """Operations that any algorithm needs: of a window one for each result.
 
     Transforms (Winograd, FFT) replace the products of a window by fewer, of which one is left.
     """
     window = prod(sizes.get(name, 1) for name in _WINDOW)
     flops: float = operator.flops(sizes) / window
-    return flops / 2 if sizes.get("causal") else flops
+    return flops
 
 
 def series(

@@ -8,7 +8,7 @@ how much it is in this process; no duration is corrected by it.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import sub
 from statistics import median
@@ -57,6 +57,37 @@ def rest_collector() -> Iterator[None]:
     finally:
         if collected:
             gc.enable()
+
+
+def measure_apart(
+    call: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    indices: Iterable[int],
+    before: Callable[[int], None],
+    synchronize: Callable[[], None] | None = None,
+) -> tuple[list[int], Any]:
+    """`measure`, with something before each call that is in no duration, nor is a release.
+
+    Args:
+        call: See `measure`.
+        arguments: Likewise.
+        indices: A number for each call, at least one.
+        before: Gets it.
+        synchronize: See `measure`.
+    """
+    clock, wait = perf_counter_ns, synchronize or _do_nothing
+    durations: list[int] = []
+    result = None
+    with rest_collector():
+        for index in indices:
+            result = None
+            before(index)
+            wait()
+            begin = clock()
+            result = call(*arguments)
+            wait()
+            durations.append(clock() - begin)
+    return durations, result
 
 
 def empty_call_ns(synchronize: Callable[[], None] | None = None) -> int:

@@ -20,14 +20,12 @@ from .. import catalog, operators
 from ..frameworks import Framework
 from ..frameworks.base import Operators, require
 from ..frameworks.kernels import TellsKernels
-from ..instruments import capacity, errors, memory, roofs
-from ..instruments.calls import Series, arrays, repeatable, report_due, time_and_keep
+from ..instruments import between, capacity, errors, memory, roofs
+from ..instruments.between import FRESH
+from ..instruments.calls import Series, arrays, make, repeatable, report_due, time_and_keep
 from ..job import Trial
 from ..operators import Due, Operator
 from ..report import Report
-
-FRESH = 2**32
-"""Added to a trial's seed for its other values: no trial has such a seed."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class _Prepared:
     warmup: int
     calls: int
     framework: Framework
+    conditions: tuple[str, ...]
     inputs: tuple[Any, ...]
     upstream: tuple[Any, ...]
     seconds: list[float] = field(default_factory=list)
@@ -62,6 +61,24 @@ class _Prepared:
         for tensor, array in zip(tensors, values):
             fill(tensor, array)
         return True
+
+    def before(
+        self, tensors: tuple[Any, ...], draw: Callable[[int], tuple[Any, ...]]
+    ) -> between.Before:
+        """What goes before each timed call.
+
+        Args:
+            tensors: Those that other values are put into.
+            draw: Gives such values for a seed.
+
+        Raises:
+            ValueError: The sizes of the machine's caches are not known.
+        """
+        return between.prepare(
+            self.conditions,
+            self.calls,
+            lambda further: self.fill(tensors, draw(self.seed + further)),
+        )
 
     def keep(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """Results as numpy arrays of their own, whatever they are."""
@@ -132,6 +149,8 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     operator, subject = operators.find(name, trial.source)
     if reason := catalog.refusal(subject, framework.name, dtype, context.device):
         raise ValueError(reason)
+    if reason := catalog.hindrance(subject, framework.name, context.device, trial.conditions):
+        raise ValueError(reason)
     sizes = subject.complete(trial.parameters)
     differentiates = catalog.FRAMEWORKS[framework.name].differentiates
     capacity.fits(operator, sizes, dtype, framework, differentiates)
@@ -143,14 +162,15 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         trial.warmup,
         trial.warmup + trial.repetitions,
         framework,
+        trial.conditions,
         operator.inputs(sizes, dtype, context.seed),
         operator.upstream(sizes, dtype, context.seed),
     )
     due = [facts.name for facts in catalog.due(subject, framework.name, context.device)]
     with framework.arithmetic(dtype):
-        same: list[bool] = []
-        backward = _backward(prepared, same) if differentiates else ()
-        report_due(chain(_forward(prepared, same), backward, _repeat(same)), due, report)
+        both = _Both()
+        backward = _backward(prepared, both) if differentiates else ()
+        report_due(chain(_forward(prepared, both), backward, both.series()), due, report)
         report.remark = _name_kernels(prepared, trial.case)
     middle = median(prepared.seconds[trial.warmup :])
     if trial.roofline:
@@ -162,14 +182,34 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         roofs.require_possible(framework, name, dtype, roofs.fewest(operator, sizes), middle)
 
 
-def _forward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
+@dataclass
+class _Both:
+    """What forward and backward runs come to together.
+
+    Attributes:
+        same: Whether further calls yielded the bits of the last timed one.
+        once: Seconds until the first result was there.
+    """
+
+    same: bool = True
+    once: float = 0.0
+
+    def series(self) -> Iterator[Series]:
+        """Their metrics."""
+        yield Series("compile_time", (self.once,))
+        yield Series("repeatable", (float(self.same),))
+
+
+def _forward(trial: _Prepared, both: _Both) -> Iterator[Series]:
     operator, sizes, dtype = trial.operator, trial.sizes, trial.dtype
     tensors = trial.place(trial.inputs)
-    call, arguments = trial.native.operation(operator, sizes, tensors)
+    (call, arguments), once = make(lambda: trial.native.operation(operator, sizes, tensors))
     watch = memory.watch(trial.framework)
-    timed = time_and_keep(trial.framework, call, arguments, trial.calls, trial.keep, watch)
+    before = trial.before(tensors, lambda seed: operator.inputs(sizes, dtype, seed))
+    timed = time_and_keep(trial.framework, call, arguments, trial.calls, trial.keep, watch, before)
     seconds, peak = timed.seconds, timed.peak
     trial.seconds.extend(seconds)
+    both.once += once + seconds[0]
     yield Series("forward_time", seconds, trial.warmup)
     yield Series("peak_memory_bytes", (float(peak),))
     for metric, amount in (
@@ -181,7 +221,7 @@ def _forward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
         rates = tuple(amount / max(duration, 1e-9) for duration in seconds)
         yield Series(f"{metric}_per_second", rates, trial.warmup)
     outputs = trial.outputs(timed.last)
-    same.append(repeatable(trial.framework, call, arguments, outputs))
+    both.same &= repeatable(trial.framework, call, arguments, outputs)
     reference = operators.reference(operator, sizes, trial.inputs, dtype)
     bounds = operators.bounds(operator, sizes, trial.inputs, dtype)
     due = operators.due(operator, sizes, trial.inputs, dtype)
@@ -201,16 +241,19 @@ def _forward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
     yield Series("element_error_ratio", (_largest(ratios),))
 
 
-def _backward(trial: _Prepared, same: list[bool]) -> Iterator[Series]:
+def _backward(trial: _Prepared, both: _Both) -> Iterator[Series]:
     operator, sizes, framework, dtype = trial.operator, trial.sizes, trial.framework, trial.dtype
     wrt, upstream = operator.wrt(sizes), trial.place(trial.upstream)
     gradient = require(trial.native.gradient, framework.name, "differentiate")
-    call, arguments = gradient(operator, sizes, trial.place(trial.inputs), wrt, upstream)
+    tensors = trial.place(trial.inputs)
+    (call, arguments), once = make(lambda: gradient(operator, sizes, tensors, wrt, upstream))
     watch = memory.watch(framework)
-    timed = time_and_keep(framework, call, arguments, trial.calls, trial.keep, watch)
+    before = trial.before(upstream, lambda seed: operator.upstream(sizes, dtype, seed))
+    timed = time_and_keep(framework, call, arguments, trial.calls, trial.keep, watch, before)
+    both.once += once + timed.seconds[0]
     yield Series("backward_time", timed.seconds, trial.warmup)
     gradients = trial.gradients(timed.last)
-    same.append(repeatable(framework, call, arguments, gradients))
+    both.same &= repeatable(framework, call, arguments, gradients)
     formula = (operator, sizes, trial.inputs, trial.upstream)
     right = operators.reference_gradients(*formula, dtype)
     bounds = operators.gradient_bounds(*formula, dtype)
@@ -262,8 +305,3 @@ def _largest(ratios: list[float]) -> float:
     import numpy
 
     return float(numpy.array(ratios).max())
-
-
-def _repeat(same: list[bool]) -> Iterator[Series]:
-    """Whether results and gradients were the same bits again."""
-    yield Series("repeatable", (float(all(same)),))

@@ -26,8 +26,9 @@ from ..catalog.serving import Serving
 from ..frameworks import Framework
 from ..graphs import reference, structure, values
 from ..graphs.graph import Graph
-from ..instruments import capacity, errors, memory, nodes, roofs
-from ..instruments.calls import Series, repeatable, report_due, time, time_and_keep
+from ..instruments import between, capacity, errors, memory, nodes, roofs
+from ..instruments.between import FRESH
+from ..instruments.calls import Series, make, repeatable, report_due, time, time_and_keep
 from ..job import Trial
 from ..operators import ARITHMETIC, several
 from ..report import Report
@@ -43,9 +44,6 @@ PARTS = 2
 
 OF_MODULES = 2
 """Examples of a user's module that are held to its reference."""
-
-FRESH = 2**32
-"""Added to a trial's seed for its other values: no trial has such a seed."""
 
 TRIED = 3
 """Timed calls of a size of parts that may be chosen."""
@@ -63,6 +61,7 @@ class _Reached:
         again: Outputs, and loss and gradients, for other values in the same tensors.
         same: Whether further calls yielded the bits of the last one.
         seconds: Of a call of inference, the middle one of those timed.
+        once: Seconds until the first results were there, of inference and of training.
     """
 
     parts: Sequence[int]
@@ -71,6 +70,7 @@ class _Reached:
     again: list[tuple[Any, ...]] = field(default_factory=list)
     same: bool = True
     seconds: float = 0.0
+    once: float = 0.0
 
 
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
@@ -89,8 +89,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     Raises:
         ImpossibleRateError: It was faster than this machine is; all metrics were reported.
         MemoryError: It would not fit, or no example fits into the limit that the case sets.
-        ValueError: The framework lacks the dtype, or returned another shape or dtype; or the
-            network cannot be split.
+        ValueError: The framework lacks the dtype, returned another one, or cannot split the batch.
     """
     name, source, dtype = trial.subject, trial.source, trial.dtype
     seed, device = trial.context.seed, trial.context.device
@@ -128,6 +127,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         seed=seed,
         warmup=trial.warmup,
         calls=trial.warmup + trial.repetitions,
+        conditions=trial.conditions,
         trains=trains,
         parameters=parameters,
         tensors={key: framework.from_numpy(array, dtype) for key, array in parameters.items()},
@@ -182,8 +182,11 @@ def _choose(trial: Prepared, limit: int) -> tuple[int, ...]:
         parts = trial.parts((size,) if size == trial.batch else (size, size))
         call, arguments = trial.call(parts)
         watch.reset_peak()
-        seconds = time(trial.framework, call, arguments, TRIED)[0]
-        return Cost(median(seconds) / len(parts), watch.peak())
+        # later calls may find, or pile up, what the first one leaves
+        first = time(trial.framework, call, arguments, 1)[0]
+        peak = watch.peak()
+        seconds = first + time(trial.framework, call, arguments, TRIED - 1)[0]
+        return Cost(median(seconds) / len(parts), peak)
 
     def peak(sizes: tuple[int, ...]) -> int:
         call, arguments = trial.call(trial.parts(sizes))
@@ -215,6 +218,7 @@ def _time(
         yield Series("training_throughput", _rates(trial.batch, seconds), trial.warmup)
         yield Series("micro_batches", (float(len(parts)),))
     yield Series("peak_memory_bytes", (float(peak),))
+    yield Series("compile_time", (reached.once,))
     count = sum(trial.parameters[name].size for name in graph.trainable)
     yield Series("parameters", (float(count),))
     flops = sum(structure.load(node.operator).flops(node.sizes) for node in graph.inference)
@@ -239,25 +243,28 @@ def _run(
         Seconds of each call, and the peak of memory that `watch` saw.
     """
     trial.placed.clear()
-    call, arguments = trial.training(parts) if trained else trial.inference(parts)
+    prepare = trial.training if trained else trial.inference
+    (call, arguments), once = make(lambda: prepare(parts))
     placed = tuple(trial.placed)
+
+    def refill(further: int) -> None:
+        trial.fill(placed, trial.parts(reached.parts, further))
 
     def keep(results: tuple[Any, ...]) -> tuple[Any, ...]:
         return trial.arrays(parts, results, trained=trained)
 
-    timed = time_and_keep(trial.framework, call, arguments, calls, keep, watch)
+    before = between.prepare(trial.conditions, calls, refill)
+    timed = time_and_keep(trial.framework, call, arguments, calls, keep, watch, before)
+    reached.once += once + timed.seconds[0]
     native = tuple(map(trial.framework.to_numpy, timed.last))
     reached.same &= repeatable(trial.framework, call, arguments, native)
     kept = reached.training if trained else reached.inference
     kept += [timed.first, keep(timed.last)]
     others = trial.parts(reached.parts, FRESH)
-    fill = trial.framework.fill
-    if fill is None:
-        call, arguments = trial.training(others) if trained else trial.inference(others)
+    if trial.framework.fill is None:
+        call, arguments = prepare(others)
     else:
-        for tensors, part in zip(placed, others):
-            for name, array in part.inputs.items():
-                fill(tensors[name], array)
+        trial.fill(placed, others)
     reached.again.append(keep(several(call(*arguments))))
     return timed.seconds, timed.peak
 
@@ -268,9 +275,11 @@ def _layers(trial: Prepared, parts: Sequence[Part]) -> tuple[float, ...]:
     firsts = {id(part.graph): part for part in parts}
     counts = Counter(id(part.graph) for part in parts)
     totals = [0.0] * len(parts[0].graph.inference)
+    cold = [word for word in trial.conditions if word == "cold"]
+    before = between.prepare(cold, calls, int)
     for key, part in firsts.items():
         tensors = trial.place(part)
-        seconds = layers.seconds(part.graph, tensors, trial.framework, trial.dtype, calls)
+        seconds = layers.seconds(part.graph, tensors, trial.framework, trial.dtype, calls, before)
         totals = [total + counts[key] * more for total, more in zip(totals, seconds)]
     return tuple(totals)
 

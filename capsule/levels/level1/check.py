@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -162,7 +161,7 @@ def gradient_check(
     inputs = [_freeze(part.graph, _doubles(part.inputs), doubles) for part in parts]
     nodes = [_moving(part.graph) for part in parts]
 
-    def differentiated(moved: list[Any]) -> tuple[float, float]:
+    def scalar(moved: list[Any]) -> tuple[float, float]:
         parameters = {**doubles, **dict(zip(graph.trainable, moved))}
         loss, size = 0.0, 0.0
         for part, arrays, moving in zip(parts, inputs, nodes):
@@ -175,12 +174,7 @@ def gradient_check(
 
     label = f"capsule-direction-1\n{graph.name}\n{seed}\n"
     by = [doubles[name] for name in graph.trainable]
-    size = differentiated(by)[1]
-    noise = 64 * errors.ROUNDOFF * size
-    tested, step = (gradients, limits), partial(_step, size)
-    return errors.derivatives(
-        lambda moved: differentiated(moved)[0], by, tested, step, noise, label
-    )
+    return errors.derivatives(scalar, by, gradients, limits, _step, label)
 
 
 def _moving(graph: Graph) -> list[Node]:

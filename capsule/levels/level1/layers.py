@@ -9,12 +9,18 @@ from typing import Any
 from ..frameworks import Framework
 from ..frameworks.base import require
 from ..graphs.graph import Graph, Input, Node
+from ..instruments.between import Before
 from ..instruments.calls import time
 from ..operators import several
 
 
 def seconds(
-    graph: Graph, values: Mapping[str, Any], framework: Framework, dtype: str, calls: int
+    graph: Graph,
+    values: Mapping[str, Any],
+    framework: Framework,
+    dtype: str,
+    calls: int,
+    before: Before = None,
 ) -> list[float]:
     """Median seconds of stand-alone calls of each node of `graph.inference`, in order.
 
@@ -28,6 +34,7 @@ def seconds(
         framework: Where it runs.
         dtype: Of the values.
         calls: Timed calls of each node, at least 1.
+        before: See `instruments.between`.
     """
     native = require(framework.networks, framework.name, "run networks")
     nodes = graph.inference
@@ -43,7 +50,7 @@ def seconds(
         # some frameworks yield other types than they take
         results[node.name] = framework.from_numpy(framework.to_numpy(result), dtype)
         del result
-        medians.append(median(time(framework, call, arguments, calls)[0]))
+        medians.append(median(time(framework, call, arguments, calls, before)[0]))
         for name in {node.name, *node.inputs} & set(results):
             if last.get(name, place) == place:
                 del results[name]

@@ -37,6 +37,7 @@ class Prepared:
     seed: int
     warmup: int
     calls: int
+    conditions: tuple[str, ...]
     trains: bool
     parameters: Mapping[str, Any]
     tensors: Mapping[str, Any]
@@ -60,6 +61,17 @@ class Prepared:
             for name, array in part.inputs.items()
         }
         return {**inputs, **self.tensors}
+
+    def fill(self, placed: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> None:
+        """Put the inputs of parts into what was laid out for others of their sizes.
+
+        Raises:
+            FrameworkError: Tensors stay as they are.
+        """
+        fill = require(self.framework.fill, self.framework.name, "put other values into tensors")
+        for tensors, part in zip(placed, parts):
+            for name, array in part.inputs.items():
+                fill(tensors[name], array)
 
     def call(self, parts: Sequence[Part]) -> Call:
         """Training, or inference where there is none: what the limit of memory is for."""

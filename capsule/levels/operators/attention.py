@@ -15,8 +15,8 @@ class Attention(Operator):
     """y = softmax(q k' / sqrt(width)) v for each of batch x heads; `causal` 1 hides later keys.
 
     q, k, v are (batch, heads, length, width), q and k in (-2, 2). Scores, weights and their
-    gradients may be stored in the dtype. FLOPs: 4 length**2 width + 6 length**2 per head, also
-    where half of it could be left out.
+    gradients may be stored in the dtype. FLOPs: 4 width + 6 per head and pair of a query and a key
+    that it sees: length**2 of them, or length (length + 1) / 2.
     """
 
     name = "attention"
@@ -57,8 +57,9 @@ class Attention(Operator):
 
     def flops(self, sizes: Sizes) -> int:
         """See the class."""
-        pairs = sizes["batch"] * sizes["heads"] * sizes["length"] ** 2
-        return pairs * (4 * sizes["width"] + 6)
+        length = sizes["length"]
+        pairs = length * (length + 1) // 2 if sizes["causal"] else length**2
+        return sizes["batch"] * sizes["heads"] * pairs * (4 * sizes["width"] + 6)
 
     def workspace(self, sizes: Sizes) -> int:
         """Scores, weights and their bounds."""

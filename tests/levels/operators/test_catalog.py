@@ -61,6 +61,12 @@ def test_every_case_has_shapes_work_and_traffic(name: str) -> None:
         ("embedding", {"rows": 100, "width": 8, "count": 3}, 0, 3 * (64 + 8)),
         ("softmax_cross_entropy", {"rows": 2, "columns": 5}, 54, 40 + 16 + 4),
         ("sigmoid_cross_entropy", {"n": 10}, 90, 80 + 4),
+        (
+            "attention",
+            {"batch": 1, "heads": 2, "length": 3, "width": 5, "causal": 1},
+            2 * (1 + 2 + 3) * (4 * 5 + 6),
+            4 * 4 * 2 * 3 * 5,
+        ),
     ],
 )
 def test_work_and_traffic_are_counted_by_hand(
