@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from statistics import median
 from typing import Any
 
 from ..frameworks import Framework
 from ..frameworks.base import require
+from ..graphs import structure
 from ..graphs.graph import Graph, Input, Node
 from ..instruments.between import Before
 from ..instruments.calls import time
@@ -25,8 +26,8 @@ def seconds(
     """Median seconds of stand-alone calls of each node of `graph.inference`, in order.
 
     Each node runs as a network of its own (by `Networks.alone`), once to yield the value that the
-    next ones take (which compiles it, too), then `calls` times. A value is let go of with its last
-    reader.
+    next ones take (which compiles it, too), then `calls` times; nodes that differ in nothing but
+    their operands are one network, compiled once. A value is let go of with its last reader.
 
     Args:
         graph: The network.
@@ -40,12 +41,16 @@ def seconds(
     nodes = graph.inference
     last = {name: place for place, node in enumerate(nodes) for name in node.inputs}
     results: dict[str, Any] = {}
+    kinds: dict[Any, Graph] = {}
     medians = []
     for place, node in enumerate(nodes):
+        own = alone(graph, node)
+        kind = kinds.setdefault(_kind(own), own)
         operands = {
-            name: results[name] if name in results else values[name] for name in node.inputs
+            called: results[name] if name in results else values[name]
+            for name, called in zip(node.inputs, kind.nodes[0].inputs)
         }
-        call, arguments = native.alone(alone(graph, node), operands)
+        call, arguments = native.alone(kind, operands)
         (result,) = several(call(*arguments))
         # some frameworks yield other types than they take
         results[node.name] = framework.from_numpy(framework.to_numpy(result), dtype)
@@ -69,3 +74,14 @@ def alone(graph: Graph, node: Node) -> Graph:
         (node.name,),
         None,
     )
+
+
+def _kind(single: Graph) -> Hashable:
+    """What networks of one node have in common that run alike whatever they are given."""
+    (node,) = single.nodes
+    if node.operator == structure.ONNX:
+        return node.name
+    names = tuple(dict.fromkeys(node.inputs))
+    given = tuple(single.inputs.get(name) or single.parameters[name].shape for name in names)
+    places = tuple(map(names.index, node.inputs))
+    return node.operator, repr(sorted(node.sizes.items())), node.shape, node.type, places, given

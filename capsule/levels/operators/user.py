@@ -105,6 +105,10 @@ class Context:
         path = self._find(source)
         if path.suffix == ".so":
             return ctypes.CDLL(str(path))
+        return _once("library", [path], lambda: self._compile(path))
+
+    @staticmethod
+    def _compile(path: Path) -> Any:
         _check_tools([path], _COMPILER)
         with _make_folder() as folder:
             built = f"{folder}/{path.stem}.so"
@@ -115,13 +119,17 @@ class Context:
             return ctypes.CDLL(built)
 
     def build(self, *sources: str) -> Any:
-        """Compile C++ and CUDA sources into a Python module, in a folder of this process alone.
+        """Compile C++ and CUDA sources into a Python module, once and for this process alone.
 
         Raises:
             FileNotFoundError: A source is not there.
             RuntimeError: The image has no compiler, no ninja or no nvcc, or they fail.
         """
         paths = [self._find(source) for source in sources]
+        return _once("module", paths, lambda: self._build(paths))
+
+    @staticmethod
+    def _build(paths: list[Path]) -> Any:
         cuda = any(path.suffix == ".cu" for path in paths)
         _check_tools(paths, _COMPILER, "ninja", *(["nvcc"] if cuda else []))
         from torch.utils import cpp_extension
@@ -138,6 +146,20 @@ class Context:
         if not path.is_file():
             raise FileNotFoundError(f"no source {path}: is it among the benchmark's inputs?")
         return path
+
+
+_BUILT: dict[Any, Any] = {}
+
+
+def _once(kind: str, paths: list[Path], build: Callable[[], Any]) -> Any:
+    """What these sources were built into: a trial asks four times, and a process has many trials.
+
+    What they include is taken to stay.
+    """
+    key = kind, tuple((path.resolve(), path.read_bytes()) for path in paths)
+    if key not in _BUILT:
+        _BUILT[key] = build()
+    return _BUILT[key]
 
 
 def _make_folder() -> tempfile.TemporaryDirectory[str]:

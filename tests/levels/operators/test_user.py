@@ -140,6 +140,16 @@ def test_cpp_beside_the_file_is_compiled_and_checked(
 
 
 @needs_compiler
+def test_a_source_is_compiled_once_and_again_when_it_is_another(tmp_path: Path) -> None:
+    (tmp_path / "one.cpp").write_text('extern "C" int number() { return 1; }\n')
+    library = user.Context(tmp_path).library("one.cpp")
+    assert library.number() == 1
+    assert user.Context(tmp_path).library("one.cpp") is library
+    (tmp_path / "one.cpp").write_text('extern "C" int number() { return 2; }\n')
+    assert user.Context(tmp_path).library("one.cpp").number() == 2
+
+
+@needs_compiler
 def test_a_compiler_error_is_told(tmp_path: Path) -> None:
     write(tmp_path, "int square( {", "square.cpp")
     with pytest.raises(RuntimeError, match=r"(?s)c\+\+ .*square.cpp failed: .*error"):

@@ -22,14 +22,16 @@ class TensorFlowOperators:
     def __init__(self, framework: str, compiler: Compiler) -> None:
         self._framework = framework
         self._compiler = compiler
+        # of the operation that was asked for last: other values of it are not compiled again
+        self._last: tuple[Any, Operation, Callable[..., Any]] | None = None
 
     def operation(
         self, operator: Operator, sizes: Mapping[str, int], tensors: tuple[NativeTensor, ...]
     ) -> Call:
         """The operation, and operands laid out for it."""
-        chosen = look_up(OPERATIONS, operator, self._framework)(self._case(sizes, False))
+        chosen, wrapped = self._choose(operator, sizes, differentiated=False)
         operands = chosen.lay_out(tensors)
-        function = self._compiler.prepare(self._compiler.wrap(chosen.function), operands)
+        function = self._compiler.prepare(wrapped, operands)
         axes = chosen.output
         if axes is None:
             return function, operands
@@ -44,10 +46,10 @@ class TensorFlowOperators:
         upstream: tuple[NativeTensor, ...],
     ) -> Call:
         """The gradients from a persistent tape that has recorded one forward run."""
-        chosen = look_up(OPERATIONS, operator, self._framework)(self._case(sizes, True))
+        chosen, wrapped = self._choose(operator, sizes, differentiated=True)
         operands = chosen.lay_out(tensors)
         sources = tuple(operands[place] for place in wrt)
-        function = self._compiler.prepare(self._compiler.wrap(chosen.function), operands)
+        function = self._compiler.prepare(wrapped, operands)
         with tensorflow.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
             tape.watch(sources)
             results = function(*operands)
@@ -59,8 +61,16 @@ class TensorFlowOperators:
 
         return run, ()
 
-    def _case(self, sizes: Mapping[str, int], differentiated: bool) -> Case:
-        return Case(sizes, self._compiler.compiles, differentiated)
+    def _choose(
+        self, operator: Operator, sizes: Mapping[str, int], *, differentiated: bool
+    ) -> tuple[Operation, Callable[..., Any]]:
+        """An operation, and what `Compiler.prepare` makes a function of."""
+        subject = operator.name, dict(sizes), differentiated
+        if self._last is None or self._last[0] != subject:
+            case = Case(sizes, self._compiler.compiles, differentiated)
+            chosen = look_up(OPERATIONS, operator, self._framework)(case)
+            self._last = subject, chosen, self._compiler.wrap(chosen.function)
+        return self._last[1:]
 
 
 def _densify(gradient: NativeTensor, axes: Axes) -> NativeTensor:
