@@ -19,6 +19,14 @@ from tests.support.worlds import BARE
 _SESSION = pytest.StashKey[sessions.Session]()
 _LEFT = pytest.StashKey[list[str]]()
 
+_LASTING = frozenset(
+    (
+        *("levels/level2/test_training.py", "levels/level3/test_faults.py"),
+        *("levels/level3/test_ranks.py", "test_traffic.py", "verdict/test_rates.py"),
+    )
+)
+"""Those of the files that start no engine which take half a minute and more."""
+
 # No deadlines, not even for making examples: a busy machine is slow. Examples are the same every
 # time, so that a failure is the change's own; a long run draws them anew, and twenty times as many.
 hypothesis.settings.register_profile(
@@ -54,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Long are the tests that are marked so, and every property, of which more is tried then.
 
     A file is one worker's, and those that start engines or commands take longest: they come first,
-    so that what is left at the end is short.
+    then other long ones, so that what is left at the end is short.
     """
 
     def wanted(item: pytest.Item) -> bool:
@@ -65,7 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
     kept = [item for item in items if wanted(item)]
     slow = {item.path for item in kept if _starts_programs(item)}
-    items[:] = sorted(kept, key=lambda item: item.path not in slow)
+    lasting = {Path(__file__).parent / name for name in _LASTING}
+    items[:] = sorted(kept, key=lambda item: (item.path not in slow, item.path not in lasting))
 
 
 def _starts_programs(item: pytest.Item) -> bool:

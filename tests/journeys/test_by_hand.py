@@ -17,7 +17,7 @@ import pytest
 from tests.fuzz.doors.capsules import bases
 from tests.support.capsules import seal
 from tests.support.command import User
-from tests.support.engines import engine_cache, small_image
+from tests.support.engines import engine_cache, python_image
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.records import make_record
 
@@ -197,7 +197,7 @@ for place in (sys.argv[-1], os.environ["CAPSULE_DATA_MY_POINTS"]):
 
 @pytest.fixture(scope="module")
 def apptainer_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Apptainer keeps what it made of an image: half a minute of work, once."""
+    """Where Apptainer keeps what it made of an image."""
     return tmp_path_factory.mktemp("apptainer-cache")
 
 
@@ -212,7 +212,7 @@ def test_a_line_of_the_readme_gives_the_number_under_each_engine(
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     monkeypatch.setenv("APPTAINER_CACHEDIR", str(apptainer_cache))
-    manifest = write_manifest(author.folder, image={"reference": small_image()})
+    manifest = write_manifest(author.folder, image={"reference": python_image()})
     ended = author.run("run", manifest, "-o", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
     capsule = author.folder / "a.capsule.zip"

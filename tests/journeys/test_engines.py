@@ -14,6 +14,7 @@ import pytest
 from tests.support.capsules import pack, rehash, sample_files
 from tests.support.command import User, write_manifest
 from tests.support.engines import engine_cache, faulty_image, torch_image, user_python
+from tests.support.runtimes import hand_on_sif
 
 pytestmark = pytest.mark.engines
 
@@ -43,6 +44,7 @@ def ordinary() -> Iterator[User]:
     user = User.make(base)
     for folder in (user.home, user.folder):
         os.chown(folder, account.pw_uid, account.pw_gid)
+    hand_on_sif(torch_image(), account, user.home)
     yield User(home=user.home, folder=user.folder, python=user_python(), account=account.pw_name)
     shutil.rmtree(base)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +14,7 @@ from pathlib import Path
 
 from capsule.image import Image, reference, registry
 from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Running, Runtime
-from tests.support.engines import as_user, engine_cache, small_image
+from tests.support.engines import as_user, engine_cache, engine_state, small_image
 from tests.support.patience import PATIENCE_SECONDS
 
 PREPARE = """
@@ -33,6 +36,32 @@ def fill_user_cache() -> Path:
     os.chown(folder, account.pw_uid, account.pw_gid)
     as_user(PREPARE, small_image(), str(folder))
     return folder
+
+
+def hand_on_sif(image: str, account: pwd.struct_passwd, home: Path) -> None:
+    """Give an ordinary user the SIF of an image that tests share, as if they had made it.
+
+    That they make one of their own is seen in `test_ordinary_users`; of a large image it takes a
+    minute, and is nothing else.
+    """
+    made = subprocess.run(
+        [sys.executable, "-c", f"{PREPARE}print(prepared.handle)", image, str(engine_cache())],
+        env={**os.environ, "XDG_STATE_HOME": str(engine_state())},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    sif = Path(made.stdout.strip())
+    ledger = engine_state() / "capsule" / "images" / f"{sif.stem}.txt"
+    for source, place in (
+        (sif, home / ".cache" / "capsule" / "sif"),
+        (ledger, home / ".local" / "state" / "capsule" / "images"),
+    ):
+        place.mkdir(parents=True)
+        shutil.copy(source, place)
+        place.chmod(0o700)
+    for path in home.rglob("*"):
+        os.chown(path, account.pw_uid, account.pw_gid)
 
 
 @dataclass(frozen=True, kw_only=True)
