@@ -44,8 +44,8 @@ def require_path(raw: Raw) -> str:
 
 
 def trains(raw: Raw) -> bool:
-    """Whether the training of a network is measured: of an ONNX file's where it is asked for, of a
-    module's never.
+    """Whether the training of a network is measured: of an ONNX file's and of a module where it is
+    asked for.
 
     >>> trains({"level": 1, "network": {"onnx": "nets/small.onnx"}})
     False
@@ -82,10 +82,8 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subje
     if form == "onnx":
         return users.make_onnx_network(path, trains=trains(raw))
     if form == "module":
-        if trains(raw):
-            problems.add(f"{where}/trains", "a module is trained at level 2; leave trains out")
         facts = run_reader(lambda: read_module(path, files), path, f"{where}/{form}", problems)
-        return users.make_module_network(path) if facts else None
+        return users.make_module_network(path, trains=trains(raw)) if facts else None
     return run_reader(lambda: _read(raw, path, files), path, f"{where}/{form}", problems)
 
 

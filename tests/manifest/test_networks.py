@@ -150,7 +150,7 @@ def network(): raise SystemExit("it was run")
 """
 
 
-def test_a_module_runs_in_torch_alone_and_has_no_layers(folder: Path) -> None:
+def test_a_module_runs_in_torch_alone(folder: Path) -> None:
     (folder / "ops" / "module.py").write_text(MODULE)
     own: JsonObject = {
         **{"id": "m", "level": 1, "network": {"module": "ops/module.py"}, "inputs": ["ops"]},
@@ -159,8 +159,18 @@ def test_a_module_runs_in_torch_alone_and_has_no_layers(folder: Path) -> None:
     (network,) = read(folder, own).benchmarks
     assert network.subject == Network(name="ops/module.py", source="ops/module.py", trains=False)
     owed = {metric.name for metric in network.due("torch")}
-    assert {"inference_time", "l2_error_ratio", "parameters", "repeatable"} <= owed
-    assert not owed & {"layer_time", "training_time", "forward_flops"}
+    assert {"inference_time", "l2_error_ratio", "layer_time", "repeatable"} <= owed
+    assert not owed & {"node_error_ratio", "training_time", "forward_flops"}
+    trained: JsonObject = {
+        "network": {"module": "ops/module.py", "trains": True},
+        "frameworks": ["torch", "torch-compile"],
+    }
+    (network,) = read(folder, {**own, **trained}).benchmarks
+    assert network.subject == Network(name="ops/module.py", source="ops/module.py", trains=True)
+    more = {"training_time", "gradient_check", "node_error_ratio", "bound_share", "loss"}
+    assert more <= {metric.name for metric in network.due("torch")} - owed
+    compiled = {metric.name for metric in network.due("torch-compile")}
+    assert compiled & more == more - {"node_error_ratio", "bound_share"}
     other = complaint(folder, {**own, "frameworks": ["numpy"]})
     assert "it runs in torch, torch-compile" in other
 
@@ -203,10 +213,6 @@ def test_a_network_of_one_s_own_trains_where_it_is_asked_to(
             ["exactly one of file, onnx and module"],
         ),
         ({"network": {"module": "ops/net.onnx"}, "inputs": ["ops"]}, ["does not end in .py"]),
-        (
-            {"network": {"module": "ops/net.py", "trains": True}, "inputs": ["ops"]},
-            ["/0/network/trains", "leave trains out"],
-        ),
         ({"network": {"module": "ops/net.py"}, "inputs": ["ops"]}, ["defines no inputs, quality"]),
         ({"network": 3}, ["/0/network", "name of a network"]),
         ({"network": {"file": "net.py"}}, ["/0/network/file", "does not exist"]),

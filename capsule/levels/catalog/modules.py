@@ -64,6 +64,11 @@ class Module:
         return _DUE[self.quality]
 
     @property
+    def operands(self) -> dict[str, Sample]:
+        """What `forward` takes, in order."""
+        return {name: one for name, one in self.inputs.items() if name != self.due}
+
+    @property
     def loss(self) -> str:
         """The one that is meant where the file does not say it."""
         return _USUAL[self.quality]

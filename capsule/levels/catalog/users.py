@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from . import networks
 from .frameworks import FRAMEWORKS
-from .metrics import OPERATOR_METRICS
+from .metrics import OPERATOR_METRICS, MetricFacts
 from .types import Network, Operator, Option
 
 NEEDED = ("parameters", "tensors", "outputs", "flops", "forward", "backward")
@@ -83,22 +83,34 @@ def make_onnx_network(name: str, *, trains: bool) -> Network:
     return _make_network(name, "exchange", (), trains)
 
 
-def make_module_network(name: str) -> Network:
-    """The catalogue's entry of a `torch.nn.Module` of a user's file, which is not trained here."""
+def make_module_network(name: str, *, trains: bool) -> Network:
+    """The catalogue's entry of a `torch.nn.Module` of a user's file; see `make_network`."""
     network = networks.make_network(name, "module", (), {})
+    metrics = (*network.metrics, _NODE_ERROR_RATIO)
+    known = (*_OF_MODULES, *(_OF_TRAINED_MODULES if trains else ()))
     return replace(
         network,
         options=(),
-        metrics=tuple(one for one in network.metrics if one.name in _OF_MODULES),
+        metrics=tuple(one for one in metrics if one.name in known),
         frameworks=tuple(key for key, facts in FRAMEWORKS.items() if facts.modules),
     )
 
 
+_NODE_ERROR_RATIO = MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial", "nodes")
+"""Of operations that are bounded in the norm alone."""
+
 _OF_MODULES = (
     *("inference_time", "inference_throughput", "peak_memory_bytes", "parameters", "repeatable"),
     *("l1_error", "l2_error", "max_error", "relative_error", "l2_error_ratio"),
+    *("layer_time", "framework_overhead"),
 )
-"""Metrics of a module: nothing is known of its layers."""
+"""Metrics of a module: of its layers nothing is known but what its operations take."""
+
+_OF_TRAINED_MODULES = (
+    *("training_time", "training_throughput", "loss", "grad_l2_error_ratio", "gradient_check"),
+    *("node_error_ratio", "bound_share"),
+)
+"""What comes on top where its gradients are measured."""
 
 
 def _make_network(name: str, module: str, options: tuple[Option, ...], trains: bool) -> Network:

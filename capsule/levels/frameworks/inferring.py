@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Protocol
 
 from ..operators.base import Call
 
@@ -16,6 +16,60 @@ NativeTensor = Any
 
 Right = tuple[tuple[Any, ...], tuple[float, ...]]
 """Arrays of numpy that are due, and for each the largest right L2 norm of its error."""
+
+
+Clock = Callable[[Callable[..., Any], tuple[Any, ...]], float]
+"""Median seconds of calls of a function with such operands."""
+
+
+class DifferentiatedModule(Protocol):
+    """A user's module in the mode of training, with its weights, which stay.
+
+    Inputs are those of its file by name, with what is due.
+    """
+
+    def training(self, inputs: Mapping[str, NativeTensor]) -> Call:
+        """Yields the loss and its gradients by the trained parameters, each time it is called.
+
+        Args:
+            inputs: Made by `from_numpy`.
+
+        Raises:
+            ValueError: The module yields no loss.
+        """
+
+    def rehearse(self, inputs: Mapping[str, NativeTensor], seed: int) -> Call:
+        """`training` that draws what `right` does with the same seed, each time."""
+
+    def right(self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int) -> Right:
+        """What is due of `rehearse`; see `InferringModule.right`."""
+
+    def hold(
+        self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int
+    ) -> tuple[float, float]:
+        """Hold each operation, forward and backward, to its own bound.
+
+        Returns:
+            The largest L2 norm of an error over its bound; and of the operations that yield the
+            gradients, the bounds over the sizes, all together.
+
+        Raises:
+            ValueError: One of them has no reference.
+        """
+
+    def lose(
+        self, inputs: Mapping[str, NDArray[Any]], seed: int, parameters: list[NDArray[Any]]
+    ) -> tuple[float, float]:
+        """The loss in more bits, and the size of what it is computed from.
+
+        Args:
+            inputs: As of `right`.
+            seed: Likewise.
+            parameters: The trained ones, in order.
+        """
+
+    def parameters(self) -> list[NDArray[Any]]:
+        """The trained ones, in float64."""
 
 
 class InferringModule(Protocol):
@@ -44,6 +98,21 @@ class InferringModule(Protocol):
 
         Raises:
             ValueError: There is none.
+        """
+
+    def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
+        """Seconds of each operation alone, in order, with what reaches it.
+
+        Args:
+            inputs: As of `inference`.
+            clock: Times it.
+        """
+
+    def differentiation(self) -> DifferentiatedModule:
+        """The same module, to be differentiated.
+
+        Raises:
+            ValueError: It has nothing to train, or its file says a loss that cannot be.
         """
 
 

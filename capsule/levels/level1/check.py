@@ -174,7 +174,7 @@ def gradient_check(
 
     label = f"capsule-direction-1\n{graph.name}\n{seed}\n"
     by = [doubles[name] for name in graph.trainable]
-    return errors.derivatives(scalar, by, gradients, limits, _step, label)
+    return errors.derivatives(scalar, by, gradients, limits, step, label)
 
 
 def _moving(graph: Graph) -> list[Node]:
@@ -197,7 +197,8 @@ def separate(parts: Sequence[Part], whole: Part) -> Sequence[Part]:
     return parts if couples(whole.graph) else [whole]
 
 
-def _step(size: float, slope: float) -> float:
+def step(size: float, slope: float) -> float:
+    """How far parameters are moved; see `errors.derivatives`."""
     return MOVE * min(1.0, size / slope) if 0 < slope < float("inf") else MOVE
 
 

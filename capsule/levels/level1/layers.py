@@ -82,6 +82,6 @@ def _kind(single: Graph) -> Hashable:
     if node.operator == structure.ONNX:
         return node.name
     names = tuple(dict.fromkeys(node.inputs))
-    given = tuple(single.inputs.get(name) or single.parameters[name].shape for name in names)
+    tensors = tuple(single.inputs.get(name) or single.parameters[name].shape for name in names)
     places = tuple(map(names.index, node.inputs))
-    return node.operator, repr(sorted(node.sizes.items())), node.shape, node.type, places, given
+    return node.operator, repr(sorted(node.sizes.items())), node.shape, node.type, places, tensors

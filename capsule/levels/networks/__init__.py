@@ -27,7 +27,6 @@ from types import ModuleType
 
 from .. import catalog
 from ..catalog import modules, users
-from ..catalog.modules import Sample
 from ..graphs.builder import Builder
 from ..graphs.graph import Graph
 from ..sources import import_file
@@ -54,7 +53,7 @@ def find(name: str, source: str | None = None, *, trains: bool = True) -> catalo
     if path.suffix == ".onnx":
         return users.make_onnx_network(name, trains=trains)
     if read_module(path):
-        return users.make_module_network(name)
+        return users.make_module_network(name, trains=trains)
     module = _module(path)
     options = getattr(module, "options", {})
     try:
@@ -90,9 +89,9 @@ def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Gra
     return graph
 
 
-def read_module(source: Path) -> Mapping[str, Sample] | None:
-    """What `forward` of a file's `torch.nn.Module` takes, by name; None where the file writes a
-    network layer by layer. See `catalog.modules`.
+def read_module(source: Path) -> modules.Module | None:
+    """What a file says of its `torch.nn.Module`; None where it writes a network layer by layer.
+    See `catalog.modules`.
 
     Raises:
         ValueError: The file defines neither.
@@ -101,10 +100,9 @@ def read_module(source: Path) -> Mapping[str, Sample] | None:
     if hasattr(module, "parameters") or not hasattr(module, "inputs"):
         return None
     try:
-        facts = modules.read(module.inputs, getattr(module, "quality", None))
+        return modules.read(module.inputs, getattr(module, "quality", None))
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
-    return {name: one for name, one in facts.inputs.items() if name != facts.due}
 
 
 def _module(source: Path) -> ModuleType:

@@ -23,6 +23,8 @@ from torch import nn
 inputs = {"image": (3, 8, 8), "token": {"below": 7, "shape": (5,)}, "label": {"below": 4}}
 quality = "accuracy"
 
+CALLS = []
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -32,8 +34,8 @@ class Net(nn.Module):
         self.last = nn.Linear(12, 4)
 
     def sum(self):
-        self.calls = getattr(self, "calls", 0) + 1
-        return (1 - 2 * (self.calls % 2)) * 1e9
+        CALLS.append(1)
+        return (1 - 2 * (len(CALLS) % 2)) * 1e9
 
     def forward(self, image, token):
         x = torch.relu_(self.norm(self.first(image))).mean((2, 3))
@@ -86,7 +88,7 @@ def test_a_module_is_within_a_bound_that_notices(tmp_path: Path, dtype: str, sha
     assert module.right(inputs, dtype, 5)[1] == (limit,)
 
 
-def test_a_trial_reports_what_is_due_and_nothing_of_layers(tmp_path: Path) -> None:
+def test_a_trial_reports_what_is_due(tmp_path: Path) -> None:
     path = tmp_path / "net.py"
     path.write_text(FILE)
     for name in ("torch", "numpy"):
@@ -108,8 +110,13 @@ def test_a_trial_reports_what_is_due_and_nothing_of_layers(tmp_path: Path) -> No
         reported = measured()
     entry = networks.find("net.py", str(path))
     assert set(reported) == {metric.name for metric in entry.metrics}
-    assert reported["l2_error_ratio"][0] < 1
+    for name in ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check", "node_error_ratio"):
+        assert 0 < reported[name][0] < 1, name
+    assert 0 < reported["bound_share"][0] < 1e-3
     assert reported["repeatable"] == (1.0,)
+    # convolution, norm, activation, mean, table, attention as one, and what comes after
+    assert len(reported["layer_time"]) >= 8
+    assert min(reported["layer_time"]) > 0
     # convolution, norm, embedding, attention and its products and norms, last layer
     assert reported["parameters"] == (168 + 12 + 42 + 168 + 162 + 24 + 52,)
 
@@ -134,3 +141,103 @@ def test_float64_has_no_reference(tmp_path: Path) -> None:
     module = open_module(tmp_path / "net.py", dtype="float64")
     with pytest.raises(ValueError, match="no type with more bits"):
         module.right(draw(2), "float64", 5)
+
+
+SMALL = """
+import torch
+from torch import nn
+
+inputs = {"x": (6,), "label": {"below": 3}}
+quality = "accuracy"
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, upstream):
+        return upstream * 3
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(6, 8), nn.BatchNorm1d(8)
+        self.last, self.dropout = nn.Linear(8, 3), nn.Dropout(0.25)
+
+    def forward(self, x):
+        return self.last(self.dropout(torch.tanh(Scaled.apply(self.norm(self.first(x))))))
+
+def network():
+    return Net()
+"""
+
+
+def train(path: Path, text: str, dtype: str = "float32") -> dict[str, tuple[float, ...]]:
+    path.write_text(text)
+    framework = frameworks.load("torch", "cpu", 1, "default")
+    how: Any = {"network": "net.py", "source": str(path), "parameters": {"batch": 3}}
+    return trials.values(framework, dtype=dtype, repetitions=1, warmup=0, **how)
+
+
+CHECKS = ("grad_l2_error_ratio", "gradient_check", "node_error_ratio")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_module_of_one_s_own_is_differentiated_within_its_bounds(
+    tmp_path: Path, dtype: str
+) -> None:
+    reported = train(tmp_path / "net.py", SMALL, dtype)
+    assert all(0 < reported[name][0] < 1 for name in CHECKS), reported
+    assert reported["repeatable"] == (1.0,)
+    # the loss of three classes that nothing was learned of
+    assert 0.5 < reported["loss"][0] < 3
+
+
+def test_a_gradient_that_is_not_the_loss_s_fails_its_check(tmp_path: Path) -> None:
+    wrong = SMALL.replace("return upstream * 3", "return upstream * 3.03")
+    reported = train(tmp_path / "net.py", wrong)
+    assert reported["gradient_check"][0] > 1
+    # each of its operations is right, and so is what they come to in float64
+    assert max(reported["node_error_ratio"][0], reported["grad_l2_error_ratio"][0]) < 1
+
+
+OPERATION = """
+@torch.library.custom_op("capsule_test::scaled", mutates_args=())
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    return x * (3.003 if x.dtype == torch.float32 else 3)
+
+scaled.register_autograd(lambda ctx, upstream: scaled(upstream))
+"""
+
+
+def test_an_operation_that_is_wrong_in_the_dtype_exceeds_its_bound(tmp_path: Path) -> None:
+    text = SMALL.replace("class Net(", f"{OPERATION}\nclass Net(").replace("Scaled.apply", "scaled")
+    reported = train(tmp_path / "net.py", text)
+    assert reported["node_error_ratio"][0] > 10
+    assert reported["grad_l2_error_ratio"][0] > 1
+
+
+@pytest.mark.parametrize(
+    ("words", "old", "new"),
+    [
+        ("draws random numbers, by aten.randn", "self.dropout(", "torch.randn(3, 8) * ("),
+        ("has no parameters to train", "return Net()", "return Net().requires_grad_(False)"),
+        ("neither a function nor one of", "class Net", "loss = 'none'\nclass Net"),
+        ("is no scalar", "class Net", "loss = lambda y, due: y\nclass Net"),
+        ("yields \\(4, 8\\), and \\(4, 3\\) is due", "self.last(self", "(self"),
+    ],
+)
+def test_a_module_that_cannot_be_differentiated_says_why(
+    tmp_path: Path, words: str, old: str, new: str
+) -> None:
+    assert SMALL.count(old) == 1, old
+    path = tmp_path / "net.py"
+    module = open_module(path, SMALL.replace(old, new))
+    generator = numpy.random.default_rng(3)
+    inputs = {
+        "x": generator.uniform(-2, 2, (4, 6)).astype("float32"),
+        "label": generator.integers(0, 3, 4),
+    }
+    with pytest.raises(ValueError, match=words):
+        module.differentiation().right(inputs, "float32", 5)

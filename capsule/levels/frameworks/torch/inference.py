@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from ...catalog import modules
 from ...sources import import_file
 from ..base import Call, NativeTensor, Right
+from ..inferring import Clock
 from . import moves
 from .networks import Compile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from .differentiating import DifferentiatedModule
 
 
 class InferringModule:
@@ -28,8 +34,10 @@ class InferringModule:
         file = import_file(source, modules.NEEDED)
         torch.manual_seed(seed)
         self._name = source.name
+        self._file = file
         self._network = make(self._name, file.network, like).eval()
         self._like = like
+        self._compiler = compiler
         self._forward = compiler(self._network) if compiler else self._network
         self.parameters = sum(one.numel() for one in self._network.parameters())
 
@@ -48,6 +56,43 @@ class InferringModule:
         tensors = tuple(torch.from_numpy(one).to(self._like.device) for one in inputs.values())
         label = f"capsule-module-1\n{self._name}\n{seed}"
         return moves.right(self._network, tensors, dtype, label)
+
+    def differentiation(self) -> DifferentiatedModule:
+        """With a copy of the weights."""
+        from . import differentiating
+
+        return differentiating.DifferentiatedModule(
+            self._name, self._file, self._network, self._like, self._compiler
+        )
+
+    def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
+        """Each operation that torch's dispatcher sees and that computes something."""
+        timed = _Timed(clock)
+        with torch.no_grad(), timed:
+            self._network(*inputs.values())
+        return timed.seconds
+
+
+class _Timed(TorchDispatchMode):  # type: ignore[misc]
+    """Times each operation with copies of what it reads, and lets it run once.
+
+    Attributes:
+        seconds: Of each operation that is timed.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.seconds: list[float] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if not moves.is_view(function):
+            operands = tree_map_only(torch.Tensor, torch.clone, args)
+            self.seconds.append(self._clock(partial(function, **kwargs), operands))
+        return function(*args, **kwargs)
 
 
 def make(name: str, function: Callable[[], Any], like: NativeTensor) -> torch.nn.Module:

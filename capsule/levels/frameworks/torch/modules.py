@@ -6,11 +6,10 @@ import json
 import random
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import numpy
 import torch
-from torch.nn import functional
 
 from ...catalog import modules
 from ...catalog.training import Numbers
@@ -19,15 +18,11 @@ from ...optimizers import Chosen
 from ...sources import import_file
 from ..base import NativeTensor
 from .inference import make
+from .losses import Loss
 from .networks import Compile
 from .training import fill, keep, start, take_up
 
 Values = Mapping[str, NativeTensor]
-
-_LOSSES: dict[str, Callable[..., Any]] = {
-    "cross_entropy": functional.cross_entropy,
-    "mean_squared_error": functional.mse_loss,
-}
 
 
 class ModuleTrainer:
@@ -44,11 +39,7 @@ class ModuleTrainer:
     ) -> None:
         file = import_file(source, modules.NEEDED)
         self._name = source.name
-        try:
-            self._facts = modules.read(file.inputs, file.quality)
-        except ValueError as error:
-            raise ValueError(f"{self._name}: {error}") from None
-        self._loss = self._find_loss(getattr(file, "loss", self._facts.loss))
+        self._loss = Loss(self._name, file)
         # two trainings of one file begin alike, whatever was drawn between them
         torch.manual_seed(seed)
         self._network = self._make(file.network, like)
@@ -74,8 +65,8 @@ class ModuleTrainer:
         self._check_place()
         self._set_mode(trains=False)
         with torch.no_grad():
-            outputs, due = self._call(self._network, inputs)
-            return outputs, self._loss(outputs, due)
+            outputs, due = self._loss.call(self._network, inputs)
+            return outputs, self._loss.of(outputs, due)
 
     def differentiate(self, values: Values, inputs: Values) -> dict[str, NativeTensor]:
         """Gradients of the loss in the mode of training, by the parameters that it depends on.
@@ -123,44 +114,9 @@ class ModuleTrainer:
     def _leaves_to_train(self) -> dict[str, NativeTensor]:
         return {name: leaf for name, leaf in self._leaves.items() if leaf.requires_grad}
 
-    def _find_loss(self, loss: Any) -> Callable[..., Any]:
-        if callable(loss):
-            own: Callable[..., Any] = loss
-            return own
-        if not isinstance(loss, str) or loss not in _LOSSES:
-            raise ValueError(
-                f"{self._name}: loss is {loss!r}, neither a function nor one of"
-                f" {', '.join(_LOSSES)}"
-            )
-        return _LOSSES[loss]
-
     def _lose(self, inputs: Values) -> NativeTensor:
         self._set_mode(trains=True)
-        loss = self._loss(*self._call(self._forward, inputs))
-        if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
-            raise ValueError(
-                f"the loss of {self._name} is no scalar that depends on the parameters"
-            )
-        return loss
-
-    def _call(self, network: Callable[..., Any], inputs: Values) -> tuple[NativeTensor, Any]:
-        """What a network yields, and what is due."""
-        facts = self._facts
-        arrays = {
-            name: inputs[name].reshape(-1, *sample.shape) for name, sample in facts.inputs.items()
-        }
-        due = arrays.pop(facts.due)
-        outputs = network(*arrays.values())
-        below = facts.inputs[facts.due].below
-        shape = due.shape if below is None else (len(due), below, *due.shape[1:])
-        if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) != tuple(shape):
-            what = (
-                f"{tuple(outputs.shape)}"
-                if isinstance(outputs, torch.Tensor)
-                else f"a {type(outputs).__name__}"
-            )
-            raise ValueError(f"{self._name} yields {what}, and {tuple(shape)} is due")
-        return outputs, due
+        return self._loss.lose(self._forward, inputs)
 
     def _set_mode(self, *, trains: bool) -> None:
         # goes through every part of the network, so only where it changes

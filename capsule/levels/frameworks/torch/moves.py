@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from math import prod
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -29,6 +29,7 @@ from ...operators.likely import LIKELY, TRUNCATED
 from ...operators.rounding import FUNCTION_ULPS
 from ...streams import signs
 from ..base import NativeTensor
+from . import drawing
 
 _MOVE = 2.0**-20
 _PAIRS = 2
@@ -54,6 +55,13 @@ _EXACT = frozenset(
 """Operations whose right results are exactly what is due of their inputs."""
 
 
+class Run(Protocol):
+    """Computes what is judged, by a module in float64 that nothing else has run yet."""
+
+    def __call__(self, module: torch.nn.Module, /) -> tuple[NativeTensor, ...]:
+        """The results."""
+
+
 def right(
     module: torch.nn.Module, inputs: tuple[NativeTensor, ...], dtype: str, label: str
 ) -> tuple[tuple[Any, ...], tuple[float, ...]]:
@@ -69,22 +77,50 @@ def right(
         ValueError: The module draws random numbers, or decides by its data which operations it
             runs.
     """
+    operands = tuple(map(widen, inputs))
+
+    def run(wide: torch.nn.Module) -> tuple[NativeTensor, ...]:
+        with torch.no_grad():
+            return outputs(wide(*operands))
+
+    return judge(module, run, dtype, label)
+
+
+def judge(
+    module: torch.nn.Module, run: Run, dtype: str, label: str, draws: str | None = None
+) -> tuple[tuple[Any, ...], tuple[float, ...]]:
+    """What a run of a module comes to in float64, and within which bounds; see `right`.
+
+    Args:
+        module: With weights of the dtype; it stays as it is.
+        run: Gets a copy in float64 each time.
+        dtype: See `right`.
+        label: Likewise.
+        draws: Names what random operations draw; None where there must be none.
+
+    Raises:
+        ValueError: See `right`.
+    """
     if ARITHMETIC[dtype].wider != "float64":
         raise ValueError(f"torch has no type with more bits than {dtype}: there is no reference")
-    wide = deepcopy(module).double()
-    operands = tuple(one.double() if one.is_floating_point() else one for one in inputs)
-    first = _Local(dtype, label)
-    exact = _run(wide, operands, first)
+    first = _Local(dtype, label, draws)
+    exact = _run(module, run, first)
     squares = [0.0] * len(exact)
     for number in range(RUNS):
-        moves = _Moved(first.errors, f"{label}\n{number // 2}\n", opposite=number % 2 == 1)
-        moved = _run(wide, operands, moves)
+        label_of_pair = f"{label}\n{number // 2}\n"
+        moves = _Moved(first.errors, label_of_pair, draws, opposite=number % 2 == 1)
+        moved = _run(module, run, moves)
         if moves.count != len(first.errors):
             raise ValueError("the module decides by its data which operations it runs")
         for place, (one, other) in enumerate(zip(moved, exact)):
             squares[place] += float(((one - other) ** 2).sum()) / RUNS
     arrays = tuple(one.cpu().numpy() for one in exact)
     return arrays, tuple(MARGIN * square**0.5 for square in squares)
+
+
+def widen(tensor: NativeTensor) -> NativeTensor:
+    """The same numbers in float64; whole ones as they are."""
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def outputs(results: Any) -> tuple[NativeTensor, ...]:
@@ -103,47 +139,43 @@ def outputs(results: Any) -> tuple[NativeTensor, ...]:
     return tuple(values)
 
 
-def _run(
-    module: torch.nn.Module, inputs: tuple[NativeTensor, ...], mode: TorchDispatchMode
-) -> tuple[NativeTensor, ...]:
-    with torch.no_grad(), mode:
-        results = outputs(module(*inputs))
-    return tuple(one.double() for one in results)
+def _run(module: torch.nn.Module, run: Run, mode: TorchDispatchMode) -> tuple[NativeTensor, ...]:
+    wide = deepcopy(module).double()
+    with mode:
+        results = run(wide)
+    return tuple(one.detach().double() for one in results)
 
 
-class _Local(TorchDispatchMode):  # type: ignore[misc]
-    """Keeps the error bound of the results of each operation, in order.
+class Limits:
+    """How far an operation's results may be off, for what it reads."""
 
-    Attributes:
-        errors: For each operation the bound of each of its results, None where that is exact.
-    """
+    def __init__(self, dtype: str, label: str, pairs: int = _PAIRS) -> None:
+        """By the rules of the module.
 
-    def __init__(self, dtype: str, label: str) -> None:
-        super().__init__()
+        Args:
+            dtype: A key of `ARITHMETIC`.
+            label: Names the random bits.
+            pairs: Of moved calls, by which it is seen how far results move.
+        """
         self._arithmetic = ARITHMETIC[dtype]
         self._label = label
-        self.errors: list[tuple[Any, ...]] = []
+        self._pairs = pairs
 
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if torch.Tag.nondeterministic_seeded in function.tags:
-            raise ValueError(f"the module draws random numbers, by {function}")
-        if _is_exact(function):
-            result = function(*args, **kwargs)
-            self.errors.append((None,) * len(_tensors(result)))
-            return result
-        walks = self._walks(function, args, kwargs)
+    def find(
+        self, function: Any, args: Any, kwargs: Any
+    ) -> tuple[list[NativeTensor], list[NativeTensor | None]]:
+        """What an operation yields for operands in float64, and the bound of each element of it.
+
+        Bounds are None of what is not real. The operands stay as they are.
+        """
+        plain = tensors(function(*_copies(args), **_copies(kwargs)))
+        walks = self._walks(plain, function, args, kwargs)
         sums = _terms(function, args, walks)
-        result = function(*args, **kwargs)
-        self.errors.append(
-            tuple(
-                None if walk is None else self._error(value, walk, sums)
-                for value, walk in zip(_tensors(result), walks)
-            )
-        )
-        return result
+        errors = [
+            None if walk is None else self._error(value, walk, sums)
+            for value, walk in zip(plain, walks)
+        ]
+        return plain, errors
 
     def _error(self, value: NativeTensor, walk: NativeTensor, sums: int) -> Any:
         inside, storage = self._arithmetic.inside, self._arithmetic.storage
@@ -154,20 +186,50 @@ class _Local(TorchDispatchMode):  # type: ignore[misc]
         error = share * (size + walk) + functions + self._arithmetic.tiny
         return torch.where(torch.isfinite(value), error, 0.0)
 
-    def _walks(self, function: Any, args: Any, kwargs: Any) -> list[NativeTensor | None]:
+    def _walks(
+        self, plain: list[NativeTensor], function: Any, args: Any, kwargs: Any
+    ) -> list[NativeTensor | None]:
         """By how much each result moves, in the root mean square; None of what is not real."""
-        plain = _tensors(function(*_copies(args), **_copies(kwargs)))
         squares: list[Any] = [
             torch.zeros_like(one) if one.is_floating_point() else None for one in plain
         ]
-        for number in range(2 * _PAIRS):
+        for number in range(2 * self._pairs):
             step = _Step(f"{self._label}\nwalk\n{number // 2}\n", 1 - 2 * (number % 2))
             moved = function(*_copies(args, step), **_copies(kwargs, step))
-            for place, (one, other) in enumerate(zip(_tensors(moved), plain)):
+            for place, (one, other) in enumerate(zip(tensors(moved), plain)):
                 if squares[place] is not None:
                     away = torch.nan_to_num((one - other) / _MOVE, 0.0, 0.0, 0.0)
-                    squares[place] += away**2 / (2 * _PAIRS)
+                    squares[place] += away**2 / (2 * self._pairs)
         return [None if one is None else one.sqrt() for one in squares]
+
+
+class _Local(TorchDispatchMode):  # type: ignore[misc]
+    """Keeps the error bound of the results of each operation, in order.
+
+    Attributes:
+        errors: For each operation the bound of each of its results, None where that is exact.
+    """
+
+    def __init__(self, dtype: str, label: str, draws: str | None) -> None:
+        super().__init__()
+        self._limits = Limits(dtype, label)
+        self._draws = drawing.Draws(draws)
+        self.errors: list[tuple[Any, ...]] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if drawing.is_random(function):
+            self.errors.append((None,))
+            return self._draws(function, args, kwargs)
+        if is_exact(function):
+            result = function(*args, **kwargs)
+            self.errors.append((None,) * len(tensors(result)))
+            return result
+        _, errors = self._limits.find(function, args, kwargs)
+        self.errors.append(tuple(errors))
+        return function(*args, **kwargs)
 
 
 class _Moved(TorchDispatchMode):  # type: ignore[misc]
@@ -177,21 +239,31 @@ class _Moved(TorchDispatchMode):  # type: ignore[misc]
         count: Operations so far.
     """
 
-    def __init__(self, errors: list[tuple[Any, ...]], label: str, *, opposite: bool) -> None:
+    def __init__(
+        self,
+        errors: list[tuple[Any, ...]],
+        label: str,
+        draws: str | None,
+        *,
+        opposite: bool,
+    ) -> None:
         super().__init__()
         self._errors = errors
         self._label = label
+        self._draws = drawing.Draws(draws)
         self._sign = -1 if opposite else 1
         self.count = 0
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        result = function(*args, **(kwargs or {}))
         here = self.count
         self.count += 1
+        if drawing.is_random(function):
+            return self._draws(function, args, kwargs or {})
+        result = function(*args, **(kwargs or {}))
         errors = self._errors[here] if here < len(self._errors) else ()
-        for place, (value, error) in enumerate(zip(_tensors(result), errors)):
+        for place, (value, error) in enumerate(zip(tensors(result), errors)):
             if error is None:
                 continue
             if error.shape != value.shape:
@@ -221,20 +293,28 @@ def _copies(values: Any, copy: Callable[[NativeTensor], NativeTensor] = torch.cl
     return tree_map_only(torch.Tensor, copy, values)
 
 
-def _tensors(result: Any) -> list[NativeTensor]:
+def tensors(result: Any) -> list[NativeTensor]:
+    """Those that an operation of the dispatcher yields, in order."""
     values = result if isinstance(result, (tuple, list)) else [result]
     return [one for one in values if isinstance(one, torch.Tensor)]
 
 
-def _is_exact(function: Any) -> bool:
-    """Whether an operation computes nothing; one that looks at its operand in another way, too."""
-    name = function._schema.name.rpartition("::")[2]
-    views = any(
+def is_view(function: Any) -> bool:
+    """Whether an operation only looks at its operand in another way."""
+    return any(
         one.alias_info is not None and not one.alias_info.is_write
         for one in function._schema.returns
     )
-    return views or name in _EXACT
 
+
+def is_exact(function: Any) -> bool:
+    """Whether an operation computes nothing."""
+    name = function._schema.name.rpartition("::")[2]
+    return is_view(function) or name in _EXACT
+
+
+_GATHERED = ("embedding_dense_backward", "index_add", "index_put_", "_index_put", "scatter_add")
+"""Operations that may add up all that they read in one place."""
 
 _CONTRACTED = {"mm": (0, -1), "bmm": (0, -1), "addmm": (1, -1), "baddbmm": (1, -1)}
 
@@ -245,13 +325,21 @@ def _terms(function: Any, args: Any, walks: list[NativeTensor | None]) -> int:
     if name in _CONTRACTED:
         place, axis = _CONTRACTED[name]
         return int(args[place].shape[axis])
+    read = [one for one in args if isinstance(one, torch.Tensor)]
+    if name.startswith("convolution_backward"):
+        upstream, inputs, weight = read[:3]
+        # over a window of all channels, or over all places of all examples
+        window = weight.numel() // min(weight.shape[:2])
+        return int(max(window, *(one.numel() // one.shape[1] for one in (upstream, inputs))))
     if name.startswith("convolution"):
         return prod(args[1].shape[1:])
-    tensors = [one for one in args if isinstance(one, torch.Tensor)]
     if name.startswith("_scaled_dot_product"):
         return int(args[1].shape[-1] + args[1].shape[-2])
+    largest = int(max((one.numel() for one in read), default=1))
+    if name.startswith(_GATHERED):
+        return largest
+    sizes = [one.numel() for one in walks if one is not None and one.numel()]
+    shared = max(1, largest // min(sizes, default=1))
     if "norm" in name or "softmax" in name:
-        return prod(tensors[0].shape[1:])
-    largest = max((one.numel() for one in tensors), default=1)
-    smallest = min((one.numel() for one in walks if one is not None), default=1)
-    return max(1, largest // max(1, smallest))
+        return max(shared, int(prod(read[0].shape[1:])))
+    return shared
