@@ -3,7 +3,7 @@
 python benchmarks/faults.py
 python benchmarks/faults.py --operators gemm,softmax --dtypes float32,bfloat16
 python benchmarks/faults.py --networks resnet44
-python benchmarks/faults.py --right 100        right operators: none may break a bound
+python benchmarks/faults.py --right 100        what is right: nothing of it may break a bound
 python benchmarks/faults.py --write now        keeps what comes out in docs/operator-faults.md
 """
 
@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from itertools import product
 
-from planting import networks, operators, page
+from planting import networks, operators, page, right
 from planting.faults import Fault
 from planting.trials import Bench, Outcome
 
@@ -27,9 +26,12 @@ def main() -> int:
     listed = {"operators": operators.faults(), "networks": networks.faults()}
     names = [one.name for faults in listed.values() for one in faults]
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
-    bench, outcomes = Bench(), {}
     if arguments.right:
-        return _run_right(bench, arguments)
+        broken = _run_right(arguments)
+        if arguments.write:
+            page.write(listed)
+        return broken
+    bench, outcomes = Bench(), {}
     begin = time.monotonic()
     for group, faults in listed.items():
         chosen = _choose(faults, arguments, group)
@@ -49,22 +51,22 @@ def main() -> int:
     return 1 if bench.alarms else 0
 
 
-def _run_right(bench: Bench, arguments: argparse.Namespace) -> int:
-    """Right trials alone, under seeds that no other has."""
-    trials, beyond = 0, 0
-    wanted = arguments.operators.split(",") if arguments.operators else list(catalog.OPERATORS)
-    for subject in wanted:
-        entry = catalog.OPERATORS[subject]
-        for case, dtype in product(range(len(entry.cases["quick"])), arguments.dtypes):
-            if catalog.refusal(entry, "torch", dtype, "cpu"):
-                continue
-            for seed in range(arguments.seed, arguments.seed + arguments.right):
-                trials += 1
-                if worst := bench.alarm(subject, case, dtype, seed):
-                    beyond += 1
-                    print(f"ALARM: a right {subject} (case {case}) in {dtype}, {seed}: {worst}")
-    print(f"{trials} trials of right operators, {beyond} beyond a bound")
-    return 1 if beyond else 0
+def _run_right(arguments: argparse.Namespace) -> int:
+    """Right trials alone."""
+    wanted = []
+    for names, known in (
+        (arguments.operators, catalog.OPERATORS),
+        (arguments.networks, networks.CASES),
+    ):
+        # naming some of one group leaves out the other
+        unnamed = not (arguments.operators or arguments.networks)
+        wanted += list(known) if names == "all" or unnamed else (names or "").split(",")
+    seeds = range(arguments.seed, arguments.seed + arguments.right)
+    tally = right.run(filter(None, wanted), arguments.dtypes, seeds)
+    print(right.total(tally.counts))
+    if arguments.write:
+        right.keep(tally)
+    return 1 if any(one.beyond for one in tally.rows()) else 0
 
 
 def _plant(bench: Bench, fault: Fault, dtypes: list[str]) -> dict[str, Outcome]:
@@ -105,10 +107,10 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--operators", help="names, or all; then no networks unless named too")
     parser.add_argument("--networks", help="names, or all; then no operators unless named too")
     parser.add_argument("--dtypes", type=lambda words: words.split(","), default=list(page.DTYPES))
-    parser.add_argument("--right", type=int, metavar="N", help="right operators alone, N seeds")
+    parser.add_argument("--right", type=int, metavar="N", help="what is right alone, N seeds")
     parser.add_argument("--seed", type=int, default=1000, help="the first of these seeds")
     parser.add_argument("--missed", action="store_true", help="name those that were missed")
-    parser.add_argument("--write", choices=("before", "now"), help="keep the outcomes in docs")
+    parser.add_argument("--write", choices=("before", "now"), help="keep the outcomes in docs; of what is right beside those kept")
     return parser.parse_args()
 
 

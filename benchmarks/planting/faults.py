@@ -144,7 +144,9 @@ def displacement(right: Any, wrong: Any) -> tuple[float, float]:
     relative = float(off.norm()) / size if size else (float("inf") if float(off.norm()) else 0.0)
     tiny = torch.finfo(right.dtype).tiny
     units = off / (unit * due.abs()).clamp(min=tiny * unit)
-    return relative, float(units.nan_to_num(float("inf")).max()) if units.numel() else 0.0
+    # in float64 the least unit is 0: what was not moved there is off by none
+    units = torch.where(off == 0, 0.0, units).nan_to_num(float("inf"))
+    return relative, float(units.max()) if units.numel() else 0.0
 
 
 def _watch(change: Change | None) -> Change | None:

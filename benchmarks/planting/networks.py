@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn import functional as f
 
-from capsule.levels import networks
+from capsule.levels import catalog, networks
 from capsule.levels.frameworks.torch import Torch
 from capsule.levels.frameworks.torch import networks as native
 from capsule.levels.graphs import apart
@@ -22,17 +24,26 @@ from .faults import KINDS, PLACES, SIZED, Fault, Plant, in_gradient, in_result, 
 from .formulas import around, formula, on_operands
 from .operators import MEMORIES, SIZES
 
-CASES: Mapping[str, Mapping[str, int]] = {
-    "lenet": {"batch": 4},
-    "resnet44": {"batch": 4, "side": 17},
-    "unet": {"batch": 2, "side": 32, "width": 8},
-    "cosmoflow": {"batch": 2, "side": 16, "width": 8},
-    "deepcam": {"batch": 2, "height": 32, "width": 48, "divisor": 32, "middle": 1},
-    "hepcnn": {"batch": 4, "side": 32, "width": 8},
-    "cosmogan": {"batch": 4, "side": 16, "width": 4, "layers": 2, "latent": 8},
-    "transformer": {"batch": 4},
-}
-"""As `manifests/level1.json` has them."""
+PLANTED = (
+    *("lenet", "resnet44", "unet", "cosmoflow", "deepcam", "hepcnn", "cosmogan"),
+    "transformer",
+)
+"""Networks that faults are planted in."""
+
+
+def read_cases() -> dict[str, Mapping[str, int]]:
+    """Every network of `manifests/level1.json`, and its case there."""
+    listed = json.loads(MANIFEST.read_text(encoding="utf-8"))["benchmarks"]
+    return {
+        one["network"]: catalog.NETWORKS[one["network"]].cases["quick"][0][1]
+        if one["cases"] == "quick"
+        else one["cases"][0]
+        for one in listed
+    }
+
+
+MANIFEST = Path(__file__).parents[2] / "manifests" / "level1.json"
+CASES = read_cases()
 
 SPOILED = 10
 """Nodes of each network."""
@@ -41,9 +52,15 @@ MOVING = ("view", "transpose", "concat", "expand", "detach")
 SMALL_BATCH = 2
 
 
-def _kind(operator: str) -> str:
+def kind_of(operator: str) -> str:
     """Of nodes in training and in inference."""
     return operator.removesuffix("_inference")
+
+
+def kinds_of(name: str) -> list[str]:
+    """Those of a network's nodes, each once."""
+    graph = networks.build(name, CASES[name])
+    return list(dict.fromkeys(kind_of(node.operator) for node in graph.nodes))
 
 
 FORMULAS: Mapping[str, tuple[tuple[str, Plant], ...]] = {
@@ -88,13 +105,12 @@ def faults() -> list[Fault]:
     """The list, the same each time."""
     numbers = count()
     listed: list[Fault] = []
-    for name, case in CASES.items():
-        graph = networks.build(name, case)
+    for name in PLANTED:
+        graph = networks.build(name, CASES[name])
         listed += [_spoil_node(name, graph, at, next(numbers)) for at in range(SPOILED)]
-        kinds = dict.fromkeys(_kind(node.operator) for node in graph.nodes)
         listed += [
             Fault(name, "both", word, "every node of its kind", "", plant, node=f"every {kind}")
-            for kind in kinds
+            for kind in kinds_of(name)
             for word, plant in FORMULAS.get(kind, ())
         ]
         listed += [
@@ -155,7 +171,7 @@ class Planted(native.TorchNetworks):
     def _is_planted(self, node: Any) -> bool:
         wanted = self._fault.node
         name = node.name.removesuffix(".inference")
-        return wanted in (name, f"every {_kind(node.operator)}") and ":" not in node.name
+        return wanted in (name, f"every {kind_of(node.operator)}") and ":" not in node.name
 
     def _whole(self, call: Any, graph: Graph, way: str) -> Any:
         """Faults of a whole call."""
@@ -180,11 +196,8 @@ class Planted(native.TorchNetworks):
 
 
 @contextmanager
-def plant(fault: Fault | None, framework: Torch) -> Iterator[Torch]:
-    """A framework with the fault in its networks; the right one without."""
-    if fault is None:
-        yield framework
-        return
+def plant(fault: Fault, framework: Torch) -> Iterator[None]:
+    """Have a framework run networks with the fault."""
     right = dict(native.OPERATIONS)
     before = framework.networks
     framework.networks = Planted(fault)
@@ -192,7 +205,7 @@ def plant(fault: Fault | None, framework: Torch) -> Iterator[Torch]:
         {f"planted {name}": fault.plant(entry) for name, entry in right.items()}
     )
     try:
-        yield framework
+        yield
     finally:
         native.OPERATIONS.clear()
         native.OPERATIONS.update(right)

@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from . import right
 from .faults import Fault
 from .trials import Outcome
 
@@ -31,14 +32,22 @@ relative to the L2 norm of what a fault sits in, in a network that of its node.
 
 "now" is as of this version, "before" as of the version before any check was changed for this list.
 
-`python benchmarks/faults.py --right 100` runs right operators alone, which may break no bound. One
-did: torch's `log_softmax` rounds to 16 bits before it subtracts the logarithm of the sum, and so
-loses what is left of likely classes:
+A right trial may break no bound, see the end of this page. One did: torch's `log_softmax` rounds to
+16 bits before it subtracts the logarithm of the sum, and so loses what is left of likely classes:
 
     torch.log_softmax(torch.tensor([[7, -3, -4]], dtype=torch.bfloat16), 1)
 
 has 0 where -6.2e-05 is due, which both 16-bit types can hold (torch 2.13.0, CPU). Its
 `softmax_cross_entropy` is therefore listed as inexact in bfloat16 and float16, and refused there.
+"""
+
+RIGHT = """
+## Right trials
+
+`python benchmarks/faults.py --right 100` runs what is right under 100 seeds that no other trial has:
+torch's own functions, numpy's, and other right algorithms, in networks for all nodes of a kind.
+[right-trials.json](right-trials.json) keeps what ran with its seeds: how many trials, and the
+largest error over its bound of any claim, which may be 1.
 """
 
 
@@ -65,6 +74,7 @@ def write(listed: Mapping[str, Sequence[Fault]]) -> None:
     parts = [HEAD, "## Rates\n", *_rates(kept, listed)]
     for group in GROUPS:
         parts += [f"\n## Faults in {group}\n", *_rows(kept, listed[group])]
+    parts += [RIGHT, f"{right.total(right.read())}.\n", *right.table(DTYPES)]
     PAGE.write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 

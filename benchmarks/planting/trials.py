@@ -18,7 +18,7 @@ import numpy
 from capsule import freezing, manifest
 from capsule.diff import Pair
 from capsule.levels import catalog, frameworks, job, operators, run
-from capsule.levels.frameworks.base import require
+from capsule.levels.frameworks.base import Framework, require
 from capsule.levels.frameworks.torch import Torch
 from capsule.levels.frameworks.torch import operators as native
 from capsule.levels.instruments import errors, memory
@@ -58,8 +58,17 @@ class Outcome:
     by: tuple[str, ...]
 
 
-def prepare() -> Torch:
-    """torch on one thread, and what right trials repeat computed once."""
+KEPT: dict[bytes, Any] = {}
+"""What `prepare` has computed once, by its arguments."""
+
+
+def prepare(*, derivatives: bool) -> Torch:
+    """torch on one thread, and what trials of one seed repeat computed once.
+
+    Args:
+        derivatives: Whether gradients are held against differences too, which grants what the
+            ratio by its side grants and more, and so tells of faults in formulas alone.
+    """
     framework = frameworks.load("torch", "cpu", 1, "default")
     assert isinstance(framework, Torch)
     for owner, name in (
@@ -67,14 +76,16 @@ def prepare() -> Torch:
         (operators, "bounds"),
         (operators, "reference_gradients"),
         (operators, "gradient_bounds"),
+        (operators, "due"),
+        (operators, "due_gradients"),
         (check, "right"),
     ):
         setattr(owner, name, _kept(getattr(owner, name)))
     # times of layers are no claim's business here
     layers.seconds = lambda graph, *_: [1e-3] * len(graph.inference)
     memory.watch = lambda _: _Blind()
-    # grants what the ratio by its side grants and more, so it tells of faults in formulas alone
-    errors.derivatives = lambda *_: 0.0
+    if not derivatives:
+        errors.derivatives = lambda *_: 0.0
     gc.freeze()
     return framework
 
@@ -90,15 +101,15 @@ class _Blind:
 
 
 def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
-    results: dict[bytes, Any] = {}
+    name = function.__qualname__.encode()
 
     def call(*arguments: Any) -> Any:
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(name)
         _feed(digest, arguments)
         key = digest.digest()
-        if key not in results:
-            results[key] = function(*arguments)
-        return results[key]
+        if key not in KEPT:
+            KEPT[key] = function(*arguments)
+        return KEPT[key]
 
     return call
 
@@ -123,8 +134,12 @@ def _feed(digest: Any, value: Any) -> None:
 
 
 @contextmanager
-def _planted(fault: Fault | None, framework: Torch) -> Iterator[None]:
-    if fault is None or fault.subject in catalog.NETWORKS:
+def _planted(fault: Fault | None, framework: Framework) -> Iterator[None]:
+    if fault is None:
+        yield
+        return
+    if fault.subject in catalog.NETWORKS:
+        assert isinstance(framework, Torch)
         with networks.plant(fault, framework):
             yield
         return
@@ -144,7 +159,7 @@ def subject_case(subject: str, case: int) -> Mapping[str, int]:
 
 
 def measure(
-    framework: Torch, subject: str, case: int, dtype: str, seed: int, fault: Fault | None
+    framework: Framework, subject: str, case: int, dtype: str, seed: int, fault: Fault | None
 ) -> Values | None:
     """The value of each metric with one value, None of a trial that failed."""
     level = 1 if subject in catalog.NETWORKS else 0
@@ -162,7 +177,7 @@ def measure(
     }
     document = {
         "format": job.FORMAT,
-        "framework": "torch",
+        "framework": framework.name,
         "seed": seed,
         "determinism": "default",
         "device": "cpu",
@@ -187,7 +202,7 @@ def measure(
 
 
 @cache
-def _claims(level: int) -> tuple[manifest.Claim, ...]:
+def claims(level: int) -> tuple[manifest.Claim, ...]:
     return tuple(
         one
         for one in manifest.load(MANIFESTS / f"level{level}.json").claims
@@ -231,7 +246,7 @@ def judge(
     metrics = dict.fromkeys(name for one in (*right, *wrong) if one for name in one)
     originals, reruns = runs(right, metrics), runs(wrong, metrics)
     different, worst = [], 0.0
-    frozen: Sequence[FrozenClaim] = freezing.freeze(_claims(level), originals)
+    frozen: Sequence[FrozenClaim] = freezing.freeze(claims(level), originals)
     for one in frozen:
         rerun = reruns[one.metric]
         pair = Pair(
@@ -256,7 +271,7 @@ class Bench:
     """
 
     def __init__(self) -> None:
-        self.framework = prepare()
+        self.framework = prepare(derivatives=False)
         self.alarms: dict[tuple[str, int, str], tuple[str, ...]] = {}
         self._right: dict[tuple[str, int, str], list[Values | None]] = {}
 
@@ -272,19 +287,6 @@ class Bench:
             if different or worst > 1:
                 self.alarms[key] = different
         return self._right[key]
-
-    def alarm(self, subject: str, case: int, dtype: str, seed: int) -> str:
-        """What a right trial breaks, "" where it breaks nothing."""
-        values = measure(self.framework, subject, case, dtype, seed, None)
-        if values is None:
-            return "failed"
-        bounds = {one.metric.rpartition("/")[2]: one for one in _claims(0)}
-        return ", ".join(
-            f"{name} {value:.3g}"
-            for name, value in values.items()
-            if name in bounds
-            and not (bounds[name].at_least or 0) <= value <= (bounds[name].at_most or value)
-        )
 
     def plant(self, fault: Fault, dtype: str) -> Outcome:
         """Three trials with the fault, and what is said of them."""

@@ -25,12 +25,19 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_right_operators_break_no_bound() -> None:
-    ended = _run("--right", "2", "--operators", "add,softmax", "--dtypes", "float32,bfloat16")
+def test_what_is_right_breaks_no_bound() -> None:
+    which = ("--operators", "add,conv1d", "--networks", "lenet")
+    ended = _run("--right", "1", *which, "--dtypes", "float32,bfloat16")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    trials = re.fullmatch(r"(\d+) trials of right operators, 0 beyond a bound\n", ended.stdout)
+    trials = re.fullmatch(
+        r"(\d+) trials of right operators, 0 beyond a bound;"
+        r" (\d+) trials of right networks, 0 beyond a bound\n",
+        ended.stdout,
+    )
     assert trials, ended.stdout
-    assert int(trials[1]) >= 2 * 2 * 2
+    # torch's own, and place by place, im2col, Fourier and double precision of both cases
+    assert int(trials[1]) >= 2 * 2 * 5
+    assert int(trials[2]) >= 2 * 2
 
 
 def test_faults_are_planted_and_counted() -> None:

@@ -112,7 +112,7 @@ TRAININGS: dict[str, Here | There] = {
         test="benchmarks/test_faults.py::test_faults_are_planted_and_counted"
     ),
     "python benchmarks/faults.py --right 100": There(
-        test="benchmarks/test_faults.py::test_right_operators_break_no_bound"
+        test="benchmarks/test_faults.py::test_what_is_right_breaks_no_bound"
     ),
     "python benchmarks/harness/simgrid.py": There(
         test="benchmarks/test_simgrid.py::test_what_few_ranks_took_tells_what_more_take"
