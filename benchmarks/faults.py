@@ -110,7 +110,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--right", type=int, metavar="N", help="what is right alone, N seeds")
     parser.add_argument("--seed", type=int, default=1000, help="the first of these seeds")
     parser.add_argument("--missed", action="store_true", help="name those that were missed")
-    parser.add_argument("--write", choices=("before", "now"), help="keep the outcomes in docs; of what is right beside those kept")
+    parser.add_argument(
+        "--write",
+        choices=("before", "now"),
+        help="keep the outcomes in docs; of what is right beside those kept",
+    )
     return parser.parse_args()
 
 

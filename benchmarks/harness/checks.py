@@ -1,11 +1,11 @@
-"""What trials of Levels 0 and 1 take beside their timed calls: to check, and to make what they need.
+"""What trials of Levels 0 and 1 take beside their timed calls: to check, and to get ready.
 
     python benchmarks/harness/checks.py CAPSULE [BEFORE]
 
-Prints, for each benchmark, framework by framework, the seconds of its trials beside those calls, all
-cases and seeds together, and the sum of all. With BEFORE, a capsule that another version sealed of
-the same manifest, these are the trials that both have, and the ratio of both sums is printed; ends
-with 1 when that is above the limit.
+Prints, for each benchmark, framework by framework, the seconds of its trials beside those calls,
+all cases and seeds together, and the sum of all. With BEFORE, a capsule that another version sealed
+of the same manifest, these are the trials that both have, and the ratio of both sums is printed;
+ends with 1 when that is above the limit.
 """
 
 from __future__ import annotations

@@ -152,6 +152,13 @@ def joined_lstm(s: Sizes, *tensors: Any) -> Any:
     return out.sigmoid() * cell.tanh(), cell
 
 
+def gelu(s: Sizes, x: Any) -> Any:
+    """By erf, or its other form by a sigmoid."""
+    if s["approximate"]:
+        return x * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
+    return x * (torch.erf(x * 0.5**0.5) + 1) / 2
+
+
 ALL = tuple(range(9))
 """Cases, but no nodes of networks, where an element may lie on the kink."""
 
@@ -203,7 +210,7 @@ ROWS: tuple[tuple[str, str, Formula, tuple[int, ...] | None], ...] = (
     ("sigmoid", "by an exponential", lambda s, x: 1 / (1 + torch.exp(-x)), None),
     ("sigmoid", "by a tanh", lambda s, x: torch.tanh(x / 2) / 2 + 0.5, None),
     ("tanh", "by expm1", lambda s, x: torch.expm1(2 * x) / (torch.expm1(2 * x) + 2), None),
-    ("gelu", "by erf", lambda s, x: _gelu(s, x), None),
+    ("gelu", "by erf", gelu, None),
     ("softmax", "online", online_softmax, None),
     ("softmax", "powers of 2", base_two, None),
     ("softmax", "not shifted", lambda s, x: x.exp() / x.exp().sum(1, keepdim=True), None),
@@ -231,12 +238,6 @@ ROWS: tuple[tuple[str, str, Formula, tuple[int, ...] | None], ...] = (
     ("reshape", "a copy", lambda s, x: x.contiguous().view(s["n"], -1), None),
 )  # fmt: skip
 """Operator, name, algorithm, and cases: None for all of them, and for nodes of networks."""
-
-
-def _gelu(s: Sizes, x: Any) -> Any:
-    if s["approximate"]:
-        return x * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
-    return x * (torch.erf(x * 0.5**0.5) + 1) / 2
 
 
 def of_operator(subject: str, case: int) -> Iterable[Fault]:

@@ -42,6 +42,12 @@ def read_cases() -> dict[str, Mapping[str, int]]:
     }
 
 
+def case_of(name: str, which: int) -> Mapping[str, int]:
+    """The case of a network, or with 1 that of twice its batch."""
+    case = CASES[name]
+    return {**case, "batch": case["batch"] * (1 + which)}
+
+
 MANIFEST = Path(__file__).parents[2] / "manifests" / "level1.json"
 CASES = read_cases()
 
@@ -114,9 +120,13 @@ def faults() -> list[Fault]:
             for word, plant in FORMULAS.get(kind, ())
         ]
         listed += [
-            Fault(name, way, which, "later calls", "", lambda right: right)
+            Fault(name, way, which, "later calls", "", lambda right: right, case)
             for way in ("forward", "backward")
-            for which in (MEMORIES[next(numbers) % len(MEMORIES)], "right for two examples alone")
+            for which, case in (
+                (MEMORIES[next(numbers) % len(MEMORIES)], 0),
+                # of a batch of two it would be none
+                ("right for two examples alone", int(CASES[name]["batch"] == SMALL_BATCH)),
+            )
         ]
     return listed
 

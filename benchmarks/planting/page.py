@@ -44,9 +44,9 @@ has 0 where -6.2e-05 is due, which both 16-bit types can hold (torch 2.13.0, CPU
 RIGHT = """
 ## Right trials
 
-`python benchmarks/faults.py --right 100` runs what is right under 100 seeds that no other trial has:
-torch's own functions, numpy's, and other right algorithms, in networks for all nodes of a kind.
-[right-trials.json](right-trials.json) keeps what ran with its seeds: how many trials, and the
+`python benchmarks/faults.py --right 100` runs what is right under 100 seeds that no other trial
+has: torch's own functions, numpy's, and other right algorithms, in networks for all nodes of a
+kind. [right-trials.json](right-trials.json) keeps what ran with its seeds: how many trials, and the
 largest error over its bound of any claim, which may be 1.
 """
 

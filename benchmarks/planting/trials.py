@@ -154,7 +154,7 @@ def _planted(fault: Fault | None, framework: Framework) -> Iterator[None]:
 def subject_case(subject: str, case: int) -> Mapping[str, int]:
     """The parameters of a trial."""
     if subject in catalog.NETWORKS:
-        return networks.CASES[subject]
+        return networks.case_of(subject, case)
     return catalog.OPERATORS[subject].cases["quick"][case][1]
 
 

@@ -84,3 +84,24 @@ def test_torch_stays_within_the_bounds(name: str, dtype: str) -> None:
     for parameter, gradient in due.items():
         distance = numpy.linalg.norm(gradients[parameter] - gradient)
         assert distance < most * limits.gradients[parameter], parameter
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_loss_in_16_bits_keeps_what_is_left_of_likely_classes(dtype: str) -> None:
+    from capsule.levels import frameworks
+
+    g = networks.Builder("loss")
+    x, labels = g.input("x", (1, 3)), g.input("labels", (1,), below=3)
+    graph = g.graph(g.relu(x), g.softmax_cross_entropy(x, labels))
+    torch = frameworks.load("torch", "cpu", 1, "default")
+    assert torch.networks is not None
+    assert torch.networks.training is not None
+    tensors = {
+        "x": torch.from_numpy(numpy.array([[7.0, -3.0, -4.0]], "float32"), dtype),
+        "labels": torch.from_numpy(numpy.array([0])),
+    }
+    call, operands = torch.networks.training(graph, tensors)
+    (loss,) = call(*operands)
+    assert torch.dtype_of(loss) == dtype
+    # torch's own log_softmax has 0 here
+    assert float(loss) == pytest.approx(numpy.log1p(numpy.exp(-10.0) + numpy.exp(-11.0)), rel=0.01)

@@ -170,6 +170,31 @@ def _gemm(sizes: Sizes, a: Any, b: Any, bias: Any = None) -> Call:
     return operators.OPERATIONS["gemm"](sizes, a, b, bias)
 
 
+def _softmax_cross_entropy(sizes: Sizes, *tensors: Any) -> Call:  # noqa: ARG001
+    def run(*tensors: Any) -> Any:
+        first = tensors[0]
+        if isinstance(first, fx.Proxy):
+            return first.tracer.create_proxy("call_function", _wide_loss, tensors, {})
+        return _wide_loss(*tensors)
+
+    return run, tensors
+
+
+def _wide_loss(x: Any, labels: Any, *weights: Any) -> Any:
+    """In float32 where elements have 16 bits, as `torch.autocast` has it.
+
+    In 16 bits torch rounds too early and loses what is left of likely classes: see
+    docs/operator-faults.md.
+    """
+    dtype = x.dtype
+    wide = dtype in (torch.bfloat16, torch.float16)
+    if wide and not torch.is_autocast_enabled(x.device.type):
+        x, weights = x.float(), tuple(one.float() for one in weights)
+    function, operands = operators.OPERATIONS["softmax_cross_entropy"]({}, x, labels, *weights)
+    loss = function(*operands)
+    return loss if x.dtype == dtype else loss.to(dtype)
+
+
 def _view(sizes: Sizes, x: Any) -> Call:
     return torch.reshape, (x, tuple(sizes["shape"]))
 
@@ -197,6 +222,7 @@ def _detach(sizes: Sizes, x: Any) -> Call:  # noqa: ARG001
 OPERATIONS: dict[str, Callable[..., Call]] = {
     **operators.OPERATIONS,
     "gemm": _gemm,
+    "softmax_cross_entropy": _softmax_cross_entropy,
     "view": _view,
     "transpose": _transpose,
     "concat": _concat,
