@@ -41,6 +41,26 @@ has 0 where -6.2e-05 is due, which both 16-bit types can hold (torch 2.13.0, CPU
 `softmax_cross_entropy` is therefore listed as inexact in bfloat16 and float16, and refused there.
 """
 
+MISSED = """
+## Missed, and why
+
+Every fault that is missed now, with its largest error over its bound. What its bound grants, and a
+right implementation does take:
+"""
+
+SUMS = "sums may go through memory in the dtype, part by part"
+STEPS = "an operation may be made of three, each rounded to the dtype"
+STORED = "scores, sums, gates and products may be stored in the dtype"
+FAST = "no element of a product is held to less than eight times the root mean square of all bounds"
+
+REASONS = {
+    **dict.fromkeys(("conv1d", "conv2d", "conv_transpose2d", "conv_transpose3d"), SUMS),
+    **dict.fromkeys(("max_pool3d", "layer_norm", "embedding"), SUMS),
+    **dict.fromkeys(("attention", "lstm_cell", "sigmoid_cross_entropy"), STORED),
+    **dict.fromkeys(("gemm", "matmul", "conv3d"), FAST),
+}
+"""By operator; of all others it is `STEPS`."""
+
 RIGHT = """
 ## Right trials
 
@@ -74,6 +94,7 @@ def write(listed: Mapping[str, Sequence[Fault]]) -> None:
     parts = [HEAD, "## Rates\n", *_rates(kept, listed)]
     for group in GROUPS:
         parts += [f"\n## Faults in {group}\n", *_rows(kept, listed[group])]
+    parts += [MISSED, *_missed(kept.get("now", {}), listed)]
     parts += [RIGHT, f"{right.total(right.read())}.\n", *right.table(DTYPES)]
     PAGE.write_text("\n".join(parts) + "\n", encoding="utf-8")
 
@@ -123,6 +144,16 @@ def _rows(kept: Mapping[str, Kept], listed: Sequence[Fault]) -> Iterable[str]:
         ]
         shown = "" if size is None else f"{size:.1g}"
         yield f"| {one.name} | {shown} | " + " | ".join(cells) + " |"
+
+
+def _missed(now: Kept, listed: Mapping[str, Sequence[Fault]]) -> Iterable[str]:
+    yield "| fault | dtype | error over its bound | what the bound grants |"
+    yield "| --- | --- | --- | --- |"
+    for one in (one for group in GROUPS for one in listed[group]):
+        for dtype, row in now.get(one.name, {}).items():
+            if row[0] == "missed":
+                reason = REASONS.get(one.node.rstrip("0123456789") or one.subject, STEPS)
+                yield f"| {one.name} | {dtype} | {row[2]:.2g} | {reason} |"
 
 
 def _cell(before: Sequence[Any] | None, now: Sequence[Any] | None) -> str:
