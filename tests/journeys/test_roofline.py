@@ -33,7 +33,7 @@ def test_each_operator_s_share_is_shown_and_sealed(author: User) -> None:
     with zipfile.ZipFile(capsule) as opened:
         lines = opened.read("data/results/samples.jsonl").decode().splitlines()
     samples = {line["metric"]: line["values"] for line in map(json.loads, lines)}
-    assert len(samples["gemm/m64n64k64/numpy/machine_flops_per_second"]) == 5
+    assert len(samples["gemm/m64n64k64/numpy/machine_flops_per_second"]) >= 5
     assert len(samples["relu/n50000/numpy/machine_bytes_per_second"]) == 10
     shown = author.run("show", capsule, COLUMNS="200")
     assert shown.returncode == 0, shown.stderr

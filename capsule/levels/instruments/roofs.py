@@ -36,6 +36,7 @@ BELIEVED = 1e9
 
 SIZES = (128, 256, 512, 1024, 2048, 4096, 8192)
 _CALLS = 5
+_MOST_CALLS, _ENOUGH_NS = 50, 20_000_000  # of short ones more, for some of them are disturbed
 _LONGEST_NS = 15_000_000  # a product that takes more is followed by no larger one, of 8 times that
 
 _WINDOW = ("q", "r", "s")
@@ -204,10 +205,13 @@ def _time(
     arrays = [array.astype(ARITHMETIC[dtype].stored) for array in _draw(shapes)]
     tensors: tuple[Any, ...] = ()
     durations: list[int] = []
-    for index in range(1 + _CALLS):
+    fill = framework.fill
+    # what cannot be filled is made anew, which may compile it
+    most = _CALLS if fill is None else _MOST_CALLS
+    while len(durations) <= _CALLS or (len(durations) <= most and sum(durations) < _ENOUGH_NS):
         arrays[0] = numpy.roll(arrays[0], 1)
-        if index and framework.fill is not None:
-            framework.fill(tensors[0], arrays[0])
+        if tensors and fill is not None:
+            fill(tensors[0], arrays[0])
         else:
             tensors = tuple(framework.from_numpy(array.copy(), dtype) for array in arrays)
             call, operands = native.operation(operator, sizes, tensors)

@@ -123,8 +123,8 @@ def _draw(
     yield from draw_rest(len(lines) - _ROWS, "operators")
     if any(line.share > 1 for line in lines):
         yield text(
-            "more than 100 %: the data stayed in a cache, or nothing was moved; the roof over"
-            " memory is that of copies which no cache holds",
+            "more than 100 %: of memory, the data stayed in a cache, or nothing was moved; of"
+            " products, the machine was slower while they were measured than at another time",
             "dim",
         )
 
