@@ -1,4 +1,4 @@
-"""What Deep500 has, row by row, and what capsule has instead: writes docs/features.md.
+"""What Deep500 has, and what is usual today, and what capsule has of it: writes docs/features.md.
 
     python tools/features.py            writes it
     python tools/features.py --check    ends with 1 when the committed file is another one
@@ -14,6 +14,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from practices import PRACTICES, TODAY
+
+from capsule.levels import catalog
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "features.md"
@@ -108,7 +112,7 @@ ROWS = (
         "the same, and DeepBench's 107 and 75 for inference, on any device",
         ("levels/operators/test_catalog::test_deepbench_is_whole",)),
     Row("0", "reference operators", "18 in Python; a loss without its softmax",
-        "38, forward and backward, in more bits than the dtype",
+        f"{len(catalog.OPERATORS)}, forward and backward, in more bits than the dtype",
         ("levels/operators/test_reference::test_formulas_and_derivatives_agree_with_torch",
          "levels/test_deep500_mistakes::test_the_loss_has_its_softmax")),
     Row("1", "ONNX import, losses added to the graph", "fails on what torch exports today; "
@@ -301,11 +305,16 @@ def page() -> str:
         shown = "<br>".join(f"`{each}`" for each in row.tests)
         cells = (str(number), row.level, row.name, row.theirs, row.ours, shown)
         lines.append(f"| {' | '.join(cells)} |\n")
+    lines += [TODAY]
+    for number, practice in enumerate(PRACTICES, 1):
+        shown = "<br>".join(f"`{each}`" for each in practice.tests)
+        cells = (str(number), practice.name, practice.state, practice.ours, shown)
+        lines.append(f"| {' | '.join(cells)} |\n")
     return HEAD + "".join(lines)
 
 
 def _named() -> Iterator[str]:
-    for row in ROWS:
+    for row in (*ROWS, *PRACTICES):
         yield from row.tests
 
 

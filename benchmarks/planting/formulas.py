@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -260,10 +260,14 @@ COARSE = {
 """Where less precision than is due is a fault."""
 
 
-def faults() -> list[Fault]:
-    """All of them."""
+Row = tuple[str, int, str, str, Plant]
+"""Operator, case, class, place, plant."""
+
+
+def faults(forward: Iterable[Row] = FORWARD, backward: Iterable[Row] = BACKWARD) -> list[Fault]:
+    """Those of such rows, of this module unless others are given."""
     return [
         Fault(subject, way, kind, place, "", plant, case, dtypes=COARSE.get(kind, ()))
-        for way, rows in (("forward", FORWARD), ("backward", BACKWARD))
+        for way, rows in (("forward", forward), ("backward", backward))
         for subject, case, kind, place, plant in rows
     ]

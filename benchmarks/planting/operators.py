@@ -7,7 +7,7 @@ from itertools import count
 from capsule.levels import catalog
 from capsule.levels import operators as formulas_of
 
-from . import formulas
+from . import formulas, modern
 from .faults import KINDS, PLACES, SIZED, Fault, in_gradient, in_result, remembering, spoil
 
 EACH_WAY = {"forward": 2, "backward": 2}
@@ -22,7 +22,7 @@ SIZES = tuple(2.0**-power for power in (1, 3, 5, 7, 9, 11, 14))
 
 def faults() -> list[Fault]:
     """The list, the same each time."""
-    return [*formulas.faults(), *_spoiled(), *_remembering()]
+    return [*formulas.faults(), *modern.faults(), *_spoiled(), *_remembering()]
 
 
 def _spoiled() -> list[Fault]:

@@ -3,6 +3,7 @@
 import dataclasses
 
 import features
+import practices
 import pytest
 
 
@@ -14,6 +15,9 @@ def test_what_is_not_there_claims_no_test() -> None:
     for row in features.ROWS:
         if row.ours == "not there yet":
             assert not row.tests
+    for practice in practices.PRACTICES:
+        assert bool(practice.tests) is (practice.state in ("there", "in part"))
+        assert practice.state in ("there", "in part", "not there")
 
 
 def test_a_test_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

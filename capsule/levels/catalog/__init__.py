@@ -112,7 +112,7 @@ def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | 
     if listed and dtype not in subject.dtypes:
         return f"{name} has no {dtype}; there are {', '.join(subject.dtypes)}"
     if listed and name in facts.lacks:
-        return f"{framework} has no operator {name}"
+        return f"{framework} has no operator {name}: {facts.lacks[name]}"
     if framework not in subject.frameworks:
         return f"{name} has no function for {framework}; it runs in {', '.join(subject.frameworks)}"
     if device == "cuda" and facts.cuda is None:

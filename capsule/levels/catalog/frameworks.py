@@ -30,7 +30,7 @@ class FrameworkFacts:
             the file defines; where there is none by the `formula`; None for not at all.
         user_optimizers: How it trains by an optimizer of a user's file: by the `function` that
             makes one, or by the `formula` where the file defines it; None for not at all.
-        lacks: Operators that it does not have; networks do not go by this.
+        lacks: Operators that it does not have, and why; networks do not go by this.
         inexact: For a dtype, operators that it has no kernel for, or one that does not keep the
             dtype's precision; networks too.
         nondeterministic: Operators that have no deterministic way on a CUDA device, or "" for all,
@@ -55,7 +55,7 @@ class FrameworkFacts:
     reevaluates: bool = False
     user_operators: Literal["function", "formula"] | None = None
     user_optimizers: Literal["function", "formula"] | None = None
-    lacks: tuple[str, ...] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
     inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nondeterministic: Mapping[str, str] = field(default_factory=dict)
     fills: bool = True
@@ -77,13 +77,15 @@ _TENSORFLOW_BUILD = {
 }
 # constants of the first two are of float32, and pools of three axes know no doubles
 _TENSORFLOW_NO_DOUBLES = ("gelu", "leaky_relu", "max_pool3d")
+_TENSORFLOW_LACKS = {"fp8_matmul": "it reads no bits as float8"}
 _NO_DOUBLES = (
     *(f"conv{way}{rank}d" for way in ("", "_transpose") for rank in (1, 2, 3)),
     *("average_pool2d", "global_average_pool", "gelu", "leaky_relu"),
     # ONNX keeps their constants, or ONNX Runtime their sums, in float32
     *("batch_norm", "batch_norm_inference", "layer_norm", "group_norm", "attention"),
-    # its softplus knows no doubles
-    "sigmoid_cross_entropy",
+    *("grouped_attention", "rms_norm", "int8_matmul"),
+    # its softplus and its rotary embedding know no doubles
+    *("sigmoid_cross_entropy", "rotary"),
 )
 
 FRAMEWORKS: dict[str, FrameworkFacts] = {
@@ -139,6 +141,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         # its kernels for CPUs sum 16-bit products in 16 bits
         dtypes=("float64", "float32"),
         build=_TENSORFLOW_BUILD,
+        lacks=_TENSORFLOW_LACKS,
         inexact={"float64": _TENSORFLOW_NO_DOUBLES},
         fills=False,
         keeps_memory=True,
@@ -150,6 +153,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         nodes=False,
         dtypes=("float64", "float32", "bfloat16", "float16"),
         build=_TENSORFLOW_BUILD,
+        lacks=_TENSORFLOW_LACKS,
         # gelu's gradient is made of many operations, each rounded to 16 bits
         inexact={
             "float64": _TENSORFLOW_NO_DOUBLES,
@@ -170,6 +174,12 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
             "onnx": "onnx.__version__",
         },
         differentiates=False,
-        inexact={"float64": _NO_DOUBLES},
+        lacks={
+            "fp8_matmul": "its products on CPUs take no float8",
+            "rfft": "where a length is no power of two, its transform is off by more than the sums"
+            " that it stands for",
+        },
+        # it adds no 16-bit numbers where it scatters
+        inexact={"float64": _NO_DOUBLES, "float16": ("scatter_add",)},
     ),
 }

@@ -111,8 +111,11 @@ def require_possible(
 def fewest(operator: Operator, sizes: Mapping[str, Any]) -> float:
     """Operations that any algorithm needs: of a window one for each result.
 
-    Transforms (Winograd, FFT) replace the products of a window by fewer, of which one is left.
+    Transforms (Winograd, FFT) replace the products of a window by fewer, of which one is left. None
+    of an operator whose products are of another type, which may be many times as fast.
     """
+    if not operator.typed:
+        return 0.0
     window = prod(sizes.get(name, 1) for name in _WINDOW)
     flops: float = operator.flops(sizes) / window
     return flops

@@ -33,9 +33,10 @@ class Tensor:
             dtype.
         scale: See `offset`; in the catalogue both are powers of two or sums of two, so that inputs
             are exact in every dtype.
-        below: For whole numbers (indices, class labels), from 0 to `below - 1`, int64; `None` for
-            reals. With `below` 2 and `real` it is a mask of zeros and ones in the dtype.
+        below: For whole numbers (indices, class labels), from 0 to `below - 1`; `None` for reals.
+            With `below` 2 and `real` it is a mask of zeros and ones in the dtype.
         real: Whether its elements have the trial's dtype.
+        stored: numpy's dtype of those that have not; what it does not hold wraps around.
         gradient: Whether the operator is differentiated by it.
     """
 
@@ -45,6 +46,7 @@ class Tensor:
     below: int | None = None
     real: bool = True
     gradient: bool = True
+    stored: str = "int64"
 
 
 class Operator(ABC):
@@ -53,12 +55,15 @@ class Operator(ABC):
     Attributes:
         name: As in the catalogue.
         smooth: False for an operator that is linear but for kinks, as a maximum is.
+        typed: Whether its products are of the trial's dtype, so that none is faster than a product
+            of matrices in it.
         natives: What a user's operator brings to be measured: by framework, a function of the sizes
             and tensors. None for an operator of the catalogue, which frameworks have themselves.
     """
 
     name: str
     smooth = True
+    typed = True
     natives: Mapping[str, Callable[..., Call]] | None = None
 
     @abstractmethod
@@ -93,11 +98,13 @@ class Operator(ABC):
     def bytes(self, sizes: Sizes, dtype: str) -> int:
         """Bytes that the forward operation must move: every input read, every output written, once.
 
-        Whole numbers count 8 bytes.
+        Whole numbers count what they are stored in, as indices 8 bytes.
         """
+        import numpy
+
         size = ARITHMETIC[dtype].bytes
         read = sum(
-            prod(tensor.shape) * (size if tensor.real else 8)
+            prod(tensor.shape) * (size if tensor.real else numpy.dtype(tensor.stored).itemsize)
             for tensor in self.tensors(sizes).values()
         )
         return read + size * sum(map(prod, self.outputs(sizes)))
@@ -115,8 +122,8 @@ class Operator(ABC):
             seed: The trial's seed.
 
         Returns:
-            C-ordered numpy arrays in the order of `tensors`: int64 for whole numbers, else
-            `ARITHMETIC[dtype].stored`, with values that the dtype holds exactly.
+            C-ordered numpy arrays in the order of `tensors`: `Tensor.stored` for whole numbers,
+            else `ARITHMETIC[dtype].stored`, with values that the dtype holds exactly.
         """
         return tuple(
             _array(self.name, name, tensor, dtype, seed)
@@ -311,7 +318,7 @@ def _array(operator: str, name: str, tensor: Tensor, dtype: str, seed: int) -> N
     label = f"capsule-input-1\n{operator}\n{name}\n{tensor.shape}\n{dtype}\n{seed}\n"
     if tensor.below is not None:
         whole: NDArray[Any] = (words(label, count) >> 11) % tensor.below
-        numbers = round_to(whole, dtype) if tensor.real else whole.astype("int64")
+        numbers = round_to(whole, dtype) if tensor.real else whole.astype(tensor.stored)
         return numbers.reshape(tensor.shape)
     values: NDArray[Any] = spread(label, count, ARITHMETIC[dtype].bits)
     # a user's range may hold numbers that the dtype does not
@@ -327,7 +334,8 @@ def _reach_ends(array: NDArray[Any], tensor: Tensor, dtype: str) -> None:
         return
     flat = array.reshape(-1)
     if tensor.below is not None:
-        flat[:2], flat[-2:] = 0, tensor.below - 1
+        ends = numpy.array([0, tensor.below - 1]).astype(array.dtype)
+        flat[:2], flat[-2:] = ends[0], ends[1]
         return
     step = 2.0 ** -ARITHMETIC[dtype].bits
     ends = numpy.array([step, 1 - step]) * tensor.scale + tensor.offset

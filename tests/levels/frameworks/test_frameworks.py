@@ -52,7 +52,8 @@ def test_every_operator_and_dtype_stays_within_its_bounds(
     program: Program, framework: str, tmp_path: Path
 ) -> None:
     work = trials(framework)
-    assert {entry["operator"] for entry in work} == set(catalog.OPERATORS)
+    lacks = set(catalog.FRAMEWORKS[framework].lacks)
+    assert {entry["operator"] for entry in work} == set(catalog.OPERATORS) - lacks
     values, _ = run(program, tmp_path, framework, work)
     for entry in work:
         samples = values[entry["id"]]

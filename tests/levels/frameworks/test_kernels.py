@@ -32,6 +32,20 @@ def test_the_kernel_that_ran_is_named(backend: str, word: str) -> None:
 
 
 @needs_torch
+def test_attention_with_lengths_and_a_mask_has_a_kernel_too() -> None:
+    import torch
+
+    from capsule.levels.frameworks.torch.operators import TorchOperators
+
+    entry = OPERATORS["grouped_attention"]
+    operator, sizes = operators.load(entry.name), entry.complete(entry.cases["quick"][-1][1])
+    drawn = operator.inputs(sizes, "float32", 17)
+    chosen = TorchOperators().kernels(operator, sizes, tuple(map(torch.from_numpy, drawn)))
+    assert chosen is not None
+    assert chosen.startswith(("math", "flash"))
+
+
+@needs_torch
 def test_its_name_is_sealed_with_the_trial_and_shown(author: User) -> None:
     attention = {
         "id": "attention",

@@ -17,6 +17,8 @@ CASES = [
     for case, _ in cases
 ]
 
+CACHED = {"n": 1, "h": 2, "g": 1, "m": 2, "k": 4, "w": 8, "causal": 1}
+
 
 def test_deepbench_is_whole() -> None:
     gemm, conv2d = catalog.OPERATORS["gemm"].cases, catalog.OPERATORS["conv2d"].cases
@@ -67,6 +69,13 @@ def test_every_case_has_shapes_work_and_traffic(name: str) -> None:
             2 * (1 + 2 + 3) * (4 * 5 + 6),
             4 * 4 * 2 * 3 * 5,
         ),
+        ("grouped_attention", {**CACHED, "window": 0}, 2 * 7 * 38, 4 * 4 * 32),
+        ("grouped_attention", {**CACHED, "window": 2, "mask": 1}, 2 * 4 * 38, 4 * 4 * 32 + 8),
+        ("rotary", {"batch": 1, "heads": 2, "length": 3, "pairs": 2}, 72, 4 * (48 + 12)),
+        ("swiglu", {"rows": 2, "width": 3, "hidden": 5}, 10 * 18, 4 * (6 + 30 + 10)),
+        ("gather", {"rows": 2, "columns": 9, "count": 3}, 0, 6 * (4 + 4 + 8)),
+        ("rfft", {"rows": 2, "n": 8}, 2 * 60, 4 * (16 + 2 * 5 * 2)),
+        ("int8_matmul", {"m": 2, "n": 3, "k": 4}, 2 * 24 + 2 * 6, 8 + 12 + 4 * (2 + 3 + 6)),
     ],
 )
 def test_work_and_traffic_are_counted_by_hand(
@@ -110,6 +119,10 @@ def test_wrong_options_are_named(name: str, parameters: Mapping[str, int], messa
             {"n": 1, "c": 1, "h": 9, "w": 9, "r": 2, "s": 2, "padding": 2},
             "the window does not fit",
         ),
+        ("grouped_attention", {**CACHED, "g": 3}, "3 groups do not divide 2 heads"),
+        ("grouped_attention", {**CACHED, "k": 1}, "2 queries are more than 1 keys"),
+        ("grouped_attention", {**CACHED, "causal": 0, "window": 1}, "it needs causal 1"),
+        ("top_k", {"rows": 1, "columns": 3, "k": 4}, "k is 4, more than 3 columns"),
     ],
 )
 def test_sizes_that_do_not_go_together_fail_the_trial(

@@ -1,6 +1,7 @@
 """Formulas and derivatives of every operator, held to torch in float64."""
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
 from importlib import util
 from typing import Any
 
@@ -32,8 +33,12 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def torch() -> Framework:
-    return frameworks.load("torch", "cpu", 2, "default")
+def torch() -> Iterator[Framework]:
+    framework = frameworks.load("torch", "cpu", 2, "default")
+    # each trial collects garbage, and would look through all of torch
+    gc.freeze()
+    yield framework
+    gc.unfreeze()
 
 
 RATIOS = (
@@ -87,7 +92,7 @@ def test_formulas_and_derivatives_agree_with_torch(torch: Framework, name: str, 
 @pytest.mark.parametrize("name", catalog.OPERATORS)
 def test_torch_stays_within_the_bounds(torch: Framework, name: str, dtype: str) -> None:
     if catalog.refusal(catalog.OPERATORS[name], "torch", dtype, "cpu"):
-        assert name == "softmax_cross_entropy"
+        assert name == "softmax_cross_entropy" or dtype not in catalog.OPERATORS[name].dtypes
         return
     _, parameters = catalog.OPERATORS[name].cases["quick"][-1]
     trial: trials.Entry = {

@@ -27,11 +27,12 @@ class OnnxRuntimeOperators:
         """`InferenceSession.run`, all outputs, of the operator's model."""
         graph = look_up(operators.OPERATIONS, operator, "onnxruntime")(sizes)
         inputs = {f"i{place}": tensor for place, tensor in enumerate(tensors)}
+        real = next(tensor for tensor in tensors if tensor.dtype.kind == "f")
         model = models.serialize(
             graph.nodes,
             inputs,
-            {f"o{place}": tensors[0].dtype.name for place in range(graph.outputs)},
-            {name: _as_input(value, tensors[0]) for name, value in graph.constants.items()},
+            {f"o{place}": real.dtype.name for place in range(graph.outputs)},
+            {name: _as_input(value, real) for name, value in graph.constants.items()},
         )
         return self._start(model).run, (None, inputs)
 

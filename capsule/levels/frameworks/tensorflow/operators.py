@@ -9,7 +9,7 @@ import tensorflow
 
 from ...operators import Operator
 from ..base import Call, NativeTensor, look_up
-from . import convolution, normalization, pooling
+from . import convolution, modern, normalization, pooling
 from .compiler import Compiler
 from .operations import Axes, Case, Operation, Transposed, inverse
 
@@ -200,4 +200,5 @@ OPERATIONS: dict[str, Chooser] = {
     "reshape": _reshape,
     "squeeze": _plain(lambda x: tensorflow.squeeze(x, 1)),
     "unsqueeze": _plain(lambda x: tensorflow.expand_dims(x, 1)),
+    **modern.OPERATIONS,
 }

@@ -13,9 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...operators import Operator
 from ...operators.normalization import EPSILON
 from ..base import Call, NativeTensor, look_up, require
+from . import modern
 
 Sizes = Mapping[str, int]
 
+_ATTENTION = ("attention", "grouped_attention")
 _KERNELS = {"flash": "flash", "cudnn": "cuDNN", "efficient": "memory-efficient"}
 
 
@@ -58,11 +60,14 @@ class TorchOperators:
         self, operator: Operator, sizes: Sizes, tensors: tuple[NativeTensor, ...]
     ) -> str | None:
         """Of attention, the one that `scaled_dot_product_attention` is dispatched to."""
-        if operator.natives is not None or operator.name != "attention":
+        if operator.natives is not None or operator.name not in _ATTENTION:
             return None
         words = []
         for differentiated in (False, True):
-            leaves = [tensor.detach().requires_grad_(differentiated) for tensor in tensors]
+            leaves = [
+                tensor.detach().requires_grad_(differentiated and tensor.is_floating_point())
+                for tensor in tensors
+            ]
             function, operands = _choose(operator)(sizes, *leaves)
             with _Dispatched() as dispatched:
                 function(*operands)
@@ -244,4 +249,5 @@ OPERATIONS: dict[str, Callable[..., Call]] = {
     "reshape": _reshape,
     "squeeze": _along(torch.squeeze),
     "unsqueeze": _along(torch.unsqueeze),
+    **modern.OPERATIONS,
 }

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Callable
-
 import numpy
 
 from ...operators.convolution import WINDOWS
 from ...operators.normalization import EPSILON
+from . import modern
 from .models import node
-
-Sizes = Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Nodes from the inputs to the outputs, which are named by their places: `i0`, `o0` and so on.
-
-    Attributes:
-        nodes: In the order that they run.
-        constants: Further tensors by name; floating ones are cast to the dtype of the case.
-        outputs: How many results there are.
-    """
-
-    nodes: tuple[Any, ...]
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    outputs: int = 1
-
-
-Chooser = Callable[[Sizes], Graph]
-
-
-def _one(kind: str, inputs: int = 1, **attributes: Any) -> Chooser:
-    """A single node that takes all inputs in order."""
-    names = [f"i{place}" for place in range(inputs)]
-    return lambda sizes: Graph((node(kind, names, ["o0"], **attributes),))  # noqa: ARG005
+from .pieces import Chooser, Graph, Sizes, single
 
 
 def _along_rows(kind: str) -> Chooser:
@@ -129,7 +101,7 @@ def _mean_squared_error(sizes: Sizes) -> Graph:  # noqa: ARG001
 
 def _softmax_cross_entropy(sizes: Sizes) -> Graph:
     if not sizes["weighted"]:
-        return _one("SoftmaxCrossEntropyLoss", 2, reduction="mean")(sizes)
+        return single("SoftmaxCrossEntropyLoss", 2, reduction="mean")(sizes)
     loss = node("SoftmaxCrossEntropyLoss", ["i0", "i1", "i2"], ["losses"], reduction="none")
     return Graph((loss, node("ReduceMean", ["losses"], ["o0"], keepdims=0)))
 
@@ -189,31 +161,31 @@ def _reshape(sizes: Sizes) -> Graph:
 
 OPERATIONS: dict[str, Chooser] = {
     "gemm": _gemm,
-    "matmul": _one("MatMul", 2),
+    "matmul": single("MatMul", 2),
     **{f"conv{rank}d": _conv("Conv", rank) for rank in (1, 2, 3)},
     **{f"conv_transpose{rank}d": _conv("ConvTranspose", rank) for rank in (1, 2, 3)},
     **{f"max_pool{rank}d": _pool("MaxPool", rank) for rank in (2, 3)},
     "average_pool2d": _pool("AveragePool", 2),
-    "global_average_pool": _one("GlobalAveragePool"),
+    "global_average_pool": single("GlobalAveragePool"),
     "batch_norm": _batch_norm,
-    "batch_norm_inference": _one("BatchNormalization", 5, epsilon=EPSILON),
-    "layer_norm": _one("LayerNormalization", 3, epsilon=EPSILON),
+    "batch_norm_inference": single("BatchNormalization", 5, epsilon=EPSILON),
+    "layer_norm": single("LayerNormalization", 3, epsilon=EPSILON),
     "group_norm": _group_norm,
-    "relu": _one("Relu"),
+    "relu": single("Relu"),
     "leaky_relu": _leaky_relu,
-    "sigmoid": _one("Sigmoid"),
-    "tanh": _one("Tanh"),
+    "sigmoid": single("Sigmoid"),
+    "tanh": single("Tanh"),
     "gelu": _gelu,
-    "softmax": _one("Softmax", axis=1),
+    "softmax": single("Softmax", axis=1),
     "cross_entropy": _cross_entropy,
     "softmax_cross_entropy": _softmax_cross_entropy,
     "sigmoid_cross_entropy": _sigmoid_cross_entropy,
     "mean_squared_error": _mean_squared_error,
     "attention": _attention,
-    "embedding": _one("Gather", 2, axis=0),
+    "embedding": single("Gather", 2, axis=0),
     "lstm_cell": _lstm_cell,
     "sum": _sum,
-    "add": _one("Add", 2),
+    "add": single("Add", 2),
     "dropout": _dropout,
     "reduce_sum": _along_rows("ReduceSum"),
     "reduce_mean": _along_rows("ReduceMean"),
@@ -221,4 +193,5 @@ OPERATIONS: dict[str, Chooser] = {
     "reshape": _reshape,
     "squeeze": _with_axes("Squeeze"),
     "unsqueeze": _with_axes("Unsqueeze"),
+    **modern.OPERATIONS,
 }

@@ -9,7 +9,7 @@ import numpy
 
 from .. import structure
 from ..graph import Graph, Node
-from . import alone, models, operators
+from . import alone, models, operators, pieces
 from .models import node
 
 Sizes = Mapping[str, Any]
@@ -122,32 +122,32 @@ def _rename_own(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
     return [part], constants
 
 
-def _view(sizes: Sizes) -> operators.Graph:
+def _view(sizes: Sizes) -> pieces.Graph:
     shape = numpy.array(sizes["shape"], dtype=numpy.int64)
-    return operators.Graph((node("Reshape", ["i0", "shape"], ["o0"]),), {"shape": shape})
+    return pieces.Graph((node("Reshape", ["i0", "shape"], ["o0"]),), {"shape": shape})
 
 
-def _transpose(sizes: Sizes) -> operators.Graph:
-    return operators.Graph((node("Transpose", ["i0"], ["o0"], perm=list(sizes["axes"])),))
+def _transpose(sizes: Sizes) -> pieces.Graph:
+    return pieces.Graph((node("Transpose", ["i0"], ["o0"], perm=list(sizes["axes"])),))
 
 
-def _concat(sizes: Sizes) -> operators.Graph:
+def _concat(sizes: Sizes) -> pieces.Graph:
     inputs = [f"i{place}" for place in range(len(sizes["of"]))]
-    return operators.Graph((node("Concat", inputs, ["o0"], axis=sizes["axis"]),))
+    return pieces.Graph((node("Concat", inputs, ["o0"], axis=sizes["axis"]),))
 
 
-def _expand(sizes: Sizes) -> operators.Graph:
+def _expand(sizes: Sizes) -> pieces.Graph:
     shape = numpy.array(sizes["shape"], dtype=numpy.int64)
-    return operators.Graph((node("Expand", ["i0", "shape"], ["o0"]),), {"shape": shape})
+    return pieces.Graph((node("Expand", ["i0", "shape"], ["o0"]),), {"shape": shape})
 
 
-def _scale(sizes: Sizes) -> operators.Graph:
+def _scale(sizes: Sizes) -> pieces.Graph:
     factor = {"factor": numpy.array(sizes["factor"])}
-    return operators.Graph((node("Mul", ["i0", "factor"], ["o0"]),), factor)
+    return pieces.Graph((node("Mul", ["i0", "factor"], ["o0"]),), factor)
 
 
-def _detach(sizes: Sizes) -> operators.Graph:  # noqa: ARG001
-    return operators.Graph((node("Identity", ["i0"], ["o0"]),))
+def _detach(sizes: Sizes) -> pieces.Graph:  # noqa: ARG001
+    return pieces.Graph((node("Identity", ["i0"], ["o0"]),))
 
 
 _STRUCTURE = {

@@ -1,0 +1,122 @@
+"""Level 0 in torch: what today's models are made of, beside the layers of `operators`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Callable
+
+import torch
+from torch.nn import functional
+
+from ...operators.gemm import Einsum
+from ...operators.normalization import EPSILON
+from ..base import Call
+
+Sizes = Mapping[str, int]
+
+
+def _grouped_attention(sizes: Sizes, q: Any, k: Any, v: Any, *hiding: Any) -> Call:
+    grouped = sizes["g"] != sizes["h"]
+    attend = partial(functional.scaled_dot_product_attention, enable_gqa=grouped)
+    hides = sizes["lengths"] or sizes["mask"]
+    if not hides and not sizes["causal"]:
+        return attend, (q, k, v)
+    # torch's own causal mask starts with the first key, also where there is a cache
+    if not hides and not sizes["window"] and sizes["m"] == sizes["k"]:
+        return partial(attend, is_causal=True), (q, k, v)
+    limits = torch.arange(1 - sizes["m"], 1, device=q.device)[:, None]
+    key = torch.arange(sizes["k"], device=q.device)
+
+    def see(*hiding: Any) -> Any:
+        ends = hiding[0][:, None, None] if sizes["lengths"] else sizes["k"]
+        limit = ends + limits
+        seen = key < (limit if sizes["causal"] else ends)
+        if sizes["window"]:
+            seen = seen & (key >= limit - sizes["window"])
+        if sizes["mask"]:
+            seen = seen & hiding[-1]
+        return seen[:, None] if seen.ndim == 3 else seen
+
+    if not hides:
+        return partial(attend, attn_mask=see()), (q, k, v)
+    return lambda q, k, v, *hiding: attend(q, k, v, attn_mask=see(*hiding)), (q, k, v, *hiding)
+
+
+def _rotary(sizes: Sizes, x: Any, cos: Any, sin: Any) -> Call:
+    def halves(x: Any, cos: Any, sin: Any) -> Any:
+        a, b = x.chunk(2, -1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+    def neighbours(x: Any, cos: Any, sin: Any) -> Any:
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+
+    return neighbours if sizes["interleaved"] else halves, (x, cos, sin)
+
+
+def _rms_norm(sizes: Sizes, x: Any, w: Any) -> Call:
+    return functional.rms_norm, (x, (sizes["columns"],), w, EPSILON)
+
+
+def _swiglu(sizes: Sizes, x: Any, g: Any, u: Any) -> Call:  # noqa: ARG001
+    def product(x: Any, g: Any, u: Any) -> Any:
+        return functional.silu(functional.linear(x, g)) * functional.linear(x, u)
+
+    return product, (x, g, u)
+
+
+def _top_k(sizes: Sizes, x: Any) -> Call:
+    return (lambda x, k: torch.topk(x, k, 1)[0]), (x, sizes["k"])
+
+
+def _gather(sizes: Sizes, x: Any, index: Any) -> Call:  # noqa: ARG001
+    return torch.gather, (x, 1, index)
+
+
+def _scatter_add(sizes: Sizes, x: Any, index: Any, source: Any) -> Call:  # noqa: ARG001
+    return torch.scatter_add, (x, 1, index, source)
+
+
+def _einsum(sizes: Sizes, x: Any, w: Any) -> Call:  # noqa: ARG001
+    return torch.einsum, (Einsum.equation, x, w)
+
+
+def _rfft(sizes: Sizes, x: Any) -> Call:  # noqa: ARG001
+    return (lambda x: torch.view_as_real(torch.fft.rfft(x))), (x,)
+
+
+def _int8_matmul(sizes: Sizes, a: Any, b: Any, row: Any, column: Any) -> Call:  # noqa: ARG001
+    def product(a: Any, b: Any, row: Any, column: Any) -> Any:
+        # int32, of which 16 bits would hold only the small ones
+        return _scale(torch._int_mm(a, b), row, column)
+
+    return product, (a, b, row, column)
+
+
+def _fp8_matmul(sizes: Sizes, a: Any, b: Any, row: Any, column: Any) -> Call:  # noqa: ARG001
+    def product(a: Any, b: Any, row: Any, column: Any) -> Any:
+        left, right = (x.view(torch.float8_e4m3fn).to(torch.float32) for x in (a, b))
+        return _scale(left @ right, row, column)
+
+    return product, (a, b, row, column)
+
+
+def _scale(whole: Any, row: Any, column: Any) -> Any:
+    wide = torch.promote_types(row.dtype, torch.float32)
+    return (whole.to(wide) * row[:, None].to(wide) * column.to(wide)).to(row.dtype)
+
+
+OPERATIONS: dict[str, Callable[..., Call]] = {
+    "grouped_attention": _grouped_attention,
+    "rotary": _rotary,
+    "rms_norm": _rms_norm,
+    "swiglu": _swiglu,
+    "top_k": _top_k,
+    "gather": _gather,
+    "scatter_add": _scatter_add,
+    "einsum": _einsum,
+    "rfft": _rfft,
+    "int8_matmul": _int8_matmul,
+    "fp8_matmul": _fp8_matmul,
+}

@@ -1,0 +1,94 @@
+"""What is usual today and not in Deep500, and what capsule has of it: for docs/features.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TODAY = """
+## Against today's practice
+
+What today's models are made of and how they are measured, none of it in Deep500, as far as it is
+here. Operators are of Level 0: reference in more bits, gradients, bounds of the norm and of each
+element, FLOPs and bytes, in torch, numpy, TensorFlow, XLA and ONNX Runtime unless the row says
+otherwise; no network of the catalogue is made of them yet.
+
+| # | practice | state | capsule | shown by |
+|--:|---|---|---|---|
+"""
+
+_BOUNDS = (
+    "levels/operators/test_modern::test_odd_shapes_stay_within",
+    "levels/operators/test_faults::test_a_planted_fault_leaves_the_bound",
+)
+
+
+@dataclass(frozen=True)
+class Practice:
+    """One thing that is usual today.
+
+    Attributes:
+        name: The thing.
+        state: `there`, `in part` or `not there`.
+        ours: What there is, and what there is not.
+        tests: As in `Row`; none where it is not there.
+    """
+
+    name: str
+    state: str
+    ours: str
+    tests: tuple[str, ...] = ()
+
+
+PRACTICES = (
+    Practice("attention with grouped queries, masks, unequal lengths, key/value cache, sliding "
+        "window", "there", "`grouped_attention`, with any of them together; a cache is keys before "
+        "the first query, how many each sequence has is an input; paged caches and masks that are "
+        "added to scores are not there",
+        ("levels/operators/test_modern::test_attention_sees_what_it_is_to_see",
+         "levels/operators/test_modern::test_a_step_with_a_cache_is_the_last_row_of_the_whole",
+         "levels/operators/test_modern::test_attention_by_blocks_of_keys_stays_within", *_BOUNDS)),
+    Practice("rotary embedding", "there", "`rotary`, of halves or of neighbours, by given tables; "
+        "how tables are stretched for longer texts is no part of it",
+        ("levels/operators/test_modern::test_rotary_keeps_lengths_and_its_gradient_turns_back",
+         *_BOUNDS)),
+    Practice("RMSNorm, SwiGLU", "there", "`rms_norm`; `swiglu`, the two products and the gate",
+        ("levels/operators/test_modern::test_a_norm_that_is_stored_before_its_weight_stays_within",
+         "levels/operators/test_modern::test_a_gate_by_tanh_stays_within", *_BOUNDS)),
+    Practice("top-k, gather, scatter", "there", "`top_k`, whose values are held and whose places "
+        "show in the gradient alone; `gather` and `scatter_add` along rows, with equal indices; "
+        "scattering that does not add is not there",
+        ("levels/operators/test_modern::"
+         "test_additions_in_another_order_in_memory_stay_within_and_one_left_out_does_not",
+         *_BOUNDS)),
+    Practice("einsum", "in part", "`einsum` of one equation, the projection to heads, forward and "
+        "its two gradients; equations of one's own are a user's operator", _BOUNDS),
+    Practice("FFT", "in part", "`rfft`, one axis of real rows of any length, float32 and float64; "
+        "no inverse, no more axes, no 16 bits; ONNX Runtime's is refused, 1.6 times beyond the "
+        "bound of an element at a length of 251",
+        ("levels/operators/test_modern::test_a_transform_is_numpys",
+         "levels/operators/test_modern::test_other_right_transforms_stay_within", *_BOUNDS)),
+    Practice("int8 products with scales", "there", "`int8_matmul`: summed exactly in 32 bits, a "
+        "scale for each row and column; no offsets (asymmetric), no 4 bits", _BOUNDS),
+    Practice("fp8 products with scales", "in part", "`fp8_matmul`: stored as float8_e4m3fn and "
+        "multiplied in float32, as CPUs do, in torch and numpy alone; kernels of float8 on "
+        "devices, e5m2 and blocks of scales (MX) are not there",
+        ("levels/operators/test_modern::test_the_bits_of_float8_are_torchs", *_BOUNDS)),
+    Practice("which kernel ran (math, flash, cuDNN) is recorded", "in part", "of both attentions "
+        "in torch, with and without gradients, sealed beside the trial; of other operators and "
+        "frameworks the switches and the versions of libraries alone",
+        ("levels/frameworks/test_kernels::test_the_kernel_that_ran_is_named",
+         "levels/frameworks/test_kernels::test_its_name_is_sealed_with_the_trial_and_shown")),
+    Practice("`torch.compile` for single operators", "not there", "whole networks are compiled, "
+        "and trained compiled; an operator runs as torch runs it"),
+    Practice("roofline of the machine, and each operator's share of it", "there", "measured beside "
+        "an operator that asks for it; products in 8 bits are not held to it, for it is measured "
+        "in the trial's dtype",
+        ("levels/test_roofs::test_a_share_is_the_time_that_the_roofs_leave_least",
+         "levels/test_roofs::test_what_has_products_of_another_type_is_not_doubted",
+         "journeys/test_roofline::test_each_operator_s_share_is_shown_and_sealed")),
+    Practice("latency as served: p90 and p99, single stream, server, offline", "there", "of "
+        "networks of the catalogue, on one machine: no batching of queries by a server, and no "
+        "generation token by token",
+        ("levels/test_serving::test_queries_come_as_the_scenario_says",
+         "journeys/test_serving::test_tails_are_sealed_shown_and_judged")),
+)  # fmt: skip
