@@ -48,7 +48,7 @@ def low(dtype: torch.dtype) -> Plant:
 
     def run(right: Any, *tensors: Any) -> Any:
         results = right(*(one.to(dtype) if one.is_floating_point() else one for one in tensors))
-        wide = tensors[0].dtype
+        wide = next(one.dtype for one in tensors if one.is_floating_point())
         return (
             tuple(one.to(wide) for one in results)
             if isinstance(results, tuple)
