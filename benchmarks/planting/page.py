@@ -153,6 +153,8 @@ def _missed(now: Kept, listed: Mapping[str, Sequence[Fault]]) -> Iterable[str]:
         for dtype, row in now.get(one.name, {}).items():
             if row[0] == "missed":
                 reason = REASONS.get(one.node.rstrip("0123456789") or one.subject, STEPS)
+                if one.place == "later calls":
+                    reason = "nothing: it is a gap of the check"
                 yield f"| {one.name} | {dtype} | {row[2]:.2g} | {reason} |"
 
 

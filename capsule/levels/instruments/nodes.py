@@ -190,7 +190,10 @@ def _run(framework: Framework, pieces: Graph, values: Arrays, dtype: str) -> dic
 
 def place(framework: Framework, arrays: Arrays, names: Iterable[str], dtype: str) -> dict[str, Any]:
     """Some of the arrays on the device, by name."""
-    return {name: framework.from_numpy(arrays[name], dtype) for name in names}
+    import numpy
+
+    # rounding to 16 bits makes a scalar of an array without axes
+    return {name: framework.from_numpy(numpy.asarray(arrays[name]), dtype) for name in names}
 
 
 def find_networks(framework: Framework) -> Networks:
