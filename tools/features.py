@@ -102,12 +102,6 @@ ROWS = (
          "levels/test_deep500_mistakes::test_a_second_trial_has_samples_of_its_own",
          "levels/test_run::test_each_trial_has_its_own_calls_warmup_first",
          "report/test_report::test_show_tells_how_the_calls_of_a_run_lie")),
-    Row("0", "roofline", "none", "products of matrices and copies of memory are timed beside an "
-        "operator and sealed; each operator's share of the roofline is shown, and a rate far above "
-        "the machine's fastest product fails the trial",
-        ("levels/test_roofs::test_results_that_are_kept_are_faster_than_the_machine",
-         "levels/test_roofs::test_a_share_is_the_time_that_the_roofs_leave_least",
-         "journeys/test_roofline::test_each_operator_s_share_is_shown_and_sealed")),
     Row("0", "DeepBench's shapes", "94 convolutions, 160 products, on CUDA only",
         "the same, and DeepBench's 107 and 75 for inference, on any device",
         ("levels/operators/test_catalog::test_deepbench_is_whole",)),
@@ -139,12 +133,6 @@ ROWS = (
     Row("1", "overhead of a network against the sum of its operators", "in the paper, in no commit",
         "metric `framework_overhead`, and the time of each layer",
         ("levels/level1/test_level1::test_every_node_has_its_time_and_the_rest_is_overhead",)),
-    Row("1", "latency as served", "none", "single stream, server with Poisson arrivals, "
-        "offline, as in MLPerf Inference; median, p90 and p99 out of sealed samples, with "
-        "intervals by order statistics; a tail that its queries are too few for is refused",
-        ("levels/test_serving::test_queries_come_as_the_scenario_says",
-         "levels/level1/test_served::test_an_answer_that_was_kept_is_no_answer",
-         "journeys/test_serving::test_tails_are_sealed_shown_and_judged")),
     Row("1", "micro-batches: a transformed graph, checked", "in the paper, in no commit",
         "minibatches are split to fit a limit of memory, and held to the reference of the whole",
         ("levels/level1/test_microbatch::test_parts_are_held_to_the_reference",
