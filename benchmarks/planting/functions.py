@@ -218,7 +218,7 @@ ROWS: tuple[tuple[str, str, Formula, tuple[int, ...] | None], ...] = (
     ("softmax_cross_entropy", "online", online_loss, None),
     ("softmax_cross_entropy", "by ones and zeros", one_hot_loss, None),
     ("sigmoid_cross_entropy", "from below", lambda s, x, y: (x.relu() - x * y + torch.log1p(torch.exp(-x.abs()))).mean(), None),
-    ("sigmoid_cross_entropy", "softplus, naive sums", lambda s, x, y: by.serial((f.softplus(x) - x * y)[None, :])[0] / len(x), None),
+    ("sigmoid_cross_entropy", "softplus, naive sums", lambda s, x, y: by.serial((f.softplus(x) - x * y)[None, :])[0] / len(x), ALL),
     ("mean_squared_error", "naive sums", lambda s, a, b: by.serial((a - b).square()[None, :])[0] / len(a), None),
     ("mean_squared_error", "a product", lambda s, a, b: torch.dot(a - b, a - b) / len(a), None),
     ("attention", "block by block", blocks_of_keys, None),
