@@ -70,7 +70,7 @@ def test_the_verbs_named_are_the_verbs_there_are() -> None:
 
 def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
     shown = re.findall(r"^    (\{\"id\":.*?\})$", README, re.M | re.S)
-    assert len(shown) == 11
+    assert len(shown) == 12
     network = find(r"^    parameters = .*?^\n(?=A training)", re.M | re.S).group()
     (tmp_path / "net.py").write_text(textwrap.dedent(network))
     (tmp_path / "net.onnx").write_bytes(b"")
@@ -93,6 +93,7 @@ def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
     without = (manifest.Command, manifest.Reading, manifest.Collective)
     sources = [one.source for one in subjects if not isinstance(one, without)]
     assert sources == [
+        None,
         None,
         None,
         None,
