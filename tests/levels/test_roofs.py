@@ -115,6 +115,6 @@ def test_an_algorithm_that_needs_fewer_operations_is_no_impossible_rate(
 
 def test_what_has_products_of_another_type_is_not_doubted() -> None:
     """Units for 8 bits are many times as fast as those for the type of the result."""
-    operator, sizes = operators.load("int8_matmul"), {"m": 512, "n": 512, "k": 512}
+    operator, sizes = operators.load("int8_matmul"), dict.fromkeys("mnk", 2048)
     assert operator.flops(sizes) > roofs.BELIEVED / 10
     assert roofs.fewest(operator, sizes) == 0
