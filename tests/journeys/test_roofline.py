@@ -19,7 +19,7 @@ BENCHMARKS = [
     for name, parameters in (
         ("gemm", {"m": 64, "n": 64, "k": 64}),
         ("relu", {"n": 50_000}),
-        ("reshape", {"n": 2, "c": 3, "h": 4, "w": 5}),
+        ("reshape", {"n": 64, "c": 64, "h": 16, "w": 16}),
     )
 ]
 CLAIM = {"metric": "*/*/*/roofline_share", "type": "threshold", "at_least": 1e-9}
@@ -43,5 +43,10 @@ def test_each_operator_s_share_is_shown_and_sealed(author: User) -> None:
     assert re.search(row, shown.stdout), shown.stdout
     # what computes nothing is held to the memory alone, by bytes
     assert re.search(r"reshape/\S+ +0 .*By/s +.*By/s +memory +\S+%", shown.stdout)
+    shares = re.findall(r"/numpy .*(?:products|memory) +(\S+)%", shown.stdout)
+    assert len(shares) == 3
+    # a view moves nothing, whatever its bytes are
+    assert max(map(float, shares)) > 100
+    assert "more than 100 %: of memory" in shown.stdout
     checked = author.run("check", capsule)
     assert checked.returncode == 0, checked.stderr
