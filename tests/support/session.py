@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,18 +99,27 @@ def _died(folder: Path) -> float | None:
 
 
 def _end_all(folder: Path) -> list[str]:
-    left = [*_end_processes(folder), *_end_containers(folder)]
+    left = [*end_processes(lambda pid: _is_of(pid, folder)), *_end_containers(folder)]
     for mounted in _mounts(folder):
         subprocess.run(["umount", mounted], check=False)
         left.append(f"mount {mounted}")
     return left
 
 
-def _end_processes(folder: Path) -> list[str]:
-    """Kill them until none is left: a dying one may have started another."""
+def end_processes(belongs: Callable[[int], bool]) -> list[str]:
+    """Kill them until none is left: a dying one may have started another.
+
+    Args:
+        belongs: Whether a process is one of them; it may raise `OSError` of one that is gone, or
+            another user's. This process and its parents never are.
+
+    Returns:
+        What each of them was, in words.
+    """
+    own = processes.read_lineage()
     words: dict[int, str] = {}
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while pids := _processes(folder):
+    while pids := set(processes.list_living(lambda pid, _: belongs(pid))) - set(own):
         for pid in pids:
             words.setdefault(pid, f"process {pid}: {_command(pid)}")
             try:
@@ -120,12 +129,6 @@ def _end_processes(folder: Path) -> list[str]:
         assert time.monotonic() < deadline, f"these outlive SIGKILL: {list(words.values())}"
         time.sleep(0.02)
     return list(words.values())
-
-
-def _processes(folder: Path) -> list[int]:
-    own = processes.read_lineage()
-    living = processes.list_living(lambda pid, _: _is_of(pid, folder))
-    return [pid for pid in living if pid not in own]
 
 
 def _is_of(pid: int, folder: Path) -> bool:

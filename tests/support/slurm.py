@@ -12,8 +12,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from capsule import processes
 from tests.support.command import User
 from tests.support.patience import until
+from tests.support.session import end_processes
 
 NODES = ("n1", "n2")
 _LOST_SECONDS = 5
@@ -57,11 +59,10 @@ class Slurm:
         until(lambda: self._states() == ["idle", "idle"], "both nodes")
 
     def stop(self) -> None:
-        """End all of it, whatever runs there."""
-        for job in self.ask("squeue", "--noheader", "--format=%A").split():
-            self.ask("scancel", job)
+        """End all of it, whatever runs there: steps too, which outlive their daemon."""
+        setting = f"SLURM_CONF={self.conf}".encode()
+        end_processes(lambda pid: setting in processes.read_variables(pid))
         for daemon in self._daemons.values():
-            daemon.kill()
             daemon.wait()
 
     def lose(self, node: str) -> None:
@@ -76,8 +77,12 @@ class Slurm:
         return ended.stdout
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        variables = {**os.environ, "SLURM_CONF": str(self.conf)}
-        return subprocess.run(words, capture_output=True, text=True, check=False, env=variables)
+        return subprocess.run(
+            words, capture_output=True, text=True, check=False, env=self._variables()
+        )
+
+    def _variables(self) -> dict[str, str]:
+        return {**os.environ, "SLURM_CONF": str(self.conf)}
 
     def _start(self, name: str, *words: str) -> None:
         if name in self._daemons:
@@ -85,7 +90,11 @@ class Slurm:
         with (self._folder / f"{name}.log").open("ab") as log:
             command = [*words, "-D", "-f", str(self.conf)]
             self._daemons[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True
+                command,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=self._variables(),
             )
 
     def _states(self) -> list[str]:
