@@ -8,11 +8,12 @@ any capsule; between two of its epochs the loop of `training_steps.Loop`, its ne
 torch's `DistributedDataParallel` with a process group of its own, trains for as many steps on the
 rank's share of the same batches. Before each turn of either all ranks meet, and the first rank's
 clock tells how long it takes. What counts as ours, and how turns are compared, is as in
-`training_steps.py`. Where memory lies and what the cores are given differs from start to start by
-more than one percent, for either side: so the ranks are started many times, each start has one
-ratio, the median of its rounds, and the interval is of the median over the starts. Ends with 1
-where a step of `FROM_MS` or more may take `LIMIT` times the loop's or more: by the upper end of the
-interval.
+`training_steps.py`. The C library is told to keep the memory that it has: else it hands large
+arrays back, and page faults, which take up to half of a step, come now more to one side and now to
+the other. Where memory lies and what the cores are given differs from start to start by more than
+one percent, for either side: so the ranks are started many times, each start has one ratio, the
+median of its rounds, and the interval is of the median over the starts. Ends with 1 where a step of
+`FROM_MS` or more may take `LIMIT` times the loop's or more: by the upper end of the interval.
 """
 
 from __future__ import annotations
@@ -47,6 +48,13 @@ SCHEMES = {
 
 _LENET, _PICTURES = {"side": 28, "classes": 10}, {"side": 28}
 _FIELDS = ("volume", "target")
+
+KEEPING = {
+    "MALLOC_MMAP_THRESHOLD_": f"{1 << 30}",
+    "MALLOC_TRIM_THRESHOLD_": f"{1 << 31}",
+    "MALLOC_TOP_PAD_": f"{1 << 26}",
+}
+"""What glibc goes by, see mallopt(3)."""
 
 ROWS = (
     Row("lenet", _LENET, "glyphs", _PICTURES, 2048),
@@ -129,7 +137,7 @@ def start(
     own += ["--steps", f"{steps}", "--rounds", f"{rounds}", "--data", f"{data}"]
     own += ["--batch", f"{row.batch}"]
     with TemporaryDirectory() as name, ExitStack() as stack:
-        settings = {"OMP_NUM_THREADS": "1", job.RENDEZVOUS: f"file://{name}/meet"}
+        settings = {"OMP_NUM_THREADS": "1", job.RENDEZVOUS: f"file://{name}/meet", **KEEPING}
         started = [
             stack.enter_context(
                 subprocess.Popen(
@@ -154,7 +162,10 @@ def compare(
     with TemporaryDirectory() as name:
         data = Path(name)
         write(row, data, steps)
-        pairs = [start(row, data, ranks, steps, rounds, scheme) for _ in range(starts)]
+        pairs = []
+        for _ in range(starts):
+            pairs.append(start(row, data, ranks, steps, rounds, scheme))
+            print(f"{row.name}: {pairs[-1][1]:.4f}", file=sys.stderr)
     seconds, ratios = zip(*pairs, strict=True)
     return statistics.median(seconds), Estimate.of(ratios)
 

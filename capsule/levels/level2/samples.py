@@ -32,13 +32,13 @@ class Samples:
     Attributes:
         source: Where they are.
         rows: Of one sample in each array, by the names of the graph's inputs.
-        below: What labels are below, by name; None for numbers with fractions.
+        below: By name, what labels are below that nobody has looked through yet.
         count: How many samples there are.
     """
 
     source: Source
     rows: Mapping[str, int]
-    below: Mapping[str, int | None]
+    below: Mapping[str, int]
     count: int
 
     def take(self, indices: Collection[int]) -> dict[str, Any]:
@@ -50,8 +50,7 @@ class Samples:
         """
         taken = self.source.take(indices, self.rows)
         for name, below in self.below.items():
-            if below is not None:
-                _check_labels(taken[name], name, below)
+            _check_labels(taken[name], name, below)
         return taken
 
     def count_classes(self, name: str, below: int, indices: Any) -> list[int]:
@@ -143,7 +142,7 @@ def _read_measure(folder: Path, sampler: str, count: int) -> Any:
 
 
 def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
-    rows, counts = {}, {}
+    rows, counts, below = {}, {}, {}
     for name, wanted in graph.inputs.items():
         if name in graph.noise:
             continue
@@ -169,14 +168,15 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
                 f" {'numbers with fractions' if kind == 'f' else 'whole numbers'} of shape"
                 f" ({'N' if first == 1 else f'{first} N'}, {', '.join(map(str, rest))})"
             )
-        if wanted.below is not None and isinstance(source, Arrays):
-            array = source.array(name)
-            if array.nbytes <= _MOST_BYTES:
+        if wanted.below is not None:
+            array = source.array(name) if isinstance(source, Arrays) else None
+            if array is not None and array.nbytes <= _MOST_BYTES:
                 _check_labels(array, prefix + name, wanted.below)
+            else:
+                below[name] = wanted.below
         rows[name], counts[name] = first, column.length // first
     if len(set(counts.values())) != 1 or not min(counts.values()):
         raise ValueError(f"{prefix or 'training'} arrays have {counts} samples")
-    below = {name: graph.inputs[name].below for name in rows}
     return Samples(source, rows, below, next(iter(counts.values())))
 
 

@@ -48,7 +48,8 @@ class Bucketed(Exchange):
         """Wait for all buckets, and make ready for the next step."""
         self.communicator.finish(self._under_way)
         for leaf, view in zip(self._leaves, self._views):
-            leaf.grad.copy_(view)
+            # what it was is in the view, and the next `backward` makes another one
+            leaf.grad = view
         self._under_way, self._lacking = [], self._count()
 
     def _count(self) -> list[int]:

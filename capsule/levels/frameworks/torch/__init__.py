@@ -71,10 +71,10 @@ class Torch:
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
         """A copy of the array on the device."""
-        tensor = torch.from_numpy(array).to(self._device)
+        tensor = torch.from_numpy(array)
         if dtype is None or not tensor.is_floating_point():
-            return tensor
-        return tensor.to(_DTYPES[dtype])
+            return tensor.to(self._device)
+        return tensor.to(self._device, _DTYPES[dtype])
 
     def fill(self, tensor: NativeTensor, array: NDArray[Any]) -> None:
         """`Tensor.copy_`."""
