@@ -147,3 +147,12 @@ def test_what_a_sampler_goes_by_is_kept_to_a_size() -> None:
     assert kept is not None
     assert predictions.decode(kept).tolist() == [[[0, 1, 2, 3, 4]]]
     assert samplers.encode(numpy.ones(predictions.MOST_VALUES + 1)) is None
+
+
+def test_words_that_are_equal_leave_samples_in_the_order_of_their_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = numpy.array([3, 1] * 200, numpy.uint64)
+    monkeypatch.setattr(samplers, "words", lambda _, count: words[:count])
+    due = [*range(1, 400, 2), *range(0, 400, 2)]
+    assert samplers.shuffle(400, seed=1, epoch=0).tolist() == due

@@ -32,7 +32,12 @@ def shuffle(count: int, seed: int, epoch: int) -> Any:
     import numpy
 
     keys = words(f"capsule-order-1\n{seed}\n{epoch}\n", count)
-    return numpy.argsort(keys, kind="stable").astype(numpy.int64)
+    # several times as fast as a stable sort, and the same where no two are equal
+    places = numpy.argsort(keys)
+    ordered = keys[places]
+    if (ordered[1:] == ordered[:-1]).any():
+        places = numpy.argsort(keys, kind="stable")
+    return places.astype(numpy.int64, copy=False)
 
 
 def order(

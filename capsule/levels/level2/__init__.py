@@ -215,13 +215,15 @@ def _follow(trial: Prepared, so_far: Progress, epoch: int, result: Epoch) -> Non
             " before the first step"
         )
     report.point("learning_rate", epoch, result.rate)
-    so_far.add_order(result.taken)
-    if epoch == 1 and trial.quality in training.CLASSIFIES:
-        with report.pause():
+    if not so_far.takes_order:
+        return
+    with report.pause():
+        order = trial.team.gather_order(result.taken, trial.recipe.batch)
+        so_far.add_order(order)
+        if epoch == 1 and trial.quality in training.CLASSIFIES:
             below = trial.graph(1).inputs["label"].below or 0
-            so_far.class_counts = list(
-                map(int, trial.train.count_classes("label", below, result.taken))
-            )
+            so_far.class_counts = trial.train.count_classes("label", below, order)
+    if epoch == 1 and trial.quality in training.CLASSIFIES:
         report_classes(report, so_far.class_counts)
 
 
@@ -287,8 +289,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
             size += sum(array.nbytes for array in arrays.values())
             rates.append(trial.rate(number))
             losses.append(team.step(trainer, inputs, rates[-1]))
-            is_watched = (number - first) % WATCHED == 0
-            if is_watched:
+            if (number - first) % WATCHED == WATCHED - 1:
                 (watched,) = team.average([float(framework.to_numpy(losses[-1]))], batch)
                 if not isfinite(watched):
                     break
@@ -305,7 +306,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
         seconds=seconds,
         waited=waited,
         size=size,
-        taken=team.gather_order(taken, batch),
+        taken=taken,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ class Epoch:
         seconds: From its begin until the last step was done.
         waited: Seconds of these that went by until the data of steps was there, on the device.
         size: Bytes of the data that its steps were given.
-        taken: Numbers of its samples, in the order in which they were taken.
+        taken: Numbers of the samples of each step that this process took, in their order.
     """
 
     loss: float
@@ -38,7 +39,7 @@ class Epoch:
     seconds: float
     waited: float
     size: int
-    taken: Any
+    taken: Sequence[Any]
 
 
 class Account:

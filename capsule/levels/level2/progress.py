@@ -66,10 +66,14 @@ class Progress:
         """Append what the steps of an epoch came to."""
         self.of_steps.setdefault(metric, []).extend(values)
 
+    @property
+    def takes_order(self) -> bool:
+        """Whether the present epoch is one of the first, whose order counts."""
+        return self.epochs < training.ORDERED_EPOCHS
+
     def add_order(self, order: Any) -> None:
-        """Count the samples of the present epoch, where it is one of the first."""
-        if self.epochs < training.ORDERED_EPOCHS:
-            self.order.append(order)
+        """Count the samples of the present epoch."""
+        self.order.append(order)
         if len(self.order) == training.ORDERED_EPOCHS:
             self.close_order()
 

@@ -30,6 +30,7 @@ class Bucketed(Exchange):
         self._size = count_in_bucket(member.numbers["bucket_bytes"], self._flat.element_size())
         self._buckets = self._flat.split(self._size)
         self._under_way: list[UnderWay] = []
+        self._arrived: dict[Any, Any] = {}
         self._lacking = self._count()
         rows = self._flat.split([leaf.numel() for leaf in self._leaves])
         self._views = [row.view_as(leaf) for row, leaf in zip(rows, self._leaves)]
@@ -65,10 +66,21 @@ class Bucketed(Exchange):
         ]
 
     def _take(self, view: Any, cut: Sequence[tuple[int, int]], leaf: Any) -> None:
-        """Put a gradient into its buckets, and send those that are full."""
-        torch.mul(leaf.grad, self.member.weight, out=view)
+        """Note that a gradient has arrived, and send the buckets that are full by it."""
+        self._arrived[view] = leaf
         for number, inside in cut:
             self._lacking[number] -= inside
         while len(self._under_way) < len(self._buckets) and not self._lacking[len(self._under_way)]:
+            self._fill()
             bucket = self._buckets[len(self._under_way)]
             self._under_way.append(self.communicator.begin_all_reduce(bucket))
+
+    def _fill(self) -> None:
+        """Put the gradients that have arrived into their buckets.
+
+        One after the other: between the nodes of `backward`, which need the caches for other
+        things, each of them takes several times as long.
+        """
+        for view, leaf in self._arrived.items():
+            torch.mul(leaf.grad, self.member.weight, out=view)
+        self._arrived.clear()

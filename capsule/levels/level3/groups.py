@@ -48,6 +48,8 @@ class Parts:
         self._scale(self._of_later)
 
     def _scale(self, factor: float) -> None:
+        if not self.tensors:
+            return
         with torch.no_grad():
             for one in self.tensors:
                 one.mul_(factor)
