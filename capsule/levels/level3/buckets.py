@@ -52,6 +52,7 @@ class Bucketed(Exchange):
             # what it was is in the view, and the next `backward` makes another one
             leaf.grad = view
         self._under_way, self._lacking = [], self._count()
+        self._arrived.clear()
 
     def _count(self) -> list[int]:
         """Elements that each bucket waits for: those of each micro-batch."""
