@@ -107,8 +107,6 @@ def _row(
     tensors = tuple(
         loaded.from_numpy(array, "float32") for array in formula.inputs(whole, "float32", 1)
     )
-    if loaded.operators is None:
-        raise ValueError(f"{framework} does not run single operators")
     call, operands = loaded.operators.operation(formula, whole, tensors)
     if call is not native:
         raise ValueError(f"{framework} {operator} runs {call}, the bare loop {native}")

@@ -232,11 +232,6 @@ def test_a_mistake_about_a_network_is_told(
     assert [part for part in words if part not in message] == [], message
 
 
-def test_a_single_operator_is_nothing_to_compile() -> None:
-    gemm: JsonObject = {"id": "g", "level": 0, "operator": "gemm", "frameworks": ["torch-compile"]}
-    assert "torch-compile runs whole networks, not gemm alone" in complaint(None, gemm)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

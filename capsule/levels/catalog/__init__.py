@@ -99,12 +99,8 @@ def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | 
 
     >>> refusal(OPERATORS["gemm"], "numpy", "float16", "cpu")
     'numpy has no float16 on cpu; there are float64, float32'
-    >>> refusal(OPERATORS["gemm"], "torch-compile", "float32", "cpu")
-    'torch-compile runs whole networks, not gemm alone'
     """
     facts, name = FRAMEWORKS[framework], subject.name
-    if isinstance(subject, Operator) and not facts.operators:
-        return f"{framework} runs whole networks, not {name} alone"
     if isinstance(subject, Network) and not facts.networks:
         return f"{framework} runs single operators, not the network {name}"
     # what a user's file calls by a name of the catalogue is something else

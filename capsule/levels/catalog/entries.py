@@ -44,7 +44,7 @@ def make_operator(
         frameworks=tuple(
             framework
             for framework, facts in FRAMEWORKS.items()
-            if facts.operators and name not in facts.lacks
+            if name not in facts.lacks
         ),
         dtypes=dtypes,
     )

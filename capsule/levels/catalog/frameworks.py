@@ -19,7 +19,6 @@ class FrameworkFacts:
         build: What says how it was built: for each field of an inventory a dotted path from a
             package, to a value or to a function that takes nothing and returns one.
         cuda: Dtypes that it has on a CUDA device in addition; None where it has no such device.
-        operators: Whether it runs single operators.
         networks: Whether it runs networks.
         nodes: Whether a network's nodes run in it as they run alone, not compiled as a whole.
         differentiates: Whether it yields gradients, and so the metrics that need them.
@@ -46,7 +45,6 @@ class FrameworkFacts:
     parts: tuple[str, ...] = ()
     build: Mapping[str, str] = field(default_factory=dict)
     cuda: tuple[str, ...] | None = None
-    operators: bool = True
     networks: bool = True
     nodes: bool = True
     differentiates: bool = True
@@ -117,8 +115,8 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         dtypes=("float64", "float32", "bfloat16", "float16"),
         build=_TORCH_BUILD,
         cuda=("tf32",),
-        # one operation alone has nothing to be compiled with
-        operators=False,
+        # C++ that its compiler makes of the gradient is refused by g++
+        inexact=dict.fromkeys(("bfloat16", "float16"), ("lstm_cell",)),
         nodes=False,
         user_optimizers="function",
         nondeterministic={

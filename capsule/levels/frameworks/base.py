@@ -364,8 +364,8 @@ class Framework(Protocol):
         """Of the device; None where tensors live in the host's memory."""
 
     @property
-    def operators(self) -> Operators | None:
-        """None where single operators cannot be run."""
+    def operators(self) -> Operators:
+        """How single operators are run."""
 
     @property
     def networks(self) -> Networks | None:

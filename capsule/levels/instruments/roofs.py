@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Callable
 from .. import operators
 from ..catalog import OPERATORS
 from ..frameworks import Framework
-from ..frameworks.base import require
 from ..operators import ARITHMETIC, Operator
 from . import capacity, timing
 from .calls import Series
@@ -96,8 +95,7 @@ def require_possible(
         ImpossibleRateError: It is more than `MARGIN` times as fast as any product of matrices here.
     """
     rate = flops / max(seconds, 1e-9)
-    # what only compiles whole networks has no product of its own to be held to
-    if rate <= BELIEVED or framework.operators is None:
+    if rate <= BELIEVED:
         return
     peak = _peak(framework, dtype)  # type: ignore[arg-type]
     if not peak.reaches(rate / MARGIN):
@@ -219,7 +217,6 @@ def _time(
     """
     import numpy
 
-    native = require(framework.operators, framework.name, "run single operators")
     arrays = [array.astype(ARITHMETIC[dtype].stored) for array in _draw(shapes)]
     tensors: tuple[Any, ...] = ()
     durations: list[int] = []
@@ -232,7 +229,7 @@ def _time(
             fill(tensors[0], arrays[0])
         else:
             tensors = tuple(framework.from_numpy(array.copy(), dtype) for array in arrays)
-            call, operands = native.operation(operator, sizes, tensors)
+            call, operands = framework.operators.operation(operator, sizes, tensors)
         whole = call if framework.memory is not None else _read(framework, call)
         durations += timing.measure(whole, operands, 1, framework.synchronize)[0]
     return durations[1:]

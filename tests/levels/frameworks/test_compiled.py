@@ -1,15 +1,17 @@
-"""torch.compile of whole networks; it needs a C++ compiler."""
+"""torch.compile of operators and of whole networks; it needs a C++ compiler."""
 
 import pytest
 
 from capsule.levels import frameworks
 from capsule.levels.graphs import reference
 from capsule.levels.networks import Builder
+from tests.support import trials
 from tests.support.capabilities import inference, training
 from tests.support.compiler import needs_compiler
 from tests.support.networks import distance, ran, tensors
 
 pytest.importorskip("torch")
+counters = pytest.importorskip("torch._dynamo.utils").counters
 pytestmark = [
     needs_compiler,
     # torch's own compiler uses what torch calls deprecated
@@ -35,9 +37,19 @@ def test_outputs_loss_and_gradients_are_the_references() -> None:
         assert distance(by, list(gradients.values())) < 1e-6
 
 
-def test_there_are_no_single_operations_and_the_compiler_is_recorded() -> None:
+def test_an_operator_is_compiled_before_it_is_timed_and_held_to_its_bounds() -> None:
     framework = frameworks.load("torch-compile", "cpu", 1, "default")
-    assert framework.operators is None
+    counters.clear()
+    values = trials.values(framework, operator="gemm", parameters={"m": 2, "n": 3, "k": 4})
+    # forward, and forward with gradients: nothing that is timed is compiled
+    assert counters["stats"]["unique_graphs"] == 2
+    for metric in ("element_error_ratio", "grad_element_error_ratio", "gradient_check"):
+        assert values[metric][0] <= 1
+    assert values["repeatable"] == (1.0,)
+
+
+def test_the_compiler_is_recorded() -> None:
+    framework = frameworks.load("torch-compile", "cpu", 1, "default")
     settings = framework.settings()
     assert settings["backend"] == "inductor"
     assert "compiler" not in settings["missing"]

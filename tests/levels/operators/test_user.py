@@ -176,7 +176,11 @@ def test_an_image_without_a_compiler_says_what_it_lacks(
         (PYTHON.replace("def forward", "def run"), "numpy", "does not define forward"),
         (PYTHON, "torch", "mine has no function for torch; it runs in numpy"),
         (PYTHON + TORCH, "onnxruntime", "mine has no function for onnxruntime; it runs in torch"),
-        (PYTHON + TORCH, "torch-compile", "torch-compile runs whole networks, not mine alone"),
+        (
+            PYTHON + TORCH,
+            "torch-compile",
+            "mine has no function for torch-compile; it runs in torch",
+        ),
     ],
 )
 def test_what_a_file_lacks_is_named(

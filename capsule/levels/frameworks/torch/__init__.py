@@ -66,7 +66,7 @@ class Torch:
         cuda = self._device.type == "cuda"
         self.synchronize: Callable[[], None] | None = torch.cuda.synchronize if cuda else None
         self.memory: Memory | None = _CudaMemory(self._device) if cuda else None
-        self.operators: Operators | None = TorchOperators()
+        self.operators: Operators = TorchOperators()
         self.networks: Networks = TorchNetworks()
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:

@@ -16,6 +16,7 @@ from ..base import Call, NativeTensor, look_up, require
 from . import modern
 
 Sizes = Mapping[str, int]
+Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _ATTENTION = ("attention", "grouped_attention")
 _KERNELS = {"flash": "flash", "cudnn": "cuDNN", "efficient": "memory-efficient"}
@@ -24,11 +25,24 @@ _KERNELS = {"flash": "flash", "cudnn": "cuDNN", "efficient": "memory-efficient"}
 class TorchOperators:
     """torch's own functions, or those that a user's file brings."""
 
+    def __init__(self, compiler: Compile | None = None) -> None:
+        """Choose how they run.
+
+        Args:
+            compiler: Makes a faster function of each; None runs them as they are.
+        """
+        self._compiler = compiler
+
     def operation(
         self, operator: Operator, sizes: Sizes, tensors: tuple[NativeTensor, ...]
     ) -> Call:
-        """The function and its operands."""
-        return _choose(operator)(sizes, *tensors)
+        """The function and its operands; what is compiled, is compiled already."""
+        function, operands = _choose(operator)(sizes, *tensors)
+        if self._compiler is None:
+            return function, operands
+        compiled = self._compiler(function)
+        compiled(*operands)
+        return compiled, operands
 
     def gradient(
         self,
@@ -38,13 +52,13 @@ class TorchOperators:
         wrt: tuple[int, ...],
         upstream: tuple[NativeTensor, ...],
     ) -> Call:
-        """`torch.autograd.grad` over the graph of one forward run."""
+        """`torch.autograd.grad` over the graph of one forward run, compiled with it if that is."""
         leaves = [
             tensor.detach().clone().requires_grad_(place in wrt)
             for place, tensor in enumerate(tensors)
         ]
         function, operands = _choose(operator)(sizes, *leaves)
-        results = function(*operands)
+        results = (self._compiler(function) if self._compiler else function)(*operands)
         results = results if isinstance(results, tuple) else (results,)
         by = [leaves[place] for place in wrt]
 
@@ -54,13 +68,18 @@ class TorchOperators:
             )
             return gradients
 
+        if self._compiler:
+            backward()
         return backward, ()
 
     def kernels(
         self, operator: Operator, sizes: Sizes, tensors: tuple[NativeTensor, ...]
     ) -> str | None:
-        """Of attention, the one that `scaled_dot_product_attention` is dispatched to."""
-        if operator.natives is not None or operator.name not in _ATTENTION:
+        """Of attention, the one that `scaled_dot_product_attention` is dispatched to.
+
+        What a compiler makes of it is none of torch's own.
+        """
+        if self._compiler or operator.natives is not None or operator.name not in _ATTENTION:
             return None
         words = []
         for differentiated in (False, True):

@@ -1,4 +1,4 @@
-"""torch with each network compiled as a whole by `torch.compile`; it runs no single operators."""
+"""torch with each operator, and each network as a whole, compiled by `torch.compile`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._functorch import config as functorch
 from torch._inductor import config
 
 from ...catalog.training import Numbers
@@ -18,20 +20,20 @@ from .. import settings
 from .. import torch as eager
 from ..base import Call, InferringModule, ModuleTrainer, NativeTensor, Trainer
 from ..torch import networks
+from ..torch.operators import TorchOperators
 
 if TYPE_CHECKING:
     from ...optimizers import Chosen
 
 
 class TorchCompile(eager.Torch):
-    """torch's tensors and settings, and compiled networks."""
+    """torch's tensors and settings, and compiled operators and networks."""
 
     name = "torch-compile"
 
     def __init__(self, device: str) -> None:
         super().__init__(device)
-        # one operation alone has nothing to be compiled with
-        self.operators = None
+        self.operators = TorchOperators(_compile_anew)
         self.networks = CompiledNetworks()
 
     def settings(self) -> dict[str, Any]:
@@ -107,10 +109,22 @@ def create(device: str, threads: int | None, determinism: str) -> TorchCompile:
     """
     eager.prepare(device, threads, determinism)
     config.compile_threads = threads or 1
+    # gradients are taken again and again, so what a backward pass reads is not its own to write to
+    functorch.donated_buffer = False
     # two sets of headers, 75 MB each: Apptainer's own /tmp has 64 MB in all
     free = shutil.disk_usage(tempfile.gettempdir()).free
     config.cpp_cache_precompile_headers = free > 2**28
     return TorchCompile(device)
+
+
+def _compile_anew(function: Any) -> Any:
+    """An operator's function, in code of its own: of one code few variants are compiled."""
+
+    def run(*operands: Any) -> Any:
+        return function(*operands)
+
+    code = run.__code__.replace()
+    return _compile(FunctionType(code, run.__globals__, closure=run.__closure__))
 
 
 def _compile(function: Any) -> Any:
