@@ -34,6 +34,9 @@ BOUNDED = (
 # of a network every node is held by itself, forward and backward
 OF_NODES = tuple(metric for metric in BOUNDED if metric != "grad_element_error_ratio")
 
+# of fewer no interval of a median has a confidence of 95 % that is worth its width
+REPETITIONS = 20
+
 # a case takes ten seconds to compile: two that a compiler makes one loop of
 COMPILED_OPERATORS = ("softmax", "layer_norm")
 
@@ -55,7 +58,7 @@ def level0() -> Document:
             "dtype": dtype,
             "cases": "quick",
             "frameworks": frameworks,
-            "repetitions": 5,
+            "repetitions": REPETITIONS,
             "warmup": 1,
         }
         for name, operator in catalog.OPERATORS.items()
@@ -80,7 +83,7 @@ def level1() -> Document:
                 for framework in _frameworks(network, "float32")
                 if name in ALONE.get(framework, (name,))
             ],
-            "repetitions": 5,
+            "repetitions": REPETITIONS,
             "warmup": 1,
         }
         for name, network in catalog.NETWORKS.items()

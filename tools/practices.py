@@ -78,8 +78,10 @@ PRACTICES = (
         "frameworks the switches and the versions of libraries alone",
         ("levels/frameworks/test_kernels::test_the_kernel_that_ran_is_named",
          "levels/frameworks/test_kernels::test_its_name_is_sealed_with_the_trial_and_shown")),
-    Practice("`torch.compile` for single operators", "not there", "whole networks are compiled, "
-        "and trained compiled; an operator runs as torch runs it"),
+    Practice("`torch.compile` for single operators", "there", "each operator forward and backward, "
+        "compiled before the first timed call; networks are compiled whole, and trained compiled",
+        ("levels/frameworks/test_compiled::"
+         "test_an_operator_is_compiled_before_it_is_timed_and_held_to_its_bounds",)),
     Practice("roofline of the machine, and each operator's share of it", "there", "measured beside "
         "an operator that asks for it; products in 8 bits are not held to it, for it is measured "
         "in the trial's dtype",

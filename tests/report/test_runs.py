@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from capsule import report
+from capsule.manifest import Operator
 from tests.report.test_report import draw
 from tests.support.command import User, write_manifest, write_script
 from tests.support.records import make_record
@@ -59,3 +60,22 @@ def test_commands_data_and_paper_are_named(author: User) -> None:
     assert "command tiny: python3 tiny.py 'two words'" in shown
     assert "data corpus: 4 bytes, sha256:" in shown
     assert "paper https://doi.org/10.1000/182" in shown
+
+
+def test_calls_that_are_timed_otherwise_than_usual_are_named() -> None:
+    record = make_record()
+    (benchmark,) = record.manifest.benchmarks
+    both, fresh = ("fresh", "cold"), ("fresh",)
+    benchmarks = [
+        dataclasses.replace(
+            benchmark, id=name, subject=Operator(name="gemm", conditions=conditions)
+        )
+        for name, conditions in (("a", both), ("b", ()), ("c", fresh), ("d", fresh))
+    ]
+    manifest = dataclasses.replace(record.manifest, benchmarks=(benchmark, *benchmarks))
+    items = report.draw_record(dataclasses.replace(record, manifest=manifest), None)
+    timed = [line for line in draw(items, 140).splitlines() if line.startswith("timed")]
+    assert [line.split(maxsplit=1)[1].strip() for line in timed] == [
+        "a: with other values for each call and emptied caches before each call",
+        "c, d: with other values for each call",
+    ]

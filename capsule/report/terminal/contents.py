@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from capsule import averages, inventory, population, quick, stats, summary, sweeps
 from capsule.image import IDENTITIES
-from capsule.manifest import Command
+from capsule.manifest import Benchmark, Command, Network, Operator
 from capsule.origin import Side, predecessor_id
 from capsule.record import Dataset, FrozenClaim, Record, Source
 from capsule.report.terminal.order import in_time_order
@@ -37,6 +37,8 @@ _CLAIM_ROWS = 100
 _NODES = 20
 _SEEDS = 20
 _COMMANDS = _DATASETS = 5
+_CONDITIONS = {"fresh": "other values for each call", "cold": "emptied caches before each call"}
+"""What is said of those of `levels.catalog.CONDITIONS`."""
 _WORLDS = 5
 _SOURCES = 10
 _INPUTS = _PROGRAMS = _LEFT_OUT = 5
@@ -177,6 +179,8 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
         yield "command", f"{benchmark.id}: {shlex.join(benchmark.subject.words)}"
     if len(commands) > _COMMANDS:
         yield "", f"and {len(commands) - _COMMANDS} more"
+    for words, names in _timed(manifest.benchmarks).items():
+        yield "timed", f"{join_first(names, _COMMANDS)}: with {words}"
     for dataset in record.datasets[:_DATASETS]:
         yield from _dataset(record, dataset)
     if len(record.datasets) > _DATASETS:
@@ -186,6 +190,16 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
         yield "seconds", seconds
     if seconds := _seconds([one.setup_seconds for one in record.attempts], "setup"):
         yield "", seconds
+
+
+def _timed(benchmarks: Iterable[Benchmark]) -> Mapping[str, Sequence[str]]:
+    """Which benchmarks have their calls timed under what conditions, but for the usual ones."""
+    names: dict[str, list[str]] = {}
+    for benchmark in benchmarks:
+        if isinstance(subject := benchmark.subject, (Operator, Network)) and subject.conditions:
+            words = " and ".join(_CONDITIONS[one] for one in subject.conditions)
+            names.setdefault(words, []).append(benchmark.id)
+    return names
 
 
 def _dataset(record: Record, dataset: Dataset) -> Iterator[tuple[str, str]]:
