@@ -42,9 +42,7 @@ def make_operator(
         },
         metrics=tuple(metric for metric in OPERATOR_METRICS if computes or metric.needs != "flops"),
         frameworks=tuple(
-            framework
-            for framework, facts in FRAMEWORKS.items()
-            if name not in facts.lacks
+            framework for framework, facts in FRAMEWORKS.items() if name not in facts.lacks
         ),
         dtypes=dtypes,
     )

@@ -179,7 +179,7 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
         yield "command", f"{benchmark.id}: {shlex.join(benchmark.subject.words)}"
     if len(commands) > _COMMANDS:
         yield "", f"and {len(commands) - _COMMANDS} more"
-    for words, names in _timed(manifest.benchmarks).items():
+    for words, names in _list_conditions(manifest.benchmarks).items():
         yield "timed", f"{join_first(names, _COMMANDS)}: with {words}"
     for dataset in record.datasets[:_DATASETS]:
         yield from _dataset(record, dataset)
@@ -192,7 +192,7 @@ def _contents(record: Record) -> Iterator[tuple[str, str]]:
         yield "", seconds
 
 
-def _timed(benchmarks: Iterable[Benchmark]) -> Mapping[str, Sequence[str]]:
+def _list_conditions(benchmarks: Iterable[Benchmark]) -> Mapping[str, Sequence[str]]:
     """Which benchmarks have their calls timed under what conditions, but for the usual ones."""
     names: dict[str, list[str]] = {}
     for benchmark in benchmarks:

@@ -123,7 +123,7 @@ def test_what_compiles_has_no_function_of_a_user_s_operator(tmp_path: Path) -> N
     assert outcomes(ends) == {
         "own/default/float32/17": (
             "error",
-            "ValueError: own has no function for torch-compile; it runs in torch",
+            "ValueError: own has no function for torch-compile; it runs in torch, numpy",
         ),
         "gem/default/float32/17": (
             "error",
