@@ -32,13 +32,24 @@ relative to the L2 norm of what a fault sits in, in a network that of its node.
 
 "now" is as of this version, "before" as of the version before any check was changed for this list.
 
-A right trial may break no bound, see the end of this page. One did: torch's `log_softmax` rounds to
+A right trial may break no bound, see the end of this page. Two did. torch's `log_softmax` rounds to
 16 bits before it subtracts the logarithm of the sum, and so loses what is left of likely classes:
 
     torch.log_softmax(torch.tensor([[7, -3, -4]], dtype=torch.bfloat16), 1)
 
 has 0 where -6.2e-05 is due, which both 16-bit types can hold (torch 2.13.0, CPU). Its
 `softmax_cross_entropy` is therefore listed as inexact in bfloat16 and float16, and refused there.
+
+TensorFlow's gradient of `max_pool3d` gives, on CPUs, all that arrives to each element of a window
+that is within 1e-5 of its largest (TensorFlow 2.21.0):
+
+    x = tf.Variable([[[[[0.5], [0.499999]]]]])
+    with tf.GradientTape() as tape:
+        y = tf.nn.max_pool3d(x, (1, 1, 2), 1, "VALID")
+    tape.gradient(y, x)
+
+has 1 and 1 where 1 and 0 are due, and of `max_pool2d` it is right. What is differentiated in
+TensorFlow is therefore `max_pool2d` over height and width and again over depth; XLA's is right.
 """
 
 MISSED = """

@@ -101,6 +101,21 @@ def test_other_dtypes_stay_within_their_bounds(program: Program, tmp_path: Path)
         assert all(0 < samples[metric][0] < 1 for metric in RATIOS), samples
 
 
+def test_a_gradient_goes_to_the_largest_element_and_to_none_that_is_nearly_so(
+    program: Program, tmp_path: Path
+) -> None:
+    # under this seed two elements of one window are less than 1e-5 apart
+    parameters = {"n": 2, "c": 4, "d": 16, "h": 16, "w": 16, "q": 2, "r": 2, "s": 2, "stride": 2}
+    entry = {
+        **{"id": "max_pool3d/float32/tensorflow/20", "benchmark": "max_pool3d", "level": 0},
+        **{"operator": "max_pool3d", "case": "near", "parameters": parameters},
+        **{"dtype": "float32", "repetitions": 2, "warmup": 1},
+    }
+    ((_, samples),) = run(program, tmp_path, "tensorflow", [entry], seed=20)[0].items()
+    for metric in ("grad_l2_error_ratio", "grad_element_error_ratio", "gradient_check"):
+        assert samples[metric][0] < 1, samples
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_layouts_are_undone_wherever_the_order_of_axes_is_read(
     program: Program, framework: str, tmp_path: Path

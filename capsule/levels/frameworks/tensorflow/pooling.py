@@ -14,7 +14,11 @@ _MAXIMUM = {2: tensorflow.nn.max_pool2d, 3: tensorflow.nn.max_pool3d}
 
 
 def make_maximum(rank: int) -> Callable[[Case], Operation]:
-    """`tensorflow.nn.max_pool2d` or `max_pool3d`."""
+    """`tensorflow.nn.max_pool2d` or `max_pool3d`.
+
+    The gradient of `max_pool3d` on CPUs gives all that arrives to each element within 1e-5 of the
+    largest (docs/operator-faults.md): what is differentiated is `max_pool2d` twice.
+    """
 
     def native(case: Case) -> Operation:
         window = tuple(case.sizes[axis] for axis in WINDOWS[rank])
@@ -26,12 +30,25 @@ def make_maximum(rank: int) -> Callable[[Case], Operation]:
         def function(x: Any) -> Any:
             if lowest:
                 x = tensorflow.pad(x, padding, constant_values=x.dtype.min)
+            if rank == 3 and case.differentiated and not case.compiled:
+                return _pool_twice(x, window, stride)
             how = padding if edge and not lowest else "VALID"
             return _MAXIMUM[rank](x, window, stride, how)
 
         return Operation(function, (channels_last(rank),), channels_second(rank))
 
     return native
+
+
+def _pool_twice(x: Any, window: tuple[int, ...], stride: int) -> Any:
+    """Maxima over height and width, and of these over depth: (N, D, H, W, C) without padding."""
+    count, depth, height, width, channels = x.shape
+    flat = tensorflow.reshape(x, (count * depth, height, width, channels))
+    flat = tensorflow.nn.max_pool2d(flat, window[1:], stride, "VALID")
+    _, height, width, _ = flat.shape
+    planes = tensorflow.reshape(flat, (count, depth, height * width, channels))
+    planes = tensorflow.nn.max_pool2d(planes, (window[0], 1), (stride, 1), "VALID")
+    return tensorflow.reshape(planes, (count, -1, height, width, channels))
 
 
 def average(case: Case) -> Operation:
