@@ -220,3 +220,16 @@ def test_gradients_that_change_from_call_to_call_are_told() -> None:
     values = trials.values(framework, **WORK)
     assert values["repeatable"] == (0.0,)
     assert values[BACKWARD][0] < 1
+
+
+def test_an_error_function_is_right_to_a_rounding() -> None:
+    x = numpy.concatenate([numpy.linspace(-6, 6, 4001), [1e-300, -1e-8]])
+    due = operators.EXACT.erf(x.astype(numpy.longdouble))
+    assert (abs(operators.EXACT.erf(x) - due) <= 2**-52 * abs(due)).all()
+
+
+def test_a_formula_in_numpy_stays_far_below_its_bound_under_a_seed_of_which_one_did_not() -> None:
+    parameters = {"n": 100000, "approximate": 0}
+    of = {"operator": "gelu", "dtype": "float64", "parameters": parameters}
+    values = trials.values(Numpy(), seed=1627586972, **of)
+    assert max(values[FORWARD] + values[BACKWARD]) < 0.5
