@@ -15,7 +15,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from capsule import api
+from capsule import archive
 
 LIMIT = 2.0
 TIMED = ("forward_time", "backward_time", "inference_time", "training_time")
@@ -23,7 +23,8 @@ TIMED = ("forward_time", "backward_time", "inference_time", "training_time")
 
 def read(path: Path) -> dict[str, float]:
     """Seconds beside the timed calls, of each completed trial."""
-    with api.open(path) as sealed:
+    # of a program that is not this one, too
+    with archive.read(path) as sealed:
         record = sealed.record
         rest = {
             one.trial: one.seconds
