@@ -12,7 +12,8 @@ from capsule.jsons import Json
 MOST_VALUES = 200_000
 _LONGEST = 80
 _NUMBER = re.compile(
-    r"[+-]?(?:(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+|inf(?:inity)?|nan)",
+    # no possessive ones: those of Python 3.11.2 take "1e" for a number
+    r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)",
     re.IGNORECASE | re.ASCII,
 )
 
