@@ -37,8 +37,8 @@ _CLAIM_ROWS = 100
 _NODES = 20
 _SEEDS = 20
 _COMMANDS = _DATASETS = 5
+# by the words of `levels.catalog.CONDITIONS`
 _CONDITIONS = {"fresh": "other values for each call", "cold": "emptied caches before each call"}
-"""What is said of those of `levels.catalog.CONDITIONS`."""
 _WORLDS = 5
 _SOURCES = 10
 _INPUTS = _PROGRAMS = _LEFT_OUT = 5
