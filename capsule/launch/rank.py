@@ -51,17 +51,14 @@ def main(folder: LaunchFolder, rank: int, size: int) -> None:
     """Start one rank, and say how it ended."""
     _handle(_stop)
     try:
-        call = folder.read_call(rank)
-        folder.note_begin(rank, Begin(node=node_name(), step=_step()))
-        if size != call.ranks:
-            raise CapsuleError(f"{size} ranks were started, and {call.ranks} were asked for")
-        ended = _run(folder, rank, call)
+        ended = _start(folder, rank, size)
+        # who is asked to end when its rank just has still says how
+        _handle(_ignore)
     except _Stopped:
         ended = _STOPPED
-    except (CapsuleError, OSError) as error:
-        fault = f"rank {rank} on {node_name()}: {error}"
-        ended = Ended(exit_code=None, signal=None, engine_fault=fault)
     folder.note_end(rank, ended)
+    # Python's own handlers are gone before it is
+    _handle(signal.SIG_IGN)
 
 
 def node_name() -> str:
@@ -78,6 +75,18 @@ def mpi_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name.startswith(MPI)}
 
 
+def _start(folder: LaunchFolder, rank: int, size: int) -> Ended:
+    try:
+        call = folder.read_call(rank)
+        folder.note_begin(rank, Begin(node=node_name(), step=_step()))
+        if size != call.ranks:
+            raise CapsuleError(f"{size} ranks were started, and {call.ranks} were asked for")
+        return _run(folder, rank, call)
+    except (CapsuleError, OSError) as error:
+        fault = f"rank {rank} on {node_name()}: {error}"
+        return Ended(exit_code=None, signal=None, engine_fault=fault)
+
+
 def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
     invocation = _complete(folder, rank, call)
     running = runtimes.make(call.runtime).start(call.prepared, invocation)
@@ -90,7 +99,6 @@ def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
         raise
     finally:
         if ended is None:
-            _handle(signal.SIG_IGN)
             running.stop()
     return ended
 
@@ -169,7 +177,13 @@ def _handle(handler: Callable[[int, types.FrameType | None], None] | signal.Hand
 
 
 def _stop(_number: int, _frame: types.FrameType | None) -> None:
+    # only once: the rank is being ended then, and a second one would leave that half done
+    _handle(_ignore)
     raise _Stopped
+
+
+def _ignore(_number: int, _frame: types.FrameType | None) -> None:
+    pass
 
 
 if __name__ == "__main__":
