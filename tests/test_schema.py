@@ -101,6 +101,15 @@ def test_brackets_are_counted_beyond_the_first_megabyte(begin: bytes, before_the
         schema.parse(outside, where="x")
 
 
+@pytest.mark.parametrize("before_the_edge", [0, 1, 2, 3])
+@pytest.mark.parametrize("escapes", [b'\\"', b"\\\\", b'\\\\\\"'])
+def test_an_escape_across_the_edge_ends_no_string(escapes: bytes, before_the_edge: int) -> None:
+    begin = b'["' + b"x" * ((1 << 20) - before_the_edge - 2) + escapes
+    assert len(schema.parse(begin + b"[" * 70 + b'"]', where="x")) == 1
+    with pytest.raises(DamagedError, match="nested deeper than 64"):
+        schema.parse(begin + b'", ' + b"[" * 70 + b"]" * 71, where="x")
+
+
 @pytest.mark.parametrize("text", [b'"', b'"\n', b'"\\', b"x\n", b'"\n"\n'])
 def test_what_ends_in_no_string_is_cut_to_its_end(text: bytes) -> None:
     with pytest.raises((DamagedError, NotJsonError)):

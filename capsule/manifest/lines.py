@@ -11,7 +11,7 @@ from typing import NamedTuple
 from capsule.schema import pointer
 
 # an unterminated string is swallowed to the end: retrying at each quote would be quadratic
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
 _LONGEST_POINTER = 1000  # beyond it pointers stop growing: 100 000 brackets would take 30 s
 
 
