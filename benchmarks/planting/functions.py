@@ -1,7 +1,10 @@
 # ruff: noqa: E501, ARG001, ARG005  (one algorithm, one line; sizes that it needs not)
 """Further right algorithms: of what normalizes, of softmax and attention, and of single elements.
 
-Algorithms of sums and products are in `algorithms`; `listed` has all of them.
+Algorithms of sums and products are in `algorithms`; `ROWS` has all of them. Not among them, for they
+are not right: softmax without a shift, which overflows, and what gives relu or leaky relu another
+gradient at exactly 0 than the one of least norm, which frameworks give (PyTorch, "Autograd
+mechanics", gradients for non-differentiable functions): half of x + |x|, two relus, the larger one.
 """
 
 from __future__ import annotations
@@ -203,17 +206,16 @@ ROWS: tuple[tuple[str, str, Formula, tuple[int, ...] | None], ...] = (
         )
     ),
     ("batch_norm_inference", "scale and shift", inferred, None),
-    ("relu", "half of x + |x|", lambda s, x: (x + x.abs()) / 2, ALL),
+    ("relu", "by a choice", lambda s, x: torch.where(x > 0, x, 0), None),
     ("relu", "by a mask", lambda s, x: x * (x > 0), None),
-    ("leaky_relu", "two relus", lambda s, x: x.relu() - (-x).relu() * (s["percent"] / 100), ALL),
-    ("leaky_relu", "the larger", lambda s, x: torch.maximum(x, x * (s["percent"] / 100)), ALL),
+    ("leaky_relu", "by a choice", lambda s, x: torch.where(x > 0, x, x * (s["percent"] / 100)), None),
+    ("leaky_relu", "by a slope", lambda s, x: x * torch.where(x > 0, 1, x.new_tensor(s["percent"] / 100)), None),
     ("sigmoid", "by an exponential", lambda s, x: 1 / (1 + torch.exp(-x)), None),
     ("sigmoid", "by a tanh", lambda s, x: torch.tanh(x / 2) / 2 + 0.5, None),
     ("tanh", "by expm1", lambda s, x: torch.expm1(2 * x) / (torch.expm1(2 * x) + 2), None),
     ("gelu", "by erf", gelu, None),
     ("softmax", "online", online_softmax, None),
     ("softmax", "powers of 2", base_two, None),
-    ("softmax", "not shifted", lambda s, x: x.exp() / x.exp().sum(1, keepdim=True), None),
     ("cross_entropy", "naive sums", lambda s, p, y: -by.serial(p.gather(1, y[:, None]).log().t())[0] / len(y), None),
     ("softmax_cross_entropy", "online", online_loss, None),
     ("softmax_cross_entropy", "by ones and zeros", one_hot_loss, None),
