@@ -108,6 +108,13 @@ class InferringModule(Protocol):
             clock: Times it.
         """
 
+    def fewest_flops(self, inputs: Mapping[str, NativeTensor]) -> float:
+        """Operations that any algorithm needs for its products in its dtype; see `roofs.fewest`.
+
+        Args:
+            inputs: As of `inference`.
+        """
+
     def differentiation(self) -> DifferentiatedModule:
         """The same module, to be differentiated.
 

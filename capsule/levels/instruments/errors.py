@@ -63,6 +63,13 @@ def errors(
     }
 
 
+def largest(ratios: Iterable[float]) -> float:
+    """NaN if any is."""
+    import numpy
+
+    return float(numpy.array([*ratios]).max())
+
+
 def worst_ratio(
     results: tuple[Any, ...], reference: tuple[Any, ...], bounds: tuple[float, ...]
 ) -> float:

@@ -238,7 +238,7 @@ def _forward(trial: _Prepared, both: _Both) -> Iterator[Series]:
     if odd := trial.at_odd_sizes():
         due_there = operators.due(operator, odd.sizes, odd.inputs, dtype)
         ratios.append(_try(partial(odd.run_forward, due_there)))
-    yield Series("element_error_ratio", (_largest(ratios),))
+    yield Series("element_error_ratio", (errors.largest(ratios),))
 
 
 def _backward(trial: _Prepared, both: _Both) -> Iterator[Series]:
@@ -274,7 +274,7 @@ def _backward(trial: _Prepared, both: _Both) -> Iterator[Series]:
         there = (operator, odd.sizes, odd.inputs, odd.upstream)
         due_there = operators.due_gradients(*there, dtype)
         ratios.append(_try(partial(odd.run_backward, due_there)))
-    yield Series("grad_element_error_ratio", (_largest(ratios),))
+    yield Series("grad_element_error_ratio", (errors.largest(ratios),))
 
 
 def _name_kernels(trial: _Prepared, case: str) -> str:
@@ -298,10 +298,3 @@ def _try(run: Callable[[], float]) -> float:
 def _ratio(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> float:
     """The largest error of an element over its bound."""
     return errors.worst_element(errors.settle(results, due, dtype), due)
-
-
-def _largest(ratios: list[float]) -> float:
-    """NaN if any is."""
-    import numpy
-
-    return float(numpy.array(ratios).max())

@@ -13,7 +13,7 @@ Parameters are varied, see `values.varied_parameters`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -24,6 +24,7 @@ from typing import Any
 from .. import catalog, networks
 from ..catalog.serving import Serving
 from ..frameworks import Framework
+from ..frameworks.base import require_shape
 from ..graphs import reference, structure, values
 from ..graphs.graph import Graph
 from ..instruments import between, capacity, errors, memory, nodes, roofs
@@ -32,7 +33,7 @@ from ..instruments.calls import Series, make, repeatable, report_due, time, time
 from ..job import Trial
 from ..operators import ARITHMETIC, several
 from ..report import Report
-from . import check, layers, microbatch, modules, served
+from . import check, layers, microbatch, modules, sampled, served
 from .microbatch import Cost, Part
 from .prepared import Prepared
 
@@ -41,9 +42,6 @@ CHECKED = 8
 
 PARTS = 2
 """Parts of one example that are, of a larger minibatch that is run in parts."""
-
-OF_MODULES = 2
-"""Examples of a user's module that are held to its reference."""
 
 TRIED = 3
 """Timed calls of a size of parts that may be chosen."""
@@ -98,7 +96,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         raise ValueError(reason)
     taken = networks.read_module(Path(source)) if source and source.endswith(".py") else None
     if taken is not None:
-        modules.measure(trial, framework, report, subject, taken, OF_MODULES)
+        modules.measure(trial, framework, report, subject, taken, CHECKED)
         return
     sizes = subject.complete(trial.parameters)
     due = [facts.name for facts in catalog.due(subject, framework.name, device)]
@@ -285,19 +283,21 @@ def _layers(trial: Prepared, parts: Sequence[Part]) -> tuple[float, ...]:
 
 
 def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterator[Series]:
+    timed = None
     if trial.batch > sum(beside):
-        reached, watch = _Reached(beside, same=reached.same), memory.watch(trial.framework)
+        timed, watch = reached, memory.watch(trial.framework)
+        reached = _Reached(beside, same=timed.same)
         for trained in (False, True)[: 1 + trial.trains]:
             _run(trial, trial.parts(beside), reached, 1, watch, trained=trained)
     parts = trial.parts(reached.parts)
     (whole,) = trial.parts((sum(reached.parts),))
     due = check.right(parts, whole, trial.parameters, trial.dtype, trial.seed, trial.trains)
-    again = _hold_again(trial, reached, due)
+    again = _hold_again(trial, reached, due, timed)
     bounds = due.output_bounds
     *before, last = reached.inference
     reported = errors.errors(last, due.outputs, bounds)
     others = (*(errors.worst_ratio(one, due.outputs, bounds) for one in before), again[0])
-    reported["l2_error_ratio"] = (_largest(*reported["l2_error_ratio"], *others),)
+    reported["l2_error_ratio"] = (errors.largest([*reported["l2_error_ratio"], *others]),)
     for metric, norms in reported.items():
         yield Series(metric, norms)
     if trial.trains:
@@ -305,7 +305,7 @@ def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterato
         yield Series("loss", (float(last[0]),))
         limits = due.training_bounds
         ratios = [errors.worst_ratio(one, due.training, limits) for one in reached.training]
-        yield Series("grad_l2_error_ratio", (_largest(*ratios, again[1]),))
+        yield Series("grad_l2_error_ratio", (errors.largest([*ratios, again[1]]),))
         run_in = check.separate(parts, whole)
         worst = check.gradient_check(run_in, trial.parameters, last[1:], limits[1:], trial.seed)
         yield Series("gradient_check", (worst,))
@@ -316,8 +316,13 @@ def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterato
     yield Series("repeatable", (float(reached.same),))
 
 
-def _hold_again(trial: Prepared, reached: _Reached, due: check.Right) -> list[float]:
-    """How far off the results for other values are, of inference and of training."""
+def _hold_again(
+    trial: Prepared, reached: _Reached, due: check.Right, timed: _Reached | None
+) -> list[float]:
+    """How far off the results for other values are, of inference and of training.
+
+    With them, of a timed batch that is not held whole, what of it is held.
+    """
     parts = trial.parts(reached.parts, FRESH)
     (whole,) = trial.parts((sum(reached.parts),), FRESH)
     exact = check.compute(parts, whole, trial.parameters, trial.dtype, trial.trains)
@@ -325,10 +330,40 @@ def _hold_again(trial: Prepared, reached: _Reached, due: check.Right) -> list[fl
     # of training the loss comes first
     continuous = len(due.outputs), 1
     every = zip(reached.again, exact, before, continuous)
-    return [
+    ratios = [
         check.hold_again(results, right, *limits, gradients_from=count)
         for results, right, limits, count in every
     ]
+    if timed is None:
+        return ratios
+    kept = timed.inference[-1:] + timed.training[-1:]
+    for place, results in enumerate(zip(kept, timed.again)):
+        # what is due may be the same for other values, as where all is 0
+        if errors.worst_ratio(exact[place], *before[place]) > 1:
+            ratios[place] = errors.largest([ratios[place], sampled.judge_change(*results)])
+    count = sum(reached.parts)
+    held = [
+        _hold_some(trial, count, 0, timed.inference),
+        _hold_some(trial, count, FRESH, timed.again[:1]),
+    ]
+    return [errors.largest([ratios[0], *held]), *ratios[1:]]
+
+
+def _hold_some(
+    trial: Prepared, count: int, further: int, results: Sequence[tuple[Any, ...]]
+) -> float:
+    """See `sampled.hold`."""
+
+    def find_due(inputs: Mapping[str, Any], examples: int) -> tuple[Any, tuple[float, ...]]:
+        graph = trial.graph(examples)
+        for name, array in inputs.items():
+            require_shape(name, array.shape, graph.inputs[name].shape)
+        part = Part(graph, inputs, 1.0)
+        due = check.right((part,), part, trial.parameters, trial.dtype, trial.seed, trains=False)
+        return due.outputs, due.output_bounds
+
+    (whole,) = trial.parts((trial.batch,), further)
+    return sampled.hold(whole.inputs, trial.batch, count, results, find_due)
 
 
 def _hold_nodes(trial: Prepared, part: Part) -> nodes.Held:
@@ -352,13 +387,6 @@ def _require_derivatives(graph: Graph) -> None:
                 f"{graph.name} cannot be trained: capsule knows no derivative of {node.name}"
                 f" ({node.sizes['kind']}); without trains its inference is measured"
             )
-
-
-def _largest(*ratios: float) -> float:
-    """NaN if any is."""
-    import numpy
-
-    return float(numpy.array(ratios).max())
 
 
 def _rates(batch: int, seconds: tuple[float, ...]) -> tuple[float, ...]:

@@ -1,15 +1,17 @@
 """One Level 1 trial of a user's `torch.nn.Module`: time it, hold it to a reference.
 
-As of other networks, times are those of the case's batch, and results are held to the reference for
-some examples. The reference is the module in float64; it is torch's own, so what is judged is what
-its operations lose in the dtype, and not whether the module is what its author meant. Whether the
-gradients are those of the loss, central differences tell.
+As of other networks, times are those of the case's batch, and held to the reference are the first
+and the last timed result and one for other values in the same tensors; of a larger batch than that
+may be, one of fewer examples is run beside it. Gradients are held at a few examples beside. The
+reference is the module in float64; it is torch's own, so what is judged is what its operations lose
+in the dtype, and not whether the module is what its author meant. Whether the gradients are those
+of the loss, central differences tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, Callable
@@ -17,15 +19,16 @@ from typing import Any, Callable
 from .. import catalog
 from ..catalog.modules import Module, Sample
 from ..frameworks import Framework
-from ..frameworks.base import InferringModule, require
+from ..frameworks.base import Call, InferringModule, Right, require, require_shape
 from ..graphs import values
 from ..graphs.graph import Graph, Input
-from ..instruments import errors, memory
-from ..instruments.calls import Series, arrays, repeatable, report_due, time
+from ..instruments import errors, memory, roofs
+from ..instruments.between import FRESH
+from ..instruments.calls import Series, Timed, arrays, repeatable, report_due, time, time_and_keep
 from ..job import Trial
 from ..operators import ARITHMETIC, several
 from ..report import Report
-from . import check, served
+from . import check, sampled, served
 
 TRAINED = 4
 """Examples whose gradients are: normalization by a batch of two leaves of each number a sign."""
@@ -49,10 +52,11 @@ def measure(
         report: Where the values go.
         subject: The module's entry.
         facts: What its file says.
-        checked: Examples whose outputs are held to the reference.
+        checked: Most examples whose outputs are held to the reference.
 
     Raises:
         FrameworkError: The framework has no modules.
+        ImpossibleRateError: It was faster than this machine is; all metrics were reported.
         ValueError: The module is not what it has to be, or has no reference.
     """
     import numpy
@@ -69,11 +73,18 @@ def measure(
         due += served.metrics(trial.serving)
         measured = _Measured(trial, framework, module, facts, batch, checked)
         report_due(measured.series(trains="training_time" in due), due, report)
+        flops = module.fewest_flops(measured.place(measured.draw(facts.operands, batch)))
+    for seconds in measured.seconds:
+        roofs.require_possible(framework, trial.subject, dtype, flops, seconds)
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """What one trial is made of."""
+    """What one trial is made of.
+
+    Attributes:
+        seconds: Of a call of inference, then of training, the middle one of those timed.
+    """
 
     trial: Trial
     framework: Framework
@@ -81,56 +92,111 @@ class _Measured:
     facts: Module
     batch: int
     checked: int
+    seconds: list[float] = field(default_factory=list)
 
     def series(self, *, trains: bool) -> Iterator[Series]:
         """All metrics."""
         warmup, taken = self.trial.warmup, self.facts.operands
-        drawn = self._draw(taken, self.batch)
-        timed = self._place(drawn)
-        call = self.module.inference(timed)
-        seconds, peak = self._time(call)
-        yield Series("inference_time", seconds, warmup)
-        yield Series("inference_throughput", self._rates(seconds), warmup)
-        by_layer = self.module.layers(timed, self._clock)
+        drawn = self.draw(taken, self.batch)
+        placed = self.place(drawn)
+        call = self.module.inference(placed)
+        timed = self._time(call, self._keep)
+        peak, reached = timed.peak, [timed.first, self._keep(timed.last)]
+        yield Series("inference_time", timed.seconds, warmup)
+        yield Series("inference_throughput", self._rates(timed.seconds), warmup)
+        by_layer = self.module.layers(placed, self._clock)
         yield Series("layer_time", tuple(by_layer))
-        overhead = median(seconds[warmup:]) / max(sum(by_layer), 1e-9) - 1
-        yield Series("framework_overhead", (overhead,))
+        yield Series("framework_overhead", (self.seconds[0] / max(sum(by_layer), 1e-9) - 1,))
         yield Series("parameters", (float(self.module.parameters),))
         if self.trial.serving:
-            room = served.Room(self.framework, call, [timed], [[drawn]])
-            seed = self.trial.context.seed
-            yield from room.serve(self.trial.serving, warmup, self.batch, seed)
-        same = yield from self._check()
+            others = [self.draw(taken, self.batch, FRESH + more) for more in range(2)]
+            room = served.Room(self.framework, call, [placed], [[one] for one in (drawn, *others)])
+            yield from room.serve(self.trial.serving, warmup, self.batch, self.trial.context.seed)
+            reached.append(self._keep(several(room.answer)))
+        same = yield from self._check(drawn, placed, call, reached)
         if trains:
             trained, peak = yield from self._train()
             same &= trained
         yield Series("peak_memory_bytes", (float(peak),))
         yield Series("repeatable", (float(same),))
 
-    def _check(self) -> Generator[Series, None, bool]:
-        """Outputs; returns whether they are the same again."""
-        checked = self._draw(self.facts.operands, self.checked)
-        right, bounds = self.module.right(checked, self.trial.dtype, self.trial.context.seed)
-        call, arguments = self.module.inference(self._place(checked))
-        results = self._arrays(call(*arguments), right)
-        for metric, norms in errors.errors(results, right, bounds).items():
+    def _check(
+        self, drawn: Arrays, placed: Arrays, call: Call, reached: Sequence[tuple[Any, ...]]
+    ) -> Generator[Series, None, bool]:
+        """Outputs, those reached if they can be held; returns whether they are the same again."""
+        dtype, seed = self.trial.dtype, self.trial.context.seed
+        some = 0.0
+        if self.batch > self.checked:
+            some = self._hold_some(drawn, placed, call, reached)
+            drawn = self.draw(self.facts.operands, self.checked)
+            placed = self.place(drawn)
+            call = self.module.inference(placed)
+            reached = [self._call(call)]
+        right, bounds = self.module.right(drawn, dtype, seed)
+        same = repeatable(self.framework, *call, reached[-1])
+        ratios = [some, *(self._ratio(results, right, bounds) for results in reached)]
+        reported = errors.errors(reached[-1], right, bounds)
+        ratios.append(self._hold_again(placed, call, min(self.batch, self.checked)))
+        reported["l2_error_ratio"] = (errors.largest(ratios),)
+        for metric, norms in reported.items():
             yield Series(metric, norms)
-        return repeatable(self.framework, call, arguments, results)
+        return same
+
+    def _hold_again(self, placed: Arrays, call: Call, batch: int) -> float:
+        """The largest error over its bound for other values in the same tensors."""
+        others = self._refill(placed, self.facts.operands, batch)
+        right, bounds = self.module.right(others, self.trial.dtype, self.trial.context.seed)
+        return self._ratio(self._call(call), right, bounds)
+
+    def _hold_some(
+        self, drawn: Arrays, placed: Arrays, call: Call, reached: Sequence[tuple[Any, ...]]
+    ) -> float:
+        """The same of some examples of the timed batch, which is not held whole."""
+        trial, batch, count = self.trial, self.batch, self.checked
+
+        def find_due(inputs: Arrays, _: int) -> Right:
+            return self.module.right(inputs, trial.dtype, trial.context.seed)
+
+        ratios = [sampled.hold(drawn, batch, count, reached, find_due)]
+        others = self._refill(placed, self.facts.operands, batch)
+        again = self._call(call)
+        ratios.append(sampled.hold(others, batch, count, [again], find_due))
+        return errors.largest(ratios)
+
+    def _refill(self, placed: Arrays, samples: Mapping[str, Sample], batch: int) -> dict[str, Any]:
+        """Other values, put into the same tensors."""
+        fill = require(self.framework.fill, self.framework.name, "put other values into tensors")
+        others = self.draw(samples, batch, FRESH)
+        for name, array in others.items():
+            fill(placed[name], array)
+        return others
+
+    def _ratio(
+        self, results: tuple[Any, ...], right: tuple[Any, ...], bounds: tuple[float, ...]
+    ) -> float:
+        for result, value in zip(results, right):
+            require_shape(self.trial.subject, result.shape, value.shape)
+        return errors.worst_ratio(results, right, bounds)
 
     def _train(self) -> Generator[Series, None, tuple[bool, int]]:
         """Loss and gradients; returns whether they are the same again, and the peak of memory."""
         trained = self.module.differentiation()
         dtype, seed = self.trial.dtype, self.trial.context.seed
-        timed = self._place(self._draw(self.facts.inputs, self.batch))
-        seconds, peak = self._time(trained.training(timed))
-        yield Series("training_time", seconds, self.trial.warmup)
-        yield Series("training_throughput", self._rates(seconds), self.trial.warmup)
-        checked = self._draw(self.facts.inputs, TRAINED)
+        placed = self.place(self.draw(self.facts.inputs, self.batch))
+        call = trained.training(placed)
+        # what it comes to depends on what it draws
+        timed = self._time(call, len)
+        yield Series("training_time", timed.seconds, self.trial.warmup)
+        yield Series("training_throughput", self._rates(timed.seconds), self.trial.warmup)
+        self._refill(placed, self.facts.inputs, self.batch)
+        kept = sampled.judge_change(*map(self._read, (timed.last, several(call[0](*call[1])))))
+        checked = self.draw(self.facts.inputs, TRAINED)
         right, bounds = trained.right(checked, dtype, seed)
-        call, arguments = trained.rehearse(self._place(checked), seed)
+        call, arguments = trained.rehearse(self.place(checked), seed)
         results = self._arrays(call(*arguments), right)
         yield Series("loss", (float(results[0]),))
-        yield Series("grad_l2_error_ratio", (errors.worst_ratio(results, right, bounds),))
+        ratios = [kept, errors.worst_ratio(results, right, bounds)]
+        yield Series("grad_l2_error_ratio", (errors.largest(ratios),))
 
         def lose(moved: list[Any]) -> tuple[float, float]:
             return trained.lose(checked, seed, moved)
@@ -143,29 +209,45 @@ class _Measured:
             ratio, share = trained.hold(checked, dtype, seed)
             yield Series("node_error_ratio", (ratio,))
             yield Series("bound_share", (share,))
-        return repeatable(self.framework, call, arguments, results), peak
+        return repeatable(self.framework, call, arguments, results), timed.peak
 
-    def _draw(self, samples: Mapping[str, Sample], batch: int) -> dict[str, Any]:
-        """Inputs of so many examples, by the rule of all networks."""
+    def draw(self, samples: Mapping[str, Sample], batch: int, further: int = 0) -> dict[str, Any]:
+        """Inputs of so many examples, by the rule of all networks; others with `further`."""
         drawn = {
             name: Input((batch, *sample.shape), sample.below) for name, sample in samples.items()
         }
         graph = Graph(self.trial.subject, drawn, {}, (), (), None)
-        return values.inputs(graph, self.trial.dtype, self.trial.context.seed)
+        return values.inputs(graph, self.trial.dtype, self.trial.context.seed + further)
 
-    def _place(self, drawn: Arrays) -> dict[str, Any]:
+    def place(self, drawn: Arrays) -> dict[str, Any]:
+        """The same on the device, in memory of its own."""
         dtype = self.trial.dtype
-        return {name: self.framework.from_numpy(array, dtype) for name, array in drawn.items()}
+        return {
+            name: self.framework.from_numpy(array.copy(), dtype) for name, array in drawn.items()
+        }
 
-    def _time(self, call: tuple[Any, ...]) -> tuple[tuple[float, ...], int]:
-        """Seconds of each call, and the peak of memory."""
+    def _time(self, call: Call, keep: Callable[[tuple[Any, ...]], Any]) -> Timed:
+        """Seconds of each call, the peak of memory, and the first result as `keep` makes it."""
         function, arguments = call
         function(*arguments)  # what is compiled, is compiled now
-        watch = memory.watch(self.framework)
-        watch.reset_peak()
-        calls = self.trial.warmup + self.trial.repetitions
-        seconds = time(self.framework, function, arguments, calls)[0]
-        return seconds, watch.peak()
+        warmup, watch = self.trial.warmup, memory.watch(self.framework)
+        calls = warmup + self.trial.repetitions
+        timed = time_and_keep(self.framework, function, arguments, calls, keep, watch)
+        self.seconds.append(median(timed.seconds[warmup:]))
+        return timed
+
+    def _read(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(self.framework.to_numpy, results))
+
+    def _call(self, call: Call) -> tuple[Any, ...]:
+        function, arguments = call
+        return self._keep(several(function(*arguments)))
+
+    def _keep(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Results as arrays of their own, once they are of the dtype."""
+        shapes = [one.shape for one in results]
+        name, dtype = self.trial.subject, self.trial.dtype
+        return tuple(array.copy() for array in arrays(self.framework, name, dtype, results, shapes))
 
     def _clock(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
         return median(time(self.framework, function, arguments, self.trial.repetitions)[0])

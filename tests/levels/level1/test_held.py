@@ -82,20 +82,26 @@ def test_what_was_kept_or_put_off_is_no_result(mine: str, which: str) -> None:
     assert value[GRADIENTS] > 1
 
 
+Alter = Callable[[Graph, tuple[Any, ...]], tuple[Any, ...]]
+
+
 class Altered(NumpyNetworks):
     """numpy's networks, with something done to a graph or to what training yields."""
 
     def __init__(
         self,
         graph: Callable[[Graph], Graph] = lambda graph: graph,
-        trained: Callable[[Graph, tuple[Any, ...]], tuple[Any, ...]] = lambda _, results: results,
+        trained: Alter = lambda _, results: results,
+        inferred: Alter = lambda _, results: results,
     ) -> None:
         super().__init__()
         self._graph = graph
         self._trained = trained
+        self._inferred = inferred
 
     def inference(self, graph: Graph, values: Any) -> Call:
-        return super().inference(self._graph(graph), values)
+        function, arguments = super().inference(self._graph(graph), values)
+        return (lambda *operands: self._inferred(graph, function(*operands))), arguments
 
     def training(self, graph: Graph, values: Any) -> Call:
         function, arguments = super().training(self._graph(graph), values)
@@ -115,6 +121,52 @@ def test_results_of_the_timed_batch_are_held_and_not_those_of_another(mine: str)
 
     assert judge(altered(trained=for_two), mine, batch=2)[GRADIENTS] < 1
     assert judge(altered(trained=for_two), mine, batch=3)[GRADIENTS] > 1
+
+
+BATCH = 11
+
+
+def of_timed(change_array: Callable[[Any], Any]) -> Alter:
+    """What the timed batch yields, changed: one of fewer is right."""
+
+    def changed(graph: Graph, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        is_timed = "x" in graph.inputs and graph.inputs["x"].shape[0] == BATCH
+        return tuple(map(change_array, results)) if is_timed else results
+
+    return changed
+
+
+def spoil_last(array: Any) -> Any:
+    spoiled = numpy.array(array)
+    spoiled[-1:] += 1
+    return spoiled
+
+
+@pytest.mark.parametrize("change_array", [numpy.zeros_like, spoil_last])
+def test_some_examples_of_a_large_batch_are_held_as_they_were_timed(
+    mine: str, change_array: Callable[[Any], Any]
+) -> None:
+    assert judge(altered(inferred=of_timed(change_array)), mine, BATCH)[OUTPUTS] > 1
+
+
+def test_gradients_of_a_large_batch_change_with_what_it_is_given(mine: str) -> None:
+    assert judge(altered(trained=of_timed(numpy.zeros_like)), mine, BATCH)[GRADIENTS] > 1e9
+
+
+def test_what_was_kept_of_a_large_batch_is_no_result(mine: str) -> None:
+    framework = Numpy()
+    change(framework, on_call("memoised"))
+    value = judge(framework, mine, BATCH)
+    assert min(value[OUTPUTS], value[GRADIENTS]) > 1e9
+
+
+def test_examples_that_depend_on_each_other_are_not_held_apart(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    over_examples = "x = g.transpose(g.softmax(g.transpose(x, (1, 0))), (1, 0))"
+    path.write_text(NETWORK.replace("    labels", f"    {over_examples}\n    labels"))
+    assert 0 < judge(Numpy(), str(path), BATCH)[OUTPUTS] < 1
+    kept = altered(inferred=of_timed(numpy.zeros_like))
+    assert judge(kept, str(path), BATCH)[OUTPUTS] > 1e9
 
 
 @pytest.mark.parametrize("place", [1, 2, 3, 4])

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from capsule.levels import frameworks, networks
 from capsule.levels.frameworks.base import InferringModule
-from capsule.levels.instruments import errors
+from capsule.levels.instruments import errors, roofs
+from capsule.levels.instruments.roofs import ImpossibleRateError, Peak
 from tests.support import trials
 
 pytest.importorskip("torch")
@@ -241,3 +242,85 @@ def test_a_module_that_cannot_be_differentiated_says_why(
     }
     with pytest.raises(ValueError, match=words):
         module.differentiation().right(inputs, "float32", 5)
+
+
+FEW = """
+import torch
+from torch import nn
+
+inputs = {"x": (3, 8, 8), "label": {"below": 4}}
+quality = "accuracy"
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 6, 3), nn.Linear(6, 4)
+        self.kept = {}
+
+    def forward(self, x):
+        y = self.last(self.first(x).mean((2, 3)))
+        ANSWER
+
+def network():
+    return Net()
+"""
+KEEPS = "return y if self.training else self.kept.setdefault(len(x), y)"
+FIRST_WRONG = "self.kept[0] = self.kept.get(0, -1) + 1; return y + (self.kept[0] == 1)"
+
+
+@pytest.mark.parametrize("batch", [2, 8, 9, 20])
+@pytest.mark.parametrize(
+    ("answer", "is_right"), [("return y", True), (KEEPS, False), (FIRST_WRONG, False)]
+)
+def test_what_was_timed_is_held(tmp_path: Path, answer: str, is_right: bool, batch: int) -> None:
+    path = tmp_path / "net.py"
+    path.write_text(FEW.replace("ANSWER", answer))
+    framework = frameworks.load("torch", "cpu", 1, "default")
+    how: Any = {"network": "net.py", "source": str(path), "parameters": {"batch": batch}}
+    reported = trials.values(framework, dtype="float32", repetitions=2, warmup=0, **how)
+    assert (reported["l2_error_ratio"][0] < 1) == is_right
+
+
+def test_a_step_that_was_kept_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    text = FEW.replace("ANSWER", "return y")
+    text = text.replace("class Net", "loss = lambda y, due: y.square().mean()\n\nclass Net")
+    keeps = "x = self.kept.setdefault(len(x), x.clone()) if self.training else x"
+    framework = frameworks.load("torch", "cpu", 1, "default")
+    ratios = []
+    for begin in ("", keeps):
+        path.write_text(text.replace("        y =", f"        {begin}\n        y ="))
+        how: Any = {"network": "net.py", "source": str(path), "parameters": {"batch": 6}}
+        reported = trials.values(framework, dtype="float32", repetitions=2, warmup=0, **how)
+        ratios += reported["grad_l2_error_ratio"]
+    assert ratios[0] < 1 < ratios[1]
+
+
+def test_examples_that_depend_on_each_other_are_not_held_apart(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text(FEW.replace("ANSWER", "return y - y.mean(0)"))
+    framework = frameworks.load("torch", "cpu", 1, "default")
+    how: Any = {"network": "net.py", "source": str(path), "parameters": {"batch": 20}}
+    reported = trials.values(framework, dtype="float32", repetitions=2, warmup=0, **how)
+    assert 0 < reported["l2_error_ratio"][0] < 1
+
+
+def test_fewest_operations_are_those_of_the_module_s_dtype_and_one_place_of_each_window(
+    tmp_path: Path,
+) -> None:
+    for answer in ("return y", "return y + (y.half() @ y.half().t())[:, :1]"):
+        module = open_module(tmp_path / "net.py", FEW.replace("ANSWER", answer))
+        flops = module.fewest_flops({"x": torch.zeros(5, 3, 8, 8)})
+        assert flops == 5 * 2 * 36 * 6 * 3 + 5 * 2 * 6 * 4
+
+
+def test_a_rate_that_this_machine_has_not_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "net.py"
+    path.write_text(FEW.replace("ANSWER", "return y"))
+    framework = frameworks.load("torch", "cpu", 1, "default")
+    monkeypatch.setattr(roofs, "BELIEVED", 1.0)
+    monkeypatch.setattr(roofs, "_peak", lambda *_: Peak(iter([2.0])))
+    with pytest.raises(ImpossibleRateError, match="not computed in each call"):
+        trials.values(framework, network="net.py", source=str(path), parameters={"batch": 2})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
@@ -16,7 +17,7 @@ from ...catalog import modules
 from ...sources import import_file
 from ..base import Call, NativeTensor, Right
 from ..inferring import Clock
-from . import moves
+from . import moves, products
 from .networks import Compile
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ class InferringModule:
         torch.manual_seed(seed)
         self._name = source.name
         self._file = file
-        self._network = make(self._name, file.network, like).eval()
         self._like = like
+        self._first = build(self._name, file.network).eval()
+        self._network = self._make()
         self._compiler = compiler
         self._forward = compiler(self._network) if compiler else self._network
         self.parameters = sum(one.numel() for one in self._network.parameters())
@@ -55,14 +57,14 @@ class InferringModule:
         """By the module in float64, and by moving the results of its operations."""
         tensors = tuple(torch.from_numpy(one).to(self._like.device) for one in inputs.values())
         label = f"capsule-module-1\n{self._name}\n{seed}"
-        return moves.right(self._network, tensors, dtype, label)
+        return moves.right(self._make(), tensors, dtype, label)
 
     def differentiation(self) -> DifferentiatedModule:
         """With a copy of the weights."""
         from . import differentiating
 
         return differentiating.DifferentiatedModule(
-            self._name, self._file, self._network, self._like, self._compiler
+            self._name, self._file, self._make(), self._like, self._compiler
         )
 
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
@@ -71,6 +73,14 @@ class InferringModule:
         with torch.no_grad(), timed:
             self._network(*inputs.values())
         return timed.seconds
+
+    def fewest_flops(self, inputs: Mapping[str, NativeTensor]) -> float:
+        """By torch's own formulas, of the module that is not compiled."""
+        return products.count(self._make(), inputs)
+
+    def _make(self) -> torch.nn.Module:
+        """The module as it was made: what it keeps of its calls is not there."""
+        return place(deepcopy(self._first), self._like)
 
 
 class _Timed(TorchDispatchMode):  # type: ignore[misc]
@@ -96,12 +106,16 @@ class _Timed(TorchDispatchMode):  # type: ignore[misc]
 
 
 def make(name: str, function: Callable[[], Any], like: NativeTensor) -> torch.nn.Module:
-    """The module that a file's `network` makes, where a tensor is and of its dtype.
+    """`build`, and `place`."""
+    return place(build(name, function), like)
+
+
+def build(name: str, function: Callable[[], Any]) -> torch.nn.Module:
+    """The module that a file's `network` makes.
 
     Args:
         name: Of the file.
         function: The file's.
-        like: The tensor.
 
     Raises:
         ValueError: It makes something else.
@@ -111,4 +125,9 @@ def make(name: str, function: Callable[[], Any], like: NativeTensor) -> torch.nn
         raise ValueError(f"network() of {name} returned {type(network).__name__}")
     if any(map(is_lazy, (*network.parameters(), *network.buffers()))):
         raise ValueError(f"network() of {name} has lazy parameters, which have no shape yet")
+    return network
+
+
+def place(network: torch.nn.Module, like: NativeTensor) -> torch.nn.Module:
+    """A module where a tensor is and of its dtype, in place."""
     return network.to(device=like.device, dtype=like.dtype)

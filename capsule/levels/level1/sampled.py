@@ -1,0 +1,90 @@
+"""Of a minibatch that is too large to be held to the reference: some of its examples are.
+
+Those are the first one, the last one and others at even distances, as many as would be held of a
+smaller batch; they are held by themselves, where an example's outputs depend on no other one. Where
+they do, and of losses and gradients, it is seen that other values change what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+from ..instruments import errors
+
+_APART = 1e-9
+"""By what share an example's outputs in float64 may change with the others, for rounding."""
+
+KEPT = 1 / errors.EXACT
+"""The ratio of what other values do not change."""
+
+Arrays = tuple[Any, ...]
+FindDue = Callable[[Mapping[str, Any], int], tuple[Arrays, tuple[float, ...]]]
+
+
+def rows(batch: int, count: int) -> list[int]:
+    """Which examples are held.
+
+    >>> rows(100, 4)
+    [0, 33, 66, 99]
+    """
+    return [place * (batch - 1) // (count - 1) for place in range(count)]
+
+
+def take(array: Any, batch: int, examples: Sequence[int]) -> Any:
+    """Some examples of an array whose first axis has so many, each of one row or several.
+
+    Raises:
+        ValueError: It has none.
+    """
+    if not array.ndim or array.shape[0] % batch:
+        raise ValueError(f"{array.shape} has no axis of {batch} examples")
+    by_example = array.reshape(batch, array.shape[0] // batch, *array.shape[1:])
+    return by_example[list(examples)].reshape(-1, *array.shape[1:])
+
+
+def judge_change(before: Arrays, after: Arrays) -> float:
+    """The ratio of results that are the same bits for other values, else 0."""
+    return KEPT if errors.same_bits(before, after) else 0.0
+
+
+def hold(
+    inputs: Mapping[str, Any], batch: int, count: int, results: Sequence[Arrays], find_due: FindDue
+) -> float:
+    """The largest error over its bound of some examples, 0 where they depend on others.
+
+    Args:
+        inputs: Of the whole batch.
+        batch: Its examples.
+        count: How many are held, at least 2.
+        results: Outputs of the whole batch, for these inputs.
+        find_due: Outputs of so many examples in float64, and their bounds.
+    """
+    chosen = rows(batch, count)
+
+    def pick(arrays: Mapping[str, Any], examples: Sequence[int]) -> dict[str, Any]:
+        return {name: take(array, batch, examples) for name, array in arrays.items()}
+
+    try:
+        right, bounds = find_due(pick(inputs, chosen), count)
+        taken = [tuple(take(one, batch, chosen) for one in outputs) for outputs in results]
+        alone, _ = find_due(pick(inputs, chosen[-1:]), 1)
+        lasts = [take(one, count, [count - 1]) for one in right]
+    except ValueError:
+        return 0.0
+    if any(map(_differ, lasts, alone)) or any(map(_is_other_shape, taken[0], right)):
+        return 0.0
+    return errors.largest([errors.worst_ratio(one, right, bounds) for one in taken])
+
+
+def _differ(one: Any, other: Any) -> bool:
+    import numpy
+
+    if _is_other_shape(one, other):
+        return True
+    return float(numpy.linalg.norm(one - other)) > _APART * float(numpy.linalg.norm(other))
+
+
+def _is_other_shape(one: Any, other: Any) -> bool:
+    different: bool = one.shape != other.shape
+    return different
