@@ -72,9 +72,7 @@ def prepare(*, derivatives: bool) -> Torch:
     framework = frameworks.load("torch", "cpu", 1, "default")
     assert isinstance(framework, Torch)
     for owner, name in (
-        (operators, "reference"),
         (operators, "bounds"),
-        (operators, "reference_gradients"),
         (operators, "gradient_bounds"),
         (operators, "due"),
         (operators, "due_gradients"),
