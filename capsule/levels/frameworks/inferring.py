@@ -100,6 +100,13 @@ class InferringModule(Protocol):
             ValueError: There is none.
         """
 
+    def exact(self, inputs: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+        """What `right` says is due, without bounds.
+
+        Args:
+            inputs: As of `right`.
+        """
+
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
         """Seconds of each operation alone, in order, with what reaches it.
 

@@ -341,29 +341,32 @@ def _hold_again(
         # what is due may be the same for other values, as where all is 0
         if errors.worst_ratio(exact[place], *before[place]) > 1:
             ratios[place] = errors.largest([ratios[place], sampled.judge_change(*results)])
-    count = sum(reached.parts)
     held = [
-        _hold_some(trial, count, 0, timed.inference),
-        _hold_some(trial, count, FRESH, timed.again[:1]),
+        _hold_some(trial, due, 0, timed.inference),
+        _hold_some(trial, due, FRESH, timed.again[:1]),
     ]
     return [errors.largest([ratios[0], *held]), *ratios[1:]]
 
 
 def _hold_some(
-    trial: Prepared, count: int, further: int, results: Sequence[tuple[Any, ...]]
+    trial: Prepared, due: check.Right, further: int, results: Sequence[tuple[Any, ...]]
 ) -> float:
-    """See `sampled.hold`."""
+    """See `sampled.hold`; the bounds are those of other values."""
 
-    def find_due(inputs: Mapping[str, Any], examples: int) -> tuple[Any, tuple[float, ...]]:
+    def compute(inputs: Mapping[str, Any], examples: int) -> tuple[Any, ...]:
         graph = trial.graph(examples)
         for name, array in inputs.items():
             require_shape(name, array.shape, graph.inputs[name].shape)
         part = Part(graph, inputs, 1.0)
-        due = check.right((part,), part, trial.parameters, trial.dtype, trial.seed, trains=False)
-        return due.outputs, due.output_bounds
+        return check.compute((part,), part, trial.parameters, trial.dtype, trains=False)[0]
+
+    def judge(outputs: tuple[Any, ...], right: tuple[Any, ...]) -> float:
+        bounds = due.output_bounds
+        return check.hold_again(outputs, right, due.outputs, bounds, gradients_from=len(right))
 
     (whole,) = trial.parts((trial.batch,), further)
-    return sampled.hold(whole.inputs, trial.batch, count, results, find_due)
+    count = min(CHECKED, trial.batch)
+    return sampled.hold(whole.inputs, trial.batch, count, results, compute, judge)
 
 
 def _hold_nodes(trial: Prepared, part: Part) -> nodes.Held:

@@ -19,7 +19,7 @@ from typing import Any, Callable
 from .. import catalog
 from ..catalog.modules import Module, Sample
 from ..frameworks import Framework
-from ..frameworks.base import Call, InferringModule, Right, require, require_shape
+from ..frameworks.base import Call, InferringModule, require, require_shape
 from ..graphs import values
 from ..graphs.graph import Graph, Input
 from ..instruments import errors, memory, roofs
@@ -125,43 +125,57 @@ class _Measured:
     ) -> Generator[Series, None, bool]:
         """Outputs, those reached if they can be held; returns whether they are the same again."""
         dtype, seed = self.trial.dtype, self.trial.context.seed
-        some = 0.0
+        timed = drawn, placed, call, reached
         if self.batch > self.checked:
-            some = self._hold_some(drawn, placed, call, reached)
             drawn = self.draw(self.facts.operands, self.checked)
             placed = self.place(drawn)
             call = self.module.inference(placed)
             reached = [self._call(call)]
         right, bounds = self.module.right(drawn, dtype, seed)
         same = repeatable(self.framework, *call, reached[-1])
-        ratios = [some, *(self._ratio(results, right, bounds) for results in reached)]
+        ratios = [self._ratio(results, right, bounds) for results in reached]
+
+        def judge(outputs: tuple[Any, ...], exact: tuple[Any, ...]) -> float:
+            self._require_shapes(outputs, exact)
+            return check.hold_again(outputs, exact, right, bounds, gradients_from=len(right))
+
+        others = self._refill(placed, self.facts.operands, min(self.batch, self.checked))
+        exact = self.module.exact(others)
+        ratios.append(judge(self._call(call), exact))
+        if self.batch > self.checked:
+            changes = errors.worst_ratio(exact, right, bounds) > 1
+            ratios.extend(self._hold_some(*timed, judge, changes=changes))
         reported = errors.errors(reached[-1], right, bounds)
-        ratios.append(self._hold_again(placed, call, min(self.batch, self.checked)))
         reported["l2_error_ratio"] = (errors.largest(ratios),)
         for metric, norms in reported.items():
             yield Series(metric, norms)
         return same
 
-    def _hold_again(self, placed: Arrays, call: Call, batch: int) -> float:
-        """The largest error over its bound for other values in the same tensors."""
-        others = self._refill(placed, self.facts.operands, batch)
-        right, bounds = self.module.right(others, self.trial.dtype, self.trial.context.seed)
-        return self._ratio(self._call(call), right, bounds)
-
     def _hold_some(
-        self, drawn: Arrays, placed: Arrays, call: Call, reached: Sequence[tuple[Any, ...]]
-    ) -> float:
-        """The same of some examples of the timed batch, which is not held whole."""
-        trial, batch, count = self.trial, self.batch, self.checked
+        self,
+        drawn: Arrays,
+        placed: Arrays,
+        call: Call,
+        reached: Sequence[tuple[Any, ...]],
+        judge: sampled.Judge,
+        *,
+        changes: bool,
+    ) -> Iterator[float]:
+        """Errors over their bounds of some examples of the timed batch.
 
-        def find_due(inputs: Arrays, _: int) -> Right:
-            return self.module.right(inputs, trial.dtype, trial.context.seed)
+        With them, what it tells where other values change what is due.
+        """
 
-        ratios = [sampled.hold(drawn, batch, count, reached, find_due)]
-        others = self._refill(placed, self.facts.operands, batch)
+        def compute(inputs: Arrays, _: int) -> tuple[Any, ...]:
+            return self.module.exact(inputs)
+
+        how = self.batch, self.checked
+        yield sampled.hold(drawn, *how, reached, compute, judge)
+        others = self._refill(placed, self.facts.operands, self.batch)
         again = self._call(call)
-        ratios.append(sampled.hold(others, batch, count, [again], find_due))
-        return errors.largest(ratios)
+        yield sampled.hold(others, *how, [again], compute, judge)
+        if changes:
+            yield sampled.judge_change(reached[-1], again)
 
     def _refill(self, placed: Arrays, samples: Mapping[str, Sample], batch: int) -> dict[str, Any]:
         """Other values, put into the same tensors."""
@@ -174,22 +188,25 @@ class _Measured:
     def _ratio(
         self, results: tuple[Any, ...], right: tuple[Any, ...], bounds: tuple[float, ...]
     ) -> float:
+        self._require_shapes(results, right)
+        return errors.worst_ratio(results, right, bounds)
+
+    def _require_shapes(self, results: tuple[Any, ...], right: tuple[Any, ...]) -> None:
         for result, value in zip(results, right):
             require_shape(self.trial.subject, result.shape, value.shape)
-        return errors.worst_ratio(results, right, bounds)
 
     def _train(self) -> Generator[Series, None, tuple[bool, int]]:
         """Loss and gradients; returns whether they are the same again, and the peak of memory."""
         trained = self.module.differentiation()
         dtype, seed = self.trial.dtype, self.trial.context.seed
         placed = self.place(self.draw(self.facts.inputs, self.batch))
-        call = trained.training(placed)
+        step = trained.training(placed)
         # what it comes to depends on what it draws
-        timed = self._time(call, len)
+        timed = self._time(step, len)
         yield Series("training_time", timed.seconds, self.trial.warmup)
         yield Series("training_throughput", self._rates(timed.seconds), self.trial.warmup)
         self._refill(placed, self.facts.inputs, self.batch)
-        kept = sampled.judge_change(*map(self._read, (timed.last, several(call[0](*call[1])))))
+        kept = sampled.judge_change(*map(self._read, (timed.last, several(step[0](*step[1])))))
         checked = self.draw(self.facts.inputs, TRAINED)
         right, bounds = trained.right(checked, dtype, seed)
         call, arguments = trained.rehearse(self.place(checked), seed)

@@ -19,7 +19,8 @@ KEPT = 1 / errors.EXACT
 """The ratio of what other values do not change."""
 
 Arrays = tuple[Any, ...]
-FindDue = Callable[[Mapping[str, Any], int], tuple[Arrays, tuple[float, ...]]]
+Compute = Callable[[Mapping[str, Any], int], Arrays]
+Judge = Callable[[Arrays, Arrays], float]
 
 
 def rows(batch: int, count: int) -> list[int]:
@@ -49,7 +50,12 @@ def judge_change(before: Arrays, after: Arrays) -> float:
 
 
 def hold(
-    inputs: Mapping[str, Any], batch: int, count: int, results: Sequence[Arrays], find_due: FindDue
+    inputs: Mapping[str, Any],
+    batch: int,
+    count: int,
+    results: Sequence[Arrays],
+    compute: Compute,
+    judge: Judge,
 ) -> float:
     """The largest error over its bound of some examples, 0 where they depend on others.
 
@@ -58,23 +64,26 @@ def hold(
         batch: Its examples.
         count: How many are held, at least 2.
         results: Outputs of the whole batch, for these inputs.
-        find_due: Outputs of so many examples in float64, and their bounds.
+        compute: The outputs of so many examples in more bits.
+        judge: The largest error over its bound of outputs, beside those in more bits.
     """
     chosen = rows(batch, count)
+    half = count // 2
 
-    def pick(arrays: Mapping[str, Any], examples: Sequence[int]) -> dict[str, Any]:
-        return {name: take(array, batch, examples) for name, array in arrays.items()}
+    def pick(examples: Sequence[int]) -> dict[str, Any]:
+        return {name: take(array, batch, examples) for name, array in inputs.items()}
 
     try:
-        right, bounds = find_due(pick(inputs, chosen), count)
+        right = compute(pick(chosen), count)
+        apart = compute(pick(chosen[-half:]), half)
+        lasts = [take(one, count, range(count - half, count)) for one in right]
         taken = [tuple(take(one, batch, chosen) for one in outputs) for outputs in results]
-        alone, _ = find_due(pick(inputs, chosen[-1:]), 1)
-        lasts = [take(one, count, [count - 1]) for one in right]
-    except ValueError:
+    except (ValueError, RuntimeError):
+        # of a network that takes no such batch examples are none by themselves
         return 0.0
-    if any(map(_differ, lasts, alone)) or any(map(_is_other_shape, taken[0], right)):
+    if any(map(_differ, lasts, apart)) or any(map(_is_other_shape, taken[0], right)):
         return 0.0
-    return errors.largest([errors.worst_ratio(one, right, bounds) for one in taken])
+    return errors.largest([judge(one, right) for one in taken])
 
 
 def _differ(one: Any, other: Any) -> bool:

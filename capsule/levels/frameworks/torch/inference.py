@@ -59,6 +59,14 @@ class InferringModule:
         label = f"capsule-module-1\n{self._name}\n{seed}"
         return moves.right(self._make(), tensors, dtype, label)
 
+    def exact(self, inputs: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+        """By the module in float64."""
+        tensors = (torch.from_numpy(one).to(self._like.device) for one in inputs.values())
+        wide = self._make().double()
+        with torch.no_grad():
+            results = moves.outputs(wide(*map(moves.widen, tensors)))
+        return tuple(one.double().cpu().numpy() for one in results)
+
     def differentiation(self) -> DifferentiatedModule:
         """With a copy of the weights."""
         from . import differentiating
