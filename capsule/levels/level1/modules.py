@@ -74,8 +74,7 @@ def measure(
         measured = _Measured(trial, framework, module, facts, batch, checked)
         report_due(measured.series(trains="training_time" in due), due, report)
         flops = module.fewest_flops(measured.place(measured.draw(facts.operands, batch)))
-    for seconds in measured.seconds:
-        roofs.require_possible(framework, trial.subject, dtype, flops, seconds)
+    roofs.require_possible(framework, trial.subject, dtype, flops, measured.seconds[0])
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class _Measured:
     """What one trial is made of.
 
     Attributes:
-        seconds: Of a call of inference, then of training, the middle one of those timed.
+        seconds: Of a call of inference, the middle one of those timed.
     """
 
     trial: Trial
@@ -102,6 +101,7 @@ class _Measured:
         call = self.module.inference(placed)
         timed = self._time(call, self._keep)
         peak, reached = timed.peak, [timed.first, self._keep(timed.last)]
+        self.seconds.append(median(timed.seconds[warmup:]))
         yield Series("inference_time", timed.seconds, warmup)
         yield Series("inference_throughput", self._rates(timed.seconds), warmup)
         by_layer = self.module.layers(placed, self._clock)
@@ -250,7 +250,6 @@ class _Measured:
         warmup, watch = self.trial.warmup, memory.watch(self.framework)
         calls = warmup + self.trial.repetitions
         timed = time_and_keep(self.framework, function, arguments, calls, keep, watch)
-        self.seconds.append(median(timed.seconds[warmup:]))
         return timed
 
     def _read(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
