@@ -32,13 +32,19 @@ relative to the L2 norm of what a fault sits in, in a network that of its node.
 
 "now" is as of this version, "before" as of the version before any check was changed for this list.
 
-A right trial may break no bound, see the end of this page. Two did. torch's `log_softmax` rounds to
-16 bits before it subtracts the logarithm of the sum, and so loses what is left of likely classes:
+A right trial may break no bound, see the end of this page. Three did. torch's `log_softmax` rounds
+to 16 bits before it subtracts the logarithm of the sum, and loses what is left of likely classes:
 
     torch.log_softmax(torch.tensor([[7, -3, -4]], dtype=torch.bfloat16), 1)
 
 has 0 where -6.2e-05 is due, which both 16-bit types can hold (torch 2.13.0, CPU). Its
 `softmax_cross_entropy` is therefore listed as inexact in bfloat16 and float16, and refused there.
+So is `cross_entropy`, for torch's `nll_loss` rounds to 16 bits each part of its sum on CPUs:
+
+    losses = torch.full((100, 1), -1.03125, dtype=torch.bfloat16)
+    torch.nn.functional.nll_loss(losses, torch.zeros(100, dtype=torch.long))
+
+is 1.0078125, where 1.03125 is due, six units in the last place away.
 
 TensorFlow's gradient of `max_pool3d` gives, on CPUs, all that arrives to each element of a window
 that is within 1e-5 of its largest (TensorFlow 2.21.0):

@@ -96,8 +96,9 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         dtypes=("float64", "float32", "bfloat16", "float16"),
         build=_TORCH_BUILD,
         cuda=("tf32",),
-        # its log_softmax rounds before it subtracts: docs/operator-faults.md
-        inexact=dict.fromkeys(("bfloat16", "float16"), ("softmax_cross_entropy",)),
+        # its log_softmax rounds before it subtracts, its nll_loss each part of its sum:
+        # docs/operator-faults.md
+        inexact=dict.fromkeys(("bfloat16", "float16"), ("cross_entropy", "softmax_cross_entropy")),
         user_operators="function",
         user_optimizers="function",
         nondeterministic={

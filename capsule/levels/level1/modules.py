@@ -249,8 +249,7 @@ class _Measured:
         function(*arguments)  # what is compiled, is compiled now
         warmup, watch = self.trial.warmup, memory.watch(self.framework)
         calls = warmup + self.trial.repetitions
-        timed = time_and_keep(self.framework, function, arguments, calls, keep, watch)
-        return timed
+        return time_and_keep(self.framework, function, arguments, calls, keep, watch)
 
     def _read(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(map(self.framework.to_numpy, results))
