@@ -17,9 +17,11 @@ L = 4 is exceeded with a probability of at most 2 exp(-L**2 / 2) < 0.1 % per ele
 one bound is proven, the other is some twelve deviations of a random walk. Fast products (Strassen,
 Winograd, by way of a Fourier transform) are as good in the norm of the result but for a factor, and
 not for each element: they mix large and small ones (Higham 2002, chapter 23). So no element of a
-sum of products is held to less than `FAST` times the root mean square of the bounds of all of them;
-the rounding to the dtype in memory comes on top, for each its own. Of the root mean square itself
-Strassen's product takes a tenth, and Winograd's F(4 x 4, 3 x 3) 1.2 in float32.
+sum of products is held to less than `FAST` times the root mean square of the bounds of all of them,
+nor to less than `MIXED` times the largest of them; the rounding to the dtype in memory comes on
+top, for each its own. Of the root mean square itself Strassen's product takes a tenth, and
+Winograd's F(4 x 4, 3 x 3) 1.2 in float32. Next to an element that is a thousand times as large as
+all others Winograd's takes up to 1.3 times the largest bound.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from .rounding import Bilinear, Linear, Rounded, Rounding
 
 LIKELY = 4
 """L of the module's rules."""
-FAST = 8
+FAST, MIXED = 8, 2
 """See the module."""
 
 OPERATIONS = 3
@@ -88,11 +90,11 @@ class PerElement(Likely):
         certain = Rounding.bilinear(self, function, x, y, terms, passes)
         error = _smaller(likely.error, certain.error)
         # scaled, for the square of the smallest float64 would be 0
-        most = float(error.max(initial=0.0)) or 1.0
-        middle = most * float(numpy.sqrt(numpy.mean((error / most) ** 2)))
-        return Rounded(
-            likely.value, numpy.where(error > FAST * middle, error, FAST * middle), self._inside
-        )
+        most = float(error.max(initial=0.0))
+        scale = most or 1.0
+        middle = scale * float(numpy.sqrt(numpy.mean((error / scale) ** 2)))
+        least = max(FAST * middle, MIXED * most)
+        return Rounded(likely.value, numpy.where(error > least, error, least), self._inside)
 
     def between(self, x: Any) -> Rounded:
         """Stored: where a bias takes most of a sum away, what is left has its rounding."""
