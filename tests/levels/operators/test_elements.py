@@ -113,6 +113,22 @@ def test_fast_convolutions_stay_within(convolve: Callable[[Array, Array], Array]
     assert 0 < ratio("conv2d", "float32", (convolve(x, w),), **CONVOLUTION) < 1
 
 
+@pytest.mark.parametrize("size", [30.0, 1e3, 1e5, 1e9])
+def test_fast_products_stay_within_beside_an_element_far_larger_than_all(size: float) -> None:
+    operator, sizes, (x, w) = make("conv2d", "float32", **CONVOLUTION)
+    x[0, 3, 7, 9] = size
+    due = operators.due(operator, sizes, (x, w), "float32")
+    for convolve in (winograd, fourier):
+        assert 0 < errors.worst_element((convolve(x, w),), due) < 1
+    operator, sizes, (a, b) = make("gemm", "float32", m=128, n=128, k=128)
+    a[3, 5] = size
+    due = operators.due(operator, sizes, (a, b), "float32")
+    assert 0 < errors.worst_element((strassen(a, b),), due) < 1
+    spoiled = numpy.array(a @ b)
+    spoiled[-1, -1] += 1e-4 * size
+    assert errors.worst_element((spoiled,), due) > 1
+
+
 def online(x: Array) -> Array:
     """Milakov and Gimelshein, 2018: maximum and sum in one pass, by blocks."""
     most = numpy.full((len(x), 1), -numpy.inf, x.dtype)
