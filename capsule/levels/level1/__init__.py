@@ -334,13 +334,13 @@ def _hold_again(
         check.hold_again(results, right, *limits, gradients_from=count)
         for results, right, limits, count in every
     ]
+    for one in filter(None, (reached, timed)):
+        kept = one.inference[-1:] + one.training[-1:]
+        for place, results in enumerate(zip(kept, one.again)):
+            if check.is_moved(exact[place], before[place][0], trial.dtype):
+                ratios[place] = errors.largest([ratios[place], sampled.judge_change(*results)])
     if timed is None:
         return ratios
-    kept = timed.inference[-1:] + timed.training[-1:]
-    for place, results in enumerate(zip(kept, timed.again)):
-        # what is due may be the same for other values, as where all is 0
-        if errors.worst_ratio(exact[place], *before[place]) > 1:
-            ratios[place] = errors.largest([ratios[place], sampled.judge_change(*results)])
     held = [
         _hold_some(trial, due, 0, timed.inference),
         _hold_some(trial, due, FRESH, timed.again[:1]),

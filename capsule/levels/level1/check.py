@@ -18,6 +18,9 @@ MOVE = 2.0**-20
 """Most that central differences may move the loss by, relative to what it is computed from, and a
 parameter by: a network has many kinks and much curvature, and its gradients can be of any size."""
 
+MOVED = 8.0
+"""Roundings to the dtype, in the norm, by which what is due has to differ to be told apart."""
+
 KINKS = 0.2
 """See `hold_again`; TensorFlow's right gradients of CosmoFlow were off by 0.017 of the change."""
 
@@ -136,6 +139,20 @@ def hold_again(
             limit = max(limit, KINKS * float(numpy.linalg.norm(value - first)))
         limits.append(limit)
     return errors.worst_ratio(results, due, tuple(limits))
+
+
+def is_moved(due: Sequence[Any], before: Sequence[Any], dtype: str) -> bool:
+    """Whether what is due of other values is so far from what was that no right results are equal.
+
+    Of deep networks in 16 bits the bounds may be as large as all of their gradients.
+    """
+    import numpy
+
+    share = MOVED * ARITHMETIC[dtype].storage
+    return any(
+        float(numpy.linalg.norm(value - first)) > share * float(numpy.linalg.norm(first))
+        for value, first in zip(due, before)
+    )
 
 
 def gradient_check(

@@ -140,10 +140,10 @@ class _Measured:
             return check.hold_again(outputs, exact, right, bounds, gradients_from=len(right))
 
         others = self._refill(placed, self.facts.operands, min(self.batch, self.checked))
-        exact = self.module.exact(others)
-        ratios.append(judge(self._call(call), exact))
+        exact, again = self.module.exact(others), self._call(call)
+        changes = check.is_moved(exact, right, dtype)
+        ratios += [judge(again, exact), sampled.judge_change(reached[-1], again) * changes]
         if self.batch > self.checked:
-            changes = errors.worst_ratio(exact, right, bounds) > 1
             ratios.extend(self._hold_some(*timed, judge, changes=changes))
         reported = errors.errors(reached[-1], right, bounds)
         reported["l2_error_ratio"] = (errors.largest(ratios),)

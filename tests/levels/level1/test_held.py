@@ -1,6 +1,7 @@
 """What of a network is held to the reference: what was timed, what it normalizes by, each node."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,14 @@ from typing import Any
 import numpy
 import pytest
 
-from capsule.levels import networks, operators
+from capsule.levels import frameworks, networks, operators
 from capsule.levels.frameworks.base import Call
 from capsule.levels.frameworks.numpy import Numpy
 from capsule.levels.frameworks.numpy.networks import NumpyNetworks
 from capsule.levels.graphs import values
 from capsule.levels.graphs.graph import Graph
 from tests.support import trials
-from tests.support.changed import change
+from tests.support.changed import Networks, change
 
 NETWORK = """
 parameters = ("batch",)
@@ -60,8 +61,8 @@ def on_call(which: str) -> Callable[[str, Call], Call]:
         kept: list[tuple[Any, ...]] = []
 
         def run(*operands: Any) -> tuple[Any, ...]:
-            kept.append(tuple(map(numpy.copy, function(*operands))))
-            zeros = tuple(map(numpy.zeros_like, kept[-1]))
+            kept.append(tuple(map(deepcopy, function(*operands))))
+            zeros = tuple(one * 0 for one in kept[-1])
             if which == "memoised":
                 return kept[0]
             if which == "stale":
@@ -158,6 +159,25 @@ def test_what_was_kept_of_a_large_batch_is_no_result(mine: str) -> None:
     change(framework, on_call("memoised"))
     value = judge(framework, mine, BATCH)
     assert min(value[OUTPUTS], value[GRADIENTS]) > 1e9
+
+
+@pytest.mark.parametrize("which", ["memoised", "stale"])
+def test_kept_gradients_of_a_deep_network_in_16_bits_are_none(
+    which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their bound is as large as they are."""
+    framework = frameworks.load("torch", "cpu", 1, "default")
+    right = framework.networks
+    assert right is not None
+    ratios: list[float] = []
+    for networks_of in (right, Networks(right, on_call(which))):
+        monkeypatch.setattr(framework, "networks", networks_of)
+        case = {"batch": 2, "side": 16}
+        reported = trials.values(
+            framework, network="resnet44", dtype="bfloat16", parameters=case, warmup=0
+        )
+        ratios += reported[GRADIENTS]
+    assert ratios[0] < 1 < ratios[1]
 
 
 def test_examples_that_depend_on_each_other_are_not_held_apart(tmp_path: Path) -> None:
