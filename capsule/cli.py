@@ -163,6 +163,8 @@ def _tell(console: Console, say: Callable[[str], None], text: str) -> None:
 
 
 def _terminate(_number: int, _frame: object) -> NoReturn:
+    # a scheduler and its script send one each: the second would cut off what the first one ends
+    signal.signal(signal.SIGTERM, lambda *_: None)
     raise _Terminated
 
 
