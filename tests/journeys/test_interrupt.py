@@ -2,11 +2,14 @@
 
 import shlex
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from capsule import process
+from capsule.execute.workspace import Workspace
 from tests.support.command import User, write_manifest
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -40,14 +43,20 @@ def hold(author: User) -> Path:
     return hold
 
 
-def interrupt(user: User, number: signal.Signals, *words: str | Path) -> tuple[int, str]:
-    """Start a command, interrupt its first workload, and return its exit code and last line."""
+def start(user: User, *words: str | Path) -> subprocess.Popen[str]:
+    """Start a command, and return when its first workload is under way."""
     running = user.start(*words)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not list(user.folder.glob("*.run/starts/*/out/under-way")):
         assert running.poll() is None, user.talk.read_text()
         assert time.monotonic() < deadline, "waited in vain for the first workload"
         time.sleep(0.02)
+    return running
+
+
+def interrupt(user: User, number: signal.Signals, *words: str | Path) -> tuple[int, str]:
+    """Start a command, interrupt its first workload, and return its exit code and last line."""
+    running = start(user, *words)
     running.send_signal(number)
     code = running.wait(PATIENCE_SECONDS)
     return code, user.talk.read_text().splitlines()[-1]
@@ -71,6 +80,23 @@ def test_an_interrupted_run_names_the_command_that_goes_on(author: User, hold: P
     ended = author.run(*way_on(line))
     assert ended.returncode == 0, ended.stderr
     assert author.run("check", "my capsule.zip").returncode == 0
+
+
+def test_one_that_is_told_to_end_again_and_again_ends_as_if_told_once(
+    author: User, hold: Path
+) -> None:
+    """By Slurm and by a script in its job, for one."""
+    hold.touch()
+    running = start(author, "run", "tiny.json")
+    while running.poll() is None:
+        running.send_signal(signal.SIGTERM)
+    # what comes at the very end ends the process by itself
+    assert running.returncode in {143, -signal.SIGTERM}
+    talk = author.talk.read_text()
+    assert "Traceback" not in talk
+    assert way_on(talk.splitlines()[-1])[:2] == ["run", "--resume"]
+    (folder,) = author.folder.glob("*.run")
+    assert process.find_marked(Workspace.open(folder).label) == []
 
 
 def test_an_interrupted_verification_names_the_command_that_goes_on(

@@ -232,20 +232,6 @@ def test_an_interrupt_ends_the_workload_and_names_the_folder(
     assert author.run("run", "--resume", folder).returncode == 0
 
 
-def test_one_that_is_told_to_end_again_and_again_ends_as_if_told_once(author: User) -> None:
-    """By Slurm and by a script in its job, for one."""
-    running = author.start("run", manifest_for(author, "host"))
-    folder = wait_for_workload(author, running)
-    while running.poll() is None:
-        running.send_signal(signal.SIGTERM)
-    # what comes at the very end ends the process by itself
-    assert running.returncode in {143, -signal.SIGTERM}
-    talk = author.talk.read_text()
-    assert "Traceback" not in talk
-    assert folder.name in talk
-    assert find_leftovers(label_of(folder), "host") == []
-
-
 def test_in_the_background_of_a_script_sigint_is_ignored_and_sigterm_is_not(
     author: User, tmp_path: Path
 ) -> None:

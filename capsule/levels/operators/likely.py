@@ -18,21 +18,23 @@ one bound is proven, the other is some twelve deviations of a random walk. Fast 
 Winograd, by way of a Fourier transform) are as good in the norm of the result but for a factor, and
 not for each element: they mix large and small ones (Higham 2002, chapter 23). So no element of a
 sum of products is held to less than `FAST` times the root mean square of the bounds of all of them,
-nor to less than `MIXED` times the largest of them; the rounding to the dtype in memory comes on
-top, for each its own. Of the root mean square itself Strassen's product takes a tenth, and
-Winograd's F(4 x 4, 3 x 3) 1.2 in float32. Next to an element that is a thousand times as large as
-all others Winograd's takes up to 1.3 times the largest bound.
+nor, of what is lost beside passes, to less than `FEW` times that or `MIXED` times the largest; the
+rounding to the dtype in memory comes on top, for each its own. Of the root mean square itself
+Strassen's product takes a tenth, and Winograd's F(4 x 4, 3 x 3) 1.2 in float32, of sums of 9
+products 11. Next to an element that is a thousand times as large as all others Winograd's takes up
+to 1.3 times the largest bound, and Strassen's product of a column and a row twice that.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .rounding import Bilinear, Linear, Rounded, Rounding
 
 LIKELY = 4
 """L of the module's rules."""
-FAST, MIXED = 8, 2
+FAST, FEW, MIXED = 8, 16, 4
 """See the module."""
 
 OPERATIONS = 3
@@ -73,10 +75,13 @@ class Likely(Rounding):
         return self._function(value, self._growth(value, walk, terms, passes))
 
     def _growth(self, value: Any, walk: Any, terms: int, passes: int) -> Any:
+        return self._share(terms, passes) * (abs(value) + walk)
+
+    def _share(self, terms: int, passes: int) -> float:
+        """How much of a sum and of its walk is lost."""
         truncates = self._arithmetic.inside == TRUNCATED
-        additions = terms if truncates else LIKELY * terms**0.5
-        share = additions * self._inside + LIKELY * passes**0.5 * self._arithmetic.storage
-        return share * (abs(value) + walk)
+        additions = terms if truncates else LIKELY * math.sqrt(terms)
+        return additions * self._inside + LIKELY * math.sqrt(passes) * self._arithmetic.storage
 
 
 class PerElement(Likely):
@@ -93,7 +98,8 @@ class PerElement(Likely):
         most = float(error.max(initial=0.0))
         scale = most or 1.0
         middle = scale * float(numpy.sqrt(numpy.mean((error / scale) ** 2)))
-        least = max(FAST * middle, MIXED * most)
+        beside = self._share(terms, 0) / self._share(terms, passes)
+        least = max(FAST * middle, beside * max(FEW * middle, MIXED * most))
         return Rounded(likely.value, numpy.where(error > least, error, least), self._inside)
 
     def between(self, x: Any) -> Rounded:
