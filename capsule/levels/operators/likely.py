@@ -18,11 +18,12 @@ one bound is proven, the other is some twelve deviations of a random walk. Fast 
 Winograd, by way of a Fourier transform) are as good in the norm of the result but for a factor, and
 not for each element: they mix large and small ones (Higham 2002, chapter 23). So no element of a
 sum of products is held to less than `FAST` times the root mean square of the bounds of all of them,
-nor, of what is lost beside passes, to less than `FEW` times that or `MIXED` times the largest; the
-rounding to the dtype in memory comes on top, for each its own. Of the root mean square itself
-Strassen's product takes a tenth, and Winograd's F(4 x 4, 3 x 3) 1.2 in float32, of sums of 9
-products 11. Next to an element that is a thousand times as large as all others Winograd's takes up
-to 1.3 times the largest bound, and Strassen's product of a column and a row twice that.
+nor, of what is lost beside passes, to less than `MIXED` times the largest, and in sums of `SHORT`
+terms or fewer to less than twice that; the rounding to the dtype in memory comes on top, for each
+its own. Of the root mean square itself Strassen's product takes a tenth, and Winograd's
+F(4 x 4, 3 x 3) 1.2 in float32, of sums of 9 products 11. Next to an element that is a thousand
+times as large as all others Winograd's takes up to 1.3 times the largest bound, and Strassen's
+product of a column and a row twice that.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .rounding import Bilinear, Linear, Rounded, Rounding
 
 LIKELY = 4
 """L of the module's rules."""
-FAST, FEW, MIXED = 8, 16, 4
+FAST, MIXED, SHORT = 8, 2, 32
 """See the module."""
 
 OPERATIONS = 3
@@ -99,7 +100,8 @@ class PerElement(Likely):
         scale = most or 1.0
         middle = scale * float(numpy.sqrt(numpy.mean((error / scale) ** 2)))
         beside = self._share(terms, 0) / self._share(terms, passes)
-        least = max(FAST * middle, beside * max(FEW * middle, MIXED * most))
+        few = 2 if terms <= SHORT else 1
+        least = max(FAST * middle, beside * few * max(FAST * middle, MIXED * most))
         return Rounded(likely.value, numpy.where(error > least, error, least), self._inside)
 
     def between(self, x: Any) -> Rounded:
