@@ -50,6 +50,10 @@ class Networks:
     def alone(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
         return self._change("inference", self._right.alone(graph, values))
 
+    @property
+    def backward(self) -> base.Backward | None:
+        return self._right.backward
+
     def training(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
         assert self._right.training is not None
         return self._change("training", self._right.training(graph, values))

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from capsule.levels import frameworks, networks
 from capsule.levels.catalog import training
-from capsule.levels.frameworks.base import NativeTensor, require
+from capsule.levels.frameworks.base import Call, Framework, NativeTensor, require
 from capsule.levels.graphs import bounds, reference, statistics, values
 from capsule.levels.graphs.graph import Input, Node
 from capsule.levels.instruments import errors, memory
+from capsule.levels.level1 import layers
 from capsule.levels.level2 import trajectory
 from capsule.levels.networks import Builder, Graph
 
@@ -101,6 +102,29 @@ def compare(graph: Graph, dtype: str) -> dict[str, Any]:
             [[], *(list(graph.parameters[name].shape) for name in graph.trainable)],
         ],
     }
+
+
+def differentiate_nodes() -> dict[str, Any]:
+    """How far the gradients of each node by itself are from those of its formula."""
+    graph = everything()
+    arrays = draw(graph, "float64")
+
+    def differentiate(framework: Framework) -> list[list[Any]]:
+        yielded = []
+
+        def keep(call: Call) -> float:
+            function, operands = call
+            yielded.append(list(map(framework.to_numpy, function(*operands))))
+            return 0.0
+
+        native = {name: framework.from_numpy(array, "float64") for name, array in arrays.items()}
+        layers.backward(graph, native, framework, "float64", keep)
+        return yielded
+
+    of_formulas = differentiate(frameworks.load("numpy", "cpu", 1, "default"))
+    pairs = zip(differentiate(FRAMEWORK), of_formulas, strict=True)
+    distances = [trajectory.deviation(*pair) for pair in pairs]
+    return {"nodes": len(distances), "deviation": max(distances)}
 
 
 def chain(length: int, side: int) -> Graph:
@@ -190,6 +214,7 @@ def follow_statistics() -> dict[str, float]:
 
 DOES: dict[str, Callable[..., dict[str, Any]]] = {
     "everything": lambda dtype: compare(everything(), dtype),
+    "nodes": differentiate_nodes,
     "peaks": peaks,
     "refused": refusals,
     "exchanged": compare_exchanged,

@@ -86,6 +86,7 @@ NETWORK_METRICS = (
     MetricFacts("peak_memory_bytes", "By", "lower", "machine", 1.0, "trial", "memory"),
     MetricFacts("compile_time", "s", "lower", "machine", 1e-9, "trial"),
     MetricFacts("layer_time", "s", "lower", "machine", 1e-9, "node"),
+    MetricFacts("layer_backward_time", "s", "lower", "machine", 1e-9, "node", "nodes"),
     MetricFacts("framework_overhead", "1", "lower", "machine", 0.0, "trial"),
     MetricFacts("parameters", "1", "none", "portable", 1.0, "trial"),
     MetricFacts("forward_flops", "1", "none", "portable", 1.0, "trial"),
@@ -99,6 +100,7 @@ NETWORK_METRICS = (
 )
 """What trials of networks yield: throughputs in examples, training as forward and backward.
 
-`layer_time` has one value per node of the graph's inference, in order. `compile_time` is the time
+`layer_time` has one value per node of the graph's inference, in order, `layer_backward_time` one
+per node of its training that a gradient passes, in the same order. `compile_time` is the time
 to the first result, of making what is called and of calling it once, forward and backward together.
 """

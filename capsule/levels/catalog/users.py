@@ -108,7 +108,7 @@ _OF_MODULES = (
 
 _OF_TRAINED_MODULES = (
     *("training_time", "training_throughput", "loss", "grad_l2_error_ratio", "gradient_check"),
-    *("node_error_ratio", "bound_share"),
+    *("node_error_ratio", "bound_share", "layer_backward_time"),
 )
 """What comes on top where its gradients are measured."""
 

@@ -8,33 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar
 
 from ..operators.base import Call, Operator
 from .inferring import InferringModule, Right, StartInferring
+from .trainers import (
+    Distributable,
+    Holder,
+    ModuleTrainer,
+    Resumable,
+    StartModule,
+    StartTraining,
+    Trainer,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..catalog.training import Numbers
     from ..graphs.graph import Graph
-    from ..optimizers import Chosen
 
 NativeTensor = Any
 """A tensor of a framework's own."""
 
 __all__ = [
+    "Backward",
     "Call",
+    "Distributable",
     "Framework",
     "FrameworkError",
     "Gradient",
+    "Holder",
     "InferringModule",
     "Memory",
     "ModuleTrainer",
     "NativeTensor",
     "Networks",
     "Operators",
+    "Resumable",
     "Right",
     "StartInferring",
     "StartModule",
@@ -144,168 +154,20 @@ class Training(Protocol):
         """
 
 
-class Trainer(Protocol):
-    """A network in training: its parameters and what the optimizer keeps of them."""
-
-    def step(self, inputs: Mapping[str, NativeTensor], rate: float) -> NativeTensor:
-        """Move the parameters once.
-
-        Args:
-            inputs: All that the graph takes, made by `from_numpy`, of one micro-batch or several:
-                gradients are averaged over them, and the optimizer takes its step once.
-            rate: Learning rate of this step.
-
-        Returns:
-            The loss before the step, which need not be there yet.
-        """
-
-    def evaluate(
-        self, graph: Graph, inputs: Mapping[str, NativeTensor]
-    ) -> tuple[NativeTensor, ...]:
-        """The outputs and then the loss, of inference with the present parameters.
-
-        Args:
-            graph: What `graphs.statistics.evaluation` makes of the network, for any batch size.
-            inputs: As of `step`.
-        """
-
-    def parameters(self) -> dict[str, NativeTensor]:
-        """The trained ones as they are now, by name, and the kept `graphs.statistics`."""
-
-
-@runtime_checkable
-class Resumable(Trainer, Protocol):
-    """A trainer that another one can take over from."""
-
-    def state(self) -> dict[str, NativeTensor]:
-        """All that later steps depend on, by name: `parameters`, and what the optimizer keeps.
-
-        Only once a step was taken.
-        """
-
-    def restore(self, state: Mapping[str, NativeTensor]) -> None:
-        """Go on as the trainer would whose `state` this was, bit by bit.
-
-        Args:
-            state: Made by `from_numpy` of what `to_numpy` made of its tensors.
-
-        Raises:
-            LookupError: It is not that of a trainer of this network with this optimizer.
-            ValueError: Likewise.
-        """
-
-
-@runtime_checkable
-class Distributable(Resumable, Protocol):
-    """A trainer that can train together with those of other processes."""
-
-    def exchange_by(self, exchange: Callable[[Mapping[str, NativeTensor]], None]) -> None:
-        """Have a function called in each step, with gradients there and the optimizer to come.
-
-        Args:
-            exchange: Gets the trained parameters by name, tensors of torch, and may change their
-                `grad`: one that is None afterwards is not moved.
-        """
-
-    def lay_out(
-        self,
-        change: Callable[[Graph], Graph],
-        operations: Mapping[str, Callable[..., Call]],
-    ) -> None:
-        """Run what is made of a network in its place, before the first step.
-
-        Args:
-            change: Makes it, of the same inputs, parameters and outputs, for training and
-                evaluation.
-            operations: For each operator in it that no network has otherwise, what gives a function
-                and its operands for a node's sizes and inputs.
-        """
-
-    def differentiate_by(
-        self, differentiate: Callable[[Mapping[str, NativeTensor]], NativeTensor]
-    ) -> None:
-        """Have a function take the place of a step's passes, before the first step.
-
-        Args:
-            differentiate: Gets what `step` does, makes gradients of what the optimizer moves, and
-                gives the loss.
-        """
-
-    def keep_in(self, holder: Holder) -> None:
-        """Have something else keep the trained parameters, before the first step.
-
-        Args:
-            holder: Has what the optimizer, which begins anew, moves in their place.
-        """
-
-
-class Holder(Protocol):
-    """What keeps the trained parameters of a trainer in tensors of other shapes.
-
-    Attributes:
-        kept: What an optimizer moves, by name, tensors of torch that are leaves.
-    """
-
-    kept: Mapping[str, NativeTensor]
-
-    def lend(self, function: Callable[[Mapping[str, NativeTensor]], NativeTensor]) -> NativeTensor:
-        """What a function makes of the parameters by name; of a step once for each micro-batch."""
-
-    def parameters(self) -> Mapping[str, NativeTensor]:
-        """The parameters by name."""
-
-
-class StartTraining(Protocol):
-    """See `Networks.trainer`."""
+class Backward(Protocol):
+    """See `Networks.backward`."""
 
     def __call__(
-        self, graph: Graph, values: Mapping[str, NativeTensor], optimizer: Chosen, numbers: Numbers
-    ) -> Trainer:
-        """Training from the first step, with copies of the parameters.
+        self, graph: Graph, values: Mapping[str, NativeTensor], upstream: NativeTensor
+    ) -> Call:
+        """Yields the gradients by `graph.trainable` of a node, each time it is called.
+
+        What the node computes forward is computed once, before.
 
         Args:
-            graph: The network, for the batch of a step or the micro-batches that make it up.
-            values: Its parameters by name, made by `from_numpy`.
-            optimizer: Key of `catalog.training.OPTIMIZERS`, or a user's.
-            numbers: All that it takes; the rate comes with each step.
-
-        Raises:
-            FrameworkError: The framework lacks an operator of the network.
-            ValueError: The network has no loss.
-        """
-
-
-class ModuleTrainer(Resumable, Protocol):
-    """A user's module in training; its state has what it draws from."""
-
-    def differentiate(
-        self, values: Mapping[str, NativeTensor], inputs: Mapping[str, NativeTensor]
-    ) -> dict[str, NativeTensor]:
-        """Gradients of a step's loss by the trained parameters that it depends on, by name.
-
-        Args:
-            values: What these are; the module keeps them.
-            inputs: As of `step`.
-        """
-
-
-class StartModule(Protocol):
-    """See `Networks.module`."""
-
-    def __call__(
-        self, source: Path, seed: int, like: NativeTensor, optimizer: Chosen, numbers: Numbers
-    ) -> ModuleTrainer:
-        """Training from the first step, with initial values that follow from the seed.
-
-        Args:
-            source: The user's file; see `catalog.modules`.
-            seed: Of the framework's own generator, when the module is made.
-            like: A tensor that has the device and the dtype of its parameters.
-            optimizer: See `StartTraining`.
-            numbers: Likewise.
-
-        Raises:
-            ValueError: The file or its module is not what it has to be.
+            graph: A network of one node.
+            values: See `Networks.inference`.
+            upstream: The gradient of what the node yields, of its shape and type.
         """
 
 
@@ -325,6 +187,10 @@ class Networks(Protocol):
 
     def alone(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
         """`inference` of a network of one node, as the framework runs a node on its own."""
+
+    @property
+    def backward(self) -> Backward | None:
+        """As the framework differentiates a node of a network; None where nodes are no calls."""
 
     @property
     def training(self) -> Training | None:

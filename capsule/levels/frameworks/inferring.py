@@ -57,6 +57,14 @@ class DifferentiatedModule(Protocol):
             ValueError: One of them has no reference.
         """
 
+    def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
+        """Seconds of each operation of the backward pass alone, in its order.
+
+        Args:
+            inputs: As of `training`.
+            clock: Times it.
+        """
+
     def lose(
         self, inputs: Mapping[str, NDArray[Any]], seed: int, parameters: list[NDArray[Any]]
     ) -> tuple[float, float]:

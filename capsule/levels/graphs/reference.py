@@ -108,6 +108,21 @@ def differentiate(
     return {name: gradients.get(name, numpy.zeros_like(values[name])) for name in graph.trainable}
 
 
+def pull_back(node: Node, values: Values, upstream: Any) -> dict[str, Any]:
+    """The gradients of one node by the names of what it reads.
+
+    Args:
+        node: Of a network.
+        values: All that it reads, by name.
+        upstream: The gradient of what it yields.
+    """
+    gradients: dict[str, Any] = {}
+    operands = _operands(node, values, {})
+    for name, part in zip(_sources(node), several(_backward(node)(EXACT, upstream, *operands))):
+        gradients[name] = gradients[name] + part if name in gradients else part
+    return gradients
+
+
 def _forward(node: Node) -> Formula:
     formula = structure.load(node.operator)
     return lambda c, *inputs: formula.forward(c, node.sizes, *inputs)

@@ -12,7 +12,6 @@ Parameters are varied, see `values.varied_parameters`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -74,8 +73,8 @@ class _Reached:
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
     """Run one trial and report the metrics of `catalog.due` as soon as each is known.
 
-    One value per call for times and throughputs, warm-up first; one value per node for
-    `layer_time`; else one value. Where a minibatch is split, times are those of all its parts, of a
+    One value per call for times and throughputs, warm-up first; one value per node for times of
+    layers; else one value. Where a minibatch is split, times are those of all its parts, of a
     node too. `peak_memory_bytes` is that of the first timed training call, of inference where
     there is no training.
 
@@ -206,7 +205,7 @@ def _time(
     reached.seconds = median(seconds[trial.warmup :])
     yield Series("inference_time", seconds, trial.warmup)
     yield Series("inference_throughput", _rates(trial.batch, seconds), trial.warmup)
-    by_layer = _layers(trial, parts)
+    by_layer = layers.measure(trial, parts, layers.forward)
     yield Series("layer_time", by_layer)
     overhead = median(seconds[trial.warmup :]) / sum(by_layer) - 1
     yield Series("framework_overhead", (overhead,))
@@ -215,6 +214,9 @@ def _time(
         yield Series("training_time", seconds, trial.warmup)
         yield Series("training_throughput", _rates(trial.batch, seconds), trial.warmup)
         yield Series("micro_batches", (float(len(parts)),))
+        if catalog.FRAMEWORKS[framework.name].nodes:
+            backward = layers.measure(trial, parts, layers.backward)
+            yield Series("layer_backward_time", backward)
     yield Series("peak_memory_bytes", (float(peak),))
     yield Series("compile_time", (reached.once,))
     count = sum(trial.parameters[name].size for name in graph.trainable)
@@ -265,21 +267,6 @@ def _run(
         trial.fill(placed, others)
     reached.again.append(keep(several(call(*arguments))))
     return timed.seconds, timed.peak
-
-
-def _layers(trial: Prepared, parts: Sequence[Part]) -> tuple[float, ...]:
-    """Seconds of each node of inference, of all parts together."""
-    calls = trial.calls - trial.warmup
-    firsts = {id(part.graph): part for part in parts}
-    counts = Counter(id(part.graph) for part in parts)
-    totals = [0.0] * len(parts[0].graph.inference)
-    cold = [word for word in trial.conditions if word == "cold"]
-    before = between.prepare(cold, calls, int)
-    for key, part in firsts.items():
-        tensors = trial.place(part)
-        seconds = layers.seconds(part.graph, tensors, trial.framework, trial.dtype, calls, before)
-        totals = [total + counts[key] * more for total, more in zip(totals, seconds)]
-    return tuple(totals)
 
 
 def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterator[Series]:

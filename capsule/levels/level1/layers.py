@@ -1,65 +1,139 @@
-"""Time each node of a network on its own, with the values that reach it in the network."""
+"""Time each node of a network on its own, with the values that reach it in the network.
+
+Of a node the network's own operation is timed, forward with what it reads, backward for a gradient
+of the size of what it yields: how long it takes does not depend on more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
-from typing import Any
+from typing import Any, Callable
 
 from ..frameworks import Framework
-from ..frameworks.base import require
-from ..graphs import structure
-from ..graphs.graph import Graph, Input, Node
+from ..frameworks.base import Call, require
+from ..graphs import reference, structure
+from ..graphs.graph import Graph, Input, Node, Parameter
+from ..instruments import between
 from ..instruments.between import Before
 from ..instruments.calls import time
 from ..operators import several
+from .microbatch import Part
+from .prepared import Prepared
+
+Clock = Callable[[Call], float]
+Seconds = Callable[[Graph, Mapping[str, Any], Framework, str, Clock], "list[float]"]
+"""See `forward`."""
 
 
-def seconds(
-    graph: Graph,
-    values: Mapping[str, Any],
-    framework: Framework,
-    dtype: str,
-    calls: int,
-    before: Before = None,
+def measure(trial: Prepared, parts: Sequence[Part], seconds: Seconds) -> tuple[float, ...]:
+    """Seconds of each node, of all parts of a minibatch together.
+
+    Args:
+        trial: Says how often, and where.
+        parts: Of one minibatch.
+        seconds: `forward` or `backward`.
+    """
+    calls = trial.calls - trial.warmup
+    firsts = {id(part.graph): part for part in parts}
+    counts = Counter(id(part.graph) for part in parts)
+    cold = [word for word in trial.conditions if word == "cold"]
+    clock = make_clock(trial.framework, calls, between.prepare(cold, calls, int))
+    totals: list[float] = []
+    for key, part in firsts.items():
+        tensors = trial.place(part)
+        of_part = seconds(part.graph, tensors, trial.framework, trial.dtype, clock)
+        weighed = [counts[key] * more for more in of_part]
+        totals = [one + more for one, more in zip(totals, weighed)] if totals else weighed
+    return tuple(totals)
+
+
+def make_clock(framework: Framework, calls: int, before: Before = None) -> Clock:
+    """What gives the median seconds of a call; see `instruments.calls.time`."""
+
+    def clock(call: Call) -> float:
+        function, arguments = call
+        return median(time(framework, function, arguments, calls, before)[0])
+
+    return clock
+
+
+def forward(
+    graph: Graph, values: Mapping[str, Any], framework: Framework, dtype: str, clock: Clock
 ) -> list[float]:
     """Median seconds of stand-alone calls of each node of `graph.inference`, in order.
 
     Each node runs as a network of its own (by `Networks.alone`), once to yield the value that the
-    next ones take (which compiles it, too), then `calls` times; nodes that differ in nothing but
-    their operands are one network, compiled once. A value is let go of with its last reader.
+    next ones take (which compiles it, too), and then timed; nodes that differ in nothing but their
+    operands are one network, compiled once. A value is let go of with its last reader.
 
     Args:
         graph: The network.
         values: Tensors of all inputs and parameters, by name.
         framework: Where it runs.
         dtype: Of the values.
-        calls: Timed calls of each node, at least 1.
-        before: See `instruments.between`.
+        clock: Times a call.
     """
+
+    def run(node: Node, call: Call, operands: Mapping[str, Any], result: Any) -> float:  # noqa: ARG001
+        return clock(call)
+
+    return _go_through(graph, graph.inference, values, framework, dtype, run)
+
+
+def backward(
+    graph: Graph, values: Mapping[str, Any], framework: Framework, dtype: str, clock: Clock
+) -> list[float]:
+    """Median seconds of the backward calls of each node of `graph.training` that has one, in order.
+
+    As `forward`, by `Networks.backward`; the gradient that arrives is what the node yields.
+    """
+    networks = require(framework.networks, framework.name, "run networks")
+    differentiate = require(networks.backward, framework.name, "differentiate nodes")
+    passed = {node.name: names for node, names in reference.backward_order(graph)}
+
+    def run(node: Node, call: Call, operands: Mapping[str, Any], result: Any) -> float | None:  # noqa: ARG001
+        if node.name not in passed:
+            return None
+        single = _separate(graph, node, passed[node.name])
+        return clock(differentiate(single, operands, result))
+
+    return _go_through(graph, graph.training, values, framework, dtype, run)
+
+
+def _go_through(
+    graph: Graph,
+    nodes: Sequence[Node],
+    values: Mapping[str, Any],
+    framework: Framework,
+    dtype: str,
+    run: Callable[[Node, Call, Mapping[str, Any], Any], float | None],
+) -> list[float]:
+    """What `run` makes of each node, its call, what it reads by name, and what it yields."""
     native = require(framework.networks, framework.name, "run networks")
-    nodes = graph.inference
     last = {name: place for place, node in enumerate(nodes) for name in node.inputs}
     results: dict[str, Any] = {}
     kinds: dict[Any, Graph] = {}
-    medians = []
+    measured = []
     for place, node in enumerate(nodes):
         own = alone(graph, node)
         kind = kinds.setdefault(_kind(own), own)
         operands = {
-            called: results[name] if name in results else values[name]
-            for name, called in zip(node.inputs, kind.nodes[0].inputs)
+            name: results[name] if name in results else values[name] for name in node.inputs
         }
-        call, arguments = native.alone(kind, operands)
-        (result,) = several(call(*arguments))
+        called = {other: operands[name] for name, other in zip(node.inputs, kind.nodes[0].inputs)}
+        call = native.alone(kind, called)
+        (result,) = several(call[0](*call[1]))
         # some frameworks yield other types than they take
         results[node.name] = framework.from_numpy(framework.to_numpy(result), dtype)
         del result
-        medians.append(median(time(framework, call, arguments, calls, before)[0]))
+        measured.append(run(node, call, operands, results[node.name]))
         for name in {node.name, *node.inputs} & set(results):
             if last.get(name, place) == place:
                 del results[name]
-    return medians
+    return [seconds for seconds in measured if seconds is not None]
 
 
 def alone(graph: Graph, node: Node) -> Graph:
@@ -74,6 +148,17 @@ def alone(graph: Graph, node: Node) -> Graph:
         (node.name,),
         None,
     )
+
+
+def _separate(graph: Graph, node: Node, passed: set[str]) -> Graph:
+    """The same, with what a gradient goes on to as its parameters."""
+    single = alone(graph, node)
+    shapes = {name: tensor.shape for name, tensor in single.parameters.items()}
+    shapes.update({name: tensor.shape for name, tensor in single.inputs.items()})
+    others = {name: Input(shapes[name]) for name in node.inputs if name not in passed}
+    others.update({name: one for name, one in single.inputs.items() if name in others})
+    parameters = {name: Parameter(shapes[name]) for name in node.inputs if name in passed}
+    return replace(single, inputs=others, parameters=parameters)
 
 
 def _kind(single: Graph) -> Hashable:

@@ -224,6 +224,7 @@ class _Measured:
         yield Series("gradient_check", (worst,))
         if catalog.FRAMEWORKS[self.framework.name].nodes:
             ratio, share = trained.hold(checked, dtype, seed)
+            yield Series("layer_backward_time", tuple(trained.layers(placed, self._clock)))
             yield Series("node_error_ratio", (ratio,))
             yield Series("bound_share", (share,))
         return repeatable(self.framework, call, arguments, results), timed.peak

@@ -123,6 +123,14 @@ def test_layouts_are_undone_wherever_the_order_of_axes_is_read(
     assert_right(execute_networks(program, tmp_path, framework, "everything", "float32"))
 
 
+def test_what_is_timed_of_a_node_backward_are_its_gradients(
+    program: Program, tmp_path: Path
+) -> None:
+    seen = execute_networks(program, tmp_path, "tensorflow", "nodes")
+    assert seen["nodes"] > 10
+    assert 0 < seen["deviation"] < 1e-12
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_network_that_was_an_onnx_file_runs(
     program: Program, framework: str, tmp_path: Path

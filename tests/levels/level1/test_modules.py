@@ -118,6 +118,9 @@ def test_a_trial_reports_what_is_due(tmp_path: Path) -> None:
     # convolution, norm, activation, mean, table, attention as one, and what comes after
     assert len(reported["layer_time"]) >= 8
     assert min(reported["layer_time"]) > 0
+    # each of these has one operation or more that goes back
+    assert len(reported["layer_backward_time"]) > len(reported["layer_time"])
+    assert min(reported["layer_backward_time"]) > 0
     # convolution, norm, embedding, attention and its products and norms, last layer
     assert reported["parameters"] == (168 + 12 + 42 + 168 + 162 + 24 + 52,)
 

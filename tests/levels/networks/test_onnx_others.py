@@ -236,7 +236,9 @@ def test_each_node_runs_alone_also_between_whole_numbers() -> None:
     for name in ("torch", "onnxruntime", "numpy"):
         framework = frameworks.load(name, "cpu", 1, "default")
         _, native = tensors(framework, graph, "float32")
-        assert len(layers.seconds(graph, native, framework, "float32", 1)) == len(graph.inference)
+        clock = layers.make_clock(framework, 1)
+        seconds = layers.forward(graph, native, framework, "float32", clock)
+        assert len(seconds) == len(graph.inference)
 
 
 def test_a_zero_that_is_due_decides_as_zero() -> None:

@@ -39,6 +39,16 @@ class NumpyNetworks:
         """As in a network."""
         return self.inference(graph, values)
 
+    def backward(self, graph: Graph, values: Values, upstream: NDArray[Any]) -> Call:
+        """The node's derivative's formula."""
+        (node,) = graph.nodes
+
+        def run() -> tuple[NDArray[Any], ...]:
+            gradients = reference.pull_back(node, values, upstream)
+            return tuple(gradients[name] for name in graph.trainable)
+
+        return run, ()
+
     def training(self, graph: Graph, values: Values) -> Call:
         """Every node's formula, and then the derivatives' from the loss back."""
         nodes, loss = graph.training, graph.require_loss()

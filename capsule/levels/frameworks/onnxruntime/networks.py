@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class OnnxRuntimeNetworks:
     """A session for each network, its parameters constants of the model."""
 
+    backward = None
     training = None
     trainer = None
     module = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from ... import catalog
 from ...catalog.training import Numbers
 from ...graphs.graph import Graph, Node
-from ..base import Call, FrameworkError, NativeTensor, Trainer
+from ..base import Backward, Call, FrameworkError, NativeTensor, Trainer
 from .compiler import Compiler
 from .plan import Plan
 
@@ -43,6 +43,11 @@ class TensorFlowNetworks:
     def alone(self, graph: Graph, values: Values) -> Call:
         """As in a network."""
         return self.inference(graph, values)
+
+    @property
+    def backward(self) -> Backward | None:
+        """From a persistent tape that has recorded one forward run; none of what XLA compiles."""
+        return None if self._compiler.compiles else _differentiate
 
     def training(self, graph: Graph, values: Values) -> Call:
         """The loss and its gradients, from a tape that is new in every call.
@@ -86,3 +91,8 @@ class TensorFlowNetworks:
         operands = plan.operands(values)
         function = self._compiler.prepare(wrapped, operands)
         return lambda *operands: plan.in_order(function(*operands)), operands
+
+
+def _differentiate(graph: Graph, values: Values, upstream: NativeTensor) -> Call:
+    plan = Plan(graph, graph.inference, graph.outputs, graph.trainable, compiled=False)
+    return plan.pull_back(plan.operands(values), upstream), ()

@@ -116,13 +116,40 @@ class Plan:
         # the gradient of a table comes as rows and their numbers
         return (loss, *others, *map(tensorflow.convert_to_tensor, gradients))
 
+    def pull_back(
+        self, operands: tuple[NativeTensor, ...], upstream: NativeTensor
+    ) -> Callable[[], tuple[NativeTensor, ...]]:
+        """What takes the one result's gradients by the trained parameters, again and again.
+
+        Args:
+            operands: By `operands`.
+            upstream: The gradient of the result, in the graph's order of axes.
+        """
+        by = dict(zip(self.taken, operands))
+        sources = [by[name] for name in self._trained]
+        with tensorflow.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+            tape.watch(sources)
+            (result,) = self.forward(*operands)
+        (name,) = self._results
+        arriving = _transpose(upstream, self._layouts.get(name))
+
+        def run() -> tuple[NativeTensor, ...]:
+            gradients = tape.gradient(result, sources, arriving, unconnected_gradients="zero")
+            return self._order(map(tensorflow.convert_to_tensor, gradients), self._trained)
+
+        return run
+
     def in_order(self, results: tuple[NativeTensor, ...]) -> tuple[NativeTensor, ...]:
         """Results, and gradients behind them, to be read in the graph's order of axes."""
-        names = (*self._results, *self._trained)
+        return self._order(results, (*self._results, *self._trained))
+
+    def _order(
+        self, tensors: Iterable[NativeTensor], names: Iterable[str]
+    ) -> tuple[NativeTensor, ...]:
         layouts = (self._layouts.get(name) for name in names)
         return tuple(
             tensor if axes is None else Transposed(tensor, inverse(axes))
-            for tensor, axes in zip(results, layouts)
+            for tensor, axes in zip(tensors, layouts)
         )
 
     def _add(self, node: Node) -> None:

@@ -18,7 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from ..base import Call, NativeTensor, Right
+from ..inferring import Clock
 from . import drawing, moves
+from .inference import Timed
 from .losses import Loss
 from .networks import Compile
 
@@ -96,6 +98,15 @@ class DifferentiatedModule:
         with held:
             _, *gradients = self._differentiate(network, network, operands)
         return held.worst(), held.share(gradients)
+
+    def layers(self, inputs: Values, clock: Clock) -> list[float]:
+        """Each operation that torch's dispatcher sees of the backward pass and that computes."""
+        network = deepcopy(self._network)
+        loss = self._loss.lose(network, inputs)
+        timed = Timed(clock)
+        with timed:
+            torch.autograd.grad(loss, _leaves(network), allow_unused=True)
+        return timed.seconds
 
     def lose(
         self, inputs: Arrays, seed: int, parameters: list[NDArray[Any]]

@@ -77,7 +77,7 @@ class InferringModule:
 
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
         """Each operation that torch's dispatcher sees and that computes something."""
-        timed = _Timed(clock)
+        timed = Timed(clock)
         with torch.no_grad(), timed:
             self._network(*inputs.values())
         return timed.seconds
@@ -91,7 +91,7 @@ class InferringModule:
         return place(deepcopy(self._first), self._like)
 
 
-class _Timed(TorchDispatchMode):  # type: ignore[misc]
+class Timed(TorchDispatchMode):  # type: ignore[misc]
     """Times each operation with copies of what it reads, and lets it run once.
 
     Attributes:

@@ -37,6 +37,21 @@ class TorchNetworks:
         """As in a network."""
         return make_inference(graph, values)
 
+    def backward(self, graph: Graph, values: Values, upstream: NativeTensor) -> Call:
+        """`torch.autograd.grad` over the graph of one forward run."""
+        leaves = {name: values[name].detach().requires_grad_() for name in graph.trainable}
+        function, taken = trace(graph, graph.inference, graph.outputs)
+        results = function(*_pick({**values, **leaves}, taken))
+        by = tuple(leaves.values())
+
+        def run() -> tuple[NativeTensor, ...]:
+            gradients: tuple[NativeTensor, ...] = torch.autograd.grad(
+                results, by, upstream, retain_graph=True
+            )
+            return gradients
+
+        return run, ()
+
     def training(self, graph: Graph, values: Values) -> Call:
         """See `make_training`."""
         return make_training(graph, values)

@@ -50,6 +50,8 @@ class CompiledNetworks:
     times nor its memory are the compiler's.
     """
 
+    backward = None
+
     def inference(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
         """One compiled function."""
         return _warm_up(networks.make_inference(graph, values, _compile))
