@@ -27,6 +27,7 @@ from capsule import plan as plans
 from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
 from capsule.errors import DamagedError, ManifestError, UsageError
+from capsule.levels.catalog.ruler import RULER
 from capsule.manifest import Manifest, looks
 from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
@@ -107,7 +108,7 @@ def faults(record: Record) -> Iterator[str]:
     yield from _outcome_faults(record)
     yield from _claim_faults(record)
     yield from _note_faults(record)
-    yield from _release_faults(record)
+    yield from release_faults(record)
     yield from _extension_faults(record)
     if record.predecessor is not None:
         before = faults(record.predecessor.record)
@@ -382,8 +383,11 @@ def own_program(manifest: Manifest) -> str:
     return str(digest.of_sources(OWN_LEVELS, program.parts(manifest)))
 
 
-def _release_faults(record: Record) -> Iterator[str]:
-    """A measuring program that is said to be this release's, and is another."""
+def release_faults(record: Record) -> Iterator[str]:
+    """A measuring program that is said to be this release's, and is another, or has its ruler."""
     stated = record.levels
-    if stated["release"] == __version__ and stated["digest"] != own_program(record.manifest):
+    is_own = stated["digest"] == own_program(record.manifest)
+    if is_own and stated.get("ruler") not in (None, str(RULER)):
+        yield f"levels/ takes bounds by ruler {RULER}, the record says {stated['ruler']}"
+    if stated["release"] == __version__ and not is_own:
         yield f"levels/ is not the program of capsule-hpc {__version__}, as the record says"

@@ -267,7 +267,7 @@ class Record:
         nodes: Host-side inventory of each node: {"identity", "class", "state", "missing"}.
         software: What the image holds, per framework: {"python", "distributions", ...}.
         environment: Every value set that can change a result: variables, threads, affinity, flags.
-        levels: {"digest": tree digest of data/levels, "release": version it belongs to or None}.
+        levels: {"digest": of data/levels, "release", "ruler": number of its rules of bounds}.
         datasets: Used datasets.
         sources: Where its author had the inputs from; none of a re-execution.
         worlds: Of several ranks, as seen each time that such a run was begun or taken up.

@@ -21,6 +21,7 @@ from capsule.diff import (
     loads,
     records,
     rounds,
+    rulers,
     skipped,
 )
 from capsule.diff.changes import ImageRelation, image_relation
@@ -83,6 +84,7 @@ class Pair:
         refused: Why these runs are no evidence, None where they are.
         inability: Why no run of the re-execution could be made, None where one could.
         skipped: Which side did not run it, being quick; None where both were to.
+        scale: Why the numbers of the two sides are not of one scale, None where they are.
         altered: What of the manifest was set that its metric of a machine depends on, None for
             nothing.
         names: What the sides are called.
@@ -96,6 +98,7 @@ class Pair:
     refused: str | None = None
     inability: Inability | None = None
     skipped: str | None = None
+    scale: str | None = None
     altered: str | None = None
     names: Names = ROLES
 
@@ -144,7 +147,8 @@ def compare(
     there, here = summary.run_values(original), summary.run_values(rerun)
     side = rounds.pair_of(original, rerun)
     met = pair_rounds(side, there, here) if side else pair_up(original.claims, there, here)
-    pairs = tuple(altered.mark(skipped.mark(met, original, rerun), original, rerun))
+    marked = altered.mark(skipped.mark(met, original, rerun), original, rerun)
+    pairs = tuple(rulers.mark(marked, original, rerun))
     if copied := evidence.copy(original, rerun):
         pairs = refuse(pairs, copied)
     sides = _side(original, original_id), _side(rerun, rerun_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from capsule.record import Dataset, File
 OWN_LEVELS = reading.OWN_LEVELS
 _LEVELS = "levels/"
 _CHUNK_BYTES = 1 << 20
+_RULER = re.compile(r"(?m)^RULER = ([1-9][0-9]{0,5})$")
 
 
 def fill(
@@ -169,7 +171,7 @@ def _list_error(workspace: Workspace) -> DamagedError:
 
 
 def levels_facts(folder: Path, manifest: Manifest) -> dict[str, str | None]:
-    """Which measuring program this is: its tree digest, and our release if it is our own.
+    """Which measuring program this is: its tree digest, our release if it is our own, its ruler.
 
     Args:
         folder: Where it lies.
@@ -177,7 +179,18 @@ def levels_facts(folder: Path, manifest: Manifest) -> dict[str, str | None]:
     """
     own = reading.own_program(manifest)
     digest = own if folder == OWN_LEVELS else str(of_sources(folder))
-    return {"digest": digest, "release": __version__ if digest == own else None}
+    release = __version__ if digest == own else None
+    return {"digest": digest, "release": release, "ruler": _read_ruler(folder)}
+
+
+def _read_ruler(folder: Path) -> str | None:
+    """The number of a program's rules of bounds; see `capsule.levels.catalog.ruler`."""
+    try:
+        text = (folder / "catalog" / "ruler.py").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    number = _RULER.search(text)
+    return number[1] if number else None
 
 
 def drop_release(facts: Mapping[str, str | None], manifest: Manifest) -> dict[str, str | None]:

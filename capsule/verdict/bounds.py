@@ -29,7 +29,7 @@ def find_breach(blank: Judged, pair: Pair) -> Judged | None:
     A run of the re-execution beyond a bound is DIFFERENT, and so is one whose value is not finite
     under an exact claim with a finite one on the other side. An original that breaks its own bound
     leaves nothing to reproduce: INCONCLUSIVE, unless only the re-execution has values that are not
-    finite.
+    finite. Nothing else is settled where the two sides are not of one scale.
     """
     claim, there, here = pair.claim, pair.original, pair.rerun
     if claim is None or there is None or here is None or there.unit != here.unit:
@@ -42,6 +42,8 @@ def find_breach(blank: Judged, pair: Pair) -> Judged | None:
     new = [one for one in others if not math.isfinite(one[1])]
     if new and all(math.isfinite(value) for _, value in own):
         return _differ(blank, here, claim, others)
+    if pair.scale is not None:
+        return None
     if own:
         broken = _word_breaches(own, there, claim)
         sentence = f"in the original itself {broken}; there is no bound to reproduce"

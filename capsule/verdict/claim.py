@@ -114,6 +114,8 @@ def _obstacles(pair: Pair) -> Iterator[str]:
     there, here, claim, names = pair.original, pair.rerun, pair.claim, pair.names
     if pair.refused is not None:
         yield pair.refused
+    if pair.scale is not None:
+        yield pair.scale
     if there is None or here is None:
         yield f"{names.there if there is None else names.here} has no such metric"
         return
