@@ -26,6 +26,7 @@ _FOR_LEVELS = (
     *("catalog/", "instruments/", "operators/"),
     *("frameworks/__init__.py", "frameworks/base.py", "frameworks/blas.py"),
     *("frameworks/inferring.py", "frameworks/kernels.py", "frameworks/settings.py"),
+    "frameworks/trainers.py",
     # of these frameworks import what their networks need, for operators as well
     *("graphs/__init__.py", "graphs/graph.py", "graphs/reference.py", "graphs/statistics.py"),
     "graphs/structure.py",

@@ -180,16 +180,15 @@ def levels_facts(folder: Path, manifest: Manifest) -> dict[str, str | None]:
     own = reading.own_program(manifest)
     digest = own if folder == OWN_LEVELS else str(of_sources(folder))
     release = __version__ if digest == own else None
-    return {"digest": digest, "release": release, "ruler": _read_ruler(folder)}
+    return {"digest": digest, "release": release, "ruler": _read_ruler(folder, manifest)}
 
 
-def _read_ruler(folder: Path) -> str | None:
+def _read_ruler(folder: Path, manifest: Manifest) -> str | None:
     """The number of a program's rules of bounds; see `capsule.levels.catalog.ruler`."""
-    try:
-        text = (folder / "catalog" / "ruler.py").read_text(encoding="utf-8")
-    except FileNotFoundError:
+    path = folder / "catalog" / "ruler.py"
+    if path not in _sources(folder, manifest):
         return None
-    number = _RULER.search(text)
+    number = _RULER.search(path.read_text(encoding="utf-8"))
     return number[1] if number else None
 
 

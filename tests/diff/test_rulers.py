@@ -12,7 +12,7 @@ from capsule import diff, reading
 from capsule.diff import rulers
 from capsule.execute import payload
 from capsule.levels.catalog.ruler import RULER
-from capsule.manifest import Margin
+from capsule.manifest import Margin, load
 from capsule.record import Record
 from tests.support.judging import frozen, judge_all, metric
 from tests.support.records import make_manifest, make_record
@@ -79,8 +79,11 @@ def test_other_numbers_need_no_ruler() -> None:
 
 def test_the_measuring_program_says_its_number(tmp_path: Path) -> None:
     manifest = make_manifest()
-    own = payload.levels_facts(Path(capsule.levels.__file__).parent, manifest)
-    assert own["ruler"] == str(RULER)
+    folder = Path(capsule.levels.__file__).parent
+    measuring = load(folder.parents[1] / "manifests" / "operators.json")
+    assert payload.levels_facts(folder, measuring)["ruler"] == str(RULER)
+    # a command is not measured by its rules, and its capsule does not carry them
+    assert payload.levels_facts(folder, manifest)["ruler"] is None
     (tmp_path / "catalog").mkdir()
     assert payload.levels_facts(tmp_path, manifest)["ruler"] is None
     for text, number in (("RULER = 12\n", "12"), ("RULER = 0\n", None), ("RULER = 'x'\n", None)):
