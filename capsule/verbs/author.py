@@ -88,8 +88,8 @@ def _init(arguments: InitArguments, console: Console) -> int:
         console.data(f"wrote {what}; next: {verb.command(*following, path, flags={})}")
     else:
         library = arguments.model.partition("/")[0]
-        following = verb.command("run", "--try", path, flags={"--image": "REF"})
-        console.data(f"wrote {what}; next, in an image that has {library}: {following}")
+        tried = verb.command("run", "--try", path, flags={"--image": "REF"})
+        console.data(f"wrote {what}; next, in an image that has {library}: {tried}")
     return 0
 
 
