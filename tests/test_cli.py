@@ -181,6 +181,9 @@ TYPED = {
         )
     ),
     "init m.json": author_verbs.InitArguments(path=Path("m.json")),
+    "init m.json --model timm/resnet18": author_verbs.InitArguments(
+        path=Path("m.json"), model="timm/resnet18"
+    ),
     "lint m.json --frameworks numpy": author_verbs.LintArguments(
         manifest=Path("m.json"), frameworks=("numpy",)
     ),

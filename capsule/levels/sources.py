@@ -19,7 +19,7 @@ def import_file(source: Path, names: Iterable[str]) -> ModuleType:
         names: What it has to define.
 
     Raises:
-        ValueError: It is no such file, or does not define all of them.
+        ValueError: It is no such file, does not define all of them, or imports what is not there.
     """
     if not source.is_file():
         raise ValueError(f"no file {source}")
@@ -32,7 +32,14 @@ def import_file(source: Path, names: Iterable[str]) -> ModuleType:
     module = util.module_from_spec(spec)
     # dataclasses and pickle look for a class's module there
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{source.name} imports {error.name}, which is not installed where it runs: name an"
+            " image that has it, in the manifest or by --image; images/models/README.md shows how"
+            " one is made of the torch image"
+        ) from error
     if missing := [name for name in names if not hasattr(module, name)]:
         raise ValueError(f"{source} does not define {', '.join(missing)}")
     return module

@@ -25,7 +25,7 @@ def starter(name: str) -> bytes:
     Raises:
         UsageError: `name` is not such a name.
     """
-    _require_name(name, "capsule")
+    require_name(name, "capsule")
     manifest = {
         "$schema": "manifest-1.schema.json",
         "name": name,
@@ -71,7 +71,7 @@ def starter_of(
         UsageError: A name is none, an expression is none or has another number of groups, or there
             is no command or no metric.
     """
-    _require_name(name, "capsule")
+    require_name(name, "capsule")
     if not words:
         raise UsageError("there is no command behind --", advice="such as -- python3 train.py")
     if not metrics:
@@ -81,7 +81,7 @@ def starter_of(
             " --metric 'NAME=NAME: ([0-9.]+)' for one that it prints",
         )
     for metric in metrics:
-        _require_name(metric, "metric")
+        require_name(metric, "metric")
     inputs = {word: path for word in words if (path := _input(word, folder))}
     benchmark = {
         "id": name,
@@ -115,7 +115,16 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _require_name(name: str, what: str) -> None:
+def require_name(name: str, what: str) -> None:
+    """Stop where a name is none.
+
+    Args:
+        name: Of `what`.
+        what: As it is called in the error.
+
+    Raises:
+        UsageError: It has other characters than a name has.
+    """
     if not _NAME.fullmatch(name):
         advice = "use letters, digits and . _ + - only, at most 64, a letter or digit first"
         raise UsageError(f"a {what} can't be named {name!r}", advice=advice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,11 +23,13 @@ class InitArguments:
     Attributes:
         command: Words of a command behind `--`, None without one.
         metric: Names, each with an expression that finds its number, or None.
+        model: `LIBRARY/NAME` of an untrained model, None without one.
     """
 
     path: Path
     command: tuple[str, ...] | None = None
     metric: Sequence[tuple[str, str | None]] = ()
+    model: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,12 @@ def _add_init(parser: ArgumentParser) -> None:
         help="a number of the command's: one that it reports, or that a regular expression with one"
         " group finds in what it prints",
     )
+    parser.add_argument(
+        "--model",
+        metavar="LIBRARY/NAME",
+        help="write a manifest for an untrained model of torchvision, timm or transformers, and"
+        " beside it the file that makes it",
+    )
 
 
 def _metric(text: str) -> tuple[str, str | None]:
@@ -67,36 +75,74 @@ def _init(arguments: InitArguments, console: Console) -> int:
     from capsule import schema
 
     path = arguments.path
-    text = _text(arguments)
+    texts = _texts(arguments)
+    _write_new(texts)
     try:
-        with path.open("xb") as stream:
-            stream.write(text)
         # editors complete the manifest's fields from it
         path.with_name("manifest-1.schema.json").write_bytes(schema.text("manifest-1"))
-    except FileExistsError:
-        raise UsageError("exists already", where=str(path), advice="choose another name") from None
     except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from None
-    following = ("lint",) if arguments.command is None else ("run", "--try")
-    console.data(f"wrote {path}; next: {verb.command(*following, path, flags={})}")
+        raise _no_place(path, error) from None
+    what = " and ".join(map(str, texts))
+    if arguments.model is None:
+        following = ("lint",) if arguments.command is None else ("run", "--try")
+        console.data(f"wrote {what}; next: {verb.command(*following, path, flags={})}")
+    else:
+        library = arguments.model.partition("/")[0]
+        tried = verb.command("run", "--try", path, flags={"--image": "REF"})
+        console.data(f"wrote {what}; next, in an image that has {library}: {tried}")
     return 0
 
 
-def _text(arguments: InitArguments) -> bytes:
+def _write_new(texts: Mapping[Path, bytes]) -> None:
+    """Write files: all of them, or none.
+
+    Raises:
+        UsageError: One is there already, or cannot be written.
+    """
+    written: list[Path] = []
+    for path, text in texts.items():
+        try:
+            with path.open("xb") as stream:
+                written.append(path)
+                stream.write(text)
+        except OSError as error:
+            for one in written:
+                one.unlink(missing_ok=True)
+            raise _no_place(path, error) from None
+
+
+def _no_place(path: Path, error: OSError) -> UsageError:
+    if isinstance(error, FileExistsError):
+        return UsageError("exists already", where=str(path), advice="choose another name")
+    return UsageError(f"cannot be written: {error.strerror}", where=str(path))
+
+
+def _texts(arguments: InitArguments) -> dict[Path, bytes]:
+    """What is to be written where."""
+    from capsule.manifest.named import starter_by_name
     from capsule.manifest.starter import starter, starter_of
 
-    if arguments.command is None:
+    path, command = arguments.path, arguments.command
+    if arguments.model is not None:
+        if command is not None or arguments.metric:
+            beside = "--metric" if command is None else "a command behind --"
+            raise UsageError(
+                f"--model and {beside} exclude each other",
+                advice="a model's metrics are known: leave out what is a command's",
+            )
+        named = starter_by_name(path.stem, arguments.model)
+        return {path: named.manifest, path.with_name(f"{path.stem}.py"): named.module}
+    if command is None:
         if arguments.metric:
             raise UsageError(
                 "--metric is a number of a command's, and there is no command",
                 advice="write it behind --, as in: --metric loss -- python3 train.py",
             )
-        return starter(arguments.path.stem)
+        return {path: starter(path.stem)}
     metrics = dict(arguments.metric)
     if len(metrics) < len(arguments.metric):
         raise UsageError("--metric names one metric twice")
-    name, folder = arguments.path.stem, arguments.path.parent
-    return starter_of(name, arguments.command, metrics, folder)
+    return {path: starter_of(path.stem, command, metrics, path.parent)}
 
 
 def _add_lint(parser: ArgumentParser) -> None:
@@ -159,6 +205,7 @@ INIT = Verb(
     examples=(
         "capsule init my-benchmark.json",
         "capsule init mine.json --metric loss -- python3 train.py --seed {seed}",
+        "capsule init resnet.json --model torchvision/resnet18",
     ),
     one="path",
     takes_command=True,

@@ -168,7 +168,7 @@ class _Held(TorchDispatchMode):  # type: ignore[misc]
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if drawing.is_random(function):
+        if drawing.is_random(function, args, kwargs):
             return self._draws(function, args, kwargs)
         if moves.is_exact(function):
             return function(*args, **kwargs)

@@ -15,9 +15,15 @@ from ...streams import fractions
 from ..base import NativeTensor
 
 
-def is_random(function: Any) -> bool:
-    """Whether an operation of torch's dispatcher takes numbers from a generator."""
-    return torch.Tag.nondeterministic_seeded in function.tags
+def is_random(function: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an operation of torch's dispatcher takes numbers from a generator when called so."""
+    if torch.Tag.nondeterministic_seeded not in function.tags:
+        return False
+    # the kernels of attention draw for a dropout of theirs, and mostly have none
+    for place, argument in enumerate(function._schema.arguments):
+        if argument.name == "dropout_p":
+            return bool(args[place] if place < len(args) else kwargs.get("dropout_p", 0.0))
+    return True
 
 
 class Draws:
@@ -63,6 +69,7 @@ class Drawing(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if is_random(function):
-            return self._draws(function, args, kwargs or {})
-        return function(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if is_random(function, args, kwargs):
+            return self._draws(function, args, kwargs)
+        return function(*args, **kwargs)

@@ -126,9 +126,12 @@ def build(name: str, function: Callable[[], Any]) -> torch.nn.Module:
         function: The file's.
 
     Raises:
-        ValueError: It makes something else.
+        ValueError: It makes something else, or nothing.
     """
-    network = function()
+    try:
+        network = function()
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"network() of {name} makes no module: {error}") from error
     if not isinstance(network, torch.nn.Module):
         raise ValueError(f"network() of {name} returned {type(network).__name__}")
     if any(map(is_lazy, (*network.parameters(), *network.buffers()))):

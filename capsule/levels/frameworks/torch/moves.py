@@ -220,7 +220,7 @@ class _Local(TorchDispatchMode):  # type: ignore[misc]
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if drawing.is_random(function):
+        if drawing.is_random(function, args, kwargs):
             self.errors.append((None,))
             return self._draws(function, args, kwargs)
         if is_exact(function):
@@ -257,11 +257,12 @@ class _Moved(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        kwargs = kwargs or {}
         here = self.count
         self.count += 1
-        if drawing.is_random(function):
-            return self._draws(function, args, kwargs or {})
-        result = function(*args, **(kwargs or {}))
+        if drawing.is_random(function, args, kwargs):
+            return self._draws(function, args, kwargs)
+        result = function(*args, **kwargs)
         errors = self._errors[here] if here < len(self._errors) else ()
         for place, (value, error) in enumerate(zip(tensors(result), errors)):
             if error is None:
@@ -334,7 +335,9 @@ def _terms(function: Any, args: Any, walks: list[NativeTensor | None]) -> int:
     if name.startswith("convolution"):
         return prod(args[1].shape[1:])
     if name.startswith("_scaled_dot_product"):
-        return int(args[1].shape[-1] + args[1].shape[-2])
+        # over keys and a head's width; backward, over queries too
+        query, key = args[1:3] if name.endswith("backward") else (args[1], args[1])
+        return int(key.shape[-1] + max(query.shape[-2], key.shape[-2]))
     largest = int(max((one.numel() for one in read), default=1))
     if name.startswith(_GATHERED):
         return largest
