@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -43,9 +42,8 @@ class Jax:
             "deterministic_algorithms": lambda: determinism == "strict",
             "compiler": lambda: "XLA",
             "asynchronous_dispatch": lambda: jax.config.read("jax_cpu_enable_async_dispatch"),
-            "matmul_precision": lambda: jax.config.jax_default_matmul_precision,
-            "optimization_level": lambda: jax.config.jax_optimization_level,
-            "platform_version": lambda: jax.extend.backend.get_backend().platform_version,
+            "matmul_precision": lambda: jax.config.jax_default_matmul_precision or "default",
+            "x64": lambda: jax.config.jax_enable_x64,
         }
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
@@ -115,10 +113,5 @@ def _start(threads: int | None) -> int:
 
 
 def _list_workers() -> set[str]:
-    return set(_find_tasks(Path("/proc/self/task").iterdir()))
-
-
-def _find_tasks(tasks: Iterable[Path]) -> Iterable[str]:
-    for task in tasks:
-        if (task / "comm").read_text().strip() == _WORKER:
-            yield task.name
+    tasks = list(Path("/proc/self/task").iterdir())
+    return {task.name for task in tasks if (task / "comm").read_text().strip() == _WORKER}

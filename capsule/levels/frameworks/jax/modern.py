@@ -28,19 +28,17 @@ def attend(
 
 
 def _grouped_attention(sizes: Sizes) -> Function:
-    length, keys = sizes["m"], sizes["k"]
-    if not (sizes["lengths"] or sizes["mask"] or sizes["window"]):
-        # JAX's own causal mask starts with the first key, also where there is a cache
-        if not sizes["causal"] or length == keys:
-            return partial(attend, causal=bool(sizes["causal"]))
+    length, keys, causal = sizes["m"], sizes["k"], bool(sizes["causal"])
+    hides = sizes["lengths"] or sizes["mask"] or sizes["window"]
+    # JAX's own causal mask starts with the first key, also where there is a cache
+    if not hides and (not causal or length == keys):
+        return partial(attend, causal=causal)
 
     def see(*hiding: NativeTensor) -> NativeTensor:
         key = jnp.arange(keys)
         ends = hiding[0][:, None, None] if sizes["lengths"] else jnp.full((1, 1, 1), keys)
         limits = ends + jnp.arange(1 - length, 1)[:, None]
-        seen = jnp.broadcast_to(
-            key < (limits if sizes["causal"] else ends), (len(ends), length, keys)
-        )
+        seen = key < jnp.broadcast_to(limits if causal else ends, limits.shape)
         if sizes["window"]:
             seen = seen & (key >= limits - sizes["window"])
         if sizes["mask"]:

@@ -39,7 +39,7 @@ class JaxNetworks:
         key = id(graph), "inference"
         if key not in self._functions:
             self._keep(graph, key, _chain(graph.inference, graph.outputs))
-        operands = ({}, _pick(values, graph, graph.inference, graph.outputs))
+        operands: Any = ({}, _pick(values, graph, graph.inference, graph.outputs))
         return compile_for(self._functions[key], operands), operands
 
     def alone(self, graph: Graph, values: Values) -> Call:
