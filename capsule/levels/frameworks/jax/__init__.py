@@ -49,7 +49,8 @@ class Jax:
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
         """A copy of the array, whole numbers as they are."""
         cast = dtype is not None and array.dtype.kind == "f"
-        return jnp.array(array, dtype if cast else None)
+        # JAX may share the memory of an array that lies as it likes, also where told to copy
+        return jnp.asarray(numpy.array(array), dtype if cast else None)
 
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
         """A copy of the tensor in the host's memory, bfloat16 as float32."""

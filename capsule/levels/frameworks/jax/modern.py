@@ -22,9 +22,17 @@ def attend(
     *,
     causal: bool = False,
 ) -> NativeTensor:
-    """`jax.nn.dot_product_attention`, which wants positions before heads."""
+    """`jax.nn.dot_product_attention`, which wants positions before heads.
+
+    It asks for products of float16 summed in float32, which XLA has for CPUs of bfloat16 alone: in
+    float16 it gets float32.
+    """
+    dtype = q.dtype
+    if dtype == jnp.float16:
+        q, k, v = widen(q, k, v)
     q, k, v = (tensor.swapaxes(1, 2) for tensor in (q, k, v))
-    return jax.nn.dot_product_attention(q, k, v, mask=mask, is_causal=causal).swapaxes(1, 2)
+    mean = jax.nn.dot_product_attention(q, k, v, mask=mask, is_causal=causal)
+    return mean.swapaxes(1, 2).astype(dtype)
 
 
 def _grouped_attention(sizes: Sizes) -> Function:
