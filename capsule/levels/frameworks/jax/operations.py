@@ -38,4 +38,4 @@ def add_bias(x: NativeTensor, bias: NativeTensor) -> NativeTensor:
     each step to 16 bits if it has those: such elements are added in float32.
     """
     wide, wide_bias = widen(x, bias)
-    return (wide + wide_bias).astype(x.dtype)
+    return jnp.add(wide, wide_bias).astype(x.dtype)
