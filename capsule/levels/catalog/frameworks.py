@@ -194,8 +194,12 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
             "version": "jax.__version__",
             "jaxlib": "jaxlib.__version__",
         },
-        # jax.nn.gelu has its constants, and each step of it, in 16 bits
-        inexact=dict.fromkeys(("bfloat16", "float16"), ("gelu",)),
+        # jax.nn.gelu rounds its constants and each of its steps to 16 bits, and the gradient of
+        # jax.nn.softmax each step of a sum; that of jax.nn.dot_product_attention is float32 always
+        inexact={
+            "float64": ("attention", "grouped_attention"),
+            **dict.fromkeys(("bfloat16", "float16"), ("gelu", "softmax")),
+        },
         fills=False,
     ),
 }
