@@ -164,8 +164,9 @@ for _ in range(3):
     function(*operands)
     seen.append(watch.peak() / 2**20)
 """
+    # what is kept would make a later peak next to nothing
     peaks = execute(code)
-    assert all(31 <= peak < 36 for peak in peaks), peaks
+    assert min(peaks) > 24, peaks
 
 
 NARROW = ("gemm", "conv2d", "layer_norm", "softmax_cross_entropy", "attention", "add")
