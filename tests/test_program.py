@@ -76,7 +76,7 @@ def test_a_capsule_carries_all_that_its_program_imports(
     facts = FRAMEWORKS[framework]
     if kind != "operator" and not facts.networks:
         return
-    if kind == "recipe" and not facts.differentiates:
+    if kind == "recipe" and not facts.trains:
         return
     names = carried(parts(tmp_path, {"id": "a", "frameworks": [framework], **SUBJECTS[kind]}))
     starts = {f"{RUNS[kind]}/__init__.py", f"frameworks/{facts.module}/__init__.py"}

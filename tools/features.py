@@ -121,7 +121,7 @@ ROWS = (
          "levels/frameworks/test_tensorflow::test_a_network_that_was_an_onnx_file_runs")),
     Row("1", "executors: inference, and with gradients; several frameworks", "PyTorch's inference "
         "test fails on any version; Caffe2 no longer exists", "one graph in numpy, torch, torch "
-        "compiled, TensorFlow, XLA; inference in ONNX Runtime",
+        "compiled, TensorFlow, XLA, JAX; inference in ONNX Runtime",
         ("levels/frameworks/test_executors::test_outputs_loss_and_gradients_are_the_references",
          "levels/frameworks/test_executors::test_onnx_runtime_infers_the_whole_network")),
     Row("1", "network check: outputs and gradients against a reference", "outputs against what the "
@@ -268,7 +268,7 @@ ROWS = (
          "journeys/test_scaling::test_every_size_is_a_world_that_met",
          "levels/level3/test_instances::test_those_that_reach_their_target_are_counted")),
     Row("all", "several frameworks behind one interface", "TensorFlow 1 interface, PyTorch, Caffe2 "
-        "(gone), a reference", "numpy, torch, torch compiled, TensorFlow, XLA, ONNX Runtime",
+        "(gone), a reference", "numpy, torch, torch compiled, TensorFlow, XLA, JAX, ONNX Runtime",
         ("levels/frameworks/test_frameworks::test_every_operator_and_dtype_stays_within_its_bounds",
          "levels/frameworks/test_tensorflow::test_every_network_stays_within_its_bounds",
          "levels/frameworks/test_executors::test_outputs_loss_and_gradients_are_the_references",)),

@@ -9,7 +9,7 @@ TODAY = """
 
 What today's models are made of and how they are measured, none of it in Deep500, as far as it is
 here. Operators are of Level 0: reference in more bits, gradients, bounds of the norm and of each
-element, FLOPs and bytes, in torch, numpy, TensorFlow, XLA and ONNX Runtime unless the row says
+element, FLOPs and bytes, in torch, numpy, TensorFlow, XLA, JAX and ONNX Runtime unless the row says
 otherwise; no network of the catalogue is made of them yet.
 
 | # | practice | state | capsule | shown by |
@@ -70,7 +70,7 @@ PRACTICES = (
     Practice("int8 products with scales", "there", "`int8_matmul`: summed exactly in 32 bits, a "
         "scale for each row and column; no offsets (asymmetric), no 4 bits", _BOUNDS),
     Practice("fp8 products with scales", "in part", "`fp8_matmul`: stored as float8_e4m3fn and "
-        "multiplied in float32, as CPUs do, in torch and numpy alone; kernels of float8 on "
+        "multiplied in float32, as CPUs do, in torch, numpy and JAX alone; kernels of float8 on "
         "devices, e5m2 and blocks of scales (MX) are not there",
         ("levels/operators/test_modern::test_the_bits_of_float8_are_torchs", *_BOUNDS)),
     Practice("which kernel ran (math, flash, cuDNN) is recorded", "in part", "of both attentions "

@@ -61,7 +61,7 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "capsule run manifests/level0.json --frameworks torch,numpy"
     " --image docker://registry.example/torch@sha256:…": SWEEP,
-    "capsule run manifests/level1.json --frameworks tensorflow,onnxruntime"
+    "capsule run manifests/level1.json --frameworks tensorflow,jax,onnxruntime"
     " --image docker://registry.example/tensorflow@sha256:…": SWEEP,
     "python tools/catalogue.py": Here(),
     "capsule show network cosmoflow side=32 --json": Here(says='"parameters": 1337380'),

@@ -185,14 +185,15 @@ def test_one_onnx_file_runs_in_every_framework(
     author: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
-    write_exchanged(author, ["torch", "tensorflow", "tensorflow-xla", "onnxruntime"])
+    write_exchanged(author, ["torch", "tensorflow", "tensorflow-xla", "jax", "onnxruntime"])
     chosen = ["--runtime", "docker", "--image", torch_image(), "--frameworks", "torch"]
     assert ratios(author, *chosen) == {"torch": EVERY}
-    others = "tensorflow,tensorflow-xla,onnxruntime"
+    others = "tensorflow,tensorflow-xla,jax,onnxruntime"
     chosen = ["--runtime", "docker", "--image", tensorflow_image(), "--frameworks", others]
     assert ratios(author, *chosen) == {
         "tensorflow": EVERY,
         "tensorflow-xla": EVERY,
+        "jax": EVERY,
         "onnxruntime": {"l2_error_ratio"},
     }
 

@@ -56,7 +56,7 @@ def test_level_1_holds_every_network_in_every_framework() -> None:
 
 @pytest.mark.parametrize("name", ["level0", "level1"])
 @pytest.mark.parametrize(
-    "frameworks", [["torch", "numpy"], ["tensorflow", "tensorflow-xla", "onnxruntime"]]
+    "frameworks", [["torch", "numpy"], ["tensorflow", "tensorflow-xla", "jax", "onnxruntime"]]
 )
 def test_each_image_finds_its_part_with_claims_about_it(
     name: str, frameworks: Sequence[str]

@@ -22,6 +22,7 @@ class FrameworkFacts:
         networks: Whether it runs networks.
         nodes: Whether a network's nodes run in it as they run alone, not compiled as a whole.
         differentiates: Whether it yields gradients, and so the metrics that need them.
+        trains: Whether it trains networks, by the optimizers of the catalogue.
         modules: Whether it trains a user's `torch.nn.Module`.
         mixes: Whether it chooses itself which operations of a training are safe in 16 bits.
         reevaluates: Whether a step of a training may take the loss and its gradients repeatedly.
@@ -48,6 +49,7 @@ class FrameworkFacts:
     networks: bool = True
     nodes: bool = True
     differentiates: bool = True
+    trains: bool = True
     modules: bool = False
     mixes: bool = False
     reevaluates: bool = False
@@ -173,6 +175,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
             "onnx": "onnx.__version__",
         },
         differentiates=False,
+        trains=False,
         lacks={
             "fp8_matmul": "its products on CPUs take no float8",
             "rfft": "where a length is no power of two, its transform is off by more than the sums"
@@ -180,5 +183,23 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         },
         # it adds no 16-bit numbers where it scatters
         inexact={"float64": _NO_DOUBLES, "float16": ("scatter_add",)},
+    ),
+    "jax": FrameworkFacts(
+        package="jax",
+        module="jax",
+        nodes=False,
+        trains=False,
+        dtypes=("float64", "float32", "bfloat16", "float16"),
+        build={
+            "version": "jax.__version__",
+            "jaxlib": "jaxlib.__version__",
+        },
+        # jax.nn.gelu rounds its constants and each of its steps to 16 bits, and the gradient of
+        # jax.nn.softmax each step of a sum; that of jax.nn.dot_product_attention is float32 always
+        inexact={
+            "float64": ("attention", "grouped_attention"),
+            **dict.fromkeys(("bfloat16", "float16"), ("gelu", "softmax")),
+        },
+        fills=False,
     ),
 }

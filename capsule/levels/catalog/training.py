@@ -179,9 +179,7 @@ MIXED = "bfloat16-mixed"
 """Dtype of a training whose parameters, and what the optimizer does with them, are float32, and
 whose products of matrices and convolutions are taken of copies in bfloat16."""
 
-TRAINERS = tuple(
-    name for name, facts in FRAMEWORKS.items() if facts.networks and facts.differentiates
-)
+TRAINERS = tuple(name for name, facts in FRAMEWORKS.items() if facts.trains)
 """Frameworks that train."""
 
 BY_FORMULA = ("trajectory_error", "exact_trajectory_error")

@@ -99,7 +99,7 @@ def test_the_catalogue_says_what_each_framework_of_the_image_can_do(
     assert done.returncode == 0, done.stderr
     known, there = json.loads(done.stdout.splitlines()[-1])
     assert known == there
-    assert {"tensorflow", "tensorflow-xla", "onnxruntime"} <= set(known)
+    assert {"tensorflow", "tensorflow-xla", "jax", "onnxruntime"} <= set(known)
 
 
 def test_a_capability_that_is_not_there_is_named() -> None:

@@ -1,9 +1,9 @@
-"""TensorFlow, XLA and ONNX Runtime through the real program: on this machine where they are
+"""TensorFlow, XLA, JAX and ONNX Runtime through the real program: on this machine where they are
 installed, and always in the image of `images/tensorflow`."""
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,9 @@ from capsule.levels import catalog
 from tests.support.programs import PROGRAMS, Program, run
 from tests.support.trials import Entry
 
-FRAMEWORKS = ("tensorflow", "tensorflow-xla", "onnxruntime")
-# XLA compiles each case twice, about a second: a test run affords two of its dtypes
-DTYPES = {"tensorflow-xla": ("float32", "bfloat16")}
+FRAMEWORKS = ("tensorflow", "tensorflow-xla", "jax", "onnxruntime")
+# XLA compiles each case twice, about a second: a test run affords few of its dtypes
+DTYPES = {"tensorflow-xla": ("float32", "bfloat16"), "jax": ("float32",)}
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
@@ -23,13 +23,17 @@ def program(request: pytest.FixtureRequest) -> Program:
     return chosen
 
 
-def trials(framework: str, names: Iterable[str] = tuple(catalog.OPERATORS)) -> list[Entry]:
+def trials(
+    framework: str,
+    names: Iterable[str] = tuple(catalog.OPERATORS),
+    dtypes: Mapping[str, Sequence[str]] = DTYPES,
+) -> list[Entry]:
     """The last quick case of each operator, which is the one with the most options."""
     entries = []
     for name in names:
         operator = catalog.OPERATORS[name]
         case, parameters = operator.cases["quick"][-1]
-        for dtype in DTYPES.get(framework, operator.dtypes):
+        for dtype in dtypes.get(framework, operator.dtypes):
             if catalog.refusal(catalog.OPERATORS[name], framework, dtype, "cpu") is None:
                 entries.append(
                     {
@@ -47,11 +51,17 @@ def trials(framework: str, names: Iterable[str] = tuple(catalog.OPERATORS)) -> l
     return entries
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(
+    ("framework", "dtypes"),
+    [
+        *(pytest.param(name, DTYPES, id=name) for name in FRAMEWORKS),
+        pytest.param("jax", {}, id="jax-all", marks=pytest.mark.long),
+    ],
+)
 def test_every_operator_and_dtype_stays_within_its_bounds(
-    program: Program, framework: str, tmp_path: Path
+    program: Program, framework: str, dtypes: Mapping[str, Sequence[str]], tmp_path: Path
 ) -> None:
-    work = trials(framework)
+    work = trials(framework, dtypes=dtypes)
     lacks = set(catalog.FRAMEWORKS[framework].lacks)
     assert {entry["operator"] for entry in work} == set(catalog.OPERATORS) - lacks
     values, _ = run(program, tmp_path, framework, work)
@@ -76,7 +86,7 @@ def test_settings_tell_the_threads_and_the_determinism(
     settings = hello["environment"]["settings"]
     assert settings["threads"] == 2
     assert settings["deterministic_algorithms"] is (determinism == "strict")
-    assert (settings.get("compiler") == "XLA") is (framework == "tensorflow-xla")
+    assert (settings.get("compiler") == "XLA") is (framework in ("tensorflow-xla", "jax"))
     assert set(hello["software"]["frameworks"]) == {"numpy", framework}
 
 
@@ -86,6 +96,12 @@ FAULTS = {
         "softmax, add = tf.nn.softmax, tf.nn.bias_add\n"
         "tf.nn.softmax = lambda x: softmax(x, 0)\n"
         "tf.nn.bias_add = lambda x, b: add(x, b * 0)\n"
+    ),
+    "jax": (
+        "import jax\n"
+        "softmax = jax.nn.softmax\n"
+        "jax.nn.softmax = lambda x: softmax(x, 0)\n"
+        "jax.numpy.add = lambda x, b: x\n"
     ),
     "onnxruntime": (
         "import onnx\n"
@@ -126,6 +142,7 @@ def test_the_probe_lists_the_frameworks_of_the_image(program: Program, tmp_path:
         inventory["frameworks"]["onnxruntime"]["version"]
         == inventory["distributions"]["onnxruntime"]
     )
+    assert inventory["frameworks"]["jax"]["version"] == inventory["distributions"]["jax"]
     assert inventory["missing"].get("frameworks.tensorflow.version") is None
 
 

@@ -1,4 +1,4 @@
-"""Networks in TensorFlow and in XLA, through the real program; see `support.programs`."""
+"""Networks in TensorFlow, in XLA and in JAX, through the real program; see `support.programs`."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from capsule.levels import catalog
 from tests.support.programs import PROGRAMS, Program, execute_networks, run
 from tests.support.trials import Entry
 
-FRAMEWORKS = ("tensorflow", "tensorflow-xla")
+FRAMEWORKS = ("tensorflow", "tensorflow-xla", "jax")
 RATIOS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
 
 
@@ -46,8 +46,14 @@ def assert_right(checks: dict[str, Any]) -> None:
         assert results == {"shapes": shapes, "dtypes": ["float32"] * len(shapes)}
 
 
-# XLA compiles these for a minute and more each, in float64 too; the other of the two is always run
+# XLA compiles these for a minute and more each, in float64 too; TensorFlow always runs them
 LONG = {("tensorflow-xla", name) for name in ("resnet18", "resnet44", "resnet50")}
+# JAX takes five to thirty seconds for each of the others
+LONG |= {
+    ("jax", name)
+    for name in catalog.NETWORKS
+    if name not in ("lenet", "cosmoflow", "cosmogan", "transformer")
+}
 PAIRS = [
     pytest.param(*pair, marks=[pytest.mark.long] if pair in LONG else [])
     for pair in itertools.product(FRAMEWORKS, catalog.NETWORKS)
@@ -92,9 +98,12 @@ def test_every_network_stays_within_its_bounds(
     assert samples["l2_error"][0] > 0
 
 
-def test_other_dtypes_stay_within_their_bounds(program: Program, tmp_path: Path) -> None:
-    work = [trial("tensorflow-xla", "lenet", dtype) for dtype in ("bfloat16", "float16")]
-    values, _ = run(program, tmp_path, "tensorflow-xla", work)
+@pytest.mark.parametrize("framework", ["tensorflow-xla", "jax"])
+def test_other_dtypes_stay_within_their_bounds(
+    program: Program, framework: str, tmp_path: Path
+) -> None:
+    work = [trial(framework, "lenet", dtype) for dtype in ("bfloat16", "float16")]
+    values, _ = run(program, tmp_path, framework, work)
     assert len(values) == 2
     for samples in values.values():
         assert samples["repeatable"] == [1]
@@ -138,21 +147,36 @@ def test_a_network_that_was_an_onnx_file_runs(
     assert_right(execute_networks(program, tmp_path, framework, "exchanged"))
 
 
-FAULTS = {
+IN_TENSORFLOW = {
     "a lost bias": (
         "import tensorflow as tf\n"
         "right = tf.nn.bias_add\n"
-        "tf.nn.bias_add = lambda x, b: right(x, b * 0)\n",
-        "l2_error_ratio",
+        "tf.nn.bias_add = lambda x, b: right(x, b * 0)\n"
     ),
     "gradients too long by a thousandth": (
         "import tensorflow as tf\n"
         "right = tf.GradientTape.gradient\n"
         "def gradient(*arguments, **how):\n"
         "    return [tensor * 1.001 for tensor in right(*arguments, **how)]\n"
-        "tf.GradientTape.gradient = gradient\n",
-        "grad_l2_error_ratio",
+        "tf.GradientTape.gradient = gradient\n"
     ),
+}
+IN_JAX = {
+    "a lost bias": "import jax\njax.numpy.add = lambda x, b: x\n",
+    "gradients too long by a thousandth": (
+        "import jax\n"
+        "right = jax.value_and_grad\n"
+        "def value_and_grad(function):\n"
+        "    def step(*arguments):\n"
+        "        loss, gradients = right(function)(*arguments)\n"
+        "        return loss, {name: one * 1.001 for name, one in gradients.items()}\n"
+        "    return step\n"
+        "jax.value_and_grad = value_and_grad\n"
+    ),
+}
+FAULTS = {
+    "a lost bias": "l2_error_ratio",
+    "gradients too long by a thousandth": "grad_l2_error_ratio",
 }
 
 
@@ -161,7 +185,7 @@ FAULTS = {
 def test_a_planted_fault_exceeds_its_bound(
     program: Program, framework: str, fault: str, tmp_path: Path
 ) -> None:
-    plant, metric = FAULTS[fault]
+    plant, metric = (IN_JAX if framework == "jax" else IN_TENSORFLOW)[fault], FAULTS[fault]
     values, _ = run(program, tmp_path, framework, [trial(framework, "lenet")], plant)
     (samples,) = values.values()
     assert samples[metric][0] > 10 or samples["gradient_check"][0] > 10, samples

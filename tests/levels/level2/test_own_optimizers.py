@@ -241,9 +241,9 @@ def test_a_file_that_is_not_what_the_recipe_says_is_refused(
         train(numpy_alone(), text, numbers)
 
 
-def test_tensorflow_and_onnx_runtime_are_refused() -> None:
+def test_tensorflow_jax_and_onnx_runtime_are_refused() -> None:
     facts = optimizers.read({}, 0, ["formula"])
-    for name in ("tensorflow", "tensorflow-xla", "onnxruntime"):
+    for name in ("tensorflow", "tensorflow-xla", "jax", "onnxruntime"):
         reason = optimizers.refusal(name, facts)
         assert reason is not None
         assert "there are torch, torch-compile, numpy" in reason
