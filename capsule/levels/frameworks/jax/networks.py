@@ -24,6 +24,7 @@ class JaxNetworks:
     trainer = None
     module = None
     inferring = None
+    backward = None
     mixed_trainer = None
 
     def __init__(self) -> None:
