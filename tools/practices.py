@@ -94,9 +94,9 @@ PRACTICES = (
         ("levels/test_serving::test_queries_come_as_the_scenario_says",
          "levels/level1/test_served::test_an_answer_that_was_kept_is_no_answer",
          "journeys/test_serving::test_tails_are_sealed_shown_and_judged")),
-    Practice("models by name from torchvision, timm, transformers", "in part", "`capsule init "
-        "--model torchvision/resnet18` writes manifest and file; untrained classifiers and "
-        "segmentation networks, language models and text classifiers, at Level 1 in torch; no "
+    Practice("models by name from torchvision, timm, transformers", "in part", "`--model "
+        "torchvision/resnet18` of `capsule init` writes both files of untrained classifiers, "
+        "segmentation networks, language models and text classifiers, for Level 1 in torch; no "
         "weights, no detectors",
         ("journeys/test_models::test_manifest_and_module_are_written_and_pass_lint",
          "journeys/test_models::test_an_image_without_the_library_is_told_of_in_one_line",
