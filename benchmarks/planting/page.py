@@ -33,9 +33,8 @@ relative to the L2 norm of what a fault sits in, in a network that of its node.
 "now" is as of this version, "before" as of the version before any check was changed for this list.
 
 A right trial may break no bound, see the end of this page. Three did for a framework's fault, told
-here; one did, at 1.00 of its bound, whose cause is open: a batch normalization of ResNet-50 whose
-variance is of what is left of the first element. torch's `log_softmax` rounds to 16 bits before it
-subtracts the logarithm of the sum, and loses what is left of likely classes:
+here. torch's `log_softmax` rounds to 16 bits before it subtracts the logarithm of the sum, and
+loses what is left of likely classes:
 
     torch.log_softmax(torch.tensor([[7, -3, -4]], dtype=torch.bfloat16), 1)
 

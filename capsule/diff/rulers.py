@@ -29,4 +29,4 @@ def _word(pair: Pair, one: str | None, other: str | None) -> str:
 
 
 def _name(ruler: str | None) -> str:
-    return "of no number" if ruler is None else f"number {ruler}"
+    return "without a number" if ruler is None else f"number {ruler}"

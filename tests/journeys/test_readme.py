@@ -71,7 +71,7 @@ def test_the_verbs_named_are_the_verbs_there_are() -> None:
 def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
     shown = re.findall(r"^    (\{\"id\":.*?\})$", README, re.M | re.S)
     assert len(shown) == 12
-    network = find(r"^    parameters = .*?^\n(?=A training)", re.M | re.S).group()
+    network = find(r"^    parameters = .*?^\n(?=A model of)", re.M | re.S).group()
     (tmp_path / "net.py").write_text(textwrap.dedent(network))
     (tmp_path / "net.onnx").write_bytes(b"")
     module = find(r"^    from torch import nn .*?^\n(?=Its loss)", re.M | re.S).group()

@@ -153,6 +153,7 @@ def test_levels_import_only_themselves_numpy_and_their_framework() -> None:
         "numpy",
         "torch",
         "tensorflow",
+        "jax",
         "onnx",
         "google",  # protobuf, in which onnx is written
         "h5py",  # for formats of data, imported where they are read
