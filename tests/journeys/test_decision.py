@@ -91,7 +91,7 @@ def test_six_seeds_reproduce_under_another_engine_and_another_rate_differs(
 
 
 def test_too_few_runs_are_inconclusive_and_the_advice_decides(author: User) -> None:
-    manifest = training(author, margin={"absolute": 0.006})
+    manifest = training(author, margin={"absolute": 0.0065})
     author.run("run", manifest, "--output", "a.capsule.zip")
     verdict = author.json("verify", "a.capsule.zip", "--runs", "2", code=3)
     advice = claim_of(verdict)["advice"]
