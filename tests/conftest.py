@@ -1,5 +1,6 @@
 """Fixtures that many modules use, and what holds for every session of tests."""
 
+import gc
 import os
 import re
 import signal
@@ -83,13 +84,18 @@ def _starts_programs(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Commands of benchmarks find packages where a test says that it needs them."""
+    """Commands of benchmarks find packages where a test says that it needs them.
+
+    And whoever collects garbage, as each trial does, does not look through all tests for it.
+    """
     before = os.environ["PATH"]
     if any(map(item.get_closest_marker, ("torch", "packages"))):
         os.environ["PATH"] = interpreters.with_packages()
+    gc.freeze()
     try:
         return (yield)
     finally:
+        gc.unfreeze()
         os.environ["PATH"] = before
 
 

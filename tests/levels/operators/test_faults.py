@@ -1,8 +1,7 @@
 # ruff: noqa: E501  (one fault, one line)
 """Faults planted in operators of torch: each must leave its error bound."""
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import util
 from typing import Any
@@ -172,14 +171,6 @@ FAULTS: dict[str, Fault] = {
     "grouped_attention: a window one too wide": ("grouped_attention", "float16", {}, lambda s, *t: RIGHT["grouped_attention"]({**s, "window": s["window"] + 1}, *t), FORWARD),
     "grouped_attention: shorter sequences whole": ("grouped_attention", "float32", {}, lambda s, q, k, v, n, m: RIGHT["grouped_attention"](s, q, k, v, 0 * n + s["k"], m | True), FORWARD),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _collect_little() -> Iterator[None]:
-    """Each trial collects garbage, and would look through all of torch."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
