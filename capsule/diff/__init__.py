@@ -387,8 +387,8 @@ def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Ite
             " luck, so these runs count for exact and paired claims alone",
         )
     for pair in pairs:
-        # that they are equal is what an exact claim says
-        claimed = pair.claim is not None and pair.claim.type != "exact"
+        # that they are equal is what an exact claim says, and a bound each run keeps by itself
+        claimed = pair.claim is not None and pair.claim.type not in ("exact", "bound")
         named = ((pair.names.there, pair.original), (pair.names.here, pair.rerun))
         for name, side in named:
             if claimed and side is not None and evidence.repeats(side):

@@ -157,11 +157,14 @@ def test_equal_values_under_different_seeds_are_noted() -> None:
     differences = diff.compare(original(losses=dict.fromkeys(SEEDS, 0.25)), rerun())
     assert codes(differences) == ["equal-values"]
     assert "all 5 runs of the original have the same value" in differences.notes[0].sentence
-    # which is what is claimed of it here
-    exact = [{"metric": LOSS, "type": "exact"}]
+
+
+@pytest.mark.parametrize("claim", [{"type": "exact"}, {"type": "bound", "at_least": 0.25}])
+def test_equal_values_are_what_some_claims_allow(claim: Mapping[str, Any]) -> None:
     same = dict.fromkeys(SEEDS, 0.25)
+    there = original(losses=same, asked=[{"metric": LOSS, **claim}])
     again = rerun(seeds=SEEDS, fresh=(), losses=same)
-    assert "equal-values" not in codes(diff.compare(original(losses=same, asked=exact), again))
+    assert "equal-values" not in codes(diff.compare(there, again))
 
 
 # identity
