@@ -58,6 +58,18 @@ that is within 1e-5 of its largest (TensorFlow 2.21.0):
 has 1 and 1 where 1 and 0 are due, and of `max_pool2d` it is right. What is differentiated in
 TensorFlow is therefore `max_pool2d` over height and width and again over depth; XLA's is right.
 
+Compiled by XLA for CPUs, the cross entropy of bfloat16 elements and its gradient are made of shares
+and logarithms that were rounded first (TensorFlow 2.21.0):
+
+    x = tf.Variable([[7, -3, -4]], dtype="bfloat16")
+    with tf.GradientTape() as tape:
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits([0], x)
+    loss, tape.gradient(loss, x)
+
+in a `tf.function(jit_compile=True)` has a loss of 0, where 6.2e-05 is due, and 0 first in the
+gradient, where -6.2e-05 is; in float16 both are there. `softmax_cross_entropy` is listed as inexact
+in bfloat16 for tensorflow-xla.
+
 JAX's functions round each of their steps to 16 bits, and its attention knows no doubles (JAX
 0.10.2, CPU):
 

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import tensorflow
 
 from ...operators.gemm import Einsum
-from ...operators.normalization import EPSILON
+from . import normalization
 from .operations import Case, Operation
 
 
@@ -55,11 +55,6 @@ def _rotary(case: Case) -> Operation:
     return Operation(neighbours if case.sizes["interleaved"] else halves)
 
 
-def _rms_norm(x: Any, w: Any) -> Any:
-    mean = tensorflow.reduce_mean(tensorflow.square(x), 1, keepdims=True)
-    return x * tensorflow.math.rsqrt(mean + EPSILON) * w
-
-
 def _swiglu(x: Any, g: Any, u: Any) -> Any:
     gate = tensorflow.nn.silu(tensorflow.matmul(x, g, transpose_b=True))
     return gate * tensorflow.matmul(x, u, transpose_b=True)
@@ -100,7 +95,7 @@ def _int8_matmul(a: Any, b: Any, row: Any, column: Any) -> Any:
 OPERATIONS: dict[str, Callable[[Case], Operation]] = {
     "grouped_attention": _grouped_attention,
     "rotary": _rotary,
-    "rms_norm": _plain(_rms_norm),
+    "rms_norm": _plain(normalization.root_mean_square),
     "swiglu": _plain(_swiglu),
     "top_k": _top_k,
     "gather": _plain(_gather),

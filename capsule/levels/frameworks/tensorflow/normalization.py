@@ -32,11 +32,15 @@ def batch(case: Case) -> Operation:  # noqa: ARG001
 
 
 def batch_inference(case: Case) -> Operation:  # noqa: ARG001
-    """The same with a given mean and variance."""
+    """The same with a given mean and variance; in float64 by the formula.
+
+    `tensorflow.nn.batch_normalization` multiplies before it subtracts the mean, so the gradients by
+    the weight and the variance lose what is common to all values.
+    """
 
     def function(x: Any, w: Any, b: Any, mean: Any, variance: Any) -> Any:
         if x.dtype == tensorflow.float64:
-            return tensorflow.nn.batch_normalization(x, mean, variance, b, w, EPSILON)
+            return (x - mean) * (tensorflow.math.rsqrt(variance + EPSILON) * w) + b
         return _call_kernel(x, w, b, mean, variance, is_training=False)
 
     return Operation(function, (_IMAGE, None, None, None, None), channels_second(2))
@@ -68,6 +72,13 @@ def group(case: Case) -> Operation:
         return tensorflow.cast(tensorflow.reshape(normal, together), x.dtype)
 
     return Operation(function, (_IMAGE, None, None), channels_second(2))
+
+
+def root_mean_square(x: Any, w: Any) -> Any:
+    """Each row over the root of its mean square, by the formula."""
+    wide, w = _widen(x, w)
+    mean = tensorflow.reduce_mean(tensorflow.square(wide), 1, keepdims=True)
+    return tensorflow.cast(wide * tensorflow.math.rsqrt(mean + EPSILON) * w, x.dtype)
 
 
 def _call_kernel(x: Any, w: Any, b: Any, mean: Any, variance: Any, *, is_training: bool) -> Any:
