@@ -12,6 +12,7 @@ from capsule.errors import ManifestError
 from capsule.levels import frameworks, networks
 from capsule.levels.catalog import FRAMEWORKS, NETWORKS, determinism
 from capsule.levels.graphs import values
+from tests.support.compiler import needs_compiler
 from tests.support.jobs import EACH_FRAMEWORK, STRICT, end, job, needs_torch, operator, run
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +98,18 @@ def test_every_framework_here_is_in_the_state_that_is_asked_for() -> None:
     for name in ("numpy", "torch"):
         settings = frameworks.load(name, "cpu", 1, "strict").settings()
         assert list(determinism.switch_faults(settings, 1)) == []
+
+
+@needs_torch
+@needs_compiler
+def test_torchs_compiler_adds_in_one_order_where_it_must(tmp_path: Path) -> None:
+    # both threads add to the same three rows, by default as they come
+    lookup = operator("embedding", rows=3, width=640, count=5000, repetitions=20)
+    document = job([lookup], "torch-compile", determinism="strict", threads=2)
+    journal = run(tmp_path, document)
+    assert end(journal, lookup["id"])["outcome"] == "completed"
+    values = [one["values"] for one in journal if one.get("metric") == "repeatable"]
+    assert values == [[1]]
 
 
 COSMOFLOW: dict[str, Any] = {

@@ -127,7 +127,7 @@ def run(
     **variables: str,
 ) -> list[Event]:
     """The events of a job that had all its turns; an empty variable is left out."""
-    strict = STRICT if document["determinism"] == "strict" else {}
+    strict = strict_variables(document) if document["determinism"] == "strict" else {}
     known = {**environment(folder, plant), **strict, **variables}
     done = subprocess.run(
         command(folder, document, levels),
