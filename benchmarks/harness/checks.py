@@ -19,6 +19,8 @@ from capsule import archive
 
 LIMIT = 2.0
 TIMED = ("forward_time", "backward_time", "inference_time", "training_time")
+LAYERS = ("layer_time", "layer_backward_time")
+"""The median of as many calls of each layer as are timed of the whole."""
 
 
 def read(path: Path) -> dict[str, float]:
@@ -31,9 +33,17 @@ def read(path: Path) -> dict[str, float]:
             for one in record.attempts
             if one.outcome == "completed" and one.seconds is not None
         }
+        calls = {
+            line.trial: len(line.values)
+            for line in record.samples
+            if line.metric.endswith("/inference_time")
+        }
         for line in record.samples:
-            if line.trial in rest and line.metric.rpartition("/")[2] in TIMED:
+            metric = line.metric.rpartition("/")[2]
+            if line.trial in rest and metric in TIMED:
                 rest[line.trial] -= sum(line.values)
+            elif line.trial in rest and metric in LAYERS:
+                rest[line.trial] -= sum(line.values) * calls[line.trial]
     return rest
 
 
