@@ -42,7 +42,7 @@ COMPILED_OPERATORS = ("softmax", "layer_norm")
 
 # compiling these costs a process up to half a minute each, the others a minute and more
 COMPILED = ("lenet", "transformer")
-# its compiler adds the gradient of an embedding in any order, which is not repeatable
+# torch's compiler adds the gradient of an embedding in any order, which is not repeatable
 COMPILED_BY_TORCH = ("lenet", "cosmoflow")
 
 # the formulas in numpy: a check of the check, which the others need not repeat
