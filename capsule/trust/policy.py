@@ -162,7 +162,11 @@ def require_consent(
         raise UntrustedError(
             "it would run on this host without a container",
             where=code.name,
-            advice="use --runtime apptainer, docker or podman with --image, or say --allow-host",
+            advice="use --runtime apptainer, docker or podman, or say --allow-host"
+            if request.has_image
+            else "it has no image: say --allow-host, in an account or a virtual machine that has"
+            " nothing to lose; or name an image that has what its programs need, with --image"
+            " docker://HOST/NAME:TAG",
         )
     return choice
 
