@@ -153,9 +153,9 @@ def require_consent(
         screen(None, [f"by no engine: {error.what}"])
         if permission.trust:
             raise
-        raise _refusal(code, "--trust") from None
+        raise _refusal(code, ("--trust",)) from None
     screen(choice, list(_engine(request, choice)))
-    flags = "--trust" if choice.runtime.contained else "--trust and --allow-host"
+    flags = ("--trust",) if choice.runtime.contained else ("--trust", "--allow-host")
     if not permission.trust:
         raise _refusal(code, flags)
     if not choice.runtime.contained and not permission.allow_host:
@@ -167,6 +167,7 @@ def require_consent(
             else "it has no image: say --allow-host, in an account or a virtual machine that has"
             " nothing to lose; or name an image that has what its programs need, with --image"
             " docker://HOST/NAME:TAG",
+            flags=flags,
         )
     return choice
 
@@ -184,14 +185,17 @@ def require_containment(code: Code, resolved: Resolved, permission: Permission) 
         f"{resolved.runtime.name} cannot keep it off the network here: {reason}",
         where=code.name,
         advice="use another engine with --runtime, or say --allow-host",
+        flags=("--trust", "--allow-host"),
     )
 
 
-def _refusal(code: Code, flags: str) -> UntrustedError:
+def _refusal(code: Code, flags: tuple[str, ...]) -> UntrustedError:
     return UntrustedError(
         "a stranger's code would be executed",
         where=code.name,
-        advice=f"when you have read what would run and trust where it comes from: {flags}",
+        advice="when you have read what would run and trust where it comes from:"
+        f" {' and '.join(flags)}",
+        flags=flags,
     )
 
 
