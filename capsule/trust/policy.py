@@ -6,13 +6,13 @@ is what runs: engine, image, network, program, the author's files and commands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Protocol
 
-from capsule import reading
+from capsule import reading, software
 from capsule import resolve as resolving
 from capsule import site as sites
 from capsule.archive import Capsule
@@ -41,6 +41,7 @@ from capsule.watch import SILENT, Watch
 _INPUTS = "inputs/"
 _SHOWN_FILES = _SHOWN_DATASETS = 12
 _SHOWN_BENCHMARKS = 40
+_SHOWN_SOFTWARE = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class Code:
         whose: What makes it a stranger's, as a sentence.
         inputs: Sizes in bytes of the author's files.
         program: Digest of the measuring program.
+        software: What the original was measured with, in words; none for a run.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Code:
     whose: str
     inputs: Mapping[str, int]
     program: str | None
+    software: Sequence[str] = ()
 
 
 class Permission(Protocol):
@@ -90,6 +93,7 @@ def of_capsule(opened: Capsule, *, own_levels: bool) -> Code:
         program=reading.own_program(opened.record.manifest)
         if own_levels
         else opened.record.levels["digest"],
+        software=software.describe(opened.record.software),
     )
 
 
@@ -121,7 +125,7 @@ def of_verification(opened: Capsule, workspace: Workspace) -> Code:
     capsule = of_capsule(opened, own_levels=False)
     if not code.own:
         return code
-    return replace(code, name=capsule.name, own=capsule.own, whose=capsule.whose)
+    return replace(capsule, inputs=code.inputs, program=code.program)
 
 
 def require_consent(
@@ -211,6 +215,7 @@ def _announce(
         outlook.describe(request.manifest),
         outlook.describe_extent(prospect),
         *engine,
+        *(f"measured by its author with {line}" for line in code.software[:_SHOWN_SOFTWARE]),
         *outlook.describe_needs(request, choice),
         *_limits(prospect.limits),
         outlook.describe_writes(prospect),
