@@ -96,7 +96,7 @@ def _int8_matmul(sizes: Sizes, a: Any, b: Any, row: Any, column: Any) -> Call:  
 
 
 def _padded_int_mm(a: Any, b: Any) -> Any:
-    """Multiply int8 matrices of any size: on CUDA, `_int_mm` wants m > 16, and k and n in eights."""
+    """Multiply int8 matrices of any size: CUDA takes m above 16, and k and n in eights."""
     (m, k), n = a.shape, b.shape[1]
     rows, inner, columns = max(0, 17 - m), -k % 8, -n % 8
     if not (rows or inner or columns):
