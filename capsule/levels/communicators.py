@@ -43,7 +43,10 @@ _PARTED = {
 
 def find_operation(name: str) -> Callable[[Flat, Flat], Any]:
     """Return torch's operation on a result and one array: torch 2.13 renamed two of them."""
-    return next(getattr(dist, one) for one in _PARTED[name] if hasattr(dist, one))
+    operation: Callable[[Flat, Flat], Any] = next(
+        getattr(dist, one) for one in _PARTED[name] if hasattr(dist, one)
+    )
+    return operation
 
 
 @dataclass
