@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the command says with what command it goes on, and that command does."""
+"""Ctrl-C, SIGTERM and SIGHUP: the command says how it goes on, and that command does."""
 
 import os
 import pty
