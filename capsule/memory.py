@@ -80,7 +80,7 @@ class Memory:
         if self.group_limit_bytes is not None:
             yield f"the control group may use {size(self.group_limit_bytes)}"
         if self.group_peak_bytes is not None:
-            yield f"its peak is {size(self.group_peak_bytes)}"
+            yield f"the peak of the control group is {size(self.group_peak_bytes)}"
         if self.free_bytes is not None:
             yield f"{size(self.free_bytes)} are free now"
 

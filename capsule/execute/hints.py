@@ -39,8 +39,9 @@ _MISSING = re.compile(
     | opening\ file\ "(?P<julia>[^"\n]+)":\ No\ such\ file
     | cannot\ open\ (?:compressed\ )?file\ ['"](?P<r>[^'"\n]+)['"]
     | unable\ to\ open\ file.{0,40}?name\ =\ ['"](?P<hdf>[^'"\n]+)['"]
-    | (?:cannot\ open|open|stat|access)\ ['"]?(?P<open>[^'"\s:]+)['"]?:\ no\ such\ file\ or
-    | ^(?:[\w./+-]+:\ )*(?:line\ \d+:\ )?['"]?(?P<shell>[^\s'":]+)['"]?:\ No\ such\ file\ or
+    | (?:cannot\ open|open|stat|access)\ ['"]?(?P<open>[^'"\s:]+)['"]?:\ no\ such\ file
+    | ^(?:[\w./+-]+:\ )*(?:line\ \d+:\ )?['"]?(?P<shell>(?!ENOENT)[^\s'":]+)['"]?
+      :\ No\ such\ file\ or\ directory
     | (?P<java>\S+)\ \(No\ such\ file\ or\ directory\)
     | (?P<numpy>\S+\.np[yz])\ not\ found\.
     """
@@ -254,7 +255,7 @@ def _about_module(failure: _Failure) -> Iterator[str]:
     if failure.scene.folder is not None:
         found = find_module(name, failure.scene.folder, failure.script)
         if found is not None:
-            yield _bring_in_module(failure, top, found)
+            yield _bring_in_module(failure, name, found)
             return
     if failure.scene.contained:
         yield f"the Python of the image has no module {top}: add it to the image"
@@ -265,20 +266,23 @@ def _about_module(failure: _Failure) -> Iterator[str]:
         yield _explain_origin(failure.scene.locate(python, top), top, Path(word).name, python)
 
 
-def _bring_in_module(failure: _Failure, top: str, found: str) -> str:
-    folder = found.rpartition("/")[0]
-    beside = (failure.script or "").rpartition("/")[0]
+def _bring_in_module(failure: _Failure, name: str, found: str) -> str:
+    parts, top = found.split("/"), name.partition(".")[0]
+    depth = len(name.split("."))
+    folder, package = "/".join(parts[:-depth]), "/".join(parts[: len(parts) - depth + 1])
     path = f'"env", "PYTHONPATH={{inputs}}{f"/{folder}" if folder else ""}"'
-    looks_there = folder == beside or (found.partition("/")[0] == top and not beside)
-    if not failure.is_input(found):
-        more = "" if looks_there else f", and begin the command with {path}"
+    looks_there = folder == (failure.script or "").rpartition("/")[0]
+    if failure.is_input(found):
         return (
-            f"module {top} is {quote(found)} beside the manifest, which is not among the"
-            f' benchmark\'s "inputs": add it there{more}'
+            f"module {top} is {quote(package)} among the inputs, where Python does not look: begin"
+            f" the command with {path}"
         )
+    # of a package all is needed, unless its author chose
+    is_chosen = any(one.startswith(f"{package}/") for one in failure.scene.benchmark.inputs)
+    more = "" if looks_there else f", and begin the command with {path}"
     return (
-        f"module {top} is {quote(found)} among the inputs, where Python does not look: begin the"
-        f" command with {path}"
+        f"module {name} is {quote(found)} beside the manifest and not among the benchmark's inputs:"
+        f' add {quote(found if is_chosen else package)} to "inputs"{more}'
     )
 
 
@@ -368,9 +372,11 @@ def _about_repository(failure: _Failure) -> Iterator[str]:
 
 def _about_files(failure: _Failure) -> Iterator[str]:
     """Where on this machine a file is that the trial did not find."""
+    scene = failure.scene
+    told = {one.file for one in find_word_pitfalls(scene.benchmark, scene.folder)}
     for match in _MISSING.finditer(failure.text):
         path = next(filter(None, match.groups()))
-        if sentence := _explain_file(failure, path):
+        if _split_place(path, scene)[1] not in told and (sentence := _explain_file(failure, path)):
             yield sentence
 
 
