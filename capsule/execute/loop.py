@@ -223,7 +223,7 @@ def _run_group(
             end = replace(ends[-1], setup_seconds=setup_seconds)
             attempts, journal = _note_end(workspace, group, start, end, context)
             for report in journal.reports:
-                room.add(report.trial, map(_count_numbers, report.series))
+                room.add(report.trial, [(one.metric, _count_numbers(one)) for one in report.series])
         for attempt in attempts:
             watch.attempt(attempt)
     _check_limits(workspace, attempts, ends[-1].fault or None)
