@@ -141,7 +141,7 @@ def rank_environment(group: Group, start: Start, setting: Setting, rank: int) ->
         **environment(setting),
         "PYTHONHASHSEED": str(group.seed),
         "HOME": setting.runtime.inside(out_mount(start.rank(rank))),
-        **({} if setting.runtime.contained else {_NO_REPOSITORY: str(start.folder)}),
+        **({} if setting.runtime.contained else {_NO_REPOSITORY: str(start.folder.parents[1])}),
         "CAPSULE_RANK": str(rank),
         "CAPSULE_RANKS": str(group.ranks),
         **(_meeting(start, setting, rank) if group.ranks > 1 else {}),
