@@ -28,8 +28,11 @@ BIND = "bind "
 SITE_MPI = "site-mpi"
 LIBRARY = "library "
 """Of the names of what is observed of libraries of the machine; the name of one follows."""
-OF_SITES = frozenset({SITE_BINDS, SITE_MPI})
-"""Codes of notes on what the machine's own site file has containers see."""
+KEYRING, KEPT_KEYRING = "keyring", "keyring-kept"
+YOUR_KEYRING = "the user's own"
+"""What is observed as `KEYRING` where workloads could reach the keys of whoever ran them."""
+OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
+"""Codes of notes on what a machine, or whoever ran it, let workloads see besides."""
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
 DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED} | OF_SITES
@@ -73,6 +76,17 @@ def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
     if libraries:
         sentence = f"its machine's own MPI took the place of the image's: {'; '.join(libraries)}"
         yield Note(code=SITE_MPI, sentence=sentence)
+
+
+def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
+    """The workload could use the keys of whoever ran it: a note, if so.
+
+    Args:
+        observations: Of the image.
+    """
+    if observations.get(KEYRING) == YOUR_KEYRING:
+        sentence = "workloads could read the keys of the user who ran them (--keep-keyring)"
+        yield Note(code=KEPT_KEYRING, sentence=sentence)
 
 
 def part(frameworks: Iterable[str], whole: object) -> Note:

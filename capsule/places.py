@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 import tempfile
 import uuid
@@ -305,3 +306,24 @@ def _make_partial(folder: Path, *, mode: int = 0o777) -> tuple[Path, BinaryIO]:
 def _aside(folder: Path, ending: str) -> Path:
     # its own name: what a killed process left must not be in the way of the next one
     return folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}{ending}")
+
+
+def file_system(path: Path, table: Path = Path("/proc/self/mountinfo")) -> str:
+    """The kind of file system that a path is on, as the kernel calls it.
+
+    Args:
+        path: Need not exist.
+        table: What is mounted.
+    """
+    place, kind, longest = Path(os.path.realpath(path)), "an unknown file system", -1
+    try:
+        lines = table.read_bytes().decode(errors="surrogateescape").splitlines()
+    except OSError:
+        return kind
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        name = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split(" ")[4])
+        # what is mounted later covers what was there before
+        if len(name) >= longest and place.is_relative_to(name):
+            kind, longest = after.split(" ")[0], len(name)
+    return kind

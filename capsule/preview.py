@@ -104,7 +104,9 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
         DamagedError: An input is not there, or the registry serves what its digest does not name.
         CannotRunError: So many ranks cannot be started here.
     """
-    request = Request.of(manifest, options.runtime, options.image)
+    request = Request.of(
+        manifest, options.runtime, options.image, keep_keyring=options.keep_keyring
+    )
     inputs = collect(manifest, manifest.folder).files
     prospect = Outlook(
         plan=planning.make(manifest), work=options.work, output=options.output, limits=options

@@ -32,6 +32,7 @@ from capsule.origin import Origin, Original, Side, Verification
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Record, Setup
 from capsule.resolve import Resolved
+from capsule.runtimes import keyring
 from capsule.trust import ledger
 from capsule.trust.privacy import Privacy
 from capsule.watch import Watch
@@ -113,6 +114,7 @@ def begin(
     """
     setup = set_up(plan, resolved, terms, claims=claims, earlier=earlier)
     folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
+    _require_keyless(resolved, folder)
     with places.new_folder(folder) as partial:
         lay_out(partial, plan, setup, resolved, terms, place=folder, earlier=earlier)
     return replace(enter(folder, plan, setup, resolved, claims=claims), earlier=earlier, own=own)
@@ -130,8 +132,10 @@ def set_up(
 
     Raises:
         UsageError: A capsule has no room for all that the plan will leave behind.
+        CannotRunError: What it uses cannot be read without the user's keys.
     """
     archive.require_room(plan, carried=tuple(resolved.copies.values()))
+    _require_keyless(resolved, Path())
     return Setup(
         uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms, claims or (), earlier),
@@ -211,6 +215,7 @@ def take_up(
     """
     require_same_programs(cut_off, resolved)
     require_same_binds(cut_off, resolved)
+    _require_keyless(resolved, cut_off.workspace.folder)
     payload.check_copies(cut_off.workspace, cut_off.plan.manifest)
     processes = resolved.runtime.reap(cut_off.workspace.label)
     if processes:
@@ -305,6 +310,26 @@ def assemble(session: Session, execution: Execution) -> Record:
         claims = verdict.freeze(record.manifest.claims, summary.run_values(record))
     record = Privacy(session.workspace.folder).clean_record(replace(record, claims=claims))
     return earlier_runs.merge(record, session.earlier) if session.earlier else record
+
+
+def _require_keyless(resolved: Resolved, folder: Path) -> None:
+    """Stop where workloads could not read what they need, since they have no keys of the user's.
+
+    Raises:
+        CannotRunError: Names the path.
+    """
+    prepared = resolved.prepared
+    if prepared.keyring == "kept":
+        return
+    keyring.require_reachable(
+        [
+            folder,
+            resolved.levels,
+            *resolved.data.values(),
+            *(Path(place) for place in (prepared.handle, *prepared.programs.values()) if place),
+            *(bind.source for bind in prepared.binds),
+        ]
+    )
 
 
 def _header(plan: Plan, setup: Setup, resolved: Resolved, terms: Terms) -> Header:

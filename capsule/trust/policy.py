@@ -164,7 +164,7 @@ def require_consent(
             where=code.name,
             advice="use --runtime apptainer, docker or podman with --image, or say --allow-host",
         )
-    return choice
+    return replace(choice, own=False)
 
 
 def require_containment(code: Code, resolved: Resolved, permission: Permission) -> None:
@@ -215,6 +215,8 @@ def _announce(
 
 
 def _engine(request: Request, choice: Choice) -> Iterator[str]:
+    if request.keep_keyring:
+        yield "with your keys of the kernel in its reach, such as Kerberos tickets (--keep-keyring)"
     if not choice.runtime.contained:
         yield "on this host, without a container"
         if request.has_image:
