@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 from typing import Literal
+from urllib.request import getproxies
 
 from capsule import image as images
 from capsule import places, runtimes
@@ -68,6 +69,7 @@ def examine(reference: str | None = None) -> list[Finding]:
     findings += _engines()
     findings += _binds(site)
     findings += _cache(site)
+    findings += _proxies()
     findings += _state()
     findings += _devices()
     findings += _host(site)
@@ -208,6 +210,18 @@ def _content(folder: Path) -> str:
             except OSError:
                 continue
     return f"{size(total)} in {count} files"
+
+
+def _proxies() -> Iterator[Finding]:
+    names = sorted(name for name in getproxies() if name in ("http", "https", "all"))
+    if names:
+        yield Finding(
+            area="network",
+            word="limited",
+            what=f"a proxy for {', '.join(names)} resolves names: which address a stranger's leads"
+            " to cannot be judged",
+            mend="have the proxy refuse addresses of this site and its provider",
+        )
 
 
 def _state() -> Iterator[Finding]:

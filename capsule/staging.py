@@ -86,7 +86,7 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
     missing: list[CannotRunError] = []
     for spec in request.datasets:
         try:
-            dataset, place = _obtain(spec, request, site, watch)
+            dataset, place = _obtain(spec, request, site, watch, own=choice.own)
             records.append(dataset)
             if dataset.source != "capsule":
                 data[spec.name] = place
@@ -113,7 +113,9 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
     )
 
 
-def _obtain(spec: DatasetSpec, request: Request, site: Site, watch: Watch) -> tuple[Dataset, Path]:
+def _obtain(
+    spec: DatasetSpec, request: Request, site: Site, watch: Watch, *, own: bool
+) -> tuple[Dataset, Path]:
     """A dataset that is here, or that its address has."""
     try:
         return resolving.obtain_dataset(spec, request, site, watch)
@@ -127,6 +129,7 @@ def _obtain(spec: DatasetSpec, request: Request, site: Site, watch: Watch) -> tu
         folder=request.manifest.folder,
         site=site,
         cache=sites.cache_folder(site),
+        own=own,
     )
     return resolving.obtain_dataset(spec, request, site, watch)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from capsule import leavings, places
@@ -20,6 +20,9 @@ from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.manifest import DatasetSpec
 from capsule.record import Dataset
 from capsule.site import Site
+
+if TYPE_CHECKING:
+    from capsule.web import Source
 
 MOST_BYTES = 100 << 30
 _MOST_FILES = 2_000_000
@@ -63,6 +66,7 @@ def fetch(
     site: Site,
     cache: Path,
     most_bytes: int = MOST_BYTES,
+    own: bool = True,
     progress: Progress | None = None,
 ) -> Fetched:
     """Have a dataset here: look for it, and fetch it where it is not.
@@ -74,6 +78,7 @@ def fetch(
         site: This machine's settings.
         cache: Folder that it is kept in.
         most_bytes: That may come, and be unpacked, where nobody says how large it is.
+        own: Whether the address is this user's, and not a stranger's.
         progress: Called with (bytes done, bytes in all, or 0 while nobody knows).
 
     Raises:
@@ -94,7 +99,8 @@ def fetch(
     with _work_folder(spec.url, cache) as (work, waited):
         if waited and (here := _look(spec, folder, site, cache)) is not None:
             return here
-        actual, path = _fetch(spec, work, cache, limit, progress)
+        source: Source = "own" if own else "foreign"
+        actual, path = _fetch(spec, work, cache, limit, source, progress)
     fetched = _describe(spec, "fetched", path, str(actual.digest), actual.bytes)
     if spec.digest is None:
         return replace(fetched, sentence=f'write down "digest": "{actual.digest}"')
@@ -138,7 +144,12 @@ class _Limit:
 
 
 def _fetch(
-    spec: DatasetSpec, work: Path, cache: Path, limit: _Limit, progress: Progress | None
+    spec: DatasetSpec,
+    work: Path,
+    cache: Path,
+    limit: _Limit,
+    source: Source,
+    progress: Progress | None,
 ) -> tuple[DatasetDigest, Path]:
     assert spec.url is not None
     # with its HTTP client, which is a quarter of every other command's start
@@ -149,6 +160,7 @@ def _fetch(
         work,
         most_bytes=limit.download_bytes,
         trusts_bytes=spec.digest is not None,
+        source=source,
         progress=progress,
     )
     try:

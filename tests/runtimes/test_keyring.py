@@ -76,7 +76,7 @@ def find():
     return libc.syscall(KEYCTL, 10, -3, b"user", b"canary", 0)
 before = find()
 # the C library's own search, by a program that refuses no call
-LOOK = "import ctypes, os; n = %d; print(ctypes.CDLL(None).syscall(n, 10, -3, b'user', b'canary', 0))"
+LOOK = "import ctypes; print(ctypes.CDLL(None).syscall(%d, 10, -3, b'user', b'canary', 0))"
 def ask(guard, program):
     return process.run([sys.executable, "-c", program], guard=guard).stdout.decode().strip()
 print(before > 0, ask(None, LOOK % KEYCTL) == str(before), ask(keyguard.join, LOOK % KEYCTL))
@@ -108,7 +108,7 @@ Word = tuple[int, int, int, int]
 
 def interpret(program: bytes, architecture: int, number: int) -> int:
     """What the kernel does with a call, by its three instructions that filters of ours have."""
-    code: list[Word] = list(struct.iter_unpack("=HBBI", program))  # type: ignore[arg-type]
+    code: list[Word] = list(struct.iter_unpack("=HBBI", program))
     value, place = 0, 0
     while True:
         operation, then, otherwise, operand = code[place]
@@ -156,7 +156,7 @@ def test_a_path_that_only_the_users_keys_open_is_named_before_anything_starts(
         keyring.require_reachable([tmp_path / "open", secret])
     assert caught.value.where == str(secret)
     # the thread alone was another user
-    assert os.listdir(secret) == []
+    assert list(secret.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["afs", "ecryptfs"])
@@ -227,7 +227,7 @@ def logs(capsule: Path) -> str:
 
 def observed(capsule: Path) -> dict[str, str]:
     with zipfile.ZipFile(capsule) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith("image/image.json"))
+        (name,) = (name for name in archive.namelist() if name.endswith("records/image.json"))
         observations: dict[str, str] = json.loads(archive.read(name))["observations"]
         return observations
 
