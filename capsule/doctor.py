@@ -16,13 +16,13 @@ from capsule import image as images
 from capsule import places, runtimes
 from capsule import site as sites
 from capsule.errors import CapsuleError
-from capsule.execute.limits import size
 from capsule.image.mirrors import Access
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.manifest import ImageSpec
 from capsule.runtimes import binds, gpus, hostmpi, programs
 from capsule.runtimes.base import Rehearses, Runtime
 from capsule.site import Site
+from capsule.sizes import size
 from capsule.trust import ledger
 
 # an image of torch, while Apptainer converts it

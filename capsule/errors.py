@@ -9,6 +9,8 @@
     |-- ExecutionError      5    the benchmark itself failed or was cut off
     |   `-- FirstTrialError 5    the first trial of a run failed, and the rest waits
     |-- CannotRunError      6    this machine lacks an engine, image, dataset, device or scheduler
+    |   |-- ProgramError    6    a program is missing, or the kernel refuses to execute it
+    |   `-- FirstStartError 6    the first trial's program could not be started, and the rest waits
     `-- BugError           70    a fault of capsule
 
 Only `capsule.cli` turns one of these into an exit status; nothing else prints or exits.
@@ -93,6 +95,14 @@ class CannotRunError(CapsuleError):
     """Something that the plan needs is missing on this machine."""
 
     exit_code = 6
+
+
+class ProgramError(CannotRunError):
+    """A program that is missing or that the kernel refuses to execute: to try again is vain."""
+
+
+class FirstStartError(CannotRunError):
+    """The program of a run's first trial could not be started: the rest waits, as above."""
 
 
 class BugError(CapsuleError):

@@ -33,6 +33,7 @@ Reason = Literal[
     "limit",  # interrupted: it took more of the disk, or more processes, than was allowed
     "lost",  # interrupted: the host process died; found by resume
     "engine",  # interrupted: the engine failed before the workload started
+    "not-started",  # failed: the program is missing or cannot be executed
 ]
 
 _TRACEBACK = "Traceback (most recent call last):"

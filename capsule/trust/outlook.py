@@ -9,13 +9,13 @@ from pathlib import Path
 
 from capsule import site as sites
 from capsule.durations import duration
-from capsule.execute.limits import size
 from capsule.image import Image
 from capsule.manifest import Manifest
 from capsule.options import Limits
 from capsule.plan import Plan
 from capsule.record import Record
 from capsule.resolve import Choice, Request
+from capsule.sizes import size
 from capsule.starts import count_starts
 from capsule.verdict.wording import count
 

@@ -19,7 +19,6 @@ from capsule.archive import Capsule
 from capsule.durations import duration
 from capsule.errors import CannotRunError, UntrustedError
 from capsule.execute import inputs, payload
-from capsule.execute.limits import size
 from capsule.execute.workspace import Workspace
 from capsule.manifest import (
     Benchmark,
@@ -34,6 +33,7 @@ from capsule.manifest import (
 from capsule.options import Limits
 from capsule.plan import Plan
 from capsule.resolve import Choice, Request, Resolved
+from capsule.sizes import size
 from capsule.trust import ledger, outlook
 from capsule.trust.outlook import Outlook
 from capsule.watch import SILENT, Watch

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule.durations import duration
-from capsule.execute.limits import size
 from capsule.report.terminal.style import grid, text
+from capsule.sizes import size
 from capsule.starts import count_starts
 from capsule.verdict.wording import count
 
