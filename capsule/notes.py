@@ -33,6 +33,7 @@ YOUR_KEYRING = "the user's own"
 """What is observed as `KEYRING` where workloads could reach the keys of whoever ran them."""
 OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
 """Codes of notes on what a machine, or whoever ran it, let workloads see besides."""
+CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
 DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED} | OF_SITES
@@ -87,6 +88,35 @@ def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
     if observations.get(KEYRING) == YOUR_KEYRING:
         sentence = "workloads could read the keys of the user who ran them (--keep-keyring)"
         yield Note(code=KEPT_KEYRING, sentence=sentence)
+
+
+def early_clock(began: str, release: str) -> Note:
+    """The clock of the machine is wrong for certain.
+
+    Args:
+        began: What it said when the run began.
+        release: The version of capsule, which did not exist then.
+    """
+    return Note(
+        code=EARLY_CLOCK,
+        sentence=f"its machine's clock said {began[:10]}, which is before capsule-hpc {release} was"
+        " written: the clock was wrong, and so are all times of this run",
+    )
+
+
+def clocks_disagree(began: str, ended: str, whose: str) -> Note:
+    """Runs are dated before the end of those that they follow.
+
+    Args:
+        began: When the first of them began.
+        ended: When those before them ended.
+        whose: What ended then, such as `the original`.
+    """
+    return Note(
+        code=CLOCKS,
+        sentence=f"its runs are dated from {began}, before {whose} ended at {ended}: one of the two"
+        " machines' clocks was wrong",
+    )
 
 
 def part(frameworks: Iterable[str], whole: object) -> Note:

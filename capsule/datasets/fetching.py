@@ -243,6 +243,9 @@ def _work_folder(url: str, cache: Path) -> Iterator[tuple[Path, bool]]:
     folder = cache / "fetching" / sha256(url.encode()).hexdigest()
     try:
         lock, waited = places.wait_to_hold(folder)
+    except places.NoLocksError as error:
+        advice = "name a folder on another file system with CAPSULE_CACHE"
+        raise places.locks_error(error, folder, advice) from None
     except OSError as error:
         raise _unwritable(folder, error) from None
     with lock:
