@@ -78,7 +78,23 @@ class NotJsonError(DamagedError):
 
 
 class UntrustedError(DamagedError):
-    """An intact capsule of somebody else, which nobody allowed to execute here."""
+    """An intact capsule of somebody else, which nobody allowed to execute here.
+
+    Args:
+        what: As of `CapsuleError`, like the rest.
+        flags: The options that would allow it, none where no option does.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        advice: str | None = None,
+        flags: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(what, where=where, advice=advice)
+        self.flags = flags
 
 
 class ExecutionError(CapsuleError):

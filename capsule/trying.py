@@ -77,7 +77,9 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
     """
     whole = planning.make(manifest)
     plan = _first(whole)
-    request = Request.of(manifest, options.runtime, options.image)
+    request = Request.of(
+        manifest, options.runtime, options.image, keep_keyring=options.keep_keyring
+    )
     resolved = resolve(request, watch)
     end_leftovers(resolved.runtime, watch)
     terms = Terms(image=resolved.override, keep_hosts=options.keep_hosts)

@@ -12,6 +12,8 @@ from capsule import leavings, process
 from capsule.digest import Digest
 from capsule.image import Image
 from capsule.process import Exit, Process
+from capsule.runtimes import keyring
+from capsule.runtimes.keyring import Keyring
 
 NETWORK = "network_isolation"
 _TAIL_BYTES = 1 << 16
@@ -153,6 +155,8 @@ class Prepared:
         binds: What of this machine every container is shown besides, as its site file says.
         libraries: Of these the machine's own MPI, and after it what that needs; none for the
             image's.
+        keyring: Where calls about the user's keys are refused to workloads. Docker and Podman
+            see to that by themselves.
     """
 
     handle: str
@@ -164,6 +168,7 @@ class Prepared:
     tree: Digest | None = None
     binds: tuple[Mount, ...] = ()
     libraries: tuple[Library, ...] = ()
+    keyring: Keyring = "kept"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,8 +195,13 @@ class Runtime(Protocol):
     def available(self) -> Availability:
         """Look whether the engine can be used, without changing anything."""
 
-    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
+    def prepare(self, image: Image | None, *, cache: Path, keep_keyring: bool = False) -> Prepared:
         """Fetch the image by digest, or find it in the cache.
+
+        Args:
+            image: None without one.
+            cache: Folder of images that are kept.
+            keep_keyring: Whether workloads may reach the user's keys.
 
         Raises:
             DamagedError: What was fetched is not what the digest names.
@@ -264,7 +274,7 @@ class Started:
         self._process.stop()
 
 
-def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
+def start_command(prepared: Prepared, wrapped: Wrapped, invocation: Invocation) -> Process:
     """Start the command of an invocation on this node.
 
     Raises:
@@ -278,6 +288,7 @@ def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
         stdout=invocation.stdout,
         stderr=invocation.stderr,
         kept=invocation.handles,
+        guard=keyring.guard(prepared.keyring),
     )
 
 
