@@ -90,6 +90,19 @@ def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
         yield Note(code=KEPT_KEYRING, sentence=sentence)
 
 
+def memory_limit(most: str, *, is_held: bool) -> Note:
+    """A limit of memory can change what is measured.
+
+    Args:
+        most: As people read it.
+        is_held: Whether the engine has the kernel hold each start to it.
+    """
+    how = "held by its control group" if is_held else "watched once a second"
+    return Note(
+        code="memory-limit", sentence=f"each process start had at most {most} of memory, {how}"
+    )
+
+
 def early_clock(began: str, release: str) -> Note:
     """The clock of the machine is wrong for certain.
 

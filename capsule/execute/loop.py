@@ -226,7 +226,7 @@ def _run_group(
                 room.add(report.trial, map(_count_numbers, report.series))
         for attempt in attempts:
             watch.attempt(attempt)
-    _check_limits(workspace, attempts, ends[-1].fault or None)
+    _check_limits(workspace, attempts, ends[-1].fault if ends[-1].cut == "limit" else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +261,7 @@ def _run_stage(
     progress = Progress(group, follower, first, is_told=stage.is_told)
     began = time.monotonic()
     launched = setting.launcher.start(setting.runtime, setting.prepared, stage.invocations)
-    guard = Guard(setting.limits, start.folder, launched.tasks)
+    guard = Guard(setting.limits, start.folder, launched)
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
     fault: str | None = None
@@ -340,8 +340,8 @@ def _follow(
             fault = guard.disk_fault()
             return ended, "limit" if fault else None, fault
         log.sync()
-        if fault := guard.fault():
-            return None, "limit", fault
+        if excess := guard.look():
+            return None, *excess
         if progress.overdue():
             return None, "timeout", None
         if setting.deadline is not None and time.monotonic() > setting.deadline:

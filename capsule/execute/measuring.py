@@ -113,6 +113,7 @@ class LevelsWorkload:
             network=any(trial.benchmark.online for trial in group.trials),
             label=setting.label,
             pids=setting.limits.pids,
+            memory=setting.limits.memory,
             stdout=files.stdout,
             stderr=files.stderr,
         )

@@ -94,6 +94,10 @@ class Host:
             return NeverStarted(error.what, lacks_program=isinstance(error, ProgramError))
         return Started(started, _judge)
 
+    def limits_memory(self) -> bool:
+        """Nothing does, so that it is watched."""
+        return False
+
     def reap(self, label: str) -> int:
         """End the processes that a dead run with this label left."""
         return process.reap(label)
