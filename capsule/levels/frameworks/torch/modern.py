@@ -89,9 +89,20 @@ def _rfft(sizes: Sizes, x: Any) -> Call:  # noqa: ARG001
 def _int8_matmul(sizes: Sizes, a: Any, b: Any, row: Any, column: Any) -> Call:  # noqa: ARG001
     def product(a: Any, b: Any, row: Any, column: Any) -> Any:
         # int32, of which 16 bits would hold only the small ones
-        return _scale(torch._int_mm(a, b), row, column)
+        return _scale(multiply(a, b), row, column)
 
+    multiply = _padded_int_mm if a.device.type == "cuda" else torch._int_mm
     return product, (a, b, row, column)
+
+
+def _padded_int_mm(a: Any, b: Any) -> Any:
+    """Multiply int8 matrices of any size: CUDA takes m above 16, and k and n in eights."""
+    (m, k), n = a.shape, b.shape[1]
+    rows, inner, columns = max(0, 17 - m), -k % 8, -n % 8
+    if not (rows or inner or columns):
+        return torch._int_mm(a, b)
+    a, b = functional.pad(a, (0, inner, 0, rows)), functional.pad(b, (0, columns, 0, inner))
+    return torch._int_mm(a, b)[:m, :n]
 
 
 def _fp8_matmul(sizes: Sizes, a: Any, b: Any, row: Any, column: Any) -> Call:  # noqa: ARG001
