@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from capsule import image as images
-from capsule import runtimes
+from capsule import places, runtimes
 from capsule import site as sites
 from capsule.errors import CapsuleError
 from capsule.execute.limits import size
@@ -166,7 +166,7 @@ def _cache(site: Site) -> Iterator[Finding]:
             mend="name another folder with CAPSULE_CACHE, or `cache` in the site file",
         )
         return
-    free, kind = shutil.disk_usage(existing).free, _file_system(existing)
+    free, kind = shutil.disk_usage(existing).free, places.file_system(existing)
     what = f"{folder} holds {_content(folder)}, {size(free)} free on {kind}"
     faults = []
     if spot := weak_spot(folder):
@@ -186,7 +186,7 @@ def _cache(site: Site) -> Iterator[Finding]:
         return
     faults = [f"Apptainer unpacks images there, of {size(_ROOM_BYTES)} and more"]
     mend = "name a larger one with APPTAINER_TMPDIR, on a disk of the node's own"
-    what = f"{temporary}, {size(free)} free on {_file_system(temporary)}"
+    what = f"{temporary}, {size(free)} free on {places.file_system(temporary)}"
     yield _judge("temporary", what, faults if free < _ROOM_BYTES else [], mend)
 
 
@@ -209,21 +209,6 @@ def _content(folder: Path) -> str:
             except OSError:
                 continue
     return f"{size(total)} in {count} files"
-
-
-def _file_system(path: Path) -> str:
-    """The kind of file system that a path is on, as the kernel calls it."""
-    device = path.stat().st_dev
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return "an unknown file system"
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        if before.split()[2] == wanted:
-            return after.split()[0]
-    return "an unknown file system"
 
 
 def _state() -> Iterator[Finding]:

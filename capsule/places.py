@@ -20,6 +20,10 @@ from capsule.errors import ExecutionError, UsageError
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
+_OF_NETWORKS = {
+    *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "nfs"),
+    *("nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "s3fs", "smb3", "smbfs", "sshfs", "wekafs"),
+}
 # endings of what is not to be seen: a folder that is being made, and one that is being removed
 _PARTIAL, _DONE = ".capsule-partial", ".capsule-done"
 
@@ -124,6 +128,34 @@ def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:
             # nobody else gets below it
             return None
     return None
+
+
+def file_system(path: Path) -> str:
+    """The kind of file system that a path is on, as the kernel calls it.
+
+    Raises:
+        OSError: There is no such path.
+    """
+    device = path.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        if before.split()[2] == wanted:
+            return after.split()[0]
+    return "an unknown file system"
+
+
+def is_of_network(path: Path) -> bool:
+    """Whether other machines see what is written there; not where that cannot be told."""
+    try:
+        kind = file_system(path)
+    except OSError:
+        return False
+    return kind.removeprefix("fuse.") in _OF_NETWORKS
 
 
 @contextmanager

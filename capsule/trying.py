@@ -14,6 +14,7 @@ from capsule import session as sessions
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Manifest, Metric
+from capsule.notes import Note
 from capsule.options import RunOptions
 from capsule.plan import Plan
 from capsule.record import Attempt, Execution, Samples
@@ -49,12 +50,16 @@ class Tryout:
         reported: Every metric that the manifest declares for it, in the manifest's order.
         trials: How many trials a whole run has.
         alike: Whether all of them are this one under other seeds, so that its time is theirs.
+        notes: What a reader of its numbers must know of how it ran.
+        remains: Paths of what it left in /dev/shm, which alone is still there.
     """
 
     attempt: Attempt
     reported: tuple[Reported, ...]
     trials: int
     alike: bool
+    notes: tuple[Note, ...] = ()
+    remains: tuple[str, ...] = ()
 
 
 def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
@@ -88,7 +93,9 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
         except (CannotRunError, ExecutionError) as error:
             advice = "nothing is kept of a trial that is tried out; mend the cause, and try again"
             raise type(error)(error.what, where=error.where, advice=advice) from None
-        return _tell(execution, plan, whole)
+        left = session.workspace.log.left.values()
+        remains = tuple(path for one in left for path in one.segments)
+        return replace(_tell(execution, plan, whole), remains=remains)
 
 
 def end_leftovers(runtime: Runtime, watch: Watch) -> None:
@@ -137,6 +144,7 @@ def _tell(execution: Execution, plan: Plan, whole: Plan) -> Tryout:
         ),
         trials=len(trials),
         alike=len(set(trials)) == 1,
+        notes=execution.notes,
     )
 
 

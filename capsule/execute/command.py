@@ -11,11 +11,13 @@ from capsule.execute.log import cannot_write
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
     Setting,
+    copied_mounts,
     data_mounts,
     data_variables,
     inputs_mount,
     library_mounts,
     out_mount,
+    place_below,
     python_path,
     rank_environment,
     seeding_mount,
@@ -27,7 +29,7 @@ from capsule.launch.base import RENDEZVOUS
 from capsule.localpaths import LocalPaths
 from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial
-from capsule.runtimes.base import Invocation, Mount
+from capsule.runtimes.base import Invocation, Mount, Scratch
 
 
 class CommandWorkload:
@@ -61,7 +63,9 @@ class CommandWorkload:
         variables = {**surroundings.environment}
         variables.pop(RENDEZVOUS, None)
         surroundings = replace(surroundings, environment=variables)
-        return _invocation(subject.setup, surroundings, start.rank(rank).setup)
+        invocation = _invocation(subject.setup, surroundings, start.rank(rank).setup)
+        # the command finds what its setup has left in HOME and TMPDIR
+        return replace(invocation, scratch=Scratch(start=start.number, rank=rank, is_last=False))
 
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
@@ -74,6 +78,7 @@ class CommandWorkload:
         invocation = replace(
             _invocation(subject.words, surroundings, files),
             stdin=None if subject.stdin is None else workspace.inputs / subject.stdin,
+            scratch=Scratch(start=start.number, rank=rank, is_first=not subject.setup),
         )
         if not subject.injects_seed:
             return invocation
@@ -132,7 +137,11 @@ def _surroundings(
     (trial,) = group.trials
     subject = _subject(trial)
     files, inside = start.rank(rank), setting.runtime.inside
-    out, inputs, data = out_mount(files), inputs_mount(workspace), data_mounts(group, setting)
+    out, inputs, data = (
+        out_mount(files),
+        inputs_mount(workspace, setting),
+        data_mounts(group, setting),
+    )
     library = library_mounts(workspace)
     values = {
         **commands.name_values(trial.case, trial=trial.id, seed=trial.seed, rank=rank),
@@ -160,8 +169,15 @@ def _surroundings(
             "PYTHONPATH": python_path((), library, setting),
             **data_variables(data, setting),
         },
-        mounts=(out, inputs, *library, *data.values(), *shared_mounts(start)),
-        cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
+        mounts=(
+            out,
+            inputs,
+            *copied_mounts(workspace, setting, subject),
+            *library,
+            *data.values(),
+            *shared_mounts(start),
+        ),
+        cwd=inside(out) if subject.cwd is None else place_below(inside(inputs), subject.cwd),
         inputs=inside(inputs),
     )
 

@@ -15,13 +15,15 @@ from capsule import leavings, places
 from capsule.archive import Projection
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError, FirstTrialError
 from capsule.execute import meeting
+from capsule.execute import traces as traced
 from capsule.execute.hints import hint
 from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
-from capsule.execute.log import Begun, Log, goes_further
+from capsule.execute.log import Begun, Left, Log, goes_further
 from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Listener, Progress
 from capsule.execute.reports import Journal, Series
+from capsule.execute.traces import Traces
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.launch.base import Launched
@@ -39,6 +41,9 @@ class Watch(Listener, Protocol):
 
     def attempt(self, attempt: Attempt) -> None:
         """An attempt ended."""
+
+    def remains(self, sentence: str) -> None:
+        """A trial left something in this machine's shared memory."""
 
 
 def run(
@@ -176,6 +181,7 @@ def _run_group(
     """One process start, from its folder to its attempts in the log."""
     _check_walltime(workspace, setting)
     meeting.require(workspace, group, setting)
+    traces = Traces(workspace, group, setting)
     workload, nodes = workload_of(group), setting.nodes[: group.ranks]
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     start = workspace.begin(group, nodes, at)
@@ -202,7 +208,7 @@ def _run_group(
     try:
         for stage in stages:
             ends.clear()
-            _run_stage(stage, workspace, group, start, setting, watch, ends)
+            _run_stage(stage, workspace, group, start, setting, watch, traces, ends)
             if ends[-1].cut or not ends[-1].well:
                 break
             if stage.is_setup:
@@ -212,11 +218,13 @@ def _run_group(
         attempts: tuple[Attempt, ...] = ()
         if ends:
             end = replace(ends[-1], setup_seconds=setup_seconds)
-            attempts, journal = _note_end(workspace, group, start, end, context)
+            attempts, journal = _note_end(workspace, group, start, end, context, traces)
             for report in journal.reports:
                 room.add(report.trial, map(_count_numbers, report.series))
         for attempt in attempts:
             watch.attempt(attempt)
+        if left := workspace.log.left.get(start.number, Left()).segments:
+            watch.remains(traced.describe(left, group.trials[0].id))
     _check_limits(workspace, attempts, ends[-1].fault or None)
 
 
@@ -243,6 +251,7 @@ def _run_stage(
     start: Start,
     setting: Setting,
     watch: Watch,
+    traces: Traces,
     ends: list[ProcessEnd],
 ) -> None:
     """Start, follow and end it; how it ended is added to `ends`, whatever comes in between."""
@@ -252,12 +261,16 @@ def _run_stage(
     progress = Progress(group, follower, first, is_told=stage.is_told)
     began = time.monotonic()
     launched = setting.launcher.start(setting.runtime, setting.prepared, stage.invocations)
-    guard = Guard(setting.limits, start.folder, launched.tasks)
+    guard = Guard(
+        setting.limits, lambda: traces.folders(start), launched.tasks, traces.spared_bytes
+    )
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
     fault: str | None = None
     try:
-        ended, cut, fault = _follow(launched, progress, guard, workspace.log, setting, watch)
+        ended, cut, fault = _follow(
+            launched, progress, guard, workspace.log, setting, watch, traces
+        )
     finally:
         if ended is None:
             launched.stop()
@@ -274,11 +287,23 @@ def _run_stage(
 
 
 def _note_end(
-    workspace: Workspace, group: Group, start: Start, end: ProcessEnd, context: Context
+    workspace: Workspace,
+    group: Group,
+    start: Start,
+    end: ProcessEnd,
+    context: Context,
+    traces: Traces | None = None,
 ) -> tuple[tuple[Attempt, ...], Journal]:
+    """Judge and note how a start ended, and what it left; None where nobody followed it."""
     journal = workload_of(group).read(workspace, group, start, ended_well=end.well)
     attempts = settle(group.trials, journal, end, context)
-    workspace.log.end(start.number, attempts)
+    left = Left()
+    try:
+        if traces is not None:
+            attempts = traces.explain(attempts)
+            left = traces.end()
+    finally:
+        workspace.log.end(start.number, attempts, left)
     return attempts, journal
 
 
@@ -318,6 +343,7 @@ def _follow(
     log: Log,
     setting: Setting,
     watch: Watch,
+    traces: Traces,
 ) -> tuple[tuple[Ended, ...] | None, Cut | None, str | None]:
     """Wait for the end of all ranks, tell of their trials, and end them when their time is over.
 
@@ -331,6 +357,7 @@ def _follow(
             fault = guard.disk_fault()
             return ended, "limit" if fault else None, fault
         log.sync()
+        traces.look()
         if fault := guard.fault():
             return None, "limit", fault
         if progress.overdue():
