@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 from typing import Literal
+from urllib.request import getproxies
 
 from capsule import image as images
 from capsule import places, runtimes
 from capsule import site as sites
 from capsule.errors import CapsuleError
-from capsule.execute.limits import size
 from capsule.image.mirrors import Access
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.manifest import ImageSpec
-from capsule.places import weak_spot
 from capsule.runtimes import binds, gpus, hostmpi, programs
 from capsule.runtimes.base import Rehearses, Runtime
 from capsule.site import Site
+from capsule.sizes import size
 from capsule.trust import ledger
 
 # an image of torch, while Apptainer converts it
@@ -69,6 +69,7 @@ def examine(reference: str | None = None) -> list[Finding]:
     findings += _engines()
     findings += _binds(site)
     findings += _cache(site)
+    findings += _proxies()
     findings += _state()
     findings += _devices()
     findings += _host(site)
@@ -169,7 +170,7 @@ def _cache(site: Site) -> Iterator[Finding]:
     free, kind = shutil.disk_usage(existing).free, places.file_system(existing)
     what = f"{folder} holds {_content(folder)}, {size(free)} free on {kind}"
     faults = []
-    if spot := weak_spot(folder):
+    if spot := places.weak_spot(folder):
         faults.append(f"others may write {spot}, so your images lie in {sites.own_cache_folder()}")
     if kind in _LOCAL:
         faults.append("other nodes do not see it, and it may not outlive this one")
@@ -209,6 +210,18 @@ def _content(folder: Path) -> str:
             except OSError:
                 continue
     return f"{size(total)} in {count} files"
+
+
+def _proxies() -> Iterator[Finding]:
+    names = sorted(name for name in getproxies() if name in ("http", "https", "all"))
+    if names:
+        yield Finding(
+            area="network",
+            word="limited",
+            what=f"a proxy for {', '.join(names)} resolves names: which address a stranger's leads"
+            " to cannot be judged",
+            mend="have the proxy refuse addresses of this site and its provider",
+        )
 
 
 def _state() -> Iterator[Finding]:

@@ -28,8 +28,8 @@ _CAPSULE_MARKS = ("bagit.txt", "data/capsule.json")
 _RUN_MARKS = ("run.json", "attempts.jsonl")
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 # as the first file of a capsule's archive is named in its first bytes
-_ARCHIVE = re.compile(rb"PK\x03\x04.{26}(?:bagit\.txt|data/)", re.DOTALL)
-_HEAD_BYTES = 64
+_ARCHIVE = re.compile(rb"PK\x03\x04.{26}bag-info\.txtBag-Software-Agent: capsule", re.DOTALL)
+_HEAD_BYTES = 128
 _KEYS = re.compile(
     r"""(?x)(?:^|/)(?:
     id_(?:rsa|dsa|ecdsa|ecdsa_sk|ed25519|ed25519_sk|xmss)

@@ -94,7 +94,8 @@ class WorkingCopy:
         with _writing(folder):
             if os.path.lexists(folder):
                 leavings.remove(folder)
-            folder.mkdir(parents=True)
+            folder.mkdir(mode=stat.S_IRWXU, parents=True)
+            leavings.set_mode(folder, stat.S_IRWXU)
         self.restore()
 
     def restore(self) -> list[str]:
@@ -125,6 +126,7 @@ class WorkingCopy:
             if os.path.lexists(path):
                 leavings.remove(path)
             path.mkdir()
+            leavings.set_mode(path, stat.S_IMODE(path.lstat().st_mode) | stat.S_IRWXU)
             if known:
                 wrong.append(name)
         elif known and stat.S_IMODE(path.lstat().st_mode) != stat.S_IMODE(known.mode):
@@ -190,6 +192,8 @@ class WorkingCopy:
         made = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         # a capsule carries no modes: a script can be started in any run of it
         with stream, os.fdopen(os.open(target, made, 0o777), "wb") as copy:
+            # whatever the umask says
+            os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(copy.fileno()).st_mode) | stat.S_IRWXU)
             shares = is_unchanged and _clone(stream.fileno(), copy.fileno())
             if not shares and of_pieces(_write(_read(stream), copy)) != self._digests[name]:
                 raise archive.change_error(name, source)

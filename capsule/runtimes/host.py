@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from capsule import process
-from capsule.errors import CannotRunError
+from capsule.errors import CannotRunError, ProgramError
 from capsule.image import Image
 from capsule.process import Exit
 from capsule.runtimes import gpus, programs, scratch
@@ -22,11 +22,12 @@ from capsule.runtimes.base import (
     NeverStarted,
     Prepared,
     Running,
+    Scratch,
     Started,
     Wrapped,
     start_command,
 )
-from capsule.runtimes.scratch import Folders
+from capsule.runtimes.scratch import Folders, choose
 
 # what finds programs and libraries; everything else of the caller's environment stays outside
 _KEPT = ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "TMPDIR")
@@ -46,7 +47,13 @@ class Host:
         """Always usable; its version is the kernel's."""
         return Availability(usable=True, version=platform.release())
 
-    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:  # noqa: ARG002
+    def prepare(
+        self,
+        image: Image | None,  # noqa: ARG002
+        *,
+        cache: Path,  # noqa: ARG002
+        keep_keyring: bool = False,  # noqa: ARG002
+    ) -> Prepared:
         """Nothing to fetch: an image is not used."""
         return Prepared(
             handle="", observations={NETWORK: "none: the host runtime has no isolation"}
@@ -90,11 +97,11 @@ class Host:
             if invocation.scratch is not None:
                 own = scratch.make(invocation.label, invocation.scratch)
                 invocation = _move_in(invocation, own)
-            started = start_command(self.wrap(prepared, invocation), invocation)
+            started = start_command(prepared, self.wrap(prepared, invocation), invocation)
         except CannotRunError as error:
             if own is not None:
                 own.remove()
-            return NeverStarted(error.what)
+            return NeverStarted(error.what, lacks_program=isinstance(error, ProgramError))
         running = Started(started, _judge)
         if own is None or invocation.scratch is None:
             return running
@@ -113,6 +120,10 @@ class Host:
     def clear_scratch(self, label: str) -> None:
         """Remove them."""
         scratch.clear(label)
+
+    def find_homes(self, label: str, scratch: Scratch) -> Iterator[Path]:
+        """Where the HOME of a rank may have been, which is removed when it has ended."""
+        return (folders.home for folders in choose(label, scratch))
 
 
 class _Private:
@@ -156,6 +167,7 @@ def _judge(process_exit: Exit) -> Ended:
         exit_code=process_exit.code,
         signal=process_exit.signal,
         out_of_memory=process_exit.out_of_memory,
+        memory=process_exit.memory,
     )
 
 

@@ -64,25 +64,35 @@ def make(label: str, scratch: Scratch) -> Folders:
     Raises:
         CannotRunError: They cannot be made anywhere here.
     """
-    name = f"{_prefix(label)}{scratch.start:x}.{scratch.rank:x}"
     for left in find(label):
         if not left.name.startswith(f"{_prefix(label)}{scratch.start:x}."):
             Folders(left).remove()
     faults = []
-    for base in _bases(name):
-        folders = Folders(base / name)
+    for folders in choose(label, scratch):
         try:
             if scratch.is_first and os.path.lexists(folders.top):
                 leavings.remove(folders.top)
             _make_own(folders)
         except OSError as error:
-            faults.append(f"{base}: {error.strerror}")
+            faults.append(f"{folders.top.parent}: {error.strerror}")
         else:
             return folders
     raise CannotRunError(
         f"no temporary folder can be made for a process start: {'; '.join(faults)}",
         advice="set TMPDIR to a folder on a disk of this machine that you can write",
     )
+
+
+def choose(label: str, scratch: Scratch) -> list[Folders]:
+    """Where the folders may be made: short and on a disk of the node's own, as TMPDIR asks."""
+    name = f"{_prefix(label)}{scratch.start:x}.{scratch.rank:x}"
+    chosen = [Folders(base / name) for base in dict.fromkeys((*_asked(), *_USUAL))]
+
+    def fault(folders: Folders) -> tuple[bool, bool]:
+        is_long = len(os.fsencode(folders.home)) > MAX_PATH
+        return is_long, places.is_of_network(folders.top.parent)
+
+    return sorted(chosen, key=fault)
 
 
 def find(label: str) -> Iterator[Path]:
@@ -113,17 +123,6 @@ def _asked() -> tuple[Path, ...]:
     """What TMPDIR names."""
     asked = Path(os.environ.get("TMPDIR", ""))
     return (asked,) if asked.is_absolute() else ()
-
-
-def _bases(name: str) -> list[Path]:
-    """Where they may be made: first on a disk of the node's own and short, first as asked."""
-    bases = list(dict.fromkeys((*_asked(), *_USUAL)))
-
-    def fault(base: Path) -> tuple[bool, bool]:
-        is_long = len(os.fsencode(Folders(base / name).home)) > MAX_PATH
-        return is_long, places.is_of_network(base)
-
-    return sorted(bases, key=fault)
 
 
 def _make_own(folders: Folders) -> None:

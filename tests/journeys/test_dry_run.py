@@ -24,7 +24,6 @@ def test_the_first_start_is_shown_as_it_would_be(author: User) -> None:
     assert "words python3 '$RUN/work/inputs/tiny.py'" in shown
     assert "CAPSULE_SEED=1 " in shown
     assert "$RUN/work/inputs, writable, restored before each start" in shown
-    assert "read-only" not in shown
     assert "engine host" in shown
     assert "starts 5 process starts, 5 trials; the first is 0001-command-1" in shown
     assert "walltime cut off after 5:00" in shown

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule.durations import duration
-from capsule.execute.limits import size
 from capsule.report.terminal.style import grid, text
+from capsule.sizes import size
 from capsule.starts import count_starts
 from capsule.verdict.wording import count
 
@@ -66,7 +66,9 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
     for n, (name, value) in enumerate(sorted(environment.items())):
         yield "" if n else "environment", f"{name}={value}"
     for n, mount in enumerate(first.mounts):
-        access = "writable" if mount.writable or not preview.contained else "read-only"
+        # on the host a program may write wherever its user may
+        kept = "read-only" if preview.contained else "not protected from writing"
+        access = "writable" if mount.writable else kept
         if preview.is_restored(mount):
             access += ", restored before each start"
         seen = f"{mount.source} as {mount.target}" if preview.contained else str(mount.source)
