@@ -13,6 +13,7 @@ from capsule.execute.reports import Journal
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.image import Image, documents
 from capsule.launch.base import RENDEZVOUS, Launcher
+from capsule.launch.families import MpiProgram
 from capsule.levels.catalog import determinism
 from capsule.manifest.commands import data_variable
 from capsule.manifest.model import Scalar
@@ -51,8 +52,9 @@ class Setting:
         deadline: Monotonic time in seconds at which the walltime is used up, None without one.
         deadline_from: Where that was said.
         limits: What each process start may take.
-        met: How many ranks have met in pre-flight since this process began to work here, and
-            whether by MPI, too.
+        joined: What the ranks of pre-flight's own program reached each other by since this process
+            began to work here, by how many they were and whether they tried MPI, too.
+        programs: Programs of MPI in the image, by the words that name one; None for no such one.
     """
 
     runtime: Runtime
@@ -71,7 +73,8 @@ class Setting:
     deadline: float | None
     deadline_from: str = "/resources/walltime"
     limits: Limits = Limits()
-    met: set[tuple[int, bool]] = field(default_factory=set)
+    joined: dict[tuple[int, bool], tuple[str, ...]] = field(default_factory=dict)
+    programs: dict[tuple[str, ...], MpiProgram | None] = field(default_factory=dict)
 
 
 class Workload(Protocol):
@@ -201,6 +204,11 @@ def levels_mount(workspace: Workspace) -> Mount:
 def seeding_mount(workspace: Workspace) -> Mount:
     """What a Python program imports by itself, and is seeded by."""
     return Mount(source=workspace.levels / "seeding", target="/capsule/seeding")
+
+
+def hook_mount(start: Start) -> Mount:
+    """What a Python program of several ranks imports by itself, and notes their world."""
+    return Mount(source=start.hook, target="/capsule/hook")
 
 
 def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:

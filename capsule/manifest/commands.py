@@ -69,6 +69,10 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
         if path is not None and not is_below(path, raw.get("inputs", ())):
             message = f"{quote(path)} is not among this benchmark's inputs, nor below one"
             problems.add(f"{here}/{field}", message)
+    if raw.get("ranks_independent") and "world" in raw:
+        problems.add(
+            f"{here}/world", "its ranks are independent (ranks_independent), so they form no world"
+        )
     subject = Command(
         words=tuple(raw["command"]),
         setup=tuple(raw.get("setup", ())),
@@ -76,6 +80,8 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
         cwd=raw.get("cwd"),
         stdin=raw.get("stdin"),
         injects_seed=raw.get("seeding") == "inject",
+        ranks_independent=raw.get("ranks_independent", False),
+        declares_world="world" in raw,
     )
     return subject, cases
 

@@ -263,6 +263,8 @@ class Command:
         cwd: Where it starts, an input folder or one below; None for the folder that it may write.
         stdin: What it reads as its standard input, an input file or one below; None for nothing.
         injects_seed: Whether it is a Python program whose own seeds are replaced.
+        ranks_independent: Whether several ranks of it are separate on purpose.
+        declares_world: Whether its author says that its ranks form a world which nobody sees.
     """
 
     words: tuple[str, ...]
@@ -271,6 +273,8 @@ class Command:
     cwd: str | None = None
     stdin: str | None = None
     injects_seed: bool = False
+    ranks_independent: bool = False
+    declares_world: bool = False
 
 
 class Search(NamedTuple):

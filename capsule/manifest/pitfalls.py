@@ -71,7 +71,7 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
     )
 
 
-def uses_mpi(benchmark: Benchmark, folder: Path) -> bool:
+def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bool:
     """Whether a file of a command, or a word of it, names MPI's package of Python, or begins MPI.
 
     What the image itself has is not looked into.
@@ -79,13 +79,15 @@ def uses_mpi(benchmark: Benchmark, folder: Path) -> bool:
     Args:
         benchmark: The benchmark.
         folder: Where its files lie.
+        compiled: Whether sources of compiled programs count.
     """
     command = benchmark.subject
     if not isinstance(command, Command):
         return False
-    if any(name in word for word in command.words for name in _MPI):
+    signs = _MPI if compiled else _MPI[:1]
+    if any(sign in word for word in command.words for sign in signs):
         return True
-    words = [name.encode() for name in _MPI]
+    words = [sign.encode() for sign in signs]
     names = _names(folder, benchmark)[:_MOST_SEARCHED]
     return any(_holds(folder / name, *words) for name in names)
 
