@@ -118,7 +118,11 @@ class CommandWorkload:
         if group.ranks == 1:
             return merged
         seen = tuple(sightings.read(start.sighting(rank)) for rank in range(group.ranks))
-        return replace(merged, sightings=seen)
+        echoes: tuple[str, ...] = ()
+        if ended_well and not sightings.find_whole(seen):
+            series = journals[0].reports[0].series
+            echoes = tuple(texts.find_echoes(start.rank_files(), trial, paths, series))
+        return replace(merged, sightings=seen, echoes=echoes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -265,8 +265,13 @@ def _meet(
     joins = by_mpi and isinstance(setting.launcher, Joins)
     invocations = tuple(replace(one, joins=joins) for one in request.invocations)
     request = replace(request, invocations=invocations)
-    met = preflight.check(setting.launcher, *image, request, _patience(setting))
-    return World(nodes=request.nodes, means=met.means, bytes=met.bytes, seconds=met.seconds)
+    reached = preflight.check(setting.launcher, *image, request, _patience(setting))
+    return World(
+        nodes=request.nodes,
+        means=reached.means,
+        bytes=reached.bytes,
+        seconds=reached.seconds,
+    )
 
 
 def _patience(setting: Setting) -> float:

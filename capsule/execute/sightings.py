@@ -87,6 +87,11 @@ def read(path: Path) -> Sighting:
     return Sighting(has_python=has_python or bool(made), made=tuple(made[:_MOST_WORLDS]))
 
 
+def find_whole(sightings: Sequence[Sighting]) -> list[str]:
+    """The libraries by which every rank was in one world of all of them."""
+    return [by for by in _LIBRARIES if _is_whole(by, sightings)]
+
+
 def judge(sightings: Sequence[Sighting], command: Command, *, joined: bool) -> Finding:
     """What is known of the world of a command's ranks, and whether it is the planned one.
 
@@ -95,7 +100,7 @@ def judge(sightings: Sequence[Sighting], command: Command, *, joined: bool) -> F
         command: What they ran.
         joined: Whether each needs MPI of the family of a launcher that was seen to join as many.
     """
-    whole = [by for by in _LIBRARIES if _is_whole(by, sightings)]
+    whole = find_whole(sightings)
     if whole and command.ranks_independent:
         return Finding(world=seen_by(whole))
     if not command.ranks_independent:

@@ -21,6 +21,8 @@ def tryout_to_json(tryout: Tryout, warnings: Sequence[str]) -> JsonObject:
         "reason": attempt.reason,
         "message": attempt.message,
         "seconds": attempt.seconds,
+        "ranks": attempt.ranks,
+        "world": attempt.world or None,
         "metrics": {
             one.metric.name: {"value": one.value, "values": one.count, "unit": one.metric.unit}
             for one in tryout.reported
