@@ -119,9 +119,11 @@ def judge(sightings: Sequence[Sighting], command: Command, *, joined: bool) -> F
 def _is_whole(by: str, sightings: Sequence[Sighting]) -> bool:
     """Whether every rank was in one world of all of them, by one library."""
     ranks = len(sightings)
-    own = [{one.rank for one in each.made if one.by == by} for each in sightings]
-    sizes = {one.ranks for each in sightings for one in each.made if one.by == by}
-    return sizes == {ranks} and all(own) and set().union(*own) == set(range(ranks))
+    own = [(rank, one) for rank, each in enumerate(sightings) for one in each.made if one.by == by]
+    if {one.ranks for _, one in own} != {ranks} or next(_find_two(by, own, ranks), None):
+        return False
+    everybody = set(range(ranks))
+    return {rank for rank, _ in own} == everybody == {one.rank for _, one in own}
 
 
 def _contradictions(sightings: Sequence[Sighting], *, has_whole: bool) -> Iterator[str]:
