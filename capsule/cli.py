@@ -25,6 +25,7 @@ from capsule.errors import (
     CannotRunError,
     CapsuleError,
     ExecutionError,
+    FirstStartError,
     FirstTrialError,
     UsageError,
 )
@@ -164,7 +165,7 @@ def _fail(error: CapsuleError, console: Console) -> int:
     _tell(console, console.fail, str(error))
     if way_on := console.way_on:
         kept = "what was finished is kept; go on with"
-        if isinstance(error, FirstTrialError):
+        if isinstance(error, FirstTrialError | FirstStartError):
             kept, way_on = (
                 "to count it as an outcome, run the rest and seal",
                 f"{way_on} --keep-going",

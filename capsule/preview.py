@@ -104,7 +104,9 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
         DamagedError: An input is not there, or the registry serves what its digest does not name.
         CannotRunError: So many ranks cannot be started here.
     """
-    request = Request.of(manifest, options.runtime, options.image)
+    request = Request.of(
+        manifest, options.runtime, options.image, keep_keyring=options.keep_keyring
+    )
     inputs = collect(manifest, manifest.folder).files
     prospect = Outlook(
         plan=planning.make(manifest), work=options.work, output=options.output, limits=options
@@ -121,7 +123,7 @@ def preview_verification(original: Capsule, options: VerifyOptions) -> Preview:
     Raises:
         UsageError: An option is wrong, or there is nothing to run.
         DamagedError: What is to be added is no verification of the capsule.
-        CannotRunError: This machine's clock is behind, or so many ranks cannot be started here.
+        CannotRunError: So many ranks cannot be started here.
     """
     request = rerun.request(original, options, Path(RUN))
     planned = rerun.plan(original, options)

@@ -88,6 +88,7 @@ class LaunchFolder:
             "handle": call.prepared.handle,
             "open_network": call.prepared.open_network,
             "binds": [asdict(one) for one in call.prepared.binds],
+            "keyring": call.prepared.keyring,
         }
         self._write(
             self.path / "calls" / f"{rank:04}.json",
@@ -111,6 +112,7 @@ class LaunchFolder:
                 handle=prepared["handle"],
                 open_network=prepared["open_network"],
                 binds=_mounts(prepared["binds"]),
+                keyring=prepared["keyring"],
             ),
             invocation=_invocation(facts["invocation"]),
             far=facts["far"],

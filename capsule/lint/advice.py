@@ -212,3 +212,4 @@ def _name_warnings(manifest: Manifest) -> Iterator[str]:
     yield from surroundings.of_image_file(manifest)
     yield from surroundings.of_image(None, None, manifest)
     yield from surroundings.of_data(manifest)
+    yield from surroundings.of_pointers(manifest)

@@ -12,6 +12,8 @@ from capsule import leavings, process
 from capsule.digest import Digest
 from capsule.image import Image
 from capsule.process import Exit, Process
+from capsule.runtimes import keyring
+from capsule.runtimes.keyring import Keyring
 
 NETWORK = "network_isolation"
 _TAIL_BYTES = 1 << 16
@@ -74,16 +76,21 @@ class Ended:
         exit_code: 0 to 255, None when a signal ended it.
         signal: Number of the signal that ended it.
         out_of_memory: The kernel's out-of-memory killer ended it.
+        memory: Of one that SIGKILL ended, what is known of memory before and after.
         out_of_tasks: It failed and said that it could start no more processes or threads, which its
             limit explains.
         engine_fault: The engine's own message when the workload never started, else None.
+        lacks_program: The command's program is why: it is missing or cannot be executed, so that
+            no second start can help.
     """
 
     exit_code: int | None
     signal: int | None
     out_of_memory: bool = False
+    memory: str = field(default="", compare=False)
     out_of_tasks: bool = False
     engine_fault: str | None = None
+    lacks_program: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +155,8 @@ class Prepared:
         binds: What of this machine every container is shown besides, as its site file says.
         libraries: Of these the machine's own MPI, and after it what that needs; none for the
             image's.
+        keyring: Where calls about the user's keys are refused to workloads. Docker and Podman
+            see to that by themselves.
     """
 
     handle: str
@@ -159,6 +168,7 @@ class Prepared:
     tree: Digest | None = None
     binds: tuple[Mount, ...] = ()
     libraries: tuple[Library, ...] = ()
+    keyring: Keyring = "kept"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,8 +195,13 @@ class Runtime(Protocol):
     def available(self) -> Availability:
         """Look whether the engine can be used, without changing anything."""
 
-    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
+    def prepare(self, image: Image | None, *, cache: Path, keep_keyring: bool = False) -> Prepared:
         """Fetch the image by digest, or find it in the cache.
+
+        Args:
+            image: None without one.
+            cache: Folder of images that are kept.
+            keep_keyring: Whether workloads may reach the user's keys.
 
         Raises:
             DamagedError: What was fetched is not what the digest names.
@@ -259,7 +274,7 @@ class Started:
         self._process.stop()
 
 
-def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
+def start_command(prepared: Prepared, wrapped: Wrapped, invocation: Invocation) -> Process:
     """Start the command of an invocation on this node.
 
     Raises:
@@ -273,14 +288,17 @@ def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
         stdout=invocation.stdout,
         stderr=invocation.stderr,
         kept=invocation.handles,
+        guard=keyring.guard(prepared.keyring),
     )
 
 
 class NeverStarted:
     """A start that failed, as a `Running` that is over already."""
 
-    def __init__(self, fault: str) -> None:
-        self._ended = Ended(exit_code=None, signal=None, engine_fault=fault)
+    def __init__(self, fault: str, *, lacks_program: bool = False) -> None:
+        self._ended = Ended(
+            exit_code=None, signal=None, engine_fault=fault, lacks_program=lacks_program
+        )
 
     def wait(self, timeout_seconds: float) -> Ended | None:  # noqa: ARG002 - the protocol's
         """Why it never started."""

@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 
 from capsule import process
-from capsule.errors import CannotRunError
+from capsule.errors import CannotRunError, ProgramError
 from capsule.image import Image
 from capsule.process import Exit
 from capsule.runtimes import gpus, programs
@@ -43,7 +43,13 @@ class Host:
         """Always usable; its version is the kernel's."""
         return Availability(usable=True, version=platform.release())
 
-    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:  # noqa: ARG002
+    def prepare(
+        self,
+        image: Image | None,  # noqa: ARG002
+        *,
+        cache: Path,  # noqa: ARG002
+        keep_keyring: bool = False,  # noqa: ARG002
+    ) -> Prepared:
         """Nothing to fetch: an image is not used."""
         return Prepared(
             handle="", observations={NETWORK: "none: the host runtime has no isolation"}
@@ -83,9 +89,9 @@ class Host:
     def start(self, prepared: Prepared, invocation: Invocation) -> Running:
         """Start the command; a program that is not there is an engine fault of the answer."""
         try:
-            started = start_command(self.wrap(prepared, invocation), invocation)
+            started = start_command(prepared, self.wrap(prepared, invocation), invocation)
         except CannotRunError as error:
-            return NeverStarted(error.what)
+            return NeverStarted(error.what, lacks_program=isinstance(error, ProgramError))
         return Started(started, _judge)
 
     def reap(self, label: str) -> int:
@@ -98,6 +104,7 @@ def _judge(process_exit: Exit) -> Ended:
         exit_code=process_exit.code,
         signal=process_exit.signal,
         out_of_memory=process_exit.out_of_memory,
+        memory=process_exit.memory,
     )
 
 

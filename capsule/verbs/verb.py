@@ -125,6 +125,16 @@ def add_execution(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
     add_offline(parser)
     add_privacy(parser)
+    add_keyring(parser)
+
+
+def add_keyring(parser: ArgumentParser) -> None:
+    """Add what leaves the user's keys in reach of a workload."""
+    parser.add_argument(
+        "--keep-keyring",
+        action="store_true",
+        help="leave your keys of the kernel, such as AFS tokens, in reach of workloads; recorded",
+    )
 
 
 def add_offline(parser: ArgumentParser) -> None:
@@ -306,16 +316,21 @@ def limit_flags(limits: Limits) -> dict[str, str | None]:
     }
 
 
-def command(*words: str | Path, flags: Mapping[str, bool | str | Path | None]) -> str:
-    """A command line to type, with the flags that are set.
+def command(
+    *words: str | Path, flags: Mapping[str, bool | str | Path | Sequence[str | Path] | None]
+) -> str:
+    """A command line to type, with the flags that are set, several times where they have values.
 
     >>> command("check", "my capsule.zip", flags={"--json": True, "--output": None})
     "capsule check 'my capsule.zip' --json"
+    >>> command("verify", "a.zip", flags={"--add": ["b.zip", "c.zip"]})
+    'capsule verify a.zip --add b.zip --add c.zip'
     """
     line = ["capsule", *map(str, words)]
     for flag, value in flags.items():
-        if value:
-            line += [flag] if value is True else [flag, str(value)]
+        for one in [value] if isinstance(value, bool | str | Path | None) else value:
+            if one:
+                line += [flag] if one is True else [flag, str(one)]
     return shlex.join(line)
 
 

@@ -306,7 +306,7 @@ def test_an_operator_that_a_framework_lacks_is_refused_with_the_reason() -> None
 
 
 @needs_torch
-@pytest.mark.parametrize("m", [1, 16, 17, 40])
+@pytest.mark.parametrize("m", [1, 16, 17, 32, 40])
 @pytest.mark.parametrize(("k", "n"), [(8, 16), (7, 33), (31, 67), (1, 1)])
 def test_int8_products_of_any_size_fit_what_cuda_takes(
     monkeypatch: pytest.MonkeyPatch, m: int, k: int, n: int
@@ -318,8 +318,9 @@ def test_int8_products_of_any_size_fit_what_cuda_takes(
     product = torch._int_mm
 
     def multiply(a: Any, b: Any) -> Any:
-        """CUDA's conditions, as `at::native::_int_mm_cuda` states them."""
-        if a.shape[0] <= 16 or a.shape[1] % 8 or b.shape[1] % 8:
+        """CUDA's conditions, as `at::native::_int_mm_cuda` states them, and those of cuBLAS."""
+        rows, is_row_major = a.shape[0], b.is_contiguous()
+        if rows <= 16 or a.shape[1] % 8 or b.shape[1] % 8 or (is_row_major and rows % 32):
             raise RuntimeError(f"sizes {tuple(a.shape)} and {tuple(b.shape)}")
         return product(a, b)
 

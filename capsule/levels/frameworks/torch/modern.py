@@ -96,13 +96,17 @@ def _int8_matmul(sizes: Sizes, a: Any, b: Any, row: Any, column: Any) -> Call:  
 
 
 def _padded_int_mm(a: Any, b: Any) -> Any:
-    """Multiply int8 matrices of any size: CUDA takes m above 16, and k and n in eights."""
+    """Multiply int8 matrices of any size on CUDA.
+
+    `_int_mm` takes m above 16, and k and n in eights; cuBLAS takes a row-major `b` only where m is
+    a multiple of 32, and a column-major one everywhere (seen with 13.0 on an H200).
+    """
     (m, k), n = a.shape, b.shape[1]
-    rows, inner, columns = max(0, 17 - m), -k % 8, -n % 8
-    if not (rows or inner or columns):
+    if m % 32 == 0 and k % 8 == 0 and n % 8 == 0:
         return torch._int_mm(a, b)
-    a, b = functional.pad(a, (0, inner, 0, rows)), functional.pad(b, (0, columns, 0, inner))
-    return torch._int_mm(a, b)[:m, :n]
+    a = functional.pad(a, (0, -k % 8, 0, max(0, 17 - m)))
+    b = functional.pad(b.t(), (0, -k % 8, 0, -n % 8)).contiguous()
+    return torch._int_mm(a, b.t())[:m, :n]
 
 
 def _fp8_matmul(sizes: Sizes, a: Any, b: Any, row: Any, column: Any) -> Call:  # noqa: ARG001
