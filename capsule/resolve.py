@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from capsule import datasets, launch, notes, offline, quick, runtimes
+from capsule import datasets, launch, notes, offline, placeholders, quick, runtimes
 from capsule import image as images
 from capsule import site as sites
 from capsule.diff.changes import SAME_IMAGE, relate_images
@@ -199,6 +199,8 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
     if carried.left_out is not None:
         watch.omissions(carried.left_out)
     records, data = _datasets(request, site, watch)
+    for sentence in placeholders.warn_of_pointers(_files(carried, data)):
+        watch.omissions(sentence)
     embedded = _embed(request, records, data, watch)
     prepared = _prepare(choice, request, site, launcher, watch)
     if image is not None and prepared.tree is not None:
@@ -220,6 +222,13 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         launcher=launcher,
         notes=tuple(_notes(request, runtime, image, prepared, override)),
     )
+
+
+def _files(carried: Inputs, data: Mapping[str, Path]) -> Iterator[tuple[str, Path]]:
+    """All that a run reads of its author's: what each file is called, and where it lies."""
+    yield from carried.files.items()
+    for name, path in data.items():
+        yield from placeholders.walk(f"dataset {name}: {path.name}", path)
 
 
 def _engine(request: Request, site: Site) -> Runtime:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from capsule.execute import reports, results, seeding, texts
+from capsule.execute import reports, results, seeding, sightings, texts
 from capsule.execute.log import cannot_write
+from capsule.execute.payload import OWN_LEVELS
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
     Setting,
     copied_mounts,
     data_mounts,
     data_variables,
+    hook_mount,
     inputs_mount,
     library_mounts,
     out_mount,
@@ -31,6 +35,8 @@ from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial
 from capsule.runtimes.base import Invocation, Mount, Scratch
 
+_HOOK = "sitecustomize.py"
+
 
 class CommandWorkload:
     """The command's words are started without a shell; each rank reports into a file of its own."""
@@ -44,6 +50,8 @@ class CommandWorkload:
     ) -> None:
         """All that a command is told, it is told by variables; its setup has logs of its own."""
         (trial,) = group.trials
+        if group.ranks > 1:
+            _copy_hook(start.hook)
         for files in start.rank_files() if _subject(trial).setup else ():
             try:
                 files.setup.folder.mkdir()
@@ -80,18 +88,21 @@ class CommandWorkload:
             stdin=None if subject.stdin is None else workspace.inputs / subject.stdin,
             scratch=Scratch(start=start.number, rank=rank, is_first=not subject.setup),
         )
-        if not subject.injects_seed:
-            return invocation
-        mount = seeding_mount(workspace)
-        path = python_path((mount,), library_mounts(workspace), setting)
+        mounts: list[Mount] = []
+        variables: dict[str, str] = {}
+        if subject.injects_seed:
+            mounts.append(seeding_mount(workspace))
+            variables |= _seeding(files, setting)
+        if group.ranks > 1:
+            mounts.append(hook_mount(start))
+            (shared,) = shared_mounts(start)
+            place = f"{setting.runtime.inside(shared)}/{start.sighting(rank).name}"
+            variables["CAPSULE_WORLD"] = place
+        path = python_path(mounts, library_mounts(workspace), setting)
         return replace(
             invocation,
-            environment={
-                **invocation.environment,
-                "PYTHONPATH": path,
-                **_seeding(files, setting),
-            },
-            mounts=(*invocation.mounts, mount),
+            environment={**invocation.environment, "PYTHONPATH": path, **variables},
+            mounts=(*invocation.mounts, *mounts),
         )
 
     def follow(self, group: Group, files: RankFiles) -> AtOnce:  # noqa: ARG002 - the protocol's
@@ -108,7 +119,15 @@ class CommandWorkload:
             _read_rank(files, trial, paths, ended_well=ended_well, rank=rank)
             for rank, files in enumerate(start.rank_files())
         ]
-        return reports.merge(journals, group.trials)
+        merged = reports.merge(journals, group.trials)
+        if group.ranks == 1:
+            return merged
+        seen = tuple(sightings.read(start.sighting(rank)) for rank in range(group.ranks))
+        echoes: tuple[str, ...] = ()
+        if ended_well and not sightings.find_whole(seen):
+            series = journals[0].reports[0].series
+            echoes = tuple(texts.find_echoes(start.rank_files(), trial, paths, series))
+        return replace(merged, sightings=seen, echoes=echoes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +268,15 @@ def _read_rank(
 def _seeding(files: RankFiles, setting: Setting) -> dict[str, str]:
     folder = setting.runtime.inside(out_mount(files))
     return {"CAPSULE_SEEDING": f"{folder}/{files.seeding.name}"}
+
+
+def _copy_hook(folder: Path) -> None:
+    """Lay out what notes the world of ranks: of this release, whoever's program measures."""
+    try:
+        folder.mkdir()
+        shutil.copyfile(OWN_LEVELS / "worlds" / _HOOK, folder / _HOOK)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
 
 
 def _subject(trial: Trial) -> Command:

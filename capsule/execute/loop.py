@@ -210,7 +210,6 @@ def _run_group(
     ranks, files = range(group.ranks), start.rank_files()
     before = [workload.setup(workspace, group, start, setting, rank) for rank in ranks]
     main = [workload.invocation(workspace, group, start, setting, rank) for rank in ranks]
-    main = meeting.join(workspace, group, setting, main)
     setups = [one for one in before if one is not None]
     stages = [_Stage(invocations=main, files=files, is_told=bool(setups))]
     if setups:
@@ -218,10 +217,15 @@ def _run_group(
         stages.insert(0, _Stage(invocations=setups, files=own, is_setup=True))
     ends: list[ProcessEnd] = []
     setup_seconds: float | None = None
+    joined = False
     try:
         for stage in stages:
             ends.clear()
-            _run_stage(stage, workspace, group, start, setting, watch, traces, ends)
+            invocations = stage.invocations
+            if not stage.is_setup:
+                invocations, joined = _join(workspace, group, start, setting, invocations)
+            ready = replace(stage, invocations=invocations)
+            _run_stage(ready, workspace, group, start, setting, watch, traces, ends)
             if ends[-1].cut or not ends[-1].well:
                 break
             if stage.is_setup:
@@ -231,7 +235,9 @@ def _run_group(
         attempts: tuple[Attempt, ...] = ()
         if ends:
             end = replace(ends[-1], setup_seconds=setup_seconds)
-            attempts, journal = _note_end(workspace, group, start, end, context, traces)
+            attempts, journal = _note_end(
+                workspace, group, start, end, context, traces, joined=joined
+            )
             for report in journal.reports:
                 room.add(report.trial, map(_count_numbers, report.series))
         for attempt in attempts:
@@ -239,6 +245,21 @@ def _run_group(
         if left := workspace.log.left.get(start.number, Left()).segments:
             watch.remains(traced.describe(left, group.trials[0].id))
     _check_limits(workspace, attempts, ends[-1].fault or None)
+
+
+def _join(
+    workspace: Workspace,
+    group: Group,
+    start: Start,
+    setting: Setting,
+    invocations: Sequence[Invocation],
+) -> tuple[Sequence[Invocation], bool]:
+    """As `meeting.join`; where that refuses, no trial was begun."""
+    try:
+        return meeting.join(workspace, group, start, setting, invocations)
+    except CapsuleError:
+        workspace.log.end(start.number, ())
+        raise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,9 +327,12 @@ def _note_end(
     end: ProcessEnd,
     context: Context,
     traces: Traces | None = None,
+    *,
+    joined: bool = False,
 ) -> tuple[tuple[Attempt, ...], Journal]:
     """Judge and note how a start ended, and what it left; None where nobody followed it."""
     journal = workload_of(group).read(workspace, group, start, ended_well=end.well)
+    journal = meeting.judge(journal, group, joined=joined)
     attempts = settle(group.trials, journal, end, context)
     left = Left()
     try:

@@ -13,6 +13,7 @@ from capsule.execute.reports import Journal
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.image import Image, documents
 from capsule.launch.base import RENDEZVOUS, Launcher
+from capsule.launch.families import MpiProgram
 from capsule.levels.catalog import determinism
 from capsule.manifest import Command, Manifest
 from capsule.manifest.commands import data_variable
@@ -56,8 +57,9 @@ class Setting:
         deadline_from: Where that was said.
         limits: What each process start may take.
         writable: Input folders that workloads may write in, `.` for all inputs.
-        met: How many ranks have met in pre-flight since this process began to work here, and
-            whether by MPI, too.
+        joined: What the ranks of pre-flight's own program reached each other by since this process
+            began to work here, by how many they were and whether they tried MPI, too.
+        programs: Programs of MPI in the image, by the words that name one; None for no such one.
     """
 
     runtime: Runtime
@@ -77,7 +79,8 @@ class Setting:
     deadline_from: str = "/resources/walltime"
     limits: Limits = Limits()
     writable: tuple[str, ...] = ()
-    met: set[tuple[int, bool]] = field(default_factory=set)
+    joined: dict[tuple[int, bool], tuple[str, ...]] = field(default_factory=dict)
+    programs: dict[tuple[str, ...], MpiProgram | None] = field(default_factory=dict)
 
 
 class Workload(Protocol):
@@ -144,7 +147,7 @@ def rank_environment(group: Group, start: Start, setting: Setting, rank: int) ->
         **environment(setting),
         "PYTHONHASHSEED": str(group.seed),
         "HOME": setting.runtime.inside(out_mount(start.rank(rank))),
-        **({} if setting.runtime.contained else {_NO_REPOSITORY: str(start.folder)}),
+        **({} if setting.runtime.contained else {_NO_REPOSITORY: str(start.folder.parents[1])}),
         "CAPSULE_RANK": str(rank),
         "CAPSULE_RANKS": str(group.ranks),
         **(_meeting(start, setting, rank) if group.ranks > 1 else {}),
@@ -233,6 +236,11 @@ def levels_mount(workspace: Workspace) -> Mount:
 def seeding_mount(workspace: Workspace) -> Mount:
     """What a Python program imports by itself, and is seeded by."""
     return Mount(source=workspace.levels / "seeding", target="/capsule/seeding")
+
+
+def hook_mount(start: Start) -> Mount:
+    """What a Python program of several ranks imports by itself, and notes their world."""
+    return Mount(source=start.hook, target="/capsule/hook")
 
 
 def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:

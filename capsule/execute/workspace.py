@@ -12,6 +12,7 @@
       starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
                       setup/ (stdout.txt, stderr.txt of what ran before), scalars/ (of event files);
                       of several ranks each has all but the first in rank-RRRR/; all share shared/
+                      and hook/ (what notes the world that they make)
 
 It has no bagit.txt and is never a capsule: a capsule appears whole, by one rename, at the end.
 """
@@ -104,6 +105,15 @@ class Start:
     def meeting_folder(self) -> Path:
         """The folder that several ranks may all write; one that is alone has none."""
         return self.folder / "shared"
+
+    @property
+    def hook(self) -> Path:
+        """The folder of what notes the world that several ranks make."""
+        return self.folder / "hook"
+
+    def sighting(self, rank: int) -> Path:
+        """What one of several ranks says of the world that it is in."""
+        return self.meeting_folder / f".capsule-world-{rank:04}.jsonl"
 
     def rank(self, rank: int) -> RankFiles:
         """Those of one rank; a rank that is alone has them in the start's own folder."""

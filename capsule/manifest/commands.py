@@ -74,6 +74,10 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
         if not is_below(path, raw.get("inputs", ())):
             message = f"{quote(path)} is not among this benchmark's inputs, nor below one"
             problems.add(f"{here}{place}", message)
+    if raw.get("ranks_independent") and "world" in raw:
+        problems.add(
+            f"{here}/world", "its ranks are independent (ranks_independent), so they form no world"
+        )
     cwd = raw.get("cwd")
     subject = Command(
         words=tuple(raw["command"]),
@@ -83,6 +87,8 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
         copies_cwd=isinstance(cwd, Mapping),
         stdin=raw.get("stdin"),
         injects_seed=raw.get("seeding") == "inject",
+        ranks_independent=raw.get("ranks_independent", False),
+        declares_world="world" in raw,
     )
     return subject, cases
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from capsule import plain, schema
-from capsule.manifest import commands
+from capsule.manifest import commands, foreign
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.manifest.subjects import ENDINGS
 
@@ -72,7 +72,9 @@ def _texts(raw: Any, problems: Problems) -> None:
         parts = pointer.split("/")
         is_command = parts[1:2] == ["benchmarks"] and parts[_COMMAND : _COMMAND + 1] == ["command"]
         if "\0" in text or not (is_command or plain.is_clean(text)):
-            problems.add(pointer, f"{quote(text)} holds a character that can't be printed")
+            message = f"{quote(text)} holds a character that can't be printed"
+            is_pattern = parts[-1] == "pattern"
+            problems.add(pointer, message + (foreign.advise_escape(text) if is_pattern else ""))
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -199,7 +199,7 @@ for name in""",
 
 @pytest.mark.usefixtures("bare_python")
 def test_ranks_share_one_copy_for_each_start_and_no_home(author: User) -> None:
-    path = manifest(author, RANKED, resources=RANKS, names=("home", "tmp"))
+    path = manifest(author, RANKED, resources=RANKS, names=("home", "tmp"), ranks_independent=True)
     document = json.loads(path.read_text())
     for metric in document["benchmarks"][0]["metrics"].values():
         metric["per"] = "rank"

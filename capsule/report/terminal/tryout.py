@@ -9,6 +9,7 @@ from capsule.durations import duration
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.report.terminal.style import draw_rest, table, text
 from capsule.segments import removal
+from capsule.starts import describe_world
 from capsule.verdict.wording import count, number
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def draw_tryout(tryout: Tryout, warnings: Sequence[str]) -> Iterator[RenderableT
         rows.add_row(text(one.metric.name), *_values(one), text(one.metric.unit))
     yield rows
     yield from draw_rest(len(tryout.reported) - _ROWS, "metrics")
+    if attempt.outcome == "completed" and attempt.ranks > 1:
+        yield text(f"world of its ranks: {describe_world(attempt.world, attempt.ranks)}")
     if attempt.outcome == "completed" and attempt.message:
         yield text(f"warning: {attempt.message}")
     yield from (text(f"note: {note.sentence}") for note in tryout.notes)
