@@ -79,6 +79,25 @@ def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
         yield Note(code=SITE_MPI, sentence=sentence)
 
 
+def written_inputs(path: str, trial: str, *, files: int, starts: int) -> Note:
+    """Process starts changed their inputs, which each of them found as they were sealed.
+
+    Args:
+        path: The first of what was changed, removed or added.
+        trial: That of the first start which did so.
+        files: How many paths that start changed.
+        starts: How many process starts changed any.
+    """
+    more = f" and {files - 1} more" if files > 1 else ""
+    others = f", and {starts - 1} more process starts did so" if starts > 1 else ""
+    return Note(
+        code="inputs-written",
+        sentence=f"{trial} wrote among its inputs: {path}{more}{others}. Each process start found"
+        " the inputs as they were sealed. To keep a file, write it to the folder that CAPSULE_OUT"
+        ' names; for a program that writes beside its own code, set "cwd": {"copy": FOLDER}',
+    )
+
+
 def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
     """The workload could use the keys of whoever ran it: a note, if so.
 

@@ -21,6 +21,10 @@ from capsule.errors import CannotRunError, ExecutionError, UsageError
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
+_OF_NETWORKS = {
+    *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "nfs"),
+    *("nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "s3fs", "smb3", "smbfs", "sshfs", "wekafs"),
+}
 # what locks fail with on Lustre without `flock`, and on some NFS mounts
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 # endings of what is not to be seen: a folder that is being made, and one that is being removed
@@ -131,6 +135,11 @@ def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:
             # nobody else gets below it
             return None
     return None
+
+
+def is_of_network(path: Path) -> bool:
+    """Whether other machines see what is written there; not where that cannot be told."""
+    return file_system(path).removeprefix("fuse.") in _OF_NETWORKS
 
 
 @contextmanager

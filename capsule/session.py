@@ -17,7 +17,7 @@ from capsule import record as records
 from capsule.earlier import Earlier
 from capsule.execute import audit, gather, loop, payload, placement
 from capsule.execute.header import Header
-from capsule.execute.workload import Setting, environment
+from capsule.execute.workload import Setting, environment, find_writable
 from capsule.execute.workspace import Workspace
 from capsule.extension import Extended
 from capsule.interruption import (
@@ -420,6 +420,7 @@ def _session(
         label=workspace.label,
         nodes=placement.place(workspace, resolved.launcher, len(resolved.devices)),
         deadline=time.monotonic() + limit if limit else None,
+        writable=find_writable(plan.manifest, contained=resolved.runtime.contained),
     )
     return Session(
         workspace=workspace,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -29,13 +30,21 @@ class Guard:
 
     Args:
         limits: What it may take.
-        folder: Everything that it can leave on the disk.
+        folders: Says where it can leave anything on the disk.
         launched: Says what its processes take.
+        spared_bytes: What lies in these folders by itself.
     """
 
-    def __init__(self, limits: Limits, folder: Path, launched: Launched) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        folders: Callable[[], Iterable[Path]],
+        launched: Launched,
+        spared_bytes: int = 0,
+    ) -> None:
         self._limits = limits
-        self._folder = folder
+        self._folders = folders
+        self._spared_bytes = spared_bytes
         self._launched = launched
         self._next = time.monotonic() + _PAUSE_SECONDS
 
@@ -60,7 +69,9 @@ class Guard:
         if most is None:
             return None
         try:
-            used_bytes = disk_bytes(self._folder, most)
+            used_bytes = -self._spared_bytes
+            for folder in self._folders():
+                used_bytes += disk_bytes(folder, most - used_bytes)
         except OSError as error:
             return f"left a folder that cannot be looked into ({error.strerror}), under --disk"
         if used_bytes > most:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from capsule.runtimes.base import Ended, Invocation, Mount, Prepared
+from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Scratch
 
 _LOOK_SECONDS = 0.02
 
@@ -188,6 +188,7 @@ def _invocation(facts: Mapping[str, Any]) -> Invocation:
         stdout=Path(facts["stdout"]),
         stderr=Path(facts["stderr"]),
         joins=facts["joins"],
+        scratch=None if facts["scratch"] is None else Scratch(**facts["scratch"]),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -32,6 +32,23 @@ class Mount:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scratch:
+    """Whose HOME and temporary folder a process has, where no engine gives it such.
+
+    Attributes:
+        start: Number of the process start, from 1.
+        rank: Its rank there.
+        is_first: Whether it finds them empty; else as an earlier process of this start left them.
+        is_last: Whether they are removed when it has ended; they are in any case if it failed.
+    """
+
+    start: int
+    rank: int = 0
+    is_first: bool = True
+    is_last: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class Invocation:
     """One process start inside an image.
 
@@ -53,6 +70,8 @@ class Invocation:
         joins: Whether MPI is to join it with other ranks, which it then reaches by process id and
             shared memory where they are on its node.
         handles: File descriptors of this process that it inherits under their numbers.
+        scratch: Its own HOME and temporary folder where nothing is contained; None for HOME as the
+            environment has it, and the temporary folder of this process.
     """
 
     command: tuple[str, ...]
@@ -69,6 +88,7 @@ class Invocation:
     stderr: Path
     joins: bool = False
     handles: tuple[int, ...] = ()
+    scratch: Scratch | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,6 +278,20 @@ class Wraps(Protocol):
         Raises:
             CannotRunError: The engine is gone, or something that it needs.
         """
+
+
+@runtime_checkable
+class KeepsScratch(Protocol):
+    """An engine whose processes have their HOME and temporary folders on this machine itself."""
+
+    def scratch(self, label: str) -> Iterable[Path]:
+        """Those that are there of a run with this label."""
+
+    def clear_scratch(self, label: str) -> None:
+        """Remove them."""
+
+    def find_homes(self, label: str, scratch: Scratch) -> Iterable[Path]:
+        """Where the HOME of a rank may have been, which is removed when it has ended."""
 
 
 @runtime_checkable

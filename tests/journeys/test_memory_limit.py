@@ -46,8 +46,8 @@ def test_a_trial_that_uses_more_has_failed_and_the_others_go_on(author: User) ->
 
 def test_it_is_tried_once(author: User) -> None:
     manifest = write(author, GREEDY.replace("seed == 2", "True"))
-    for verb in (["run", "--try", manifest], ["run", manifest, "--work", "a.run"]):
-        ended = author.run(*verb, "--memory", "200M")
+    for verb in (["run", "--try"], ["run", "--work", "a.run"]):
+        ended = author.run(*verb, manifest, "--memory", "200M")
         assert ended.returncode == 5, ended.stderr
         assert "out-of-memory" in ended.stderr
     assert [path.name for path in (author.folder / "a.run/starts").iterdir()] == ["0001"]
