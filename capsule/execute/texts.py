@@ -61,12 +61,14 @@ def read(
             beside = ", ".join(_list(files.out)) or "nothing"
             shown = extraction.describe(name)
             absent[name] = f"there is no file {shown} in the out folder, which holds {beside}"
-    extract = extraction.extract(sources, texts, absent=absent)
+    extract = extraction.extract(
+        sources, texts, absent=absent, load=lambda name: _load(files, name, paths)
+    )
     return TrialReport(
         trial=trial.id,
         outcome="failed" if extract.reason else "completed",
         reason=extract.reason,
-        message=extract.message,
+        message=extract.message or "\n".join(extract.notes),
         series=tuple(_series(name, values, rank) for name, values in extract.values.items()),
     )
 
