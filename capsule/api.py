@@ -175,7 +175,7 @@ def resume(
     code = trust.of_folder(cut_off.workspace, cut_off.plan.manifest)
     with cut_off.workspace.lock():
         target = sealing.target(cut_off, options.output)
-        if sealed := sealing.complete(cut_off, target, own=code.own):
+        if sealed := sealing.complete(cut_off, target, watch, own=code.own):
             return sealed
         prospect = cut_off.prospect(target)
         with offline.enforce(options.offline):
@@ -212,7 +212,7 @@ def verify(
             runs here would not be of one kind with those that they are added to.
         DamagedError: A capsule, its image or a dataset is not what it should be.
         UntrustedError: It is a stranger's, and nobody said that its code may run here.
-        CannotRunError: As for `run`, or this machine's clock is behind the capsule's.
+        CannotRunError: As for `run`.
         ExecutionError: As for `run`, but that `resume_verification` goes on.
     """
     places.check(output=options.output, work=options.work)
@@ -242,6 +242,7 @@ def verify(
             claims=original.record.claims,
             earlier=planned.added,
             own=code.own,
+            follows=original.record.ended,
         )
         session = sessions.limit(session, prospect.limits)
         with session.workspace.lock():
@@ -270,13 +271,20 @@ def resume_verification(
         limits = rerun.limits(original, cut_off.plan, options, own=code.own)
         with cut_off.workspace.lock():
             target = sealing.target(cut_off, options.output)
-            if sealed := sealing.complete(cut_off, target, own=code.own):
+            if sealed := sealing.complete(cut_off, target, watch, own=code.own):
                 return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
             prospect = cut_off.prospect(target, limits)
             choice = trust.require_consent(code, cut_off.request, options, prospect, watch)
             resolved = resolve(cut_off.request, watch, choice=choice)
             trust.require_containment(code, resolved, options)
-            session = sessions.take_up(cut_off, resolved, watch, claims=record.claims, own=code.own)
+            session = sessions.take_up(
+                cut_off,
+                resolved,
+                watch,
+                claims=record.claims,
+                own=code.own,
+                follows=record.ended,
+            )
             session = sessions.limit(session, limits)
             return _finish_and_judge(original, session, looks, options, watch)
 
@@ -356,7 +364,8 @@ def resume_pair(
     ]
     with offline.enforce(options.offline), pairing.lock(cut_off.both):
         own = all(code.own for code in codes)
-        if sealed := pairing.complete(cut_off, (options.output_a, options.output_b), own=own):
+        outputs = options.output_a, options.output_b
+        if sealed := pairing.complete(cut_off, outputs, watch, own=own):
             return _judge_pair(*sealed)
         a, b = (
             resolve(side.request, watch, choice=choice)

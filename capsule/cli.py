@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import signal
+import stat
 import sys
 from argparse import (
     SUPPRESS,
@@ -24,6 +25,7 @@ from capsule.errors import (
     CannotRunError,
     CapsuleError,
     ExecutionError,
+    FirstStartError,
     FirstTrialError,
     UsageError,
 )
@@ -36,7 +38,7 @@ _EXITS = """\
 exit codes:
   0 done, REPRODUCED     1 DIFFERENT              2 bad usage or manifest   3 INCONCLUSIVE
   4 damaged or untrusted 5 execution failed       6 cannot run here        70 a fault of capsule
-  130, 143 interrupted; go on with --resume
+  129, 130, 143 interrupted (terminal closed, Ctrl-C, SIGTERM); go on with --resume
 """
 _BROKEN_PIPE = 141
 # Python's 700 made a tenth of `check` a search for garbage among what imports leave for good
@@ -44,8 +46,20 @@ _NEW_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a run as Ctrl-C does, with another exit code."""
+# a closed terminal and a lost connection send SIGHUP, a scheduler SIGTERM
+_STOPS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class _Stopped(KeyboardInterrupt):
+    """A signal that ends a run as Ctrl-C does, with an exit code of its own.
+
+    Attributes:
+        number: The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 class _Command(NamedTuple):
@@ -64,16 +78,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     from capsule.console import Console
 
     console = Console()
-    before = signal.signal(signal.SIGTERM, _terminate)
+    before = {number: signal.getsignal(number) for number in _STOPS}
+    for number, handler in before.items():
+        # nohup has SIGHUP ignored: that run is to outlive its terminal
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, _stop)
     try:
         return _run(command, console)
     except KeyboardInterrupt as stop:
         way_on = console.way_on
         talk = f"interrupted; go on with: {way_on}" if way_on else "interrupted"
         _tell(console, console.say, talk)
-        return 143 if isinstance(stop, _Terminated) else 130
+        return 128 + (stop.number if isinstance(stop, _Stopped) else signal.SIGINT)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _run(command: _Command, console: Console) -> int:
@@ -146,7 +165,7 @@ def _fail(error: CapsuleError, console: Console) -> int:
     _tell(console, console.fail, str(error))
     if way_on := console.way_on:
         kept = "what was finished is kept; go on with"
-        if isinstance(error, FirstTrialError):
+        if isinstance(error, FirstTrialError | FirstStartError):
             kept, way_on = (
                 "to count it as an outcome, run the rest and seal",
                 f"{way_on} --keep-going",
@@ -162,10 +181,24 @@ def _tell(console: Console, say: Callable[[str], None], text: str) -> None:
         console.hang_up()
 
 
-def _terminate(_number: int, _frame: object) -> NoReturn:
-    # a scheduler and its script send one each: the second would cut off what the first one ends
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    raise _Terminated
+def _stop(number: int, _frame: object) -> NoReturn:
+    # a scheduler and its script send one each, a shell and its terminal, too: the second would cut
+    # off what the first one ends
+    for other in _STOPS:
+        signal.signal(other, lambda *_: None)
+    _leave_closed_terminal()
+    raise _Stopped(number)
+
+
+def _leave_closed_terminal() -> None:
+    """Send what is still printed nowhere: to write to a closed terminal is an error."""
+    for descriptor in (1, 2):
+        try:
+            is_device = stat.S_ISCHR(os.fstat(descriptor).st_mode)
+        except OSError:  # closed from the start
+            continue
+        if is_device and not os.isatty(descriptor):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _parse(argv: Sequence[str] | None) -> _Command:

@@ -211,6 +211,9 @@ class _Follower(Watch):
         if len(findings) > _SHOWN:
             self._display.say(f"  and {len(findings) - _SHOWN} more")
 
+    def note(self, sentence: str) -> None:
+        self._display.say(f"note: {sentence}")
+
     def leftovers(self, processes: int) -> None:
         self._display.say(
             f"ended {processes} process(es) that the interrupted run had left running"

@@ -15,7 +15,6 @@ from capsule import image as images
 from capsule import runtimes
 from capsule import site as sites
 from capsule.errors import CapsuleError
-from capsule.execute.limits import size
 from capsule.image.mirrors import Access
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.manifest import ImageSpec
@@ -23,6 +22,7 @@ from capsule.places import weak_spot
 from capsule.runtimes import binds, gpus, hostmpi, programs
 from capsule.runtimes.base import Rehearses, Runtime
 from capsule.site import Site
+from capsule.sizes import size
 from capsule.trust import ledger
 
 # an image of torch, while Apptainer converts it

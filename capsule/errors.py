@@ -9,6 +9,8 @@
     |-- ExecutionError      5    the benchmark itself failed or was cut off
     |   `-- FirstTrialError 5    the first trial of a run failed, and the rest waits
     |-- CannotRunError      6    this machine lacks an engine, image, dataset, device or scheduler
+    |   |-- ProgramError    6    a program is missing, or the kernel refuses to execute it
+    |   `-- FirstStartError 6    the first trial's program could not be started, and the rest waits
     `-- BugError           70    a fault of capsule
 
 Only `capsule.cli` turns one of these into an exit status; nothing else prints or exits.
@@ -76,7 +78,23 @@ class NotJsonError(DamagedError):
 
 
 class UntrustedError(DamagedError):
-    """An intact capsule of somebody else, which nobody allowed to execute here."""
+    """An intact capsule of somebody else, which nobody allowed to execute here.
+
+    Args:
+        what: As of `CapsuleError`, like the rest.
+        flags: The options that would allow it, none where no option does.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        advice: str | None = None,
+        flags: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(what, where=where, advice=advice)
+        self.flags = flags
 
 
 class ExecutionError(CapsuleError):
@@ -93,6 +111,14 @@ class CannotRunError(CapsuleError):
     """Something that the plan needs is missing on this machine."""
 
     exit_code = 6
+
+
+class ProgramError(CannotRunError):
+    """A program that is missing or that the kernel refuses to execute: to try again is vain."""
+
+
+class FirstStartError(CannotRunError):
+    """The program of a run's first trial could not be started: the rest waits, as above."""
 
 
 class BugError(CapsuleError):

@@ -45,14 +45,13 @@ def extend(
         UsageError: It is another kind of capsule, an option is wrong, or runs here would not be of
             one kind with its own.
         UntrustedError: Somebody else sealed it.
-        CannotRunError: As for a run, or this machine's clock is behind the capsule's.
+        CannotRunError: As for a run.
         DamagedError: As for a run, or the capsule is not as it was sealed.
         ExecutionError: As for a run.
     """
     places.check(output=options.output, work=options.work)
     with reading.read(Path(capsule)) as before, places.scratch() as scratch:
         _require_own(before, options)
-        rerun.require_clock(before)
         plan = plans.make(extension.add_seeds(before.record, before.id, seeds))
         _require_room(before)
         record = before.record

@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from capsule import freezing, manifest, notes, population, summary
 from capsule.archive import Capsule
 from capsule.archive.predecessors import ADDED
 from capsule.manifest import Manifest, search
 from capsule.origin import Extension
-from capsule.record import Attempt, File, FrozenClaim, Record, sample_order
+from capsule.record import Attempt, File, FrozenClaim, Record, find_early_runs, sample_order
 from capsule.seeds import added_seeds, winner_seeds
 from capsule.summary import MetricRuns
 
@@ -176,6 +175,9 @@ def due_notes(record: Record) -> Iterator[notes.Note]:
     before = record.predecessor.record
     if record.image is None and record.software != before.software:
         yield notes.other_software()
+    own = record.attempts[len(before.attempts) :]
+    if clocks := find_early_runs(record.started, own, before.ended, "its predecessor"):
+        yield clocks
     seeds = len(before.manifest.seeds)
     yield notes.addition(
         record.origin.of,
@@ -209,7 +211,6 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
         map(repr, before.samples)
     ):
         yield "its samples under the first seeds are not its predecessor's"
-    yield from _time_deviations(record, before)
     if record.nodes[: len(before.nodes)] != before.nodes:
         yield "its nodes do not begin with its predecessor's"
     if record.worlds[: len(before.worlds)] != before.worlds:
@@ -217,14 +218,3 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     for name in _KEPT:
         if getattr(record, name) != getattr(before, name):
             yield f"its {name} is not its predecessor's"
-
-
-def _time_deviations(record: Record, before: Record) -> Iterator[str]:
-    """Runs from before there was an id that their seeds could follow from."""
-    ended = datetime.fromisoformat(before.ended)
-    if datetime.fromisoformat(record.started) < ended:
-        yield f"it started at {record.started}, before its predecessor ended at {before.ended}"
-    for attempt in record.attempts[len(before.attempts) :]:
-        if datetime.fromisoformat(attempt.started) < ended:
-            yield f"{attempt.trial} was started at {attempt.started}, before its predecessor ended"
-            return

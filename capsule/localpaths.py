@@ -66,9 +66,17 @@ def blocks(stream: BinaryIO | FileIO) -> Iterator[tuple[int, bytes]]:
         yield line, rest
 
 
+def home() -> Path:
+    """Return this user's home folder, `/nonexistent` where the system knows none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
+
+
 def homes() -> set[Path]:
     """Every path by which the user's home may be named: as it is set, as the system has it."""
-    named = {Path.home()}
+    named = {home()}
     with suppress(KeyError):
         named.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
     forms = {form for home in named if home.is_absolute() for form in (home, home.resolve())}

@@ -32,6 +32,7 @@ LIBRARY = "library "
 """Of the names of what is observed of libraries of the machine; the name of one follows."""
 OF_SITES = frozenset({SITE_BINDS, SITE_MPI})
 """Codes of notes on what the machine's own site file has containers see."""
+CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
 DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED} | OF_SITES
@@ -75,6 +76,35 @@ def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
     if libraries:
         sentence = f"its machine's own MPI took the place of the image's: {'; '.join(libraries)}"
         yield Note(code=SITE_MPI, sentence=sentence)
+
+
+def early_clock(began: str, release: str) -> Note:
+    """The clock of the machine is wrong for certain.
+
+    Args:
+        began: What it said when the run began.
+        release: The version of capsule, which did not exist then.
+    """
+    return Note(
+        code=EARLY_CLOCK,
+        sentence=f"its machine's clock said {began[:10]}, which is before capsule-hpc {release} was"
+        " written: the clock was wrong, and so are all times of this run",
+    )
+
+
+def clocks_disagree(began: str, ended: str, whose: str) -> Note:
+    """Runs are dated before the end of those that they follow.
+
+    Args:
+        began: When the first of them began.
+        ended: When those before them ended.
+        whose: What ended then, such as `the original`.
+    """
+    return Note(
+        code=CLOCKS,
+        sentence=f"its runs are dated from {began}, before {whose} ended at {ended}: one of the two"
+        " machines' clocks was wrong",
+    )
 
 
 def part(frameworks: Iterable[str], whole: object) -> Note:

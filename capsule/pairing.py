@@ -253,22 +253,20 @@ def reopen(folder: Path) -> CutOffPair:
 
 
 def complete(
-    cut_off: CutOffPair, outputs: tuple[Path | None, Path | None], *, own: bool
+    cut_off: CutOffPair, outputs: tuple[Path | None, Path | None], watch: Watch, *, own: bool
 ) -> tuple[Sealed, Sealed] | None:
     """Finish the sealing of a pair that was ended between its capsules and its folder's removal.
 
     Returns:
         What it had sealed; None unless both sides are.
-
-    Raises:
-        ExecutionError: The capsules cannot be noted as this user's own.
     """
     sealed = []
     for side, output, first in zip(cut_off.both, outputs, cut_off.targets, strict=True):
         if (capsule := sealing.recover(side, output or first, first)) is None:
             return None
         sealed.append(capsule)
-    a, b = sealing.leave(sealed, cut_off.folder, own=own)
+    a, b = sealed
+    sealing.leave(sealed, cut_off.folder, watch, own=own)
     return a, b
 
 
@@ -376,7 +374,7 @@ def seal(
     strict_privacy: bool,
     watch: Watch,
 ) -> tuple[Sealed, Sealed]:
-    """Write both capsules, note them as this user's own if their code is, and remove the folder.
+    """Write both capsules, list them as this user's own if their code is, and remove the folder.
 
     Args:
         sides: The pair.
@@ -396,5 +394,5 @@ def seal(
         else write(run, execution, sessions.assemble(run, execution), target)
         for run, execution, target in zip(sides.both, executions, targets, strict=True)
     )
-    sealing.leave((a, b), sides.folder, own=sides.a.own and sides.b.own)
+    sealing.leave((a, b), sides.folder, watch, own=sides.a.own and sides.b.own)
     return a, b

@@ -15,13 +15,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 from capsule import leavings
-from capsule.errors import ExecutionError, UsageError
+from capsule.errors import CannotRunError, ExecutionError, UsageError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
+# what locks fail with on Lustre without `flock`, and on some NFS mounts
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 # endings of what is not to be seen: a folder that is being made, and one that is being removed
 _PARTIAL, _DONE = ".capsule-partial", ".capsule-done"
+
+
+class NoLocksError(OSError):
+    """A file system without file locks."""
 
 
 def check(*, output: Path | None, work: Path | None = None, flag: str = "--output") -> None:
@@ -130,7 +136,10 @@ def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:
 def new_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill, which gets its name when it is whole, and is removed when it is not.
 
+    Only this user can enter it, whatever the umask is.
+
     Raises:
+        CannotRunError: Its file system has no locks.
         ExecutionError: It cannot be written.
     """
     try:
@@ -140,6 +149,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
             partial.rename(folder)
     except ExecutionError as error:
         raise _failure(error.what, folder) from None
+    except NoLocksError as error:
+        raise locks_error(
+            error, folder, "name a folder on another file system with --work; nothing has run yet"
+        ) from None
     except OSError as error:
         where = folder if error.errno in _NO_SPACE else error.filename or folder
         raise _failure(f"cannot write: {error.strerror}", where) from None
@@ -155,12 +168,20 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         parent: Where, None for the system's temporary folder.
 
     Raises:
+        CannotRunError: Its file system has no locks.
         ExecutionError: There is no place for it.
     """
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     _sweep_once(parent)
     try:
-        folder, lock = _make_partial(parent / "capsule", mode=0o700)
+        folder, lock = _make_partial(parent / "capsule")
+    except NoLocksError as error:
+        raise locks_error(
+            error,
+            parent,
+            "use a folder on another file system: TMPDIR names the temporary one, and some"
+            " commands need the current one",
+        ) from None
     except OSError as error:
         raise ExecutionError(
             f"no temporary folder can be made: {error.strerror}",
@@ -174,6 +195,16 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
             # as everywhere, what cannot be removed stays out of sight
             with suppress(OSError):
                 leavings.remove(folder)
+
+
+def locks_error(error: NoLocksError, where: Path, advice: str) -> CannotRunError:
+    """The error of a folder that cannot be locked, with what to do about it."""
+    return CannotRunError(
+        f"this file system has no file locks (flock: {error.strerror}), by which two processes"
+        " keep out of each other's way",
+        where=str(where),
+        advice=advice,
+    )
 
 
 def _failure(fault: str, where: object) -> ExecutionError:
@@ -191,6 +222,7 @@ def hold(folder: Path) -> BinaryIO | None:
         The open file; None while another process has locked the folder.
 
     Raises:
+        NoLocksError: Its file system has no locks.
         OSError: The folder is not there, or cannot be written.
     """
     path = folder / "lock"
@@ -203,6 +235,11 @@ def hold(folder: Path) -> BinaryIO | None:
             return stream
     except BlockingIOError:
         pass
+    except OSError as error:
+        stream.close()
+        if error.errno in _NO_LOCKS:
+            raise NoLocksError(error.errno, error.strerror, str(path)) from None
+        raise
     except BaseException:
         stream.close()
         raise
@@ -286,17 +323,19 @@ def _sweep_once(parent: Path) -> None:
     sweep(parent)
 
 
-def _make_partial(folder: Path, *, mode: int = 0o777) -> tuple[Path, BinaryIO]:
-    """An empty folder beside another one, locked for as long as this process lives."""
+def _make_partial(folder: Path) -> tuple[Path, BinaryIO]:
+    """A private, empty folder beside another one, locked for as long as this process lives."""
     while True:
         partial = _aside(folder, _PARTIAL)
-        partial.mkdir(mode, parents=True)
+        partial.mkdir(0o700, parents=True)
+        # some umasks take rights from the owner, too
+        partial.chmod(0o700)
         try:
             lock = hold(partial)
         except FileNotFoundError:
             continue  # before it was locked, another process took it for a killed one's
         except OSError:
-            partial.rmdir()
+            leavings.remove(partial)
             raise
         if lock is not None:
             return partial, lock

@@ -54,6 +54,47 @@ def clean_lines(text: str) -> str:
     return "\n".join(map(clean, rows))
 
 
+def last_lines(text: str, most: int) -> str:
+    r"""The end of a text: whole lines, of a longer line its end.
+
+    Args:
+        text: What a program printed.
+        most: Letters that are left at most.
+
+    >>> last_lines("epoch 1\nepoch 2\nepoch 3", 12)
+    'epoch 3'
+    >>> last_lines("0123456789", 8)
+    '...56789'
+    """
+    if len(text) <= most:
+        return text
+    kept = text[-most:]
+    if text[-most - 1] == "\n":
+        return kept
+    _, cut, whole = kept.partition("\n")
+    return whole if cut and whole.strip() else f"...{kept[3:]}"
+
+
+def first_and_last_lines(text: str, most: int) -> str:
+    r"""A text whose first line says most, and of the others the last ones; of one line both ends.
+
+    Args:
+        text: Such as an exit code, and what was printed before it.
+        most: Letters that are left at most.
+
+    >>> first_and_last_lines("exit code 1\nepoch 1\nepoch 2\nno data", 24)
+    'exit code 1\nno data'
+    """
+    if len(text) <= most:
+        return text
+    half = most // 2
+    head, cut, rest = text.partition("\n")
+    if not cut:
+        return f"{text[: half - 3]}...{text[-half:]}"
+    head = head[:half]
+    return f"{head}\n{last_lines(rest, most - len(head) - 1)}"
+
+
 def is_clean(text: str) -> bool:
     """Whether every character of a line can be shown as it is, however many there are."""
     return text.isprintable() or re.sub(_JOINER, "", text).isprintable()

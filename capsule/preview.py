@@ -121,7 +121,7 @@ def preview_verification(original: Capsule, options: VerifyOptions) -> Preview:
     Raises:
         UsageError: An option is wrong, or there is nothing to run.
         DamagedError: What is to be added is no verification of the capsule.
-        CannotRunError: This machine's clock is behind, or so many ranks cannot be started here.
+        CannotRunError: So many ranks cannot be started here.
     """
     request = rerun.request(original, options, Path(RUN))
     planned = rerun.plan(original, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import select
@@ -10,17 +11,22 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from capsule import leavings, places, processes, segments
-from capsule.errors import CannotRunError, ExecutionError
+from capsule import leavings, memory, places, processes, segments
+from capsule.errors import CannotRunError, ExecutionError, ProgramError
 
 RUN_MARK = "CAPSULE_RUN"
 _START_MARK = "CAPSULE_START"
 _LEFTOVER_GRACE_SECONDS = 0.5
 # on a machine that is busy or out of memory, a killed process takes long to go
 _KILL_SECONDS = 60.0
+# what the kernel says of a program for good; a lack of memory or processes passes
+_NO_PROGRAM = {
+    *(errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ELOOP),
+    *(errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELIBBAD),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +38,13 @@ class Exit:
         signal: Number of the signal that ended it.
         out_of_memory: It was killed while the kernel counted an out-of-memory kill on this machine.
             On a shared node that kill may have hit a neighbour in the same seconds.
+        memory: Of one that SIGKILL ended, what is known of memory before and after.
     """
 
     code: int | None
     signal: int | None
     out_of_memory: bool = False
+    memory: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +63,7 @@ class Process:
     def __init__(self, popen: subprocess.Popen[bytes], mark: str) -> None:
         self._popen = popen
         self._mark = f"{_START_MARK}={mark}".encode()
-        self._kills_before = processes.count_oom_kills()
+        self._memory_before = memory.read()
         self._exit: Exit | None = None
         self._handle = _open_handle(popen.pid)
 
@@ -117,8 +125,15 @@ class Process:
         code, number = (status, None) if status >= 0 else (None, -status)
         # a shell or an engine between us and the victim turns SIGKILL into 128 + 9
         killed = number == signal.SIGKILL or code == 128 + signal.SIGKILL
-        out_of_memory = killed and self._kills_before not in (None, processes.count_oom_kills())
-        return Exit(code=code, signal=number, out_of_memory=out_of_memory)
+        if not killed:
+            return Exit(code=code, signal=number)
+        now = memory.read()
+        return Exit(
+            code=code,
+            signal=number,
+            out_of_memory=now.has_killed_since(self._memory_before),
+            memory=now.describe_since(self._memory_before),
+        )
 
     def _members(self) -> list[int]:
         try:
@@ -160,7 +175,9 @@ def start(
         kept: Open descriptors that it has too, such as a lock that is to last as long as it does.
 
     Raises:
-        CannotRunError: The program, the folder or the input does not exist or may not be used.
+        ProgramError: The program does not exist, or cannot be executed.
+        CannotRunError: The folder or the input does not exist or may not be used, or the machine
+            can start no more processes.
     """
     opened = nullcontext() if stdin is None else leavings.open_file(stdin)
     if opened is None:
@@ -181,8 +198,18 @@ def start(
             )
         except (OSError, ValueError) as error:
             # ValueError: a null byte in a word or a variable
-            raise CannotRunError(f"cannot start {argv[0]}: {error}") from None
+            raise _explain(error, argv[0], cwd) from None
     return Process(popen, mark)
+
+
+def _explain(error: OSError | ValueError, program: str, cwd: Path | None) -> CannotRunError:
+    what = f"cannot start {program}: {error}"
+    if isinstance(error, OSError):
+        # `Popen` names the folder where it could not change to it
+        is_of_folder = cwd is not None and str(error.filename) == str(cwd) != program
+        if is_of_folder or error.errno not in _NO_PROGRAM:
+            return CannotRunError(what)
+    return ProgramError(what)
 
 
 def _ignored_signals() -> list[signal.Signals]:

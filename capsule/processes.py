@@ -85,15 +85,3 @@ def read_lineage() -> set[int]:
         except OSError:
             break
     return own
-
-
-def count_oom_kills() -> int | None:
-    """How often this machine's kernel has killed for want of memory since it started.
-
-    None where it does not count (before Linux 4.13).
-    """
-    try:
-        lines = Path("/proc/vmstat").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)

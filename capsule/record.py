@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from capsule import __version__
 from capsule.digest import Digest
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
-from capsule.notes import Note
+from capsule.notes import Note, clocks_disagree
 from capsule.origin import JUDGE_RULE, Added, Origin, Verification, image_override, original_id
 from capsule.plan import Plan, SeedSource, to_json
 from capsule.predecessor import Predecessor
@@ -33,6 +34,7 @@ Reason = Literal[
     "limit",  # interrupted: it took more of the disk, or more processes, than was allowed
     "lost",  # interrupted: the host process died; found by resume
     "engine",  # interrupted: the engine failed before the workload started
+    "not-started",  # failed: the program is missing or cannot be executed
 ]
 
 _TRACEBACK = "Traceback (most recent call last):"
@@ -346,6 +348,24 @@ class Setup:
     datasets: tuple[Dataset, ...]
     notes: tuple[Note, ...]
     sources: tuple[Source, ...] = ()
+
+
+def find_early_runs(
+    started: str, attempts: Iterable[Attempt], ended: str, whose: str
+) -> Note | None:
+    """Return the note on runs that are dated before those that they follow, None without any.
+
+    Args:
+        started: When the runs began, ISO 8601 UTC.
+        attempts: At their trials.
+        ended: When those before them ended.
+        whose: What ended then, such as `the original`.
+    """
+    times = (started, *(attempt.started for attempt in attempts))
+    first = min(times, key=datetime.fromisoformat)
+    if datetime.fromisoformat(first) >= datetime.fromisoformat(ended):
+        return None
+    return clocks_disagree(first, ended, whose)
 
 
 _ORDER = ("metric", "seed", "attempt", "rank")  # of the lines of `results/samples.jsonl`

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
 
 from capsule import manifest as manifests
 from capsule import notes, quick, summary
@@ -13,7 +12,7 @@ from capsule.archive import Capsule
 from capsule.diff.changes import SAME_IMAGE, image_relation
 from capsule.errors import DamagedError, ManifestError, UsageError
 from capsule.origin import Verification, changes
-from capsule.record import Dataset, Record
+from capsule.record import Dataset, Record, find_early_runs
 
 
 def require(original: Capsule, rerun: Capsule) -> None:
@@ -87,15 +86,18 @@ def _claim_faults(original: Record, rerun: Record) -> Iterator[str]:
             return
 
 
+def clock_note(ended: str, rerun: Record) -> notes.Note | None:
+    """Return the note of a verification that is dated before its original's end, None for others.
+
+    Its seeds follow from the original's id, whatever a clock says.
+    """
+    return find_early_runs(rerun.started, rerun.attempts, ended, "the original")
+
+
 def _time_faults(original: Record, rerun: Record) -> Iterator[str]:
-    """Runs from before there was an id that their seeds could follow from."""
-    ended = datetime.fromisoformat(original.ended)
-    if datetime.fromisoformat(rerun.started) < ended:
-        yield f"it started at {rerun.started}, before the original ended at {original.ended}"
-    for attempt in rerun.attempts:
-        if datetime.fromisoformat(attempt.started) < ended:
-            yield f"{attempt.trial} was started at {attempt.started}, before the original ended"
-            return
+    due = clock_note(original.ended, rerun)
+    if due is not None and due not in rerun.notes:
+        yield f"it does not say that {due.sentence}"
 
 
 def _data_faults(original: Record, rerun: Record) -> Iterator[str]:

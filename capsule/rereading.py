@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from capsule import __version__, freezing, notes, plan, summary
+from capsule import __version__, freezing, notes, plain, plan, summary
 from capsule.archive import texts
 from capsule.archive.texts import Reading
 from capsule.errors import UsageError
@@ -335,7 +335,7 @@ def _judge(attempt: Attempt, outcome: _Outcome) -> Attempt:
             attempt,
             outcome="failed",
             reason=outcome.reason,
-            message=outcome.message[-_MOST_MESSAGE:],
+            message=plain.first_and_last_lines(outcome.message, _MOST_MESSAGE),
         )
     before = attempt.message.split("\n") if attempt.outcome == "completed" else []
     told = filter(None, dict.fromkeys((*before, *outcome.message.split("\n"))))

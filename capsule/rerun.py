@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from capsule import earlier, quick, verdict
@@ -14,7 +13,7 @@ from capsule import session as sessions
 from capsule.archive import Capsule
 from capsule.diff import inability
 from capsule.earlier import Earlier
-from capsule.errors import CannotRunError, UsageError
+from capsule.errors import UsageError
 from capsule.execute import payload
 from capsule.judgement import judge
 from capsule.manifest import Manifest
@@ -125,9 +124,7 @@ def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Pl
     Raises:
         UsageError: There is nothing to run, or options do not go together.
         DamagedError: What is to be added is no verification of the capsule.
-        CannotRunError: This machine's clock is behind the capsule's.
     """
-    require_clock(original)
     record = original.record
     planned_looks = looks(record, until_decided=options.until_decided, runs=options.runs)
     left_out = _leave_out(original) if options.quick else None
@@ -173,22 +170,6 @@ def prospect(original: Capsule, planned: Planned, options: VerifyOptions, *, own
         output=options.output,
         limits=limits(original, planned.plan, options, own=own),
     )
-
-
-def require_clock(original: Capsule) -> None:
-    """Stop where runs would be dated before the capsule that they follow: nobody would take them.
-
-    Raises:
-        CannotRunError: This machine's clock is behind.
-    """
-    now, ended = datetime.now(UTC), datetime.fromisoformat(original.record.ended)
-    if now < ended:
-        raise CannotRunError(
-            f"this machine's clock says {now.isoformat(timespec='seconds')}, and the capsule's runs"
-            f" ended at {original.record.ended}",
-            where=str(original.path),
-            advice="set the clock: runs from before those that they follow are refused",
-        )
 
 
 def lay_out(original: Capsule, request: Request) -> None:

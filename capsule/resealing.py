@@ -54,8 +54,8 @@ def reread(
         _require_room(record)
         _tell_private(record, options, watch)
         capsule_id = archive.write(record, carry(before, scratch), target)
-        if ledger.holds(before.id):
-            ledger.add(capsule_id)
+        if ledger.holds(before.id) and (fault := ledger.add(capsule_id)):
+            watch.note(fault)
         return Sealed(path=target, id=capsule_id, record=record)
 
 

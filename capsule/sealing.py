@@ -79,17 +79,16 @@ def target(run: Session | CutOff, output: Path | None) -> Path:
     return output or Path(usual)
 
 
-def complete(run: CutOff, target: Path, *, own: bool) -> Sealed | None:
+def complete(run: CutOff, target: Path, watch: Watch, *, own: bool) -> Sealed | None:
     """Finish the sealing of a run that was ended between its capsule and its folder's removal.
 
     Returns:
         What this very run had sealed; None when it was not sealed.
-
-    Raises:
-        ExecutionError: The capsule cannot be noted as this user's own.
     """
     sealed = recover(run, target)
-    return leave([sealed], run.workspace.folder, own=own)[0] if sealed else None
+    if sealed is not None:
+        leave([sealed], run.workspace.folder, watch, own=own)
+    return sealed
 
 
 def recover(run: Session | CutOff, *targets: Path) -> Sealed | None:
@@ -127,7 +126,7 @@ def seal(
     strict_privacy: bool = False,
     watch: Watch = SILENT,
 ) -> Sealed:
-    """Write the capsule, note it as this user's own if its code is, and remove the run folder.
+    """Write the capsule, list it as this user's own if its code is, and remove the run folder.
 
     Args:
         session: The run.
@@ -135,16 +134,16 @@ def seal(
         record: What is stated of that.
         target: Where its capsule is to be.
         strict_privacy: Seal nothing that may be private.
-        watch: Is told what may be, otherwise.
+        watch: Is told what may be, otherwise, and where the capsule could not be listed.
 
     Raises:
         UsageError: Something lies at the target by now; it is not written over.
         DamagedError: A file that the run copied when it was begun has changed.
-        ExecutionError: The capsule cannot or must not be written, and the run folder stays; or it
-            cannot be noted as this user's own.
+        ExecutionError: The capsule cannot or must not be written, and the run folder stays.
     """
     sealed = write(session, execution, record, target, strict_privacy=strict_privacy, watch=watch)
-    return leave([sealed], session.workspace.folder, own=session.own)[0]
+    leave([sealed], session.workspace.folder, watch, own=session.own)
+    return sealed
 
 
 def write(
@@ -212,19 +211,14 @@ def _require_readable(record: Record, target: Path) -> None:
         raise BugError(f"the capsule could not be read again: {error.what}") from error
 
 
-def leave(sealed: Sequence[Sealed], folder: Path, *, own: bool) -> Sequence[Sealed]:
-    """Note capsules as this user's if they are, and remove the folder of what they were made of.
-
-    Raises:
-        ExecutionError: They cannot be noted; the folder is gone nevertheless.
-    """
+def leave(sealed: Sequence[Sealed], folder: Path, watch: Watch, *, own: bool) -> None:
+    """List capsules as this user's if they are, and remove the folder of what they were made of."""
     try:
         for one in sealed:
-            if own:
-                ledger.add(one.id)
+            if own and (fault := ledger.add(one.id)):
+                watch.note(fault)
     finally:
         places.discard(folder)
-    return sealed
 
 
 def _aim(run: Session | CutOff) -> Path | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capsule import archive, places, summary, verdict
+from capsule import __version__, archive, notes, places, reexecution, summary, verdict
 from capsule import earlier as earlier_runs
 from capsule import plan as planning
 from capsule import record as records
@@ -35,6 +35,9 @@ from capsule.resolve import Resolved
 from capsule.trust import ledger
 from capsule.trust.privacy import Privacy
 from capsule.watch import Watch
+
+# no run of this program began before its first line was written
+_WRITTEN = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,7 @@ class Session:
         room: Whether all that they say can be sealed.
         earlier: A capsule whose trials are not run again, and count; None for none.
         own: Whether what it executes is this user's: its capsule is, then, too.
+        follows: When the original that it verifies ended, ISO 8601 UTC; None for other runs.
     """
 
     workspace: Workspace
@@ -77,6 +81,7 @@ class Session:
     room: archive.Projection
     earlier: Earlier | Extended | None = None
     own: bool = True
+    follows: str | None = None
 
     @property
     def rest(self) -> Plan:
@@ -95,6 +100,7 @@ def begin(
     claims: tuple[FrozenClaim, ...] | None = None,
     earlier: Earlier | Extended | None = None,
     own: bool = True,
+    follows: str | None = None,
 ) -> Session:
     """Make the folder of a new run, whole or not at all.
 
@@ -106,6 +112,7 @@ def begin(
         claims: Those of the capsule that is verified.
         earlier: A verification of it whose runs count with these.
         own: Whether what it executes is this user's.
+        follows: When that capsule's runs ended.
 
     Raises:
         UsageError: The folder exists already.
@@ -115,7 +122,8 @@ def begin(
     folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
     with places.new_folder(folder) as partial:
         lay_out(partial, plan, setup, resolved, terms, place=folder, earlier=earlier)
-    return replace(enter(folder, plan, setup, resolved, claims=claims), earlier=earlier, own=own)
+    session = enter(folder, plan, setup, resolved, claims=claims)
+    return replace(session, earlier=earlier, own=own, follows=follows)
 
 
 def set_up(
@@ -132,10 +140,12 @@ def set_up(
         UsageError: A capsule has no room for all that the plan will leave behind.
     """
     archive.require_room(plan, carried=tuple(resolved.copies.values()))
+    started = datetime.now(UTC)
+    early = notes.early_clock(started.isoformat(), __version__)
     return Setup(
         uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms, claims or (), earlier),
-        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        started=started.isoformat(timespec="milliseconds"),
         runtime=resolved.runtime.name,
         contained=resolved.runtime.contained,
         image=resolved.image,
@@ -144,7 +154,7 @@ def set_up(
         threads=resolved.threads,
         levels=payload.levels_facts(resolved.levels, plan.manifest),
         datasets=resolved.datasets,
-        notes=resolved.notes,
+        notes=(*resolved.notes, early) if started < _WRITTEN else resolved.notes,
         sources=resolved.sources,
     )
 
@@ -201,6 +211,7 @@ def take_up(
     *,
     claims: tuple[FrozenClaim, ...] | None = None,
     own: bool = True,
+    follows: str | None = None,
 ) -> Session:
     """End what the dead run left behind, and be ready to go on; the folder must be locked.
 
@@ -219,7 +230,7 @@ def take_up(
     audit.check(cut_off.workspace, plan)
     loop.recover(cut_off.workspace, plan)
     session = _session(cut_off.workspace, plan, cut_off.setup, resolved, claims)
-    return replace(session, earlier=cut_off.earlier, own=own)
+    return replace(session, earlier=cut_off.earlier, own=own, follows=follows)
 
 
 def perform(session: Session, watch: Watch, *, keep_going: bool = True) -> Execution:
@@ -262,6 +273,9 @@ def follow(session: Session, watch: Watch) -> Iterator[None]:
     log = session.workspace.log
     total = sum(len(group.trials) for group in session.rest.groups)
     watch.begin(session.workspace.folder, total, sum(map(log.is_settled, log.last)))
+    for note in session.setup.notes:
+        if note.code == notes.EARLY_CLOCK:
+            watch.note(note.sentence)
     try:
         yield
     finally:
@@ -304,7 +318,13 @@ def assemble(session: Session, execution: Execution) -> Record:
     if claims is None:
         claims = verdict.freeze(record.manifest.claims, summary.run_values(record))
     record = Privacy(session.workspace.folder).clean_record(replace(record, claims=claims))
-    return earlier_runs.merge(record, session.earlier) if session.earlier else record
+    if session.earlier:
+        record = earlier_runs.merge(record, session.earlier)
+    if session.follows is None:
+        return record
+    kept = tuple(note for note in record.notes if note.code != notes.CLOCKS)
+    clocks = reexecution.clock_note(session.follows, record)
+    return replace(record, notes=kept if clocks is None else (*kept, clocks))
 
 
 def _header(plan: Plan, setup: Setup, resolved: Resolved, terms: Terms) -> Header:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capsule import schema
+from capsule import localpaths, schema
 from capsule.errors import DamagedError, UsageError
 from capsule.jsons import JsonObject
 from capsule.places import weak_spot
@@ -326,4 +326,4 @@ def _home_folder(variable: str, usual: str, environ: Mapping[str, str]) -> Path:
     folder = _variable(variable, environ)
     if folder and folder.is_absolute():  # the XDG specification has relative ones ignored
         return folder
-    return (_variable("HOME", environ) or Path.home()) / usual
+    return (_variable("HOME", environ) or localpaths.home()) / usual

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from capsule import places, reduction
 from capsule import plan as planning
 from capsule import session as sessions
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
+from capsule.execute.loop import hint_at
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Manifest, Metric
 from capsule.options import RunOptions
@@ -19,7 +21,7 @@ from capsule.plan import Plan
 from capsule.record import Attempt, Execution, Samples
 from capsule.resolve import Request, resolve
 from capsule.runtimes.base import Runtime
-from capsule.session import Terms
+from capsule.session import Session, Terms
 from capsule.watch import Watch
 
 _FOLDER = "run"
@@ -49,12 +51,14 @@ class Tryout:
         reported: Every metric that the manifest declares for it, in the manifest's order.
         trials: How many trials a whole run has.
         alike: Whether all of them are this one under other seeds, so that its time is theirs.
+        hints: What would most likely mend a failure, one sentence each.
     """
 
     attempt: Attempt
     reported: tuple[Reported, ...]
     trials: int
     alike: bool
+    hints: tuple[str, ...] = ()
 
 
 def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
@@ -84,11 +88,49 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
         sessions.lay_out(folder, plan, setup, resolved, terms, place=None)
         session = sessions.limit(sessions.enter(folder, plan, setup, resolved), options)
         try:
-            execution = sessions.perform(session, watch)
+            execution = sessions.perform(session, _Shown(watch, session.workspace.folder))
         except (CannotRunError, ExecutionError) as error:
-            advice = "nothing is kept of a trial that is tried out; mend the cause, and try again"
-            raise type(error)(error.what, where=error.where, advice=advice) from None
-        return _tell(execution, plan, whole)
+            end = "nothing is kept of a trial that is tried out; mend the cause, and try again"
+            advice = "\n  ".join((*_hints(session), end))
+            what = _show_paths(error.what, session.workspace.folder)
+            raise type(error)(what, where=error.where, advice=advice) from None
+        hints = _hints(session)
+    tryout = _tell(execution, plan, whole)
+    message = _show_paths(tryout.attempt.message, session.workspace.folder)
+    return replace(tryout, attempt=replace(tryout.attempt, message=message), hints=hints)
+
+
+class _Shown(Watch):
+    """Passes on what a trial prints, with paths that are known once its folder is gone."""
+
+    def __init__(self, watch: Watch, folder: Path) -> None:
+        self._watch = watch
+        self._folder = folder
+        self.hears_output = watch.hears_output
+
+    def trial(self, trial: str) -> None:
+        self._watch.trial(trial)
+
+    def output(self, line: str) -> None:
+        self._watch.output(_show_paths(line, self._folder))
+
+    def attempt(self, attempt: Attempt) -> None:
+        self._watch.attempt(attempt)
+
+
+def _show_paths(text: str, folder: Path) -> str:
+    # the author knows the inputs by their own names
+    text = text.replace(f"{folder}/inputs/", "")
+    return re.sub(rf"{re.escape(str(folder))}/starts/\d+(/rank-\d+)?/out", "$CAPSULE_OUT", text)
+
+
+def _hints(session: Session) -> tuple[str, ...]:
+    """What would most likely mend the last attempt, unless it completed."""
+    log, groups = session.workspace.log, session.plan.groups
+    last = log.attempts[-1][1] if log.attempts else None
+    if last is None or last.outcome == "completed":
+        return ()
+    return tuple(hint_at(session.workspace, last, groups, session.setting))
 
 
 def end_leftovers(runtime: Runtime, watch: Watch) -> None:

@@ -85,6 +85,9 @@ class Watch:
     def look(self, runs: int, verdict: Verdict) -> None:
         """A planned look at the first `runs` fresh seeds."""
 
+    def note(self, sentence: str) -> None:
+        """Something that stops nothing, and that the user should know."""
+
     def end(self) -> None:
         """No more trials are started, whether all are done or not."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Protocol
 
@@ -125,7 +126,8 @@ def verify(
     Raises:
         DamagedError: Lists what is missing, changed, surplus or has a name that is not allowed.
     """
-    _refuse(_name_faults(source.sizes), where)
+    litter = [name for name in source.sizes if names.is_litter(name)]
+    _refuse(_name_faults(_without(source.sizes, litter)), where)
     absent = [name for name in (*TAGGED, TAG_MANIFEST) if name not in source.sizes]
     _refuse([f"missing {name}" for name in absent], where)
     tags = parse_manifest(_small(source, TAG_MANIFEST, where), where=f"{where}:{TAG_MANIFEST}")
@@ -137,7 +139,10 @@ def verify(
     for name, actual in digests.items():
         if name in stated and actual != (payload.get(name) or tags[name]):
             faults.append(f"changed {name}")
-    faults += [f"surplus {name}" for name in source.sizes if not _belongs(name, stated)]
+    surplus = [name for name in source.sizes if not _belongs(name, stated)]
+    if not faults and surplus and set(surplus) <= set(litter):
+        raise _litter_error(surplus, where)
+    faults += [f"surplus {name}" for name in surplus]
     _refuse(faults, where)
     return digests, kept
 
@@ -197,6 +202,34 @@ def _structure_faults(tags: Mapping[str, Digest], payload: Mapping[str, Digest])
 
 def _belongs(name: str, stated: Collection[str]) -> bool:
     return name in stated or name == TAG_MANIFEST or bool(_SIGNATURE.fullmatch(name))
+
+
+def _without(sizes: Mapping[str, int], names: Collection[str]) -> Mapping[str, int]:
+    """The same, but for some names, which are few."""
+    if not names:
+        return sizes
+    left_out = frozenset(names)
+    return {name: size for name, size in sizes.items() if name not in left_out}
+
+
+def _litter_error(surplus: Sequence[str], where: str) -> DamagedError:
+    """The error of a capsule that is whole, and has files beside it that a system made."""
+    # a folder of such files is removed as one
+    tops = dict.fromkeys(next(filter(names.is_litter, _parents(name))) for name in surplus)
+    shown = ", ".join(list(tops)[:_SHOWN])
+    more = f" and {len(tops) - _SHOWN} more" if len(tops) > _SHOWN else ""
+    paths = [f"{where}/{top}" for top in list(tops)[:_SHOWN]]
+    return DamagedError(
+        f"every file of the capsule is whole, but your system put others beside them: {shown}"
+        f"{more}",
+        where=where,
+        advice=f"remove them, and check it again: rm -r {shlex.join(paths)}",
+    )
+
+
+def _parents(name: str) -> Iterator[str]:
+    parts = name.split("/")
+    return ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
 def _name_faults(sizes: Mapping[str, int]) -> list[str]:

@@ -8,6 +8,7 @@ date 1980-01-01, mode 0644, no comment, no extra field but zip64's where a numbe
 from __future__ import annotations
 
 import os
+import shlex
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -251,13 +252,13 @@ class Zip:
             # one comparison refuses comments, extra fields, methods, flags, links, odd modes and
             # dates; the offset overlaps, gaps and joined zips: no writer of ours leaves any
             if entry.offset != offset or not data.startswith(header, position):
-                raise self._damage(_FOREIGN)
+                raise self._repacked(_FOREIGN)
             if position and entry.name <= before:
-                raise self._damage("zip entries are not sorted, or a name is there twice")
+                raise self._repacked("zip entries are not sorted, or a name is there twice")
             yield entry
             position, offset, before = position + len(header), entry.end, entry.name
         if offset != start or data[position:] != _end_records(count, start, position):
-            raise self._damage(_FOREIGN)
+            raise self._repacked(_FOREIGN)
 
     def _read_end(self, size: int) -> tuple[int, int]:
         """How many entries there are, and where the directory starts."""
@@ -302,7 +303,20 @@ class Zip:
         for entry in map(self._entry, self._sizes):
             expected = local_header(entry)
             if os.pread(self._fd, len(expected), entry.offset) != expected:
-                raise self._damage(f"the zip header of {entry.name!r} differs from the directory's")
+                raise self._repacked(
+                    f"the zip header of {entry.name!r} differs from the directory's"
+                )
+
+    def _repacked(self, what: str) -> DamagedError:
+        """The error of a zip that another program made of the same files, or that was changed."""
+        path = str(self._path)
+        return DamagedError(
+            f"{what}: another program has packed it again, or changed it",
+            where=path,
+            advice=f"unpack it, and name the folder in it that has bagit.txt: unzip"
+            f" {shlex.quote(path)} -d unpacked; a folder __MACOSX and files .DS_Store are no part"
+            " of it: remove them first. The folder is held against the same id",
+        )
 
     def _damage(self, what: str) -> DamagedError:
         return DamagedError(what, where=str(self._path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from itertools import islice
@@ -60,7 +61,12 @@ class Folder:
     def _walk(self, folder: int, prefix: str) -> Iterator[tuple[str, int]]:
         children = sorted(os.listdir(folder))
         if not children:
-            raise self._damage(f"{prefix or './'} is an empty folder")
+            name = str(self._path / prefix)
+            raise DamagedError(
+                f"{prefix or './'} is an empty folder, and a capsule has none",
+                where=str(self._path),
+                advice=f"remove it, and check it again: rmdir {shlex.quote(name)}",
+            )
         for child in children:
             name = prefix + child
             facts = os.stat(child, dir_fd=folder, follow_symlinks=False)

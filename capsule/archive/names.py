@@ -15,6 +15,11 @@ _INSIDE = rf"[{_CHARACTERS}.][{_CHARACTERS}. ]*[{_CHARACTERS}]"
 _PART = rf"(?!{_OF_GIT})(?:[{_CHARACTERS}]|{_INSIDE})"
 FOREIGN = rf"[^{_CHARACTERS.replace('=', '')}. ]+"
 """What may stand nowhere in a name, and what other characters are written with instead."""
+# what systems leave behind in folders that somebody looks at, or in zips that somebody makes
+_LITTER = re.compile(
+    r"(?i)\._.+|\.(?:DS_Store|AppleDouble|LSOverride|localized|fseventsd|Spotlight-V100|Trashes"
+    r"|directory|nfs[0-9a-f]+)|__MACOSX|Icon\r|Thumbs\.db|desktop\.ini|@eaDir"
+)
 # the others are compiled where they are met, which in most capsules is nowhere
 _PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 # opening one of these on Windows opens a device, whatever its extension
@@ -40,6 +45,15 @@ def fault(path: str) -> str | None:
         if re.fullmatch(_DEVICES, segment):
             return f"{segment!r} is a device on Windows"
     return None
+
+
+def is_litter(path: str) -> bool:
+    """Whether a file, or a folder above it, has a name that a system gives to what it leaves.
+
+    >>> is_litter("data/.DS_Store"), is_litter("__MACOSX/data/._x"), is_litter("data/x.py")
+    (True, True, False)
+    """
+    return any(map(_LITTER.fullmatch, path.split("/")))
 
 
 def is_reserved(part: str) -> bool:

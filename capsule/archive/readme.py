@@ -73,24 +73,34 @@ def _head(record: Record) -> Iterator[str]:
 
 
 def _verify(record: Record) -> Iterator[str]:
+    has_image = record.image is not None
+    engine = " and a container engine (Apptainer, Docker, Podman)" if has_image else ""
+    flags = "--trust" if has_image else "--trust --allow-host"
+    host = (
+        ""
+        if has_image
+        else " It ran without a container, on its author's own Python and libraries, so it runs on"
+        " yours: `--allow-host` says that it may. Nothing keeps it from your files then, but the"
+        " rights of your account."
+    )
     yield "## Verify it"
     yield ""
     yield (
         f"It was sealed by the program `capsule`, version {_plain(record.tool)} of the project"
         " capsule-hpc (Apache-2.0). Take its source, this version or a later one, from where the"
         " authors point to: a package index may hold something else under that name. With Python"
-        " 3.11 or later and a container engine (Apptainer, Docker, Podman), in the folder of"
-        " the source:"
+        f" 3.11 or later{engine}, in the folder of the source:"
     )
     yield ""
     yield "    python3 -m pip install ."
-    yield f"    capsule verify {record.manifest.name}.capsule.zip --trust"
+    yield f"    capsule verify {record.manifest.name}.capsule.zip {flags}"
     yield ""
     yield (
         "That runs the code in this capsule, which is somebody else's: `--trust` says that you"
-        " allow it. `capsule check` and `capsule show` run nothing. Verification draws fresh seeds,"
-        " runs the same plan in the same image and says REPRODUCED, DIFFERENT or INCONCLUSIVE for"
-        " each claim. Give the name of this file where it is another one."
+        f" allow it.{host} `capsule check` and `capsule show` run nothing. Verification draws fresh"
+        f" seeds, runs the same plan{' in the same image' * has_image} and says REPRODUCED,"
+        " DIFFERENT or INCONCLUSIVE for each claim. Give the name of this file where it is another"
+        " one."
     )
 
 

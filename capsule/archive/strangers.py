@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from itertools import islice
 from pathlib import Path
 
 from capsule.errors import DamagedError
@@ -58,8 +60,11 @@ def refuse_folder(path: Path) -> None:
             where=str(path),
             advice="`capsule run --resume` goes on with it",
         )
+    inner = [one.parent for one in islice(path.glob("*/bagit.txt"), 2)]
     raise DamagedError(
         "not a capsule: a folder without bagit.txt",
         where=str(path),
-        advice="name the capsule's file, or the folder that it was unpacked to",
+        advice=f"it lies in a folder below: name {shlex.quote(str(inner[0]))}"
+        if len(inner) == 1
+        else "name the capsule's file, or the folder that it was unpacked to",
     )

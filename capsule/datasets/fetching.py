@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,8 +25,6 @@ MOST_BYTES = 100 << 30
 _MOST_FILES = 2_000_000
 # an archive of a dataset of known size has names and headers besides
 _ENTRY_BYTES, _SPARE_BYTES = 4096, 1 << 20
-# nothing but a bomb gains more by being packed
-_MOST_GAIN, _FREE_GAIN_BYTES = 200, 1 << 30
 _PLAIN = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9._+-]{0,99}")
 
 State = Literal["here", "fetched", "carried", "generated", "missing"]
@@ -133,7 +131,7 @@ class _Limit:
         return cls(
             download_bytes=used.bytes + headers,
             bytes=used.bytes + headers,
-            files=2 * used.files + _MOST_FILES // 1000,
+            files=4 * used.files + _MOST_FILES // 1000,
         )
 
 
@@ -166,14 +164,12 @@ def _unpack(archive: Path, spec: DatasetSpec, work: Path, limit: _Limit) -> Path
     target = work / "unpacked"
     if target.exists():
         leavings.remove(target)
-    gained = _MOST_GAIN * leavings.size_bytes(archive) + _FREE_GAIN_BYTES
-    unpack(
-        archive,
-        target,
-        most_bytes=min(limit.bytes, gained),
-        most_files=limit.files,
-        where=spec.url,
-    )
+    try:
+        unpack(archive, target, most_bytes=limit.bytes, most_files=limit.files, where=spec.url)
+    except BaseException:
+        with suppress(OSError):
+            leavings.remove(target)
+        raise
     return target
 
 
@@ -235,6 +231,9 @@ def _work_folder(url: str, cache: Path) -> Iterator[tuple[Path, bool]]:
     folder = cache / "fetching" / sha256(url.encode()).hexdigest()
     try:
         lock, waited = places.wait_to_hold(folder)
+    except places.NoLocksError as error:
+        advice = "name a folder on another file system with CAPSULE_CACHE"
+        raise places.locks_error(error, folder, advice) from None
     except OSError as error:
         raise _unwritable(folder, error) from None
     with lock:

@@ -9,9 +9,9 @@ from pathlib import Path
 from capsule import archive
 from capsule.datasets import tree
 from capsule.errors import UsageError
-from capsule.execute.limits import size
 from capsule.manifest import DatasetSpec, Manifest
 from capsule.record import Dataset
+from capsule.sizes import size
 
 FOLDER = "datasets/"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from capsule import leavings
+from capsule import leavings, plain
 from capsule.errors import CapsuleError, DamagedError
 from capsule.execute import meeting, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
@@ -60,7 +60,7 @@ def probe(workspace: Workspace, setting: Setting, words: Sequence[str]) -> JsonO
     if ended is None:
         return {"missing": f"{python} did not answer within {_PROBE_SECONDS} seconds"}
     if ended.exit_code != 0:
-        return {"missing": (ended.engine_fault or tail(files.stderr))[-500:]}
+        return {"missing": plain.last_lines(ended.engine_fault or tail(files.stderr), 500)}
     try:
         software = parse_foreign(_answer(files), where="levels probe")
     except CapsuleError as error:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from capsule.options import Limits
+from capsule.sizes import size
 
 # what even an empty file or folder takes of a disk
 _LEAST_BYTES = 4096
@@ -98,15 +99,3 @@ def disk_bytes(folder: Path, most: int) -> int:
             # removed meanwhile
             continue
     return total
-
-
-def size(size_bytes: int) -> str:
-    """A number of bytes as people read it.
-
-    >>> size(1_500_000), size(10 << 30)
-    ('1.4 MiB', '10.0 GiB')
-    """
-    for power, unit in ((30, "GiB"), (20, "MiB")):
-        if size_bytes >= 1 << power:
-            return f"{size_bytes / (1 << power):.1f} {unit}"
-    return f"{size_bytes} bytes"

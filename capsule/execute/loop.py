@@ -11,18 +11,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from capsule import leavings, places
+from capsule import leavings, places, plain
 from capsule.archive import Projection
-from capsule.errors import CannotRunError, CapsuleError, ExecutionError, FirstTrialError
+from capsule.errors import (
+    CannotRunError,
+    CapsuleError,
+    ExecutionError,
+    FirstStartError,
+    FirstTrialError,
+)
 from capsule.execute import meeting
-from capsule.execute.hints import hint
+from capsule.execute.hints import Scene, hint
 from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
 from capsule.execute.log import Begun, Log, goes_further
 from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Listener, Progress
 from capsule.execute.reports import Journal, Series
-from capsule.execute.workload import Setting
+from capsule.execute.workload import Setting, out_mount
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.launch.base import Launched
 from capsule.plan import Group, Plan, Trial
@@ -31,7 +37,7 @@ from capsule.runtimes.base import Ended, Invocation
 from capsule.starts import MOST_TRIALS
 
 _POLL_SECONDS = 0.05
-_TAIL_BYTES = 2000
+_TAIL_LETTERS = 2000
 
 
 class Watch(Listener, Protocol):
@@ -62,6 +68,7 @@ def run(
 
     Raises:
         FirstTrialError: None has, and the rest would most likely fail alike.
+        FirstStartError: So, because the program is missing or cannot be executed.
         ExecutionError: A trial was interrupted three times, or the walltime is used up. What
             finished is kept, and the same call goes on with the rest.
         UsageError: No capsule has room for as much as all trials will have to say.
@@ -79,16 +86,12 @@ def _require_result(workspace: Workspace, plan: Plan, setting: Setting) -> None:
         return
     number, first = next(one for one in log.attempts if one[1].outcome == "failed")
     logs = places.near(workspace.folder / "starts" / f"{number:04}")
-    hints = _hint(workspace, first, plan.groups)
-    python = setting.prepared.programs.get("python3")
-    if python and "No module named" in first.message:
-        hints.append(
-            f"python3 is {python} here: put the one that has the module first on your PATH"
-        )
+    hints = hint_at(workspace, first, plan.groups, setting)
     hints.append(
         f"its logs are in {logs}; mend it, see with `run --try` that it works, and run anew"
     )
-    raise FirstTrialError(
+    kind = FirstStartError if first.reason == "not-started" else FirstTrialError
+    raise kind(
         f"the first trial failed ({first.reason}), so nothing more was started and nothing is"
         f" sealed: {first.message.strip()}",
         where=first.trial,
@@ -116,7 +119,7 @@ def finish(
         else:
             tries = 0
         if tries == MAX_ATTEMPTS:
-            raise _gave_up(workspace, stuck[0], group)
+            raise _gave_up(workspace, stuck[0], group, setting)
 
 
 def recover(workspace: Workspace, plan: Plan) -> None:
@@ -148,13 +151,19 @@ def _next_trials(workspace: Workspace, group: Group) -> tuple[Trial, ...]:
     return tuple(islice(remaining, MOST_TRIALS))
 
 
-def _hint(workspace: Workspace, attempt: Attempt, groups: Sequence[Group]) -> list[str]:
-    """What would most likely mend a trial of these groups."""
+def hint_at(
+    workspace: Workspace, attempt: Attempt, groups: Sequence[Group], setting: Setting
+) -> list[str]:
+    """What would most likely mend a trial of these groups, one sentence each."""
     trials = {trial.id: trial for group in groups for trial in group.trials}
-    return list(hint(attempt, trials[attempt.trial].benchmark, workspace.header.folder))
+    benchmark = trials[attempt.trial].benchmark
+    number = next(n for n, one in reversed(workspace.log.attempts) if one == attempt)
+    start = workspace.start(number, attempt.ranks)
+    places = [setting.runtime.inside(out_mount(files)) for files in start.rank_files()]
+    return hint(attempt, Scene.of(workspace, benchmark, setting, places))
 
 
-def _gave_up(workspace: Workspace, trial: Trial, group: Group) -> CapsuleError:
+def _gave_up(workspace: Workspace, trial: Trial, group: Group, setting: Setting) -> CapsuleError:
     last = workspace.log.last[trial.id]
     message = f"interrupted {MAX_ATTEMPTS} times without getting further: {last.message.strip()}"
     kind = CannotRunError if last.reason == "engine" else ExecutionError
@@ -163,7 +172,7 @@ def _gave_up(workspace: Workspace, trial: Trial, group: Group) -> CapsuleError:
         where=trial.id,
         advice="\n  ".join(
             (
-                *_hint(workspace, last, [group]),
+                *hint_at(workspace, last, [group], setting),
                 f"when the cause is gone, go on with the run folder {workspace.to_resume}",
             )
         ),
@@ -340,10 +349,12 @@ def _follow(
 
 
 def tail(path: Path) -> str:
-    """The end of a log, as text; empty when there is none."""
+    """The last lines of a log, as text; empty when there is none."""
     stream = leavings.open_file(path)
     if stream is None:
         return ""
     with stream:
-        stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        return stream.read(_TAIL_BYTES).decode(errors="replace").strip()
+        # a letter has at most four bytes
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - 4 * _TAIL_LETTERS))
+        text = stream.read(4 * _TAIL_LETTERS).decode(errors="replace")
+    return plain.last_lines(text.strip(), _TAIL_LETTERS)

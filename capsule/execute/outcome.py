@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from capsule import plain
 from capsule.execute.log import goes_further
 from capsule.execute.reports import MAX_MESSAGE, Journal, TrialReport, writable
 from capsule.plan import Trial
@@ -126,13 +127,14 @@ def _insist(trial: Trial, fate: _Fate, context: Context) -> _Fate:
     times = context.deaths(trial.id, number) + 1
     if times < MAX_ATTEMPTS:
         return fate
-    message = f"ended by {_signal_name(number)} {times} times in a row, so by its own doing"
+    assert fate.ended is not None
+    message = f"{times} times in a row ended by {_tell_signal(fate.ended)}"
     return replace(fate, outcome="failed", reason="signal", message=message)
 
 
 def _attempt(trial: Trial, fate: _Fate, end: ProcessEnd, context: Context) -> Attempt:
     prefix = "the setup command: " if end.of_setup else ""
-    message = writable(fate.message)[-MAX_MESSAGE + len(prefix) :]
+    message = plain.first_and_last_lines(writable(fate.message), MAX_MESSAGE - len(prefix))
     before = context.earlier.get(trial.id)
     return Attempt(
         trial=trial.id,
@@ -218,16 +220,19 @@ def _severity(ended: Ended) -> int:
 
 def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason, str]:
     if ended.engine_fault is not None:
+        if ended.lacks_program:
+            return "failed", "not-started", ended.engine_fault
         return "interrupted", "engine", ended.engine_fault
     if ended.out_of_tasks:
         return "interrupted", "limit", "could start no more processes or threads, under --pids"
     if ended.out_of_memory:
-        return "failed", "out-of-memory", "ended by the kernel's out-of-memory killer"
+        message = "ended by the kernel's out-of-memory killer"
+        return "failed", "out-of-memory", f"{message} ({ended.memory})" if ended.memory else message
     if ended.signal is not None:
         name = _signal_name(ended.signal)
         if ended.signal in _CRASHES:
             return "failed", "signal", f"crashed with {name}\n{words}"
-        return "interrupted", "killed", f"ended from outside by {name}"
+        return "interrupted", "killed", f"ended by {_tell_signal(ended)}"
     if ended.exit_code:
         return "failed", "exit", f"exit code {ended.exit_code}\n{words}"
     if journal.defect is not None:
@@ -240,6 +245,16 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # most of the real-time ones have no name
         return f"signal {number}"
+
+
+def _tell_signal(ended: Ended) -> str:
+    """A signal whose sender nobody tells, and of SIGKILL the most likely cause."""
+    assert ended.signal is not None
+    name = _signal_name(ended.signal)
+    if ended.signal != signal.SIGKILL:
+        return f"{name}, whose sender is not known"
+    known = f" ({ended.memory})" if ended.memory else ""
+    return f"{name}, whose sender is not known; the most likely cause is a lack of memory{known}"
 
 
 _CUTS: Mapping[str, tuple[Outcome, Reason, str]] = {

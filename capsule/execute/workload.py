@@ -27,6 +27,9 @@ _UNBUFFERED = "PYTHONUNBUFFERED"
 # from here on gloo connects ranks as they need it: all to all takes minutes, and nodes run out of
 # ports
 _LAZY_RANKS = 256
+# git looks for a repository in no folder above this one: without a container the folder of a run
+# often lies in its author's, which nobody else has
+_NO_REPOSITORY = "GIT_CEILING_DIRECTORIES"
 _LAZY = "TORCH_GLOO_LAZY_INIT"
 
 
@@ -138,6 +141,7 @@ def rank_environment(group: Group, start: Start, setting: Setting, rank: int) ->
         **environment(setting),
         "PYTHONHASHSEED": str(group.seed),
         "HOME": setting.runtime.inside(out_mount(start.rank(rank))),
+        **({} if setting.runtime.contained else {_NO_REPOSITORY: str(start.folder)}),
         "CAPSULE_RANK": str(rank),
         "CAPSULE_RANKS": str(group.ranks),
         **(_meeting(start, setting, rank) if group.ranks > 1 else {}),

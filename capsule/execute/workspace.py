@@ -178,7 +178,7 @@ class Workspace:
 
         Raises:
             UsageError: Another process has finished with it, and removed it.
-            CannotRunError: Another process works here.
+            CannotRunError: Another process works here, or the file system has no locks.
             ExecutionError: It cannot be locked.
         """
         try:
@@ -187,6 +187,12 @@ class Workspace:
             raise UsageError(
                 "the run folder is gone: another process has sealed this run",
                 where=str(self.folder),
+            ) from None
+        except places.NoLocksError as error:
+            raise places.locks_error(
+                error,
+                self.folder,
+                "move the run folder to another file system, and go on with it there",
             ) from None
         except OSError as error:
             raise cannot_write(self.folder / "lock", error) from None

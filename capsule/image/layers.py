@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import BinaryIO
 
 from capsule.digest import Digest
 from capsule.errors import DamagedError
 from capsule.image.allowance import Allowance
+from capsule.image.compression import PIECE_BYTES, Source, copy, decompress, find_method
 from capsule.image.tars import Entry, TarReader
 from capsule.image.tree import Node, Tree
 
-_PIECE_BYTES = 1 << 20
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _WHITEOUT, _OPAQUE = b".wh.", b".wh..wh..opq"
-_WINDOW_BYTES = 1 << 27
-_ZSTD_BYTES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +66,7 @@ def apply(
     return source.sum_up()
 
 
-class _Source:
+class _Source(Source):
     """A blob as it is unpacked, both sides hashed."""
 
     def __init__(
@@ -78,26 +75,11 @@ class _Source:
         self._stream, self._allowance, self._where = stream, allowance, where
         self._packed, self._plain = hashlib.sha256(), hashlib.sha256()
         self._packed_bytes = self._plain_bytes = 0
-        self._pieces = unpack(self._read, kind, where)
-        self._buffer = memoryview(b"")
-
-    def pull(self, count: int) -> bytes:
-        pieces = [self._buffer[:count]]
-        self._buffer = self._buffer[count:]
-        missing = count - len(pieces[0])
-        while missing and (piece := memoryview(self._next())):
-            pieces.append(piece[:missing])
-            self._buffer = piece[missing:]
-            missing -= len(pieces[-1])
-        return b"".join(pieces)
-
-    def skip(self, count: int) -> None:
-        while count and (piece := self.pull(min(count, _PIECE_BYTES))):
-            count -= len(piece)
+        super().__init__(self._observe(unpack(self._read, kind, where)))
 
     def drain(self) -> None:
         """Read what is behind the end of the blob's content, which has to be nothing."""
-        if self._next() or self._read(1):
+        if self.pull(1) or self._read(1):
             raise DamagedError("a layer goes on behind its end", where=self._where)
 
     def sum_up(self) -> Seen:
@@ -108,12 +90,12 @@ class _Source:
             tar_bytes=self._plain_bytes,
         )
 
-    def _next(self) -> bytes:
-        piece = next(self._pieces, b"")
-        self._allowance.take(len(piece))
-        self._plain.update(piece)
-        self._plain_bytes += len(piece)
-        return piece
+    def _observe(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self._allowance.take(len(piece))
+            self._plain.update(piece)
+            self._plain_bytes += len(piece)
+            yield piece
 
     def _read(self, count: int) -> bytes:
         piece = self._stream.read(count)
@@ -133,56 +115,13 @@ def unpack(read: Callable[[int], bytes], kind: str | None, where: str) -> Iterat
     Raises:
         DamagedError: It is packed otherwise than its media type says, or not as its first bytes do.
     """
-    start = read(_PIECE_BYTES)
-    method = "gzip" if start.startswith(_GZIP) else "zstd" if start.startswith(_ZSTD) else "tar"
-    if kind is not None and kind.rpartition("+")[2].rpartition(".")[2] != method:
-        raise DamagedError(f"a layer of {kind} is {method}", where=where)
-    if method == "gzip":
-        return _gunzip(start, read, where)
-    if method == "zstd":
-        return _unzstd(start, read, where)
-    return _plain(start, read)
-
-
-def _plain(start: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
-    while start:
-        yield start
-        start = read(_PIECE_BYTES)
-
-
-def _gunzip(data: bytes, read: Callable[[int], bytes], where: str) -> Iterator[bytes]:
-    try:
-        while data:
-            # as many members as there are, one behind the other
-            member = zlib.decompressobj(31)
-            while not member.eof:
-                if not data and not (data := read(_PIECE_BYTES)):
-                    raise DamagedError("a layer is cut short", where=where)
-                if piece := member.decompress(data, _PIECE_BYTES):
-                    yield piece
-                data = member.unconsumed_tail
-            data = member.unused_data or read(_PIECE_BYTES)
-    except zlib.error as error:
-        raise DamagedError(f"a layer cannot be unpacked: {error}", where=where) from None
-
-
-def _unzstd(data: bytes, read: Callable[[int], bytes], where: str) -> Iterator[bytes]:
-    import zstandard
-
-    try:
-        while data:
-            # as many frames as there are, one behind the other
-            frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
-            while not frame.eof:
-                if not data and not (data := read(_ZSTD_BYTES)):
-                    raise DamagedError("a layer is cut short", where=where)
-                # it gives all that comes of a piece at once, so that it gets small ones
-                piece, data = frame.decompress(data[:_ZSTD_BYTES]), data[_ZSTD_BYTES:]
-                if piece:
-                    yield piece
-            data = frame.unused_data + data or read(_ZSTD_BYTES)
-    except zstandard.ZstdError as error:
-        raise DamagedError(f"a layer cannot be unpacked: {error}", where=where) from None
+    start = read(PIECE_BYTES)
+    method = find_method(start)
+    packed = method if method in ("gzip", "zstd") else None
+    if kind is not None and kind.rpartition("+")[2].rpartition(".")[2] != (packed or "tar"):
+        raise DamagedError(f"a layer of {kind} is {packed or 'tar'}", where=where)
+    whole = Source(chain((start,), copy(read))).pull
+    return copy(whole) if packed is None else decompress(whole, packed, where=where)
 
 
 def _place(tree: Tree, entry: Entry, reader: TarReader, number: int, where: str) -> None:

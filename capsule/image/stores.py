@@ -9,7 +9,6 @@ import io
 import posixpath
 import re
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -152,7 +151,7 @@ def open_archive(stream: BinaryIO, where: str) -> Iterator[Archive]:
             for piece in unpack(stream.read, None, where):
                 allowance.take(len(piece))
                 spool.write(piece)
-        except (OSError, zlib.error) as error:
+        except OSError as error:
             raise CannotRunError(
                 f"the archive cannot be unpacked: {error}",
                 where=where,

@@ -1,26 +1,49 @@
 """Read tar files of strangers: in one pass, in bounded memory, and as every engine reads them.
 
-What readers take differently is refused rather than guessed: sparse files, headers that hold for
-all files after them, bytes behind the end.
+What readers take differently is refused rather than guessed: headers that hold for all files after
+them, bytes behind the end and, in images, sparse files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capsule.errors import DamagedError
 
-_BLOCK_BYTES = 512
+BLOCK_BYTES = 512
 _PIECE_BYTES = 1 << 20
-_ZEROS = bytes(_BLOCK_BYTES)
-# of a name that stands in front of its file's header
+_ZEROS = bytes(BLOCK_BYTES)
+# of the headers with names and other facts in front of a file's own header
 _MOST_META_BYTES = 1 << 20
+_MOST_META_HEADERS = 8
+_MOST_FIELDS = 64
+_MOST_DIGITS = 20
+# GNU tar ends a file with 10 KiB of zeros; large blocking factors make it more
+_MOST_END_BYTES = 16 << 20
 _FILES, _FOLDER, _HARD_LINK, _LINK = (b"0", b"\0", b"7"), b"5", b"1", b"2"
 _SPECIAL = (b"3", b"4", b"6")
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL = b"L", b"K", b"x", b"g"
 _META = (_LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL)
 _MEANING = (b"path", b"linkpath", b"size")
+# a file with holes: of GNU tar's own format, and of the pax format that bsdtar writes too
+_SPARSE = b"S"
+_SPARSE_FIELD = b"GNU.sparse."
+_MAP_PLACE, _MAP_SEGMENTS, _MAP_EXTENDS, _MAP_SIZE = 386, 4, 482, slice(483, 495)
+_EXTENSION_SEGMENTS, _EXTENSION_EXTENDS = 21, 504
+_SEGMENT_BYTES = 24
+_MOST_MAP_BYTES = 256 << 10
+
+
+def is_header(block: bytes) -> bool:
+    """Return whether a tar may begin with this block: its checksum is right, or all is zero."""
+    if len(block) < BLOCK_BYTES or block == _ZEROS:
+        return block == _ZEROS
+    stated = block[148:156]
+    total = sum(block) - sum(stated) + len(stated) * ord(" ")
+    # once computed with signed bytes, which differs in names that are not ASCII
+    negative = 0 if block.isascii() else sum(byte > 127 for byte in block)
+    return _number(stated) in (total, total - 256 * negative)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +54,7 @@ class Entry:
         kind: `f`, `d`, `l` for a link, `h` for a further name of a file, `x` for a device or pipe.
         path: As it is written.
         mode: Permissions.
-        size: Bytes that follow.
+        size: Of the content in bytes.
         target: Of a link or a further name.
     """
 
@@ -49,13 +72,21 @@ class TarReader:
         pull: Gives so many bytes, fewer at the end alone.
         skip: Passes over so many bytes.
         where: The file, for messages.
+        reads_sparse: Whether files may be stored without their holes.
     """
 
     def __init__(
-        self, pull: Callable[[int], bytes], skip: Callable[[int], None], *, where: str
+        self,
+        pull: Callable[[int], bytes],
+        skip: Callable[[int], None],
+        *,
+        where: str,
+        reads_sparse: bool = False,
     ) -> None:
         self._pull, self._skip, self._where = pull, skip, where
-        self._left = self._padding = 0
+        self._reads_sparse = reads_sparse
+        self._left = self._padding = self._size = 0
+        self._segments: Sequence[tuple[int, int]] = ()
 
     def __iter__(self) -> Iterator[Entry]:
         while (entry := self._next()) is not None:
@@ -63,10 +94,16 @@ class TarReader:
 
     def pieces(self) -> Iterator[bytes]:
         """The bytes of the last entry."""
-        while self._left:
-            piece = self._take(min(self._left, _PIECE_BYTES))
-            self._left -= len(piece)
-            yield piece
+        place = 0
+        for offset, length in self._segments:
+            yield from _zeros(offset - place)
+            place = offset + length
+            after = self._left - length
+            while self._left > after:
+                piece = self._take(min(self._left - after, _PIECE_BYTES))
+                self._left -= len(piece)
+                yield piece
+        yield from _zeros(self._size - place)
 
     def _next(self) -> Entry | None:
         """The next entry with what stands in front of its header; None at the end.
@@ -75,10 +112,11 @@ class TarReader:
             DamagedError: What comes is no header, or one that readers understand differently.
         """
         names: dict[bytes, bytes] = {}
+        headers = meta_bytes = 0
         while True:
             self._skip(self._left + self._padding)
             self._left = self._padding = 0
-            header = self._pull(_BLOCK_BYTES)
+            header = self._pull(BLOCK_BYTES)
             if header in (_ZEROS, b""):
                 if names:
                     raise self._damage("it ends behind a name")
@@ -86,16 +124,95 @@ class TarReader:
                 return None
             kind, entry = self._parse(header)
             if kind in _META:
+                headers, meta_bytes = headers + 1, meta_bytes + entry.size
+                if headers > _MOST_META_HEADERS:
+                    raise self._damage(f"a file has more than {_MOST_META_HEADERS} headers")
+                if meta_bytes > _MOST_META_BYTES:
+                    raise self._damage(f"a name takes more than {_MOST_META_BYTES} bytes")
                 names |= self._meta(kind, entry)
                 continue
             entry = self._rename(entry, names)
-            self._left, self._padding = entry.size, -entry.size % _BLOCK_BYTES
+            self._left, self._padding = entry.size, -entry.size % BLOCK_BYTES
+            return self._lay_out(kind, header, entry, names)
+
+    def _lay_out(
+        self, kind: bytes, header: bytes, entry: Entry, names: Mapping[bytes, bytes]
+    ) -> Entry:
+        """Note where the bytes that are stored belong in the file; what is between them is zero."""
+        sparse = {
+            name.removeprefix(_SPARSE_FIELD): value
+            for name, value in names.items()
+            if name.startswith(_SPARSE_FIELD)
+        }
+        if kind == _SPARSE:
+            size, segments = self._read_old_map(header)
+        elif sparse:
+            version = sparse.get(b"major"), sparse.get(b"minor")
+            if version != (b"1", b"0") or entry.kind != "f":
+                raise self._damage("a sparse file is stored in a format that is not read here")
+            size, segments = self._decimal(sparse.get(b"realsize", b"")), self._read_map()
+            entry = replace(entry, path=sparse.get(b"name", entry.path))
+        else:
+            self._size, self._segments = entry.size, ((0, entry.size),)
             return entry
+        place = 0
+        for offset, length in segments:
+            if offset < place or offset + length > size:
+                raise self._damage("the parts of a sparse file overlap, or lie behind its end")
+            place = offset + length
+        if sum(length for _, length in segments) != self._left:
+            raise self._damage("a sparse file has more or fewer bytes than its parts")
+        self._size, self._segments = size, segments
+        return replace(entry, size=size)
+
+    def _read_old_map(self, header: bytes) -> tuple[int, Sequence[tuple[int, int]]]:
+        size = _number(header[_MAP_SIZE])
+        segments = self._segments_of(header, _MAP_PLACE, _MAP_SEGMENTS)
+        extends, read_bytes = header[_MAP_EXTENDS], 0
+        while extends:
+            block = self._take(BLOCK_BYTES)
+            read_bytes += BLOCK_BYTES
+            if read_bytes > _MOST_MAP_BYTES:
+                raise self._damage(f"the list of a sparse file's parts exceeds {_MOST_MAP_BYTES}")
+            segments += self._segments_of(block, 0, _EXTENSION_SEGMENTS)
+            extends = block[_EXTENSION_EXTENDS]
+        if size is None:
+            raise self._damage("a header has no size")
+        return size, segments
+
+    def _segments_of(self, block: bytes, place: int, count: int) -> list[tuple[int, int]]:
+        segments = []
+        for at in range(place, place + count * _SEGMENT_BYTES, _SEGMENT_BYTES):
+            offset, length = _number(block[at : at + 12]), _number(block[at + 12 : at + 24])
+            if offset is None or length is None:
+                raise self._damage("a part of a sparse file has no place")
+            if length:
+                segments.append((offset, length))
+        return segments
+
+    def _read_map(self) -> Sequence[tuple[int, int]]:
+        """The list in decimal numbers, a line each, that stands in front of the stored bytes."""
+        text, lines = b"", 1
+        while text.count(b"\n") < lines:
+            if self._left < BLOCK_BYTES or len(text) >= _MOST_MAP_BYTES:
+                raise self._damage("the list of a sparse file's parts does not end")
+            text += self._take(BLOCK_BYTES)
+            self._left -= BLOCK_BYTES
+            if lines == 1 and b"\n" in text:
+                lines += 2 * self._decimal(text.split(b"\n", 1)[0])
+        numbers = [self._decimal(line) for line in text.split(b"\n")[1:lines]]
+        pairs = zip(numbers[::2], numbers[1::2], strict=True)
+        return [(offset, length) for offset, length in pairs if length]
+
+    def _decimal(self, text: bytes) -> int:
+        if not (text.isdigit() and len(text) < _MOST_DIGITS):
+            raise self._damage("a number is none")
+        return int(text)
 
     def _parse(self, header: bytes) -> tuple[bytes, Entry]:
-        if len(header) < _BLOCK_BYTES:
+        if len(header) < BLOCK_BYTES:
             raise self._damage("it is cut short")
-        if _number(header[148:156]) != sum(header) - sum(header[148:156]) + 8 * 32:
+        if not is_header(header):
             raise self._damage("a header has another checksum than it says")
         kind, name = header[156:157], header[:100].split(b"\0")[0]
         if header[257:263] == b"ustar\0" and (prefix := header[345:500].split(b"\0")[0]):
@@ -103,16 +220,15 @@ class TarReader:
         size, mode = _number(header[124:136]), _number(header[100:108])
         if size is None or size < 0 or mode is None:
             raise self._damage("a header has no size or mode")
-        if kind in _FILES:
-            # long ago, a name alone told a folder
-            what = "d" if name.endswith(b"/") else "f"
+        if kind in _FILES or (kind == _SPARSE and self._reads_sparse):
+            what = "f"
         elif kind in _SPECIAL or kind in _META:
             what = "x"
         else:
             what = {_FOLDER: "d", _HARD_LINK: "h", _LINK: "l"}.get(kind, "")
         if not what:
             raise self._damage(f"an entry is of the kind {kind!r}, which is not read here")
-        holds = kind in _FILES or kind in _META
+        holds = kind in _META or what == "f"
         return kind, Entry(
             kind=what,
             path=name,
@@ -123,25 +239,28 @@ class TarReader:
 
     def _meta(self, kind: bytes, entry: Entry) -> dict[bytes, bytes]:
         """What an entry says of the one that follows."""
-        if entry.size > _MOST_META_BYTES:
-            raise self._damage(f"a name takes more than {_MOST_META_BYTES} bytes")
         data = self._take(entry.size)
-        self._skip(-entry.size % _BLOCK_BYTES)
+        self._skip(-entry.size % BLOCK_BYTES)
         if kind in (_LONG_NAME, _LONG_LINK):
             name = b"path" if kind == _LONG_NAME else b"linkpath"
             return {name: data.split(b"\0")[0]}
         fields = self._pax(data)
-        if any(name.startswith(b"GNU.sparse") for name in fields):
+        sparse = {name for name in fields if name.startswith(_SPARSE_FIELD)}
+        if sparse and not self._reads_sparse:
             raise self._damage("a file is stored as a sparse one, which is not read here")
-        meant = {name: fields[name] for name in _MEANING if name in fields}
+        meant = {name: fields[name] for name in (*_MEANING, *sparse) if name in fields}
         if kind == _PAX_GLOBAL and meant:
             raise self._damage("a header names or sizes all files behind it")
         return meant
 
     def _pax(self, data: bytes) -> dict[bytes, bytes]:
         """The fields of a header in words: `LENGTH NAME=VALUE` and a line's end, each."""
-        fields, place = {}, 0
+        fields: dict[bytes, bytes] = {}
+        place = count = 0
         while place < len(data):
+            count += 1
+            if count > _MOST_FIELDS:
+                raise self._damage(f"a header in words has more than {_MOST_FIELDS} fields")
             text, space, _ = data[place : place + 20].partition(b" ")
             length = int(text) if space and text.isdigit() else 0
             name, equals, value = data[place + len(text) + 1 : place + length].partition(b"=")
@@ -153,14 +272,15 @@ class TarReader:
 
     def _rename(self, entry: Entry, names: dict[bytes, bytes]) -> Entry:
         size = names.get(b"size")
-        if size is not None and not (size.isdigit() and len(size) < 20):
-            raise self._damage("a header has no size")
         changed = replace(
             entry,
             path=names.get(b"path", entry.path),
             target=names.get(b"linkpath", entry.target),
-            size=int(size) if size is not None and entry.kind == "f" else entry.size,
+            size=entry.size if size is None or entry.kind != "f" else self._decimal(size),
         )
+        if changed.kind == "f" and changed.path.endswith(b"/"):
+            # long ago, a name alone told a folder
+            changed = replace(changed, kind="d")
         if b"\0" in changed.path or b"\0" in changed.target:
             raise self._damage("a name holds NUL")
         return changed
@@ -172,12 +292,22 @@ class TarReader:
         return data
 
     def _end(self) -> None:
+        count = 0
         while piece := self._pull(_PIECE_BYTES):
+            count += len(piece)
+            if count > _MOST_END_BYTES:
+                raise self._damage(f"more than {_MOST_END_BYTES} bytes are behind its end")
             if piece.count(0) != len(piece):
                 raise self._damage("there are bytes behind its end, which some readers would take")
 
     def _damage(self, what: str) -> DamagedError:
         return DamagedError(f"the tar is damaged: {what}", where=self._where)
+
+
+def _zeros(count: int) -> Iterator[bytes]:
+    while count > 0:
+        yield bytes(min(count, _PIECE_BYTES))
+        count -= _PIECE_BYTES
 
 
 def _number(field: bytes) -> int | None:

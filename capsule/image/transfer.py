@@ -19,7 +19,7 @@ from urllib.request import parse_http_list
 
 from requests import Response
 
-from capsule import offline, web
+from capsule import localpaths, offline, web
 from capsule.addresses import explain_refusal, is_loopback, split
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, DamagedError
@@ -331,7 +331,7 @@ def _token(body: bytes) -> str | None:
 
 def _stored_login(registry: str) -> str | None:
     """Base64 of `user:password` as `docker login` stored it, None where it stored nothing here."""
-    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    folder = Path(os.environ.get("DOCKER_CONFIG") or localpaths.home() / ".docker")
     key = "https://index.docker.io/v1/" if registry == "docker.io" else registry
     try:
         login = json.loads((folder / "config.json").read_text())["auths"][key]["auth"]

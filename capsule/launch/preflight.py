@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import leavings
+from capsule import leavings, plain
 from capsule.errors import CannotRunError, ExecutionError
 from capsule.launch import diagnosis, libraries, rendezvous, worldreports
 from capsule.launch.base import Joins, Launched, Launcher
@@ -198,4 +198,4 @@ def _words(ended: Ended, invocation: Invocation) -> str:
     text = ended.engine_fault or tail_since(invocation.stderr, 0).strip()
     if not text and ended.exit_code:
         text = f"exit code {ended.exit_code}"
-    return text[-_SAID:]
+    return plain.last_lines(text, _SAID)

@@ -172,7 +172,8 @@ def _step() -> str:
 
 
 def _handle(handler: Callable[[int, types.FrameType | None], None] | signal.Handlers) -> None:
-    for number in (signal.SIGTERM, END):
+    # SIGHUP comes where a launcher's connection to this node is lost
+    for number in (signal.SIGTERM, signal.SIGHUP, END):
         signal.signal(number, handler)
 
 

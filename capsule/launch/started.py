@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from capsule import process
+from capsule import plain, process
 from capsule.errors import CannotRunError
 from capsule.launch.folder import Call, LaunchFolder, is_failure
 from capsule.process import Process
@@ -179,5 +179,5 @@ class StartedRanks:
 
     def _words(self) -> str:
         """What the launcher said last."""
-        words = tail_since(self._folder.stderr, 0).strip()[-_TAIL_LETTERS:]
+        words = plain.last_lines(tail_since(self._folder.stderr, 0).strip(), _TAIL_LETTERS)
         return words or "its launcher ended without a word"

@@ -246,7 +246,12 @@ class Submission:
     @contextmanager
     def _lock(self) -> Iterator[int]:
         """One submission at a time decides; a descriptor that lasts as long as `sbatch` does."""
-        lock, _ = places.wait_to_hold(self.folder)
+        try:
+            lock, _ = places.wait_to_hold(self.folder)
+        except places.NoLocksError as error:
+            raise places.locks_error(
+                error, self.folder, "name a folder on another file system with --work"
+            ) from None
         with lock:
             yield lock.fileno()
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from capsule import inventory
+from capsule import inventory, plain
 from capsule.errors import CannotRunError
 from capsule.jsons import JsonObject
 from capsule.launch.rank import node_name
@@ -68,7 +68,10 @@ def read(folder: Path, resources: Resources, words: str) -> tuple[JsonObject, ..
         except OSError:
             raise CannotRunError(
                 f"rank {rank} of {resources.ranks} could not be started: "
-                + (words.strip()[-_TAIL_LETTERS:] or "its launcher says nothing of it"),
+                + (
+                    plain.last_lines(words.strip(), _TAIL_LETTERS)
+                    or "its launcher says nothing of it"
+                ),
                 advice="every node has to see capsule's installation and the folder of the run",
             ) from None
         names.append(facts["node"])

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from time import perf_counter
-from typing import Any
+from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
@@ -33,6 +33,20 @@ from torch.distributed.rendezvous import rendezvous as meet
 
 Flat = Any
 """A tensor of one axis, on the CPU."""
+
+_PARTED = {
+    "all-gather": ("all_gather_single", "all_gather_into_tensor"),
+    "reduce-scatter": ("reduce_scatter_single", "reduce_scatter_tensor"),
+    "all-to-all": ("all_to_all_single",),
+}
+
+
+def find_operation(name: str) -> Callable[[Flat, Flat], Any]:
+    """Return torch's operation on a result and one array: torch 2.13 renamed two of them."""
+    operation: Callable[[Flat, Flat], Any] = next(
+        getattr(dist, one) for one in _PARTED[name] if hasattr(dist, one)
+    )
+    return operation
 
 
 @dataclass
@@ -133,12 +147,12 @@ class Communicator:
     def join(self, whole: Flat, part: Flat) -> None:
         """Put the parts of all ranks, which are of one size, into an array in their order."""
         with self._count(part, sends=1, receives=self.ranks - 1):
-            dist.all_gather_single(whole, part)
+            find_operation("all-gather")(whole, part)
 
     def scatter(self, part: Flat, whole: Flat) -> None:
         """Put the rank's part of the sums of all ranks' arrays into an array."""
         with self._count(part, sends=self.ranks, receives=1):
-            dist.reduce_scatter_single(part, whole)
+            find_operation("reduce-scatter")(part, whole)
 
     def send(self, flat: Flat, peer: int) -> None:
         """Give the array to a rank that receives it."""

@@ -18,7 +18,7 @@ def join(rank: int, ranks: int) -> World:
         ranks: How many the job has.
 
     Raises:
-        RuntimeError: The image has no mpi4py, or no MPI for it; nothing joined these ranks, or it
+        RuntimeError: There is no mpi4py, or no MPI for it; nothing joined these ranks, or it
             joined others.
     """
     try:
@@ -27,8 +27,8 @@ def join(rank: int, ranks: int) -> World:
     except (ImportError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise RuntimeError(
-            f"this image has no MPI for Python ({reason}): install mpi4py and an MPI of the"
-            " launcher's family in it"
+            f"{sys.executable} has no MPI ({reason}): install mpi4py for it, and an MPI of the"
+            " launcher's family"
         ) from error
     world = MPI.COMM_WORLD
     place = world.Get_rank(), world.Get_size()

@@ -38,6 +38,12 @@ _REFUSED = r"""(?x)
     | MPI_LOCAL.* | OMPI.* | ORTE_.* | PALS_.* | PBS_.* | PMI.* | PRTE_.* | SLURM.*
     | CAPSULE_.*
     """
+# what modules of clusters set, with what brings it in
+_WAYS = {
+    "PYTHONPATH": '; begin the command with "env", "PYTHONPATH=..."',
+    "LD_LIBRARY_PATH": "; without a container a trial gets the caller's, and the command can begin"
+    ' with "env", "LD_LIBRARY_PATH=..."',
+}
 # nobody sets these but to be deterministic, and there is a field for that
 _STRICT_ALONE = ("CUBLAS_WORKSPACE_CONFIG", "TF_DETERMINISTIC_OPS")
 
@@ -53,7 +59,7 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
     cases = write_out(raw.get("cases"), f"{here}/cases", problems)
     environment: dict[str, str] = dict(raw.get("environment", {}))
     for name in environment:
-        if reason := _why_not(name):
+        if reason := refuse_variable(name):
             problems.add(here + pointer("environment", name[:200]), reason)
     datasets = raw.get("datasets", ())
     _variables_of_datasets(datasets, f"{here}/datasets", problems)
@@ -164,7 +170,8 @@ def _braces(names: Iterable[str]) -> str:
     return ", ".join(f"{{{name}}}" for name in names)
 
 
-def _why_not(name: str) -> str | None:
+def refuse_variable(name: str) -> str | None:
+    """Why a manifest may not set a variable, None where it may."""
     if name in determinism.THREADS:
         return f"{name} follows from cpus_per_rank in resources; set that"
     if name in _STRICT_ALONE:
@@ -172,9 +179,10 @@ def _why_not(name: str) -> str | None:
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
         return f"{quote(name)} is no name that a manifest may set: capital letters, digits and _"
     if re.fullmatch(_REFUSED, name):
+        way = _WAYS.get(name, "")
         return (
             f"{name} may not be set: it starts programs, loads code, or belongs to engines,"
-            " launchers or capsule"
+            f" launchers or capsule{way}"
         )
     return None
 

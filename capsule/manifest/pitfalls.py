@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from capsule import leavings
-from capsule.manifest import commands, templates
+from capsule.manifest import commands, siblings, templates
 from capsule.manifest.kinds import Command
 from capsule.manifest.model import Benchmark
 from capsule.manifest.problems import nearest, quote
 
 _OF_SHELLS = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1"}
+_INTERPRETERS = {
+    **{".py": "python3", ".bash": "bash", ".jl": "julia", ".R": "Rscript", ".r": "Rscript"},
+    **{".pl": "perl", ".rb": "ruby", ".lua": "lua", ".js": "node"},
+}
 _SCRIPTS = (".py", ".sh", ".bash", ".jl", ".R", ".r", ".pl", ".rb", ".lua", ".m", ".js")
 _HEAD_BYTES = 256
 _MOST_NAMES = 1000
@@ -29,6 +35,19 @@ _UNEXPANDED = re.compile(r"\$[\w({]|`")
 _LOOPBACK = re.compile(r"(?i)[= ]\W*(localhost|127\.|0\.0\.0\.0|\[?::1)")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pitfall:
+    """What an author may not have meant.
+
+    Attributes:
+        sentence: What, and what would mend it.
+        file: Path of the file that it is about, empty for none.
+    """
+
+    sentence: str
+    file: str = ""
+
+
 def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[str]:
     """What of a benchmark its author may not have meant, one sentence each.
 
@@ -40,10 +59,25 @@ def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[str]:
     if not isinstance(command, Command):
         return
     yield from _about_parameters(benchmark, command)
+    yield from (one.sentence for one in find_word_pitfalls(benchmark, folder))
+
+
+def find_word_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Pitfall]:
+    """The pitfalls that can make a trial fail: in the words of a command, and in the files named.
+
+    Args:
+        benchmark: As of `find_pitfalls`.
+        folder: As of `find_pitfalls`.
+    """
+    command = benchmark.subject
+    if not isinstance(command, Command):
+        return
     for words in filter(None, (command.setup, command.words)):
-        yield from _about_words(words, benchmark)
+        for sentence in _about_words(words, benchmark):
+            yield Pitfall(sentence=sentence)
         if folder is not None:
             yield from _about_files(words, benchmark, command, folder)
+            yield from _about_imports(words, benchmark, command, folder)
 
 
 def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
@@ -165,7 +199,7 @@ def _about_words(words: tuple[str, ...], benchmark: Benchmark) -> Iterator[str]:
 
 def _about_files(
     words: tuple[str, ...], benchmark: Benchmark, command: Command, folder: Path
-) -> Iterator[str]:
+) -> Iterator[Pitfall]:
     # what else ends as a script does may be what the program writes
     script = next((word for word in words[1:] if not word.startswith("-")), None)
     for word in words:
@@ -178,18 +212,44 @@ def _about_files(
         if command.cwd is not None and os.path.exists(folder / command.cwd / path):  # noqa: PTH110
             continue
         if os.path.isfile(folder / path):  # noqa: PTH113
-            yield (
-                f"{quote(word)} lies beside the manifest and is not among the benchmark's inputs,"
-                " so the command does not find it: add it there"
+            yield Pitfall(
+                sentence=f"{quote(word)} lies beside the manifest and is not among the benchmark's"
+                " inputs, so the command does not find it: add it there",
+                file=path,
             )
         elif word in (words[0], script) and word.endswith(_SCRIPTS) and not command.setup:
             known = _names(folder, benchmark)
             names = {name.rpartition("/")[2]: name for name in known}
             near = names.get(word.rpartition("/")[2]) or nearest(word, known)
             meant = f"; did you mean {quote(near)}?" if near else ""
-            yield f"{quote(word)} is no file beside the manifest{meant}"
+            sentence = f"{quote(word)} is no file beside the manifest{meant}"
+            yield Pitfall(sentence=sentence, file=path)
     if commands.is_below(words[0], benchmark.inputs):
-        yield from _about_program(words[0], folder / words[0])
+        for sentence in _about_program(words[0], folder / words[0]):
+            yield Pitfall(sentence=sentence)
+
+
+def _about_imports(
+    words: tuple[str, ...], benchmark: Benchmark, command: Command, folder: Path
+) -> Iterator[Pitfall]:
+    """Modules beside a Python script that it imports, and that are not among the inputs."""
+    for word in words:
+        below = [word, *([f"{command.cwd}/{word}"] if command.cwd else [])]
+        scripts = (one for one in below if commands.is_below(one, benchmark.inputs))
+        script = next((one for one in scripts if one.endswith(".py")), None)
+        for path in siblings.find_imports(script, folder) if script else ():
+            if not commands.is_below(path, benchmark.inputs) and not _is_partly(path, benchmark):
+                yield Pitfall(
+                    sentence=f"{quote(script)} imports {quote(path)}, which lies beside it and is"
+                    " not among the benchmark's inputs, so the command does not find it: add it"
+                    " there",
+                    file=path,
+                )
+
+
+def _is_partly(path: str, benchmark: Benchmark) -> bool:
+    """Whether some files of a package are inputs: whoever chose them knows which are needed."""
+    return any(name.startswith(f"{path}/") for name in benchmark.inputs)
 
 
 def _names(folder: Path, benchmark: Benchmark) -> list[str]:
@@ -215,22 +275,34 @@ def name_interpreter(benchmark: Benchmark, folder: Path | None) -> str | None:
         return None
     if not commands.is_below(command.words[0], benchmark.inputs):
         return None
-    line = _read_first_line(folder / command.words[0])
+    line = _read_head(folder / command.words[0]).partition(b"\n")[0].decode(errors="replace")
     return line[2:].strip() if line.startswith("#!") else None
 
 
 def _about_program(name: str, path: Path) -> Iterator[str]:
-    line = _read_first_line(path)
-    if line.startswith("#!") and line.endswith("\r"):
+    head = _read_head(path)
+    line = head.partition(b"\n")[0]
+    if line.startswith(b"#!") and line.endswith(b"\r"):
         yield (
             f"the first line of {quote(name)} ends as Windows ends lines, so no interpreter is"
             " found: save it with Unix line ends"
         )
+    elif head.startswith(codecs.BOM_UTF8):
+        yield (
+            f"{quote(name)} begins with a byte order mark, so the kernel does not see its #! line:"
+            " save it as UTF-8 without one"
+        )
+    elif head and not head.startswith(b"#!") and b"\0" not in head:
+        starter = _INTERPRETERS.get(path.suffix, "sh")
+        yield (
+            f"{quote(name)} has no #! line, so the kernel cannot start it: write one, such as"
+            f" #!/usr/bin/env {starter}, or begin the command with {quote(starter)}"
+        )
 
 
-def _read_first_line(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(_HEAD_BYTES).partition(b"\n")[0].decode(errors="replace")
-    except OSError:
-        return ""
+def _read_head(path: Path) -> bytes:
+    stream = leavings.open_file(Path(os.path.realpath(path)))
+    if stream is None:
+        return b""
+    with stream:
+        return stream.read(_HEAD_BYTES)

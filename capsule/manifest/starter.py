@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from capsule import patterns
 from capsule.errors import UsageError
+from capsule.manifest import commands, siblings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _SEEDS = tuple(range(17, 27))
@@ -61,7 +62,8 @@ def starter_of(
     Args:
         name: Of the capsule, as for `starter`.
         words: The command as it is typed. Those that name a file or folder beside the manifest are
-            its inputs, as the manifest names inputs: without `./` or a slash at the end.
+            its inputs, as the manifest names inputs: without `./` or a slash at the end. So are
+            the modules beside a Python script that it imports.
         metrics: What is measured: a name, and the regular expression that finds its number in what
             the command prints, by its only group or the one named `value`; None where the command
             reports it itself.
@@ -82,11 +84,15 @@ def starter_of(
         )
     for metric in metrics:
         require_name(metric, "metric")
-    inputs = {word: path for word in words if (path := _input(word, folder))}
+    named = {word: path for word in words if (path := _input(word, folder))}
+    inputs = list(dict.fromkeys(named.values()))
+    for script in [path for path in inputs if path.endswith(".py")]:
+        beside = siblings.find_imports(script, folder)
+        inputs += [path for path in beside if not commands.is_below(path, inputs)]
     benchmark = {
         "id": name,
-        "command": [inputs.get(word, word) for word in words],
-        **({"inputs": list(dict.fromkeys(inputs.values()))} if inputs else {}),
+        "command": [named.get(word, word) for word in words],
+        **({"inputs": inputs} if inputs else {}),
     }
     meanings = {metric: _meaning(metric, pattern) for metric, pattern in metrics.items()}
     claims = [

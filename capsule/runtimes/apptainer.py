@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -49,6 +50,13 @@ _JOINED_VARIABLES = {
     "UCX_TLS": "tcp,self",
     "UCX_ADDRESS_VERSION": "v2",
 }
+# all that 1.4.5 says of a program that the image lacks or that is none
+_NO_PROGRAM = re.compile(
+    r"""(?x)
+    ".*":\ executable\ file\ not\ found\ in\ \$PATH | stat\ .*:\ no\ such\ file\ or\ directory
+    | exec\ .*\ failed:.* | permission\ denied | is\ a\ directory
+    """
+)
 _ISOLATED = ("--net", "--network", "none")
 # Of a workload that is started by root the kernel asks no capability to write what user 0 owns: its
 # settings, and files of the host that the engine shows by itself. Neither --userns nor --no-privs
@@ -282,15 +290,27 @@ def _judge(
 ) -> Ended:
     if process_exit.code is None:
         return Ended(
-            exit_code=None, signal=process_exit.signal, out_of_memory=process_exit.out_of_memory
+            exit_code=None,
+            signal=process_exit.signal,
+            out_of_memory=process_exit.out_of_memory,
+            memory=process_exit.memory,
         )
     # 255 is also a program's own, and from its start on so may be a FATAL line
     words = tail_since(invocation.stderr, offset_bytes) if process_exit.code == 255 else ""
     if (fault := find_fatal(words)) and not expected.is_there:
-        fault = f"cannot start {invocation.command[0]}: {fault}"
-        return Ended(exit_code=255, signal=None, engine_fault=fault)
+        return Ended(
+            exit_code=255,
+            signal=None,
+            engine_fault=f"cannot start {invocation.command[0]}: {fault}",
+            lacks_program=_NO_PROGRAM.fullmatch(fault) is not None,
+        )
     code, number = split_status(process_exit.code)
-    return Ended(exit_code=code, signal=number, out_of_memory=process_exit.out_of_memory)
+    return Ended(
+        exit_code=code,
+        signal=number,
+        out_of_memory=process_exit.out_of_memory,
+        memory=process_exit.memory,
+    )
 
 
 def _guards(isolated: bool) -> tuple[str, ...]:

@@ -74,16 +74,21 @@ class Ended:
         exit_code: 0 to 255, None when a signal ended it.
         signal: Number of the signal that ended it.
         out_of_memory: The kernel's out-of-memory killer ended it.
+        memory: Of one that SIGKILL ended, what is known of memory before and after.
         out_of_tasks: It failed and said that it could start no more processes or threads, which its
             limit explains.
         engine_fault: The engine's own message when the workload never started, else None.
+        lacks_program: The command's program is why: it is missing or cannot be executed, so that
+            no second start can help.
     """
 
     exit_code: int | None
     signal: int | None
     out_of_memory: bool = False
+    memory: str = field(default="", compare=False)
     out_of_tasks: bool = False
     engine_fault: str | None = None
+    lacks_program: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,8 +284,10 @@ def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
 class NeverStarted:
     """A start that failed, as a `Running` that is over already."""
 
-    def __init__(self, fault: str) -> None:
-        self._ended = Ended(exit_code=None, signal=None, engine_fault=fault)
+    def __init__(self, fault: str, *, lacks_program: bool = False) -> None:
+        self._ended = Ended(
+            exit_code=None, signal=None, engine_fault=fault, lacks_program=lacks_program
+        )
 
     def wait(self, timeout_seconds: float) -> Ended | None:  # noqa: ARG002 - the protocol's
         """Why it never started."""

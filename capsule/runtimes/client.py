@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import process
+from capsule import plain, process
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.process import Process
 from capsule.runtimes.base import Invocation
@@ -154,4 +154,4 @@ def explain(words: str) -> str:
     text = words.strip()
     for prefix in _PREFIXES:
         text = text.removeprefix(prefix)
-    return text[-1000:]
+    return plain.last_lines(text, 1000)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import posixpath
+import signal
 import time
 from contextlib import suppress
 
-from capsule import processes
+from capsule import memory
 from capsule.errors import CapsuleError
+from capsule.memory import Memory
 from capsule.runtimes import answers, descendants
 from capsule.runtimes.answers import ContainerFacts
 from capsule.runtimes.base import Ended, Invocation, lacks_tasks, split_status, tail_since
@@ -37,7 +39,7 @@ class Container:
         self._invocation = invocation
         log = invocation.stderr
         self._before = log.stat().st_size if log.exists() else 0
-        self._kills_before = processes.count_oom_kills()
+        self._memory_before = memory.read()
         self._ended: Ended | None = None
         self._pid = 0
         self._attached = client.attach(name, invocation)
@@ -101,17 +103,25 @@ class Container:
             fault = f"{self._client.title} lost the container: it runs, and its output is lost"
             return Ended(exit_code=None, signal=None, engine_fault=fault)
         if (missing := self._missing_program(facts, output)) is not None:
-            return Ended(exit_code=facts.status, signal=None, engine_fault=missing)
+            return Ended(
+                exit_code=facts.status, signal=None, engine_fault=missing, lacks_program=True
+            )
         code, number = split_status(facts.status)
-        counted = processes.count_oom_kills() != self._kills_before
-        killed = facts.status != 0 and (facts.out_of_memory or (number == 9 and counted))
+        now = memory.read()
+        counted = number == signal.SIGKILL and now.has_killed_since(self._memory_before)
+        killed = facts.status != 0 and (facts.out_of_memory or counted)
         limited = facts.status != 0 and self._invocation.pids is not None
         return Ended(
             exit_code=code,
             signal=number,
             out_of_memory=killed,
+            memory=self._describe(now) if number == signal.SIGKILL and not killed else "",
             out_of_tasks=limited and lacks_tasks(output),
         )
+
+    def _describe(self, now: Memory) -> str:
+        told = now.describe_since(self._memory_before)
+        return f"{self._client.title} tells of no kill for want of memory; {told}"
 
     def _missing_program(self, facts: ContainerFacts, output: str) -> str | None:
         """What the first process said of a program that is not there, or is none.

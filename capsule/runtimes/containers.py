@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from capsule import offline, process
@@ -81,6 +81,10 @@ class ContainerEngine(ABC):
     @abstractmethod
     def device_advice(self, message: str) -> str | None:
         """What mends that devices could not be handed out, by what the engine said of it."""
+
+    def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:  # noqa: ARG002
+        """What the engine said when it did not create a container, with what is known of why."""
+        return message
 
     def available(self) -> Availability:
         """Ask the engine its version."""
@@ -168,7 +172,8 @@ class ContainerEngine(ABC):
             return NeverStarted(f"cannot write beside {invocation.stdout}: {error.strerror}")
         except CapsuleError as error:
             self.client.try_to(*self.client.removal, name)
-            return NeverStarted(error.what)
+            mounts = (*prepared.binds, *invocation.mounts)
+            return NeverStarted(self.explain_refusal(error.what, mounts))
         except BaseException:
             # an interrupt, while nobody else knows the name yet
             self.client.try_to(*self.client.removal, name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from capsule import offline, process
+from capsule import offline, plain, process
 from capsule.errors import CannotRunError
 from capsule.image import Image
 from capsule.image.reference import parse
@@ -100,7 +100,7 @@ def _build(source: str, target: Path, program: str, packing: tuple[str, ...]) ->
     if answer.exit_code == 0:
         return None
     output = answer.stderr.decode(errors="replace")
-    return find_fatal(output) or output[-300:]
+    return find_fatal(output) or plain.last_lines(output, 300)
 
 
 def find_fatal(output: str) -> str:

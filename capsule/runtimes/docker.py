@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from capsule import schema
 from capsule.errors import CannotRunError
 from capsule.image.reference import Reference
-from capsule.runtimes.base import Invocation
+from capsule.runtimes.base import Invocation, Mount
 from capsule.runtimes.client import Client
 from capsule.runtimes.containers import ContainerEngine
 
@@ -20,6 +20,9 @@ _PROXIES = tuple(
     for kind in ("http", "https", "ftp", "no", "all")
     for name in (f"{kind}_proxy", f"{kind}_proxy".upper())
 )
+
+# how the daemon tells that it cannot reach what is to be mounted
+_CLOSED = ("permission denied", "bind source path does not exist")
 
 
 class Docker(ContainerEngine):
@@ -69,6 +72,20 @@ class Docker(ContainerEngine):
         pids = () if invocation.pids is None else ("--pids-limit", str(invocation.pids))
         unset = (name for name in _PROXIES if name not in invocation.environment)
         return ("--user", self._user, *pids, *(word for name in unset for word in ("--env", name)))
+
+    def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:
+        """A folder that the caller can enter, and the daemon cannot."""
+        sources = [mount.source for mount in mounts if str(mount.source) in message]
+        if not any(words in message for words in _CLOSED) or not any(
+            one.exists() for one in sources
+        ):
+            return message
+        return (
+            f"{message}; Docker's daemon cannot enter that folder, though you can: it is on a"
+            " network disk that does not trust root, or the daemon is another user's or"
+            " machine's. Name a run folder on a local disk with --work, or use --runtime apptainer"
+            " or podman"
+        )
 
     def device_words(self, devices: tuple[str, ...]) -> tuple[str, ...]:
         """Through NVIDIA's container toolkit."""

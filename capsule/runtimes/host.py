@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 
 from capsule import process
-from capsule.errors import CannotRunError
+from capsule.errors import CannotRunError, ProgramError
 from capsule.image import Image
 from capsule.process import Exit
 from capsule.runtimes import gpus, programs
@@ -85,7 +85,7 @@ class Host:
         try:
             started = start_command(self.wrap(prepared, invocation), invocation)
         except CannotRunError as error:
-            return NeverStarted(error.what)
+            return NeverStarted(error.what, lacks_program=isinstance(error, ProgramError))
         return Started(started, _judge)
 
     def reap(self, label: str) -> int:
@@ -98,6 +98,7 @@ def _judge(process_exit: Exit) -> Ended:
         exit_code=process_exit.code,
         signal=process_exit.signal,
         out_of_memory=process_exit.out_of_memory,
+        memory=process_exit.memory,
     )
 
 

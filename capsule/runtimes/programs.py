@@ -11,8 +11,9 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from capsule import process
 from capsule import site as sites
@@ -36,6 +37,23 @@ _FACTS = (
     " 'virtual environment' if sys.prefix != sys.base_prefix else '-', sys.executable or '-',"
     " sep='\\n')"
 )
+# a module beside the caller, in the current folder, is none of Python's
+_LOCATE = """
+import importlib.util, os, site, sys
+sys.path = [folder for folder in sys.path if folder not in ("", os.getcwd())]
+spec = importlib.util.find_spec(sys.argv[1])
+places = [] if spec is None else [*(spec.submodule_search_locations or ()), spec.origin or ""]
+named = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+def below(folder):
+    return any(place.startswith(os.path.join(folder, "")) for place in places)
+path = next((folder for folder in named if below(os.path.abspath(folder))), None)
+if spec is None:
+    print("none")
+elif path is not None:
+    print("path", path)
+else:
+    print("user" if below(site.getusersitepackages()) else "own")
+"""
 
 
 def search_path() -> str:
@@ -143,6 +161,41 @@ def _ask(path: Path) -> list[str] | None:
     is_one = answer.exit_code == 0 and len(facts) == 4 and re.match(r"\d+\.\d+", facts[1])
     # what is sealed holds no control characters
     return facts if is_one and all(map(_is_plain, facts)) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a Python has a module in the caller's environment.
+
+    Attributes:
+        kind: `user` for packages of `pip install --user`, `path` for a folder of PYTHONPATH, `own`
+            for the Python's own, `none` where it has no such module, or cannot be asked.
+        folder: Of PYTHONPATH, where that is the kind; else empty.
+    """
+
+    kind: Literal["user", "path", "own", "none"]
+    folder: str = ""
+
+
+def locate_module(python: str, module: str) -> Origin:
+    """Ask a Python where the caller's environment has a module, without importing it.
+
+    Args:
+        python: Its path.
+        module: The first part of the module's name.
+    """
+    environment = {**os.environ, "PATH": search_path()}
+    command = [python, "-c", _LOCATE, module]
+    try:
+        answer = process.run(command, env=environment, timeout_seconds=_ASK_SECONDS)
+    except CapsuleError:
+        return Origin(kind="none")
+    # what a site customization prints comes before
+    lines = answer.stdout.decode(errors="replace").splitlines()
+    word, _, folder = (lines or [""])[-1].partition(" ")
+    kinds: tuple[Literal["user", "path", "own"], ...] = ("user", "path", "own")
+    kind = next((one for one in kinds if one == word and answer.exit_code == 0), None)
+    return Origin(kind="none") if kind is None else Origin(kind=kind, folder=folder)
 
 
 def _is_plain(text: str) -> bool:

@@ -14,35 +14,29 @@ from pathlib import Path
 
 from capsule.digest import of_bytes
 from capsule.errors import ExecutionError
+from capsule.site import state_folder
 
 _SEALED, _BEGUN = "sealed.txt", "begun.txt"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def folder() -> Path:
-    """Where the ledger lies: below XDG_STATE_HOME, else `~/.local/state`."""
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    # the XDG specification has relative ones ignored: who made the current folder could plant one
-    base = state if state.is_absolute() else Path.home() / ".local" / "state"
-    return base / "capsule"
-
-
-def add(capsule_id: str) -> None:
+def add(capsule_id: str) -> str | None:
     """Remember a capsule as this user's own.
 
-    Raises:
-        ExecutionError: The ledger cannot be written, or others can write it.
+    Returns:
+        Why it cannot be remembered, in a sentence with a way out; None where it is.
     """
     if holds(capsule_id):
-        return
+        return None
     try:
         _append(_SEALED, capsule_id)
     except ExecutionError as error:
-        raise ExecutionError(
-            f"the capsule is sealed, but cannot be noted as yours: {error.what}",
-            where=error.where,
-            advice=error.advice or "verify it with --trust",
-        ) from None
+        advice = error.advice or "XDG_STATE_HOME names another folder for that list"
+        return (
+            f"capsule {capsule_id[:12]} is sealed, but could not be listed as yours"
+            f" ({error.where}: {error.what}): verify it with --trust; {advice}"
+        )
+    return None
 
 
 def holds(capsule_id: str) -> bool:
@@ -77,14 +71,14 @@ def has_begun(place: Path) -> bool:
 def fault() -> str | None:
     """Why the ledger is not believed, None where it is, or where there is none."""
     try:
-        _check(folder())
+        _check(state_folder())
         for name in (_SEALED, _BEGUN):
-            if (folder() / name).exists():
-                _check(folder() / name)
+            if (state_folder() / name).exists():
+                _check(state_folder() / name)
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"{folder()}: {error.strerror}"
+        return f"{state_folder()}: {error.strerror}"
     except ExecutionError as error:
         return f"{error.where}: {error.what}"
     return None
@@ -95,7 +89,7 @@ def _name(place: Path, header: Path) -> str:
 
 
 def _append(name: str, entry: str) -> None:
-    ledger = folder() / name
+    ledger = state_folder() / name
     try:
         ledger.parent.parent.mkdir(parents=True, exist_ok=True)
         ledger.parent.mkdir(mode=0o700, exist_ok=True)
@@ -114,8 +108,8 @@ def _append(name: str, entry: str) -> None:
 def _read(name: str) -> frozenset[str]:
     """The entries; none where others could have written some."""
     try:
-        _check(folder())
-        with (folder() / name).open("rb") as stream:
+        _check(state_folder())
+        with (state_folder() / name).open("rb") as stream:
             if not _is_private(os.fstat(stream.fileno()), _OTHERS_WRITE):
                 return frozenset()
             return frozenset(stream.read().decode(errors="replace").split())

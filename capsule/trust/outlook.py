@@ -9,13 +9,13 @@ from pathlib import Path
 
 from capsule import site as sites
 from capsule.durations import duration
-from capsule.execute.limits import size
 from capsule.image import Image
 from capsule.manifest import Manifest
 from capsule.options import Limits
 from capsule.plan import Plan
 from capsule.record import Record
 from capsule.resolve import Choice, Request
+from capsule.sizes import size
 from capsule.starts import count_starts
 from capsule.verdict.wording import count
 
@@ -131,7 +131,7 @@ def describe_needs(request: Request, choice: Choice | None) -> Iterator[str]:
         cache = sites.cache_folder(sites.load())
         yield describe_size(choice.image, is_kept=choice.runtime.keeps(choice.image, cache=cache))
     yield _describe_devices(request.manifest)
-    yield from _describe_data(request)
+    yield from _describe_data(request, contained=choice is not None and choice.runtime.contained)
 
 
 def describe_writes(outlook: Outlook) -> str:
@@ -147,12 +147,13 @@ def _describe_devices(manifest: Manifest) -> str:
     return f"on {count(resources.gpus_per_rank, 'GPU')}{ranks}"
 
 
-def _describe_data(request: Request) -> Iterator[str]:
+def _describe_data(request: Request, *, contained: bool) -> Iterator[str]:
     there = {one.name: one for one in request.used.datasets} if request.used else {}
+    kept = ", read-only" if contained else ", not protected from writing"
     for spec in islice(request.datasets, _SHOWN_DATASETS):
         facts = there.get(spec.name)
         extent = f", {size(facts.bytes)} in {count(facts.files, 'file')}" if facts else ""
         carried = ", in the capsule" if facts and facts.embedded else ""
-        yield f"data {spec.name}{extent}{carried}, {spec.provenance}, read-only"
+        yield f"data {spec.name}{extent}{carried}, {spec.provenance}{kept}"
     if (more := len(request.datasets) - _SHOWN_DATASETS) > 0:
         yield f"and {count(more, 'more dataset', 'more datasets')}: `capsule show` lists them"

@@ -6,20 +6,19 @@ is what runs: engine, image, network, program, the author's files and commands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Protocol
 
-from capsule import reading
+from capsule import reading, software
 from capsule import resolve as resolving
 from capsule import site as sites
 from capsule.archive import Capsule
 from capsule.durations import duration
 from capsule.errors import CannotRunError, UntrustedError
 from capsule.execute import inputs, payload
-from capsule.execute.limits import size
 from capsule.execute.workspace import Workspace
 from capsule.manifest import (
     Benchmark,
@@ -34,6 +33,7 @@ from capsule.manifest import (
 from capsule.options import Limits
 from capsule.plan import Plan
 from capsule.resolve import Choice, Request, Resolved
+from capsule.sizes import size
 from capsule.trust import ledger, outlook
 from capsule.trust.outlook import Outlook
 from capsule.watch import SILENT, Watch
@@ -41,6 +41,7 @@ from capsule.watch import SILENT, Watch
 _INPUTS = "inputs/"
 _SHOWN_FILES = _SHOWN_DATASETS = 12
 _SHOWN_BENCHMARKS = 40
+_SHOWN_SOFTWARE = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class Code:
         whose: What makes it a stranger's, as a sentence.
         inputs: Sizes in bytes of the author's files.
         program: Digest of the measuring program.
+        software: What the original was measured with, in words; none for a run.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Code:
     whose: str
     inputs: Mapping[str, int]
     program: str | None
+    software: Sequence[str] = ()
 
 
 class Permission(Protocol):
@@ -90,6 +93,7 @@ def of_capsule(opened: Capsule, *, own_levels: bool) -> Code:
         program=reading.own_program(opened.record.manifest)
         if own_levels
         else opened.record.levels["digest"],
+        software=software.describe(opened.record.software),
     )
 
 
@@ -121,7 +125,7 @@ def of_verification(opened: Capsule, workspace: Workspace) -> Code:
     capsule = of_capsule(opened, own_levels=False)
     if not code.own:
         return code
-    return replace(code, name=capsule.name, own=capsule.own, whose=capsule.whose)
+    return replace(capsule, inputs=code.inputs, program=code.program)
 
 
 def require_consent(
@@ -153,16 +157,21 @@ def require_consent(
         screen(None, [f"by no engine: {error.what}"])
         if permission.trust:
             raise
-        raise _refusal(code, "--trust") from None
+        raise _refusal(code, ("--trust",)) from None
     screen(choice, list(_engine(request, choice)))
-    flags = "--trust" if choice.runtime.contained else "--trust and --allow-host"
+    flags = ("--trust",) if choice.runtime.contained else ("--trust", "--allow-host")
     if not permission.trust:
         raise _refusal(code, flags)
     if not choice.runtime.contained and not permission.allow_host:
         raise UntrustedError(
             "it would run on this host without a container",
             where=code.name,
-            advice="use --runtime apptainer, docker or podman with --image, or say --allow-host",
+            advice="use --runtime apptainer, docker or podman, or say --allow-host"
+            if request.has_image
+            else "it has no image: say --allow-host, in an account or a virtual machine that has"
+            " nothing to lose; or name an image that has what its programs need, with --image"
+            " docker://HOST/NAME:TAG",
+            flags=flags,
         )
     return choice
 
@@ -180,14 +189,17 @@ def require_containment(code: Code, resolved: Resolved, permission: Permission) 
         f"{resolved.runtime.name} cannot keep it off the network here: {reason}",
         where=code.name,
         advice="use another engine with --runtime, or say --allow-host",
+        flags=("--trust", "--allow-host"),
     )
 
 
-def _refusal(code: Code, flags: str) -> UntrustedError:
+def _refusal(code: Code, flags: tuple[str, ...]) -> UntrustedError:
     return UntrustedError(
         "a stranger's code would be executed",
         where=code.name,
-        advice=f"when you have read what would run and trust where it comes from: {flags}",
+        advice="when you have read what would run and trust where it comes from:"
+        f" {' and '.join(flags)}",
+        flags=flags,
     )
 
 
@@ -203,6 +215,7 @@ def _announce(
         outlook.describe(request.manifest),
         outlook.describe_extent(prospect),
         *engine,
+        *(f"measured by its author with {line}" for line in code.software[:_SHOWN_SOFTWARE]),
         *outlook.describe_needs(request, choice),
         *_limits(prospect.limits),
         outlook.describe_writes(prospect),

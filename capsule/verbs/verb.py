@@ -306,16 +306,21 @@ def limit_flags(limits: Limits) -> dict[str, str | None]:
     }
 
 
-def command(*words: str | Path, flags: Mapping[str, bool | str | Path | None]) -> str:
-    """A command line to type, with the flags that are set.
+def command(
+    *words: str | Path, flags: Mapping[str, bool | str | Path | Sequence[str | Path] | None]
+) -> str:
+    """A command line to type, with the flags that are set, several times where they have values.
 
     >>> command("check", "my capsule.zip", flags={"--json": True, "--output": None})
     "capsule check 'my capsule.zip' --json"
+    >>> command("verify", "a.zip", flags={"--add": ["b.zip", "c.zip"]})
+    'capsule verify a.zip --add b.zip --add c.zip'
     """
     line = ["capsule", *map(str, words)]
     for flag, value in flags.items():
-        if value:
-            line += [flag] if value is True else [flag, str(value)]
+        for one in [value] if isinstance(value, bool | str | Path | None) else value:
+            if one:
+                line += [flag] if one is True else [flag, str(one)]
     return shlex.join(line)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capsule.errors import UntrustedError
 from capsule.options import ResumeOptions, VerifyOptions
 from capsule.verbs import located, verb
 from capsule.verbs.located import Located
@@ -116,7 +118,10 @@ def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
         lambda folder: _resumption(arguments, place, folder), follow=arguments.follow
     )
     if arguments.resume is None:
-        verification = api.verify(place.path, arguments, watch)
+        try:
+            verification = api.verify(place.path, arguments, watch)
+        except UntrustedError as error:
+            raise _add_command(error, arguments, place) from None
     else:
         verb.refuse_beside_resume(arguments, VerifyOptions)
         options = ResumeOptions(
@@ -150,6 +155,38 @@ def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
         if going_on:
             console.data(f"to decide it: {going_on}")
     return verdict.exit_code(judged)
+
+
+def _add_command(error: UntrustedError, arguments: Arguments, place: Located) -> UntrustedError:
+    """The same refusal, with the command that allows what was shown and nothing else."""
+    if not error.flags:
+        return error
+    flags = {
+        "--id": error.where,
+        **dict.fromkeys(error.flags, True),
+        "--runtime": None if arguments.runtime == "auto" else arguments.runtime,
+        "--image": arguments.image,
+        "--levels": "own" if arguments.levels == "own" else None,
+        "--runs": None if arguments.runs is None else str(arguments.runs),
+        "--add": tuple(arguments.add),
+        "--nonce": arguments.nonce,
+        "--until-decided": arguments.until_decided,
+        "--quick": arguments.quick,
+        "--set": [f"{field}={json.dumps(value)}" for field, value in arguments.set],
+        "--keep-hosts": arguments.keep_hosts,
+        "--strict-privacy": arguments.strict_privacy,
+        "--follow": arguments.follow,
+        "--offline": arguments.offline,
+        **verb.limit_flags(arguments),
+        "--work": arguments.work,
+        "--output": arguments.output,
+        "--full": arguments.full,
+        "--json": arguments.json,
+    }
+    line = verb.command("verify", place.name, flags=flags)
+    return UntrustedError(
+        error.what, where=error.where, advice=f"{error.advice}\n{line}", flags=error.flags
+    )
 
 
 def _preview(arguments: Arguments, place: Located, console: Console) -> int:

@@ -48,6 +48,7 @@ class Counts:
         missing: How many have no final outcome.
         mean: Of the independent values, on the metric's own scale.
         sd: Between runs, None for fewer than two values.
+        unit: Of both; `1` without a metric.
     """
 
     seeds: tuple[int, ...]
@@ -57,6 +58,7 @@ class Counts:
     missing: int
     mean: float | None
     sd: float | None
+    unit: str
 
     @property
     def failure_bound(self) -> float:

@@ -24,6 +24,7 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
             missing=0,
             mean=None,
             sd=None,
+            unit="1",
         )
     used = population.runs(metric if all_count else population.independent(metric))
     with_value = len(population.numbers(metric))
@@ -37,6 +38,7 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
         missing=missing,
         mean=used.mean if used.n else None,
         sd=used.sd if used.n >= 2 else None,
+        unit=metric.unit,
     )
 
 

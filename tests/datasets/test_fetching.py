@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import tarfile
 import threading
 import zipfile
@@ -316,7 +315,7 @@ def test_a_digest_of_all_that_an_archive_holds_is_met_too(tmp_path: Path) -> Non
     assert fetched.path is not None and (fetched.path / "top/a.txt").read_bytes() == b"1"
 
 
-def test_links_inside_come_along_and_hard_links_are_copies(tmp_path: Path) -> None:
+def test_links_inside_become_copies(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         link = tarfile.TarInfo("d/link.txt")
@@ -332,8 +331,9 @@ def test_links_inside_come_along_and_hard_links_are_copies(tmp_path: Path) -> No
     with shelve(buffer.getvalue()) as shelf:
         fetched = fetch(spec(shelf.url(), expected, unpack=True), tmp_path)
     assert fetched.path is not None
-    assert os.readlink(fetched.path / "d/link.txt") == "../a.txt"  # noqa: PTH115
-    assert (fetched.path / "hard.txt").stat().st_nlink == 1
+    for name in ("d/link.txt", "hard.txt"):
+        assert not (fetched.path / name).is_symlink()
+        assert (fetched.path / name).stat().st_nlink == 1
 
 
 def test_a_doi_alone_is_told(tmp_path: Path) -> None:

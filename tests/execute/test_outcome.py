@@ -129,7 +129,7 @@ TWO_NODES = Context(group="g", started="now", ranks=3, nodes=(1, 0, 1), earlier=
     [
         ((KILLED, Ended(exit_code=3, signal=None), KILLED), "failed", "rank 1: exit code 3\nb"),
         ((KILLED, KILLED, Ended(exit_code=None, signal=11)), "failed", "rank 2: crashed with"),
-        ((WELL, KILLED, WELL), "interrupted", "rank 1: ended from outside by SIGTERM"),
+        ((WELL, KILLED, WELL), "interrupted", "rank 1: ended by SIGTERM"),
         (
             (KILLED, Ended(exit_code=255, signal=None, engine_fault="FATAL: x"), KILLED),
             "interrupted",
@@ -150,7 +150,7 @@ def test_of_several_ranks_the_one_that_failed_by_itself_is_told(
 @pytest.mark.parametrize(
     ("ended", "unended", "outcome", "words"),
     [
-        ((9, 15, None), (0, 1), "interrupted", "rank 0: ended from outside by SIGKILL"),
+        ((9, 15, None), (0, 1), "interrupted", "rank 0: ended by SIGKILL"),
         ((15, 11, None), (0, 1), "failed", "rank 1: crashed with SIGSEGV"),
         # ended with the one that failed, or killed when it had said its end
         ((15, 15, None), (0, 1), "failed", "rank 2: closed by peer"),

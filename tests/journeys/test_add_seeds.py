@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import zipfile
-from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Self
 
 import pytest
 
-from capsule import api, digest, rerun
-from capsule.errors import CannotRunError, UsageError
+from capsule import api, digest
+from capsule.errors import UsageError
 from capsule.options import RunOptions
 from capsule.seeds import added_seeds, fresh_seeds
-from tests.support import extending
+from tests.support import clocks, extending
 from tests.support.command import Document, User, write_script
 from tests.support.rereading import LOSS, METRICS, SCRIPT, benchmark
 
@@ -175,23 +173,17 @@ def test_what_was_cut_off_goes_on(author: User, monkeypatch: pytest.MonkeyPatch)
     assert author.run("verify", "b", "--output", "v.zip").returncode == 0
 
 
-def test_a_clock_that_is_behind_is_told_before_anything_runs(
+def test_runs_that_a_clock_dates_before_the_first_ones_are_sealed_with_a_note(
     author: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Behind(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> Self:
-            return cls(2020, 1, 1, tzinfo=tz)
-
-    extending.publish(author)
     monkeypatch.chdir(author.folder)
     monkeypatch.setenv("HOME", str(author.home))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    monkeypatch.setattr(rerun, "datetime", Behind)
-    with pytest.raises(CannotRunError, match="clock says 2020-01-01") as caught:
-        api.extend("a", 2)
-    assert caught.value.advice is not None and "set the clock" in caught.value.advice
-    assert not list(author.folder.glob("*.run"))
+    with clocks.moved(days=2):
+        api.run(extending.write(author), RunOptions(runtime="host", output=Path("a")))
+    sealed = api.extend("a", 2)
+    assert "clocks" in {note.code for note in sealed.record.notes}
+    assert author.run("check", sealed.path).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_the_first_start_is_shown_as_it_would_be(author: User) -> None:
     shown = " ".join(ended.stdout.split())
     assert "words python3 '$RUN/inputs/tiny.py'" in shown
     assert "CAPSULE_SEED=1 " in shown
-    assert "$RUN/inputs, read-only" in shown
+    assert "$RUN/inputs, not protected from writing" in shown
     assert "engine host" in shown
     assert "starts 5 process starts, 5 trials; the first is 0001-command-1" in shown
     assert "walltime cut off after 5:00" in shown

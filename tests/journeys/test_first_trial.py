@@ -106,6 +106,59 @@ def test_a_verification_never_stops_for_a_failure(author: User, trace: Path) -> 
     assert len(begun(trace)) == 3 + 3
 
 
+# programs that no kernel executes, each with what the message names
+UNFIT = {
+    "no #! line": (b"echo 1\n", ["no #! line", "#!/usr/bin/env sh"]),
+    "no such interpreter": (b"#!/no/such/interpreter\n", ["/no/such/interpreter"]),
+    "line ends of Windows": (b"#!/bin/sh\r\necho 1\r\n", ["Windows"]),
+    "byte order mark": (b"\xef\xbb\xbf#!/bin/sh\necho 1\n", ["byte order mark"]),
+    "another machine's": (b"\x7fELF\x02\x01\x01" + bytes(11) + b"\xf3" + bytes(45), ["RISC-V"]),
+    "a cut program": (b"\x7fELF", ["Exec format error"]),
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_a_program_that_cannot_be_executed_is_tried_once_and_has_failed(
+    author: User, kind: str
+) -> None:
+    data, words = UNFIT[kind]
+    program = author.folder / "go"
+    program.write_bytes(data)
+    program.chmod(0o755)
+    benchmark = {"id": "tiny", "command": ["go"], "inputs": ["go"], "metrics": {"loss": {}}}
+    write_manifest(author.folder, benchmarks=[benchmark], seeds=[1, 2], claims=[])
+    for verb in (["run", "--try", "tiny.json"], ["run", "tiny.json", "--work", "a.run"]):
+        ended = author.run(*verb)
+        assert ended.returncode == 6, ended.stderr
+        assert "interrupted" not in ended.stderr
+        for word in words:
+            assert word in " ".join(ended.stderr.split())
+    assert [path.name for path in (author.folder / "a.run/starts").iterdir()] == ["0001"]
+    ended = author.run("run", "--resume", "a.run", "--keep-going", "-o", "a.zip")
+    assert ended.returncode == 5
+    assert author.run("check", "a.zip").returncode == 0
+    with zipfile.ZipFile(author.folder / "a.zip") as capsule:
+        lines = capsule.read("data/results/attempts.jsonl").splitlines()
+    attempts = [json.loads(line) for line in lines]
+    assert [(one["outcome"], one["reason"]) for one in attempts] == [("failed", "not-started")] * 2
+
+
+def test_a_later_program_that_is_missing_fails_by_itself(author: User) -> None:
+    write_script(author.folder)
+    first = {"id": "a", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    second = {"id": "b", "command": ["no-such-program"]}
+    benchmarks = [{**one, "metrics": {"loss": {}}} for one in (first, second)]
+    write_manifest(author.folder, benchmarks=benchmarks, seeds=[1], claims=[])
+    ended = author.run("run", "tiny.json", "-o", "a.zip")
+    assert ended.returncode == 5
+    assert "no-such-program" in ended.stderr
+    metrics = author.json("show", "a.zip")["metrics"]
+    assert (
+        metrics["a/default/command/loss"]["n"],
+        metrics["b/default/command/loss"]["failed"],
+    ) == (1, 1)
+
+
 def test_what_python_printed_before_it_was_killed_is_not_lost(author: User) -> None:
     write_script(author.folder, "import os\nprint('last words')\nos.kill(os.getpid(), 9)\n")
     ended = author.run("run", write_manifest(author.folder), "--keep-going", "--output", "a.zip")

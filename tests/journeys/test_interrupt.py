@@ -1,5 +1,7 @@
-"""Ctrl-C and SIGTERM: the command says with what command it goes on, and that command does."""
+"""Ctrl-C, SIGTERM and SIGHUP: the command says how it goes on, and that command does."""
 
+import os
+import pty
 import shlex
 import signal
 import subprocess
@@ -16,6 +18,7 @@ from tests.support.patience import PATIENCE_SECONDS
 # a workload that waits for as long as there is a certain file
 SCRIPT = """
 if [ -e {hold} ]; then
+    echo $$ > {hold}.pid.new && mv {hold}.pid.new {hold}.pid
     : > "$CAPSULE_OUT/under-way"
     while [ -e {hold} ]; do sleep 0.05; done
 fi
@@ -113,6 +116,96 @@ def test_an_interrupted_verification_names_the_command_that_goes_on(
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (rerun,) = stranger.folder.glob("*.verification.zip")
     assert len(stranger.json("show", rerun)["metrics"]["tiny/default/command/loss"]["runs"]) == 3
+
+
+def await_workload(running: subprocess.Popen[str], hold: Path) -> int:
+    """The process id of the first workload, once it is under way."""
+    path = hold.with_name("hold.pid")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not path.exists():
+        assert running.poll() is None, "it ended before its workload began"
+        assert time.monotonic() < deadline, "waited in vain for the first workload"
+        time.sleep(0.02)
+    return int(path.read_text())
+
+
+def lives(pid: int) -> bool:
+    """Whether a process has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("verb", [["run"], ["run", "--try"]])
+def test_a_hangup_ends_the_workload(author: User, hold: Path, verb: list[str]) -> None:
+    hold.touch()
+    running = author.start(*verb, "tiny.json")
+    workload = await_workload(running, hold)
+    # a shell hands on to its jobs what its terminal has sent to them already
+    running.send_signal(signal.SIGHUP)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE_SECONDS) == 129
+    assert not lives(workload)
+    last = author.talk.read_text().splitlines()[-1]
+    assert last.startswith("interrupted")
+    if "--try" in verb:
+        assert "go on with" not in last
+        assert sorted(path.name for path in author.folder.iterdir() if path.is_dir()) == []
+    else:
+        assert way_on(last)[:2] == ["run", "--resume"]
+
+
+def test_a_hangup_ends_a_verification(author: User, stranger: User, hold: Path) -> None:
+    assert author.run("run", "tiny.json", "--output", "a.zip").returncode == 0
+    hold.touch()
+    words = ("verify", author.folder / "a.zip", "--trust", "--allow-host", "--runs", "3")
+    code, line = interrupt(stranger, signal.SIGHUP, *words)
+    assert code == 129
+    assert "--resume" in way_on(line)
+
+
+def test_nohup_keeps_a_run_going(author: User, hold: Path) -> None:
+    hold.touch()
+    with author.talk.open("w") as talk:
+        running = subprocess.Popen(
+            ["nohup", *author.argv("run", "tiny.json", "--output", "a.zip")],
+            cwd=author.folder,
+            env=author.environment(),
+            stdout=talk,
+            stderr=talk,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+    workload = await_workload(running, hold)
+    running.send_signal(signal.SIGHUP)
+    assert lives(workload)
+    hold.unlink()
+    assert running.wait(PATIENCE_SECONDS) == 0, author.talk.read_text()
+
+
+def test_a_closed_terminal_ends_the_run_and_leaves_its_folder(author: User, hold: Path) -> None:
+    """Whatever is printed after that cannot be written, which must not hide why it ended."""
+    hold.touch()
+    outer, inner = pty.openpty()
+    running = subprocess.Popen(
+        ["setsid", "--ctty", "--wait", *author.argv("run", "tiny.json")],
+        cwd=author.folder,
+        env=author.environment(),
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        text=True,
+        start_new_session=True,
+    )
+    os.close(inner)
+    workload = await_workload(running, hold)
+    os.close(outer)
+    assert running.wait(PATIENCE_SECONDS) == 129
+    assert not lives(workload)
+    hold.unlink()
+    (folder,) = author.folder.glob("*.run")
+    assert author.run("run", "--resume", folder.name).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,32 @@
 """Where runs and capsules are put: known before anything runs, and never written over."""
 
+import errno
+import fcntl
 import os
+import pwd
 import shutil
 import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from capsule import cli, localpaths
+from capsule.trust import ledger
 from tests.support.command import REPORT, User, write_manifest, write_script
 
 # tells that it ran in a place that no run folder hides
 TELLING = 'open({trace!r}, "w").write("")\n' + REPORT + 'report("loss", 1.0)\n'
+
+# tells what others may do with the run folder
+LOOKING = """
+import os
+from pathlib import Path
+folder = next(one for one in Path(__file__).parents if (one / "run.json").exists())
+Path({trace!r}).write_text(oct(folder.stat().st_mode & 0o7777))
+"""
 
 
 @pytest.fixture
@@ -140,3 +154,87 @@ def test_what_a_host_printed_of_its_paths_is_sealed_as_words(author: User) -> No
         everything = b"".join(map(opened.read, opened.namelist()))
     assert str(author.folder).encode() not in everything
     assert b"$RUN/inputs/tiny.py" in everything
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o277, 0o777])
+def test_nobody_else_enters_a_run_folder_whatever_the_umask(
+    author: User, trace: Path, umask: int
+) -> None:
+    write_script(author.folder, LOOKING.replace("{trace!r}", repr(str(trace))))
+    ended = subprocess.run(
+        author.argv("run", "tiny.json", "--output", "a.zip", "--work", "seen.run"),
+        cwd=author.folder,
+        env=author.environment(),
+        capture_output=True,
+        check=False,
+        umask=umask,
+    )
+    assert trace.read_text() == "0o700", ended.stderr
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("words", [[], ["--try"], ["--work", "a.run"]])
+def test_a_file_system_without_locks_is_named_and_nothing_is_left(
+    author: User,
+    trace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    words: list[str],
+) -> None:
+    lose_locks(monkeypatch, author, number)
+    before = sorted(author.folder.iterdir())
+    assert cli.main(["run", "tiny.json", *words]) == 6
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"no file locks (flock: {os.strerror(number)})" in said
+    assert ("TMPDIR" if "--try" in words else "--work") in said
+    assert sorted(author.folder.iterdir()) == before
+    assert not trace.exists()
+
+
+def test_a_run_folder_that_was_moved_to_where_no_locks_are_is_kept(
+    author: User,
+    trace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_script(author.folder, "raise SystemExit(3)")
+    ended = author.run("run", "tiny.json", "--work", "a.run")
+    assert ended.returncode == 5, ended.stderr
+    lose_locks(monkeypatch, author, errno.ENOLCK)
+    assert cli.main(["run", "--resume", "a.run"]) == 6
+    assert "no file locks" in capsys.readouterr().err
+    assert (author.folder / "a.run" / "run.json").exists()
+
+
+def test_a_user_without_any_home_seals_and_verifies_with_a_note(
+    author: User,
+    trace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def find_nobody(number: int) -> NoReturn:
+        raise KeyError(number)
+
+    monkeypatch.chdir(author.folder)
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", find_nobody)
+    monkeypatch.setattr(ledger, "state_folder", lambda: Path("/proc/nowhere"))
+    assert localpaths.home() == Path("/nonexistent")
+    assert cli.main(["run", "tiny.json", "--output", "a.zip"]) == 0
+    said = capsys.readouterr()
+    assert "could not be listed as yours" in said.err
+    assert "tiny/default/command/loss" in said.out
+    assert cli.main(["verify", "a.zip", "--trust", "--allow-host"]) in (0, 3)
+
+
+def lose_locks(monkeypatch: pytest.MonkeyPatch, author: User, number: int) -> None:
+    """Work in the author's folder, whose file system has no locks from now on."""
+
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.chdir(author.folder)
+    monkeypatch.setenv("HOME", str(author.home))
+    monkeypatch.setattr(fcntl, "flock", flock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,48 @@ def test_a_trial_that_fails_is_told_with_what_is_missing(
     assert shown in ended.stdout
     assert "would take" not in ended.stdout
     assert left(author) == []
+
+
+# common first mistakes, each with what both commands say of it
+LACKING = {
+    "no such module": ("import no_such_module\n", ["has no module no_such_module"]),
+    "a module beside it": ("import beside\n", ['add "beside.py" to "inputs"']),
+    "a question": ("input('Continue? ')\n", ["no standard input", '"stdin"']),
+    "a variable": ("import os\nos.environ['USER']\n", ['"environment": {"USER"']),
+    "a repository": (
+        "import subprocess, sys\nsys.exit(subprocess.call(['git', 'rev-parse', 'HEAD']))\n",
+        [".git is not in a capsule"],
+    ),
+    "a file": ("open('data.csv')\n", ['add it to "inputs"']),
+    "a file beside it": (
+        "from pathlib import Path\n(Path(__file__).parent / 'data.csv').read_text()\n",
+        ['"data.csv" is beside the manifest'],
+    ),
+    "a file of the home": (
+        "import os\nopen(os.path.expanduser('~/weights.bin'))\n",
+        ["~/weights.bin is in your home"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LACKING)
+def test_it_says_of_a_failure_what_a_run_says(author: User, kind: str) -> None:
+    script, words = LACKING[kind]
+    # the folder of a run lies in the author's clone
+    subprocess.run(["git", "init", "-q", "."], cwd=author.folder, check=True)
+    (author.folder / "beside.py").touch()
+    (author.folder / "data.csv").touch()
+    (author.home / "weights.bin").touch()
+    write_script(author.folder, script)
+    manifest = write_manifest(author.folder)
+    tried, run = author.run("run", "--try", manifest), author.run("run", manifest)
+    assert (tried.returncode, run.returncode) == (5, 5)
+    for word in words:
+        assert word in tried.stderr
+        assert word in run.stderr
+    # each path that a trial prints is one that its author knows
+    assert "capsule-partial" not in tried.stdout + tried.stderr
+    assert tried.stderr.count("Traceback") <= 1
 
 
 def test_what_is_kept_nowhere_has_no_place_to_name(author: User) -> None:

@@ -45,7 +45,9 @@ def test_one_that_is_asked_to_end_when_its_rank_just_has_says_how(
     assert wrapper.returncode == 0
 
 
-@pytest.mark.parametrize("signals", [(END,), (signal.SIGTERM, END), (END, signal.SIGTERM)])
+@pytest.mark.parametrize(
+    "signals", [(END,), (signal.SIGHUP,), (signal.SIGTERM, END), (END, signal.SIGTERM)]
+)
 def test_one_that_is_asked_again_and_again_ends_its_rank(
     tmp_path: Path, signals: tuple[signal.Signals, ...]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from capsule.diff import Pair
 from capsule.manifest import Claim, Margin, Published
 from capsule.summary import run_values
 from capsule.verdict.model import Verdict
-from tests.support.judging import NEAR, metric
+from tests.support.judging import NEAR, PATH, metric
 from tests.support.records import LOSS, SEEDS, make_record, noted
 
 FRESH = (101, 102, 103, 104, 105)
@@ -46,6 +47,23 @@ def judge_all(*pairs: Pair) -> Verdict:
     here = make_record(seeds=FRESH, fresh=FRESH, verifies=OURS)
     empty = diff.compare(make_record(), here, original_id=OURS, rerun_id=THEIRS)
     return verdict.judge(dataclasses.replace(empty, pairs=pairs, notes=()))
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize(("there", "here"), [("s", "ms"), ("1", "%"), ("kg", "1")])
+def test_each_mean_has_the_unit_of_its_own_side(there: str, here: str, full: bool) -> None:
+    units = {"original": there, "rerun": here}
+    a, b = (metric([4.25] * 3, unit=unit) for unit in units.values())
+    (one,) = verdict.freeze([Claim(metric=PATH, type="equivalence")], {PATH: a})
+    outcome = judge_all(Pair(metric=PATH, claim=one, seeds="fresh", original=a, rerun=b))
+    assert outcome.word == "INCONCLUSIVE"
+    shown = " ".join(draw(outcome, full=full).split())
+    for unit in (there, here):
+        assert f"4.25 {'' if unit == '1' else unit}".strip() in shown
+    assert f"4.25 {here}" in shown or here == "1"
+    document = json.loads(json.dumps(report.verdict_to_json(outcome, None)))
+    (claim,) = document["claims"]
+    assert {name: claim[name]["unit"] for name in units} == units
 
 
 def pairs(claim: Mapping[str, Any], names: Sequence[str], shift: float = 0.0) -> Iterator[Pair]:

@@ -1,8 +1,10 @@
 """Verdicts and records as people and programs see them."""
 
+import csv
 import dataclasses
 import io
 import json
+import math
 import re
 import subprocess
 import sys
@@ -347,3 +349,13 @@ def test_a_framework_that_an_image_lacks_is_told_with_those_that_it_has(tmp_path
 def test_what_a_command_did_wrong_lacks_no_framework(tmp_path: Path) -> None:
     record = make_record(failed=(17,))
     assert "--frameworks" not in str(report.failure(record, tmp_path / "a.zip"))
+
+
+@pytest.mark.parametrize("unit", ["=1+1", "+x", "-x", "@SUM(A1)", "\tx", "\rx", "s", "m=s", "'=x"])
+def test_no_text_of_a_table_is_a_formula_and_numbers_stay(unit: str) -> None:
+    record = make_record()
+    samples = dataclasses.replace(record.samples[0], unit=unit, values=(-1.5, math.inf, -math.inf))
+    table = "\n".join(report.samples_to_csv(dataclasses.replace(record, samples=(samples,))))
+    rows = list(csv.DictReader(io.StringIO(table, newline="")))
+    assert [row["value"] for row in rows] == ["-1.5", "inf", "-inf"]
+    assert {row["unit"] for row in rows} == {f"'{unit}" if unit[0] in "=+-@\t\r" else unit}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module, util
 
 from ..catalog import FRAMEWORKS
@@ -18,13 +19,13 @@ def load(name: str, device: str, threads: int | None, determinism: str) -> Frame
         determinism: `default`, or `strict` for deterministic algorithms only.
 
     Raises:
-        FrameworkError: It is unknown, not in this image, or has no such device.
+        FrameworkError: It is unknown, not installed, or has no such device.
     """
     if name not in FRAMEWORKS:
         raise FrameworkError(f"no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
     facts = FRAMEWORKS[name]
     if util.find_spec(facts.package) is None:
-        raise FrameworkError(f"{name} is not installed in this image")
+        raise FrameworkError(f"{name} is not installed for {sys.executable}, which measures")
     module = import_module(f".{facts.module}", __package__)
     framework: Framework = module.create(device, threads, determinism)
     return framework

@@ -7,13 +7,8 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
+from ..communicators import find_operation
 from .collectives import Array, Call, Native
-
-_PARTED = {
-    "all-gather": ("all_gather_single", "all_gather_into_tensor"),
-    "reduce-scatter": ("reduce_scatter_single", "reduce_scatter_tensor"),
-    "all-to-all": ("all_to_all_single",),
-}
 
 
 class OverTorch:
@@ -52,9 +47,7 @@ class OverTorch:
             return self._finish(partial(dist.all_reduce, own))
         if name == "broadcast":
             return self._finish(partial(dist.broadcast, own, 0))
-        # torch 2.13 calls them otherwise, and warns of the names that older ones have
-        operate = next(getattr(dist, one) for one in _PARTED[name] if hasattr(dist, one))
-        return self._finish(partial(operate, obtained, own))
+        return self._finish(partial(find_operation(name), obtained, own))
 
     def prepare_send(self, own: Native, peer: int) -> Call:
         """A blocking one."""

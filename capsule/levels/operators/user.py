@@ -194,4 +194,4 @@ def load(name: str, source: Path) -> tuple[UserOperator, catalog.Operator]:
 def _check_tools(paths: list[Path], *needed: str) -> None:
     if missing := [tool for tool in needed if shutil.which(tool) is None]:
         names = ", ".join(path.name for path in paths)
-        raise RuntimeError(f"this image cannot build {names}: it has no {', no '.join(missing)}")
+        raise RuntimeError(f"{names} cannot be built here: there is no {', no '.join(missing)}")

@@ -143,6 +143,7 @@ def counts_to_json(side: Counts) -> dict[str, Json]:
         "failure_bound": round_digits(side.failure_bound),
         "mean": round_digits(side.mean),
         "sd": round_digits(side.sd),
+        "unit": side.unit,
     }
 
 

@@ -76,6 +76,7 @@ def _counts(counts: Counts) -> dict[str, Json]:
         "missing": counts.missing,
         "mean": round_digits(counts.mean),
         "sd": round_digits(counts.sd),
+        "unit": counts.unit,
     }
 
 

@@ -12,13 +12,16 @@ _COLUMNS = (
     *("metric", "trial", "attempt", "outcome", "rank", "seed", "seed_source", "index", "warmup"),
     *("step", "wall_seconds", "active_seconds", "value", "unit"),
 )
+# what a formula begins with in a spreadsheet
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def samples_to_csv(record: Record) -> Iterator[str]:
     """The rows, one a value in the order in which it was measured, below one of names.
 
     `warmup` is 1 for values that count for nothing. Numbers are written so that they are read
-    again as they are; what a metric does not have is empty.
+    again as they are; what a metric does not have is empty. A text that a spreadsheet would take
+    for a formula has an apostrophe in front.
     """
     attempts = {(one.trial, one.attempt): one for one in record.attempts}
     yield ",".join(_COLUMNS)
@@ -39,5 +42,11 @@ def _places(samples: Samples, index: int) -> tuple[float | None, ...]:
 
 def _line(row: tuple[object, ...]) -> str:
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="").writerow(row)
-    return stream.getvalue()
+    # what ends a line is quoted within a cell
+    csv.writer(stream, lineterminator="\r\n").writerow(map(_guard, row))
+    return stream.getvalue().removesuffix("\r\n")
+
+
+def _guard(cell: object) -> object:
+    """A text that a spreadsheet would take for a formula, behind an apostrophe; else the cell."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

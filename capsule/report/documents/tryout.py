@@ -20,6 +20,7 @@ def tryout_to_json(tryout: Tryout, warnings: Sequence[str]) -> JsonObject:
         "outcome": attempt.outcome,
         "reason": attempt.reason,
         "message": attempt.message,
+        "hints": list(tryout.hints),
         "seconds": attempt.seconds,
         "metrics": {
             one.metric.name: {"value": one.value, "values": one.count, "unit": one.metric.unit}

@@ -104,16 +104,16 @@ def both_sides(one: Claimed) -> str:
     """The means of both sides, with their runs."""
     judged, published = one.judged, one.claim.pattern.published
     first, second = judged.names.values
-    there = f"{first} {mean(judged.original, judged.unit)} ({runs(judged.original)})"
+    there = f"{first} {mean(judged.original)} ({runs(judged.original)})"
     if published is not None:
         there = f"published {number(published.mean, 4)}"
-    return f"{there}, {second} {mean(judged.rerun, judged.unit)} ({runs(judged.rerun)})"
+    return f"{there}, {second} {mean(judged.rerun)} ({runs(judged.rerun)})"
 
 
-def mean(side: Counts, unit: str) -> str:
-    """The mean over a side's independent runs."""
+def mean(side: Counts) -> str:
+    """The mean over a side's independent runs, in the unit of that side."""
     shown = number(side.mean, 4)
-    return shown if unit == "1" or side.mean is None else f"{shown} {unit}"
+    return shown if side.unit == "1" or side.mean is None else f"{shown} {side.unit}"
 
 
 def runs(side: Counts) -> str:
@@ -129,7 +129,7 @@ def _nearest_constant(claims: Sequence[Claimed]) -> str:
     if not known:
         return _common_region(claims)
     ordered = sorted(known, key=lambda judged: judged.rerun.mean or 0.0)
-    low, high = (mean(judged.rerun, judged.unit) for judged in (ordered[0], ordered[-1]))
+    low, high = (mean(judged.rerun) for judged in (ordered[0], ordered[-1]))
     if pattern.at_least is not None and pattern.at_most is not None:
         shown = f"{low} to {high}"
     else:
@@ -143,7 +143,7 @@ def _worst_run(claims: Sequence[Claimed]) -> str:
     if not values:
         return _common_region(claims)
     worst = max(values) if claims[0].claim.pattern.at_least is None else min(values)
-    unit = claims[0].judged.unit
+    unit = claims[0].judged.rerun.unit
     shown = number(worst, 4) if unit == "1" else f"{number(worst, 4)} {unit}"
     return f"worst run {shown}, {claims[0].allowance}"
 

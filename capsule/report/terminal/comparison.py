@@ -84,8 +84,8 @@ class _Judgements:
             rows.add_row(
                 word(one.word),
                 _body(one, *self._orders[id(one)]),
-                text(mean(one.original, one.unit)),
-                text(mean(one.rerun, one.unit)),
+                text(mean(one.original)),
+                text(mean(one.rerun)),
                 _both_runs(one),
             )
         return rows
@@ -97,7 +97,7 @@ class _Judgements:
             title=self._title,
         )
         for one in self._judged:
-            values = f"mean {mean(one.original, one.unit)} -> {mean(one.rerun, one.unit)}"
+            values = f"mean {mean(one.original)} -> {mean(one.rerun)}"
             numbers = (f"{values}, runs {_both_runs(one)}", *self._orders[id(one)])
             rows.add_row(word(one.word), _body(one, *numbers))
         return rows

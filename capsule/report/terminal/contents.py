@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from capsule import averages, inventory, population, quick, stats, summary, sweeps
+from capsule import averages, inventory, population, quick, software, stats, summary, sweeps
 from capsule.image import IDENTITIES
 from capsule.manifest import Benchmark, Command, Network, Operator
 from capsule.origin import Side, predecessor_id
@@ -132,6 +132,8 @@ def _execution(record: Record) -> Iterator[tuple[str, str]]:
     yield "runtime", record.runtime if record.contained else f"{record.runtime}, not contained"
     for program in programs(record)[:_PROGRAMS]:
         yield "program", program
+    for line in software.describe(record.software)[:_PROGRAMS]:
+        yield "software", line
     if record.image is None:
         yield "image", "none"
     else:

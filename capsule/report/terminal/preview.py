@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule.durations import duration
-from capsule.execute.limits import size
 from capsule.report.terminal.style import grid, text
+from capsule.sizes import size
 from capsule.starts import count_starts
 from capsule.verdict.wording import count
 
@@ -64,7 +64,9 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
     for n, (name, value) in enumerate(sorted(first.environment.items())):
         yield "" if n else "environment", f"{name}={value}"
     for n, mount in enumerate(first.mounts):
-        access = "writable" if mount.writable else "read-only"
+        # on the host a program may write wherever its user may
+        kept = "read-only" if preview.contained else "not protected from writing"
+        access = "writable" if mount.writable else kept
         seen = f"{mount.source} as {mount.target}" if preview.contained else str(mount.source)
         yield "" if n else "mounts", f"{seen}, {access}"
     total = sum(preview.input_bytes.values())

@@ -90,7 +90,7 @@ def _draw_metrics(record: Record) -> Iterator[RenderableType]:
 def _values(runs: MetricRuns) -> tuple[str, str, str]:
     low, high = min(runs.values, default=None), max(runs.values, default=None)
     return (
-        mean(sides.counts(runs, all_count=False), runs.unit),
+        mean(sides.counts(runs, all_count=False)),
         f"{number(low, 3)} to {number(high, 3)}",
         f"{len(runs.values)} of {len(runs.runs)}",
     )

@@ -62,15 +62,14 @@ def heading_of_several(verdict: SeveralVerdict) -> Table:
 def values_of(metric: Spread) -> str:
     """A metric's mean on every side."""
     return ", ".join(
-        f"{label(index)} {_value(counts, metric.unit)}"
-        for index, counts in enumerate(metric.counts)
+        f"{label(index)} {_value(counts)}" for index, counts in enumerate(metric.counts)
     )
 
 
-def _value(counts: Counts | None, unit: str) -> str:
+def _value(counts: Counts | None) -> str:
     if counts is None:
         return "none"
-    return f"{agreement.mean(counts, unit)} ({agreement.runs(counts)})"
+    return f"{agreement.mean(counts)} ({agreement.runs(counts)})"
 
 
 def notes_of_pairs(

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from capsule.durations import duration
-from capsule.errors import ExecutionError
+from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.report.terminal.style import draw_rest, table, text
 from capsule.verdict.wording import count, number
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from capsule.record import Attempt
     from capsule.trying import Reported, Tryout
 
 _ROWS = 40
@@ -54,11 +55,20 @@ def _outlook(tryout: Tryout, seconds: float) -> str:
     return f"; a run of {count(tryout.trials, 'such trial')} would take about {whole}"
 
 
-def explain_tryout(tryout: Tryout) -> ExecutionError:
+def explain_tryout(tryout: Tryout) -> CapsuleError:
     """The error that tells why the trial failed."""
     attempt = tryout.attempt
-    return ExecutionError(
-        f"failed ({attempt.reason}): {attempt.message.strip()}",
+    kind = CannotRunError if attempt.reason == "not-started" else ExecutionError
+    return kind(
+        f"failed ({attempt.reason}): {_tell_end(attempt)}",
         where=attempt.trial,
-        advice="what it printed stands above",
+        advice="\n  ".join((*tryout.hints, "what it printed stands above")),
     )
+
+
+def _tell_end(attempt: Attempt) -> str:
+    """How it ended, without what was printed already; the line that says most of that."""
+    first, _, rest = attempt.message.strip().partition("\n")
+    if attempt.reason not in ("exit", "signal") or not rest.strip():
+        return attempt.message.strip()
+    return f"{first}: {attempt.last_line}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import BinaryIO
 from tests.hostile.case import Case, Prepare
 from tests.support import registries
 from tests.support.command import User, write_manifest, write_script
+from tests.support.hostile_archives import REFUSED_TARS, REFUSED_ZIPS
 from tests.support.registries import http
 
 _MIB = 200
@@ -90,16 +90,6 @@ def _gzip_bomb() -> bytes:
     return gzip.compress(member.tobuf(tarfile.GNU_FORMAT)) + piece * 4000
 
 
-def _zip_bomb() -> bytes:
-    """One that says that it has nothing in it."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("zeros", bytes(1 << 24))
-    data = buffer.getvalue()
-    told = struct.pack("<L", 1 << 24)
-    return data.replace(told, struct.pack("<L", 0xFFFFFFF0))
-
-
 def _large_header() -> bytes:
     """Names of a gigabyte, which a reader would hold in memory."""
     member = tarfile.TarInfo("././@LongLink")
@@ -159,25 +149,31 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "above": (lambda: _file("a/../../owned"), "would lie elsewhere"),
     "steers": (lambda: _file(f"../{_SHOWN}"), "would lie elsewhere"),
     "through-a-link": (_through_link, "is a link that leads out of it"),
-    "through-an-inner-link": (_through_inner_link, "has 'way' twice"),
+    "through-an-inner-link": (_through_inner_link, "has 'way' as a folder and as something else"),
     "link-out": (
         lambda: _tar(("a/b", tarfile.SYMTYPE, "../../x")),
         "is a link that leads out of it",
     ),
-    "hard-link-out": (lambda: _tar(("a", tarfile.LNKTYPE, "/etc/passwd")), "would lie elsewhere"),
-    "hard-link-to-nothing": (lambda: _tar(("a", tarfile.LNKTYPE, "b")), "does not come before"),
+    "hard-link-out": (
+        lambda: _tar(("a", tarfile.LNKTYPE, "/etc/passwd")),
+        "is a link that leads out of it",
+    ),
+    "hard-link-to-nothing": (lambda: _tar(("a", tarfile.LNKTYPE, "b")), "which is no file of it"),
     "device": (lambda: _tar(("a", tarfile.BLKTYPE, "")), "neither a file, a folder nor a link"),
     "pipe": (lambda: _tar(("a", tarfile.FIFOTYPE, "")), "neither a file, a folder nor a link"),
     "twice": (
         lambda: _tar(("a", tarfile.REGTYPE, ""), ("./a", tarfile.REGTYPE, "")),
         "has 'a' twice",
     ),
-    "dangling": (lambda: _tar(("a", tarfile.SYMTYPE, "b")), "is a link that leads nowhere"),
+    "dangling": (lambda: _tar(("a", tarfile.SYMTYPE, "b")), "which is no file of it"),
     "gzip-bomb": (_gzip_bomb, "unpacks to more than"),
-    "zip-bomb": (_zip_bomb, "unpacks to more than"),
-    "large-header": (_large_header, "a header that is too large"),
-    "chained-headers": (_chained_headers, "cannot be unpacked"),
-    "deep": (_deep, "cannot be unpacked"),
+    "zip-bomb": (REFUSED_ZIPS["zip-bomb"], "unpacks to more than"),
+    "zip-overlap": (REFUSED_ZIPS["zip-overlap"], "its entries overlap"),
+    "links-through-links": (REFUSED_TARS["links-of-the-case"], "as a folder and as something"),
+    "header-of-digits": (REFUSED_TARS["pax-digits-mebibyte"], "a header in words is none"),
+    "large-header": (_large_header, "a name takes more than"),
+    "chained-headers": (_chained_headers, "has more than 8 headers"),
+    "deep": (_deep, "too long, or too deep"),
     "encrypted": (_encrypted, "'a' is encrypted"),
     "zip-link": (_zip_link, "is a link that leads out of it"),
     "zip-above": (lambda: _zip("../owned"), "would lie elsewhere"),
@@ -185,7 +181,7 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "no-archive": (lambda: b"hello" * 1000, "is neither a tar nor a zip archive"),
     "unread": (lambda: b"\x28\xb5\x2f\xfd" + bytes(999), "is packed by zstd, which is not read"),
     "gzip-alone": (lambda: gzip.compress(b"x" * 999), "is neither a tar nor a zip archive"),
-    "cut-short": (lambda: gzip.compress(_file("a"))[:40], "cannot be unpacked"),
+    "cut-short": (lambda: gzip.compress(_file("a"))[:40], "is cut short"),
 }
 
 

@@ -107,3 +107,17 @@ def test_a_job_says_what_it_exchanges_and_where_ranks_meet() -> None:
     document["trials"] = [{**entry("all-reduce"), "collective": {"name": "gather", "size": 8}}]
     with pytest.raises(job.JobError, match='name is "gather", expected "all-reduce" or'):
         job.parse(document, {job.RENDEZVOUS: "file:///nowhere"})
+
+
+@needs_torch
+def test_operations_are_found_by_the_names_of_torch_before_2_13(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from torch import distributed
+
+    from capsule.levels.communicators import find_operation
+
+    for name in ("all_gather_single", "reduce_scatter_single"):
+        monkeypatch.delattr(distributed, name, raising=False)
+    assert find_operation("all-gather") is distributed.all_gather_into_tensor
+    assert find_operation("reduce-scatter") is distributed.reduce_scatter_tensor

@@ -303,3 +303,31 @@ def test_an_operator_that_a_framework_lacks_is_refused_with_the_reason() -> None
     refusal = catalog.refusal(catalog.OPERATORS["fp8_matmul"], "onnxruntime", "float32", "cpu")
     assert refusal is not None
     assert refusal.startswith("onnxruntime has no operator fp8_matmul: ")
+
+
+@needs_torch
+@pytest.mark.parametrize("m", [1, 16, 17, 32, 40])
+@pytest.mark.parametrize(("k", "n"), [(8, 16), (7, 33), (31, 67), (1, 1)])
+def test_int8_products_of_any_size_fit_what_cuda_takes(
+    monkeypatch: pytest.MonkeyPatch, m: int, k: int, n: int
+) -> None:
+    import torch
+
+    from capsule.levels.frameworks.torch import modern
+
+    product = torch._int_mm
+
+    def multiply(a: Any, b: Any) -> Any:
+        """CUDA's conditions, as `at::native::_int_mm_cuda` states them, and those of cuBLAS."""
+        rows, is_row_major = a.shape[0], b.is_contiguous()
+        if rows <= 16 or a.shape[1] % 8 or b.shape[1] % 8 or (is_row_major and rows % 32):
+            raise RuntimeError(f"sizes {tuple(a.shape)} and {tuple(b.shape)}")
+        return product(a, b)
+
+    monkeypatch.setattr(torch, "_int_mm", multiply)
+    generator = torch.Generator().manual_seed(m * k * n)
+    a, b = (
+        torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8)
+        for shape in ((m, k), (k, n))
+    )
+    assert torch.equal(modern._padded_int_mm(a, b), a.to(torch.int32) @ b.to(torch.int32))
