@@ -290,7 +290,7 @@ class LineReader:
                 or (whole.is_spelled_before(line, match, pattern, group))
             )
         else:
-            is_one = bool(_ENDS.match(right)) and not re.search(r"[\w.]-?$", left)
+            is_one = bool(_ENDS.match(right)) and not re.search(r"(?:\w|\d\.)-?$", left)
             if _NOT_FINITE.fullmatch(word):
                 return hit if is_one else None
         is_alone = line.strip() == word.encode()
