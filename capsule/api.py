@@ -128,7 +128,9 @@ def run(
     if not isinstance(manifest, Manifest):
         manifest = manifests.load(Path(manifest))
     plan = plans.make(manifest)
-    request = Request.of(manifest, options.runtime, options.image)
+    request = Request.of(
+        manifest, options.runtime, options.image, keep_keyring=options.keep_keyring
+    )
     with offline.enforce(options.offline):
         resolved = resolve(request, watch)
     sealing.check_inputs(resolved.copies, options, watch)
@@ -333,7 +335,9 @@ def pair(
     engines = ((options.runtime_a, options.image_a), (options.runtime_b, options.image_b))
     with offline.enforce(options.offline):
         first, second = (
-            resolve(Request.of(side.manifest, runtime, image), watch)
+            resolve(
+                Request.of(side.manifest, runtime, image, keep_keyring=options.keep_keyring), watch
+            )
             for side, (runtime, image) in zip(planned, engines, strict=True)
         )
     for side in (first, second):
