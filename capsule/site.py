@@ -135,9 +135,14 @@ def own_file(*, environ: Mapping[str, str] = os.environ) -> Path:
     return _home_folder("XDG_CONFIG_HOME", ".config", environ) / "capsule" / "site.json"
 
 
+def cache_parent(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder in which each user has a cache; None if nothing names one."""
+    return _variable("CAPSULE_CACHE", environ) or site.cache
+
+
 def cache_place(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path:
     """Return where `cache_folder` lies, which need not exist; nothing is made or checked."""
-    parent = _cache_parent(site, environ)
+    parent = cache_parent(site, environ=environ)
     if parent is not None:
         return parent / str(os.geteuid())
     return _RUN_CACHE.get() or own_cache_folder(environ=environ)
@@ -154,14 +159,14 @@ def cache_folder(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path
         CannotRunError: Something else lies in its place, or others may write it.
     """
     place = cache_place(site, environ=environ)
-    if _cache_parent(site, environ) is not None:
+    if cache_parent(site, environ=environ) is not None:
         make_private(place, advice="name another folder with CAPSULE_CACHE, or let it be removed")
     return place
 
 
 def lacks_cache(site: Site, *, environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether no cache is named, and the usual one cannot be written."""
-    if _cache_parent(site, environ) is not None:
+    if cache_parent(site, environ=environ) is not None:
         return False
     folder = own_cache_folder(environ=environ)
     with suppress(OSError):

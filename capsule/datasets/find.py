@@ -249,7 +249,7 @@ def _find_or_generate(spec: DatasetSpec, cache: Path) -> tuple[Dataset, Path]:
     entry = cache / "data" / key
     made = _read_entry(entry, cache)
     if made is None or spec.digest not in (None, made.digest):
-        # a copy that is damaged, unknown, or by an older generator of that name, is no reason to fail
+        # a copy that is damaged, unknown or by an older generator is no reason to fail
         made = _make_entry(spec.generator, parameters, entry)
     if spec.digest not in (None, made.digest):
         raise DamagedError(
