@@ -128,7 +128,9 @@ def run(
     if not isinstance(manifest, Manifest):
         manifest = manifests.load(Path(manifest))
     plan = plans.make(manifest)
-    request = Request.of(manifest, options.runtime, options.image)
+    request = Request.of(
+        manifest, options.runtime, options.image, keep_keyring=options.keep_keyring
+    )
     with cache_near(options.work, watch):
         with offline.enforce(options.offline):
             resolved = resolve(request, watch)
@@ -336,7 +338,10 @@ def pair(
     with cache_near(options.work, watch):
         with offline.enforce(options.offline):
             first, second = (
-                resolve(Request.of(side.manifest, runtime, image), watch)
+                resolve(
+                    Request.of(side.manifest, runtime, image, keep_keyring=options.keep_keyring),
+                    watch,
+                )
                 for side, (runtime, image) in zip(planned, engines, strict=True)
             )
         for side in (first, second):

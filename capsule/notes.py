@@ -28,8 +28,11 @@ BIND = "bind "
 SITE_MPI = "site-mpi"
 LIBRARY = "library "
 """Of the names of what is observed of libraries of the machine; the name of one follows."""
-OF_SITES = frozenset({SITE_BINDS, SITE_MPI})
-"""Codes of notes on what the machine's own site file has containers see."""
+KEYRING, KEPT_KEYRING = "keyring", "keyring-kept"
+YOUR_KEYRING = "the user's own"
+"""What is observed as `KEYRING` where workloads could reach the keys of whoever ran them."""
+OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
+"""Codes of notes on what a machine, or whoever ran it, let workloads see besides."""
 CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
@@ -74,6 +77,36 @@ def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
     if libraries:
         sentence = f"its machine's own MPI took the place of the image's: {'; '.join(libraries)}"
         yield Note(code=SITE_MPI, sentence=sentence)
+
+
+def written_inputs(path: str, trial: str, *, files: int, starts: int) -> Note:
+    """Process starts changed their inputs, which each of them found as they were sealed.
+
+    Args:
+        path: The first of what was changed, removed or added.
+        trial: That of the first start which did so.
+        files: How many paths that start changed.
+        starts: How many process starts changed any.
+    """
+    more = f" and {files - 1} more" if files > 1 else ""
+    others = f", and {starts - 1} more process starts did so" if starts > 1 else ""
+    return Note(
+        code="inputs-written",
+        sentence=f"{trial} wrote among its inputs: {path}{more}{others}. Each process start found"
+        " the inputs as they were sealed. To keep a file, write it to the folder that CAPSULE_OUT"
+        ' names; for a program that writes beside its own code, set "cwd": {"copy": FOLDER}',
+    )
+
+
+def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
+    """The workload could use the keys of whoever ran it: a note, if so.
+
+    Args:
+        observations: Of the image.
+    """
+    if observations.get(KEYRING) == YOUR_KEYRING:
+        sentence = "workloads could read the keys of the user who ran them (--keep-keyring)"
+        yield Note(code=KEPT_KEYRING, sentence=sentence)
 
 
 def early_clock(began: str, release: str) -> Note:

@@ -344,6 +344,7 @@ def _notes(record: Record) -> Iterator[Note]:
     if not record.contained:
         yield notes.no_container()
     yield from notes.site_files(record.image_observations)
+    yield from notes.kept_keyring(record.image_observations)
     if isinstance(record.origin, Rereading | Extension):
         from capsule import extension, rereading
 

@@ -59,6 +59,7 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
         levels=payload.OWN_LEVELS if own else scratch / "levels",
         inputs=scratch / "inputs",
         data=scratch / "datasets",
+        keep_keyring=options.keep_keyring,
     )
 
 

@@ -17,7 +17,7 @@ from capsule import record as records
 from capsule.earlier import Earlier
 from capsule.execute import audit, gather, loop, payload, placement
 from capsule.execute.header import Header
-from capsule.execute.workload import Setting, environment
+from capsule.execute.workload import Setting, environment, find_writable
 from capsule.execute.workspace import Workspace
 from capsule.extension import Extended
 from capsule.interruption import (
@@ -32,6 +32,7 @@ from capsule.origin import Origin, Original, Side, Verification
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Record, Setup
 from capsule.resolve import Resolved
+from capsule.runtimes import keyring
 from capsule.trust import ledger
 from capsule.trust.privacy import Privacy
 from capsule.watch import Watch
@@ -120,6 +121,7 @@ def begin(
     """
     setup = set_up(plan, resolved, terms, claims=claims, earlier=earlier)
     folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
+    _require_keyless(resolved, folder)
     with places.new_folder(folder) as partial:
         lay_out(partial, plan, setup, resolved, terms, place=folder, earlier=earlier)
     session = enter(folder, plan, setup, resolved, claims=claims)
@@ -138,8 +140,10 @@ def set_up(
 
     Raises:
         UsageError: A capsule has no room for all that the plan will leave behind.
+        CannotRunError: What it uses cannot be read without the user's keys.
     """
     archive.require_room(plan, carried=tuple(resolved.copies.values()))
+    _require_keyless(resolved, Path())
     started = datetime.now(UTC)
     early = notes.early_clock(started.isoformat(), __version__)
     return Setup(
@@ -222,6 +226,7 @@ def take_up(
     """
     require_same_programs(cut_off, resolved)
     require_same_binds(cut_off, resolved)
+    _require_keyless(resolved, cut_off.workspace.folder)
     payload.check_copies(cut_off.workspace, cut_off.plan.manifest)
     processes = resolved.runtime.reap(cut_off.workspace.label)
     if processes:
@@ -327,6 +332,26 @@ def assemble(session: Session, execution: Execution) -> Record:
     return replace(record, notes=kept if clocks is None else (*kept, clocks))
 
 
+def _require_keyless(resolved: Resolved, folder: Path) -> None:
+    """Stop where workloads could not read what they need, since they have no keys of the user's.
+
+    Raises:
+        CannotRunError: Names the path.
+    """
+    prepared = resolved.prepared
+    if prepared.keyring == "kept":
+        return
+    keyring.require_reachable(
+        [
+            folder,
+            resolved.levels,
+            *resolved.data.values(),
+            *(Path(place) for place in (prepared.handle, *prepared.programs.values()) if place),
+            *(bind.source for bind in prepared.binds),
+        ]
+    )
+
+
 def _header(plan: Plan, setup: Setup, resolved: Resolved, terms: Terms) -> Header:
     return Header(
         setup=setup,
@@ -390,6 +415,7 @@ def _session(
         label=workspace.label,
         nodes=placement.place(workspace, resolved.launcher, len(resolved.devices)),
         deadline=time.monotonic() + limit if limit else None,
+        writable=find_writable(plan.manifest, contained=resolved.runtime.contained),
     )
     return Session(
         workspace=workspace,

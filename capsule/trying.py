@@ -16,6 +16,7 @@ from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.execute.loop import hint_at
 from capsule.execute.workspace import Workspace
 from capsule.manifest import Manifest, Metric
+from capsule.notes import Note
 from capsule.options import RunOptions
 from capsule.plan import Plan
 from capsule.record import Attempt, Execution, Samples
@@ -51,6 +52,8 @@ class Tryout:
         reported: Every metric that the manifest declares for it, in the manifest's order.
         trials: How many trials a whole run has.
         alike: Whether all of them are this one under other seeds, so that its time is theirs.
+        notes: What a reader of its numbers must know of how it ran.
+        remains: Paths of what it left in /dev/shm, which alone is still there.
         hints: What would most likely mend a failure, one sentence each.
     """
 
@@ -58,6 +61,8 @@ class Tryout:
     reported: tuple[Reported, ...]
     trials: int
     alike: bool
+    notes: tuple[Note, ...] = ()
+    remains: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
 
@@ -77,7 +82,9 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
     """
     whole = planning.make(manifest)
     plan = _first(whole)
-    request = Request.of(manifest, options.runtime, options.image)
+    request = Request.of(
+        manifest, options.runtime, options.image, keep_keyring=options.keep_keyring
+    )
     resolved = resolve(request, watch)
     end_leftovers(resolved.runtime, watch)
     terms = Terms(image=resolved.override, keep_hosts=options.keep_hosts)
@@ -97,7 +104,13 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
         hints = _hints(session)
     tryout = _tell(execution, plan, whole)
     message = _show_paths(tryout.attempt.message, session.workspace.folder)
-    return replace(tryout, attempt=replace(tryout.attempt, message=message), hints=hints)
+    left = session.workspace.log.left.values()
+    return replace(
+        tryout,
+        attempt=replace(tryout.attempt, message=message),
+        hints=hints,
+        remains=tuple(path for one in left for path in one.segments),
+    )
 
 
 class _Shown(Watch):
@@ -117,10 +130,14 @@ class _Shown(Watch):
     def attempt(self, attempt: Attempt) -> None:
         self._watch.attempt(attempt)
 
+    def remains(self, sentence: str) -> None:
+        self._watch.remains(sentence)
+
 
 def _show_paths(text: str, folder: Path) -> str:
     # the author knows the inputs by their own names
-    text = text.replace(f"{folder}/inputs/", "")
+    for inputs in (f"{folder}/work/inputs/", f"{folder}/inputs/"):
+        text = text.replace(inputs, "")
     return re.sub(rf"{re.escape(str(folder))}/starts/\d+(/rank-\d+)?/out", "$CAPSULE_OUT", text)
 
 
@@ -179,6 +196,7 @@ def _tell(execution: Execution, plan: Plan, whole: Plan) -> Tryout:
         ),
         trials=len(trials),
         alike=len(set(trials)) == 1,
+        notes=execution.notes,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from capsule.options import Limits
@@ -27,13 +27,21 @@ class Guard:
 
     Args:
         limits: What it may take.
-        folder: Everything that it can leave on the disk.
+        folders: Says where it can leave anything on the disk.
         tasks: Says how many processes and threads it has.
+        spared_bytes: What lies in these folders by itself.
     """
 
-    def __init__(self, limits: Limits, folder: Path, tasks: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        folders: Callable[[], Iterable[Path]],
+        tasks: Callable[[], int],
+        spared_bytes: int = 0,
+    ) -> None:
         self._limits = limits
-        self._folder = folder
+        self._folders = folders
+        self._spared_bytes = spared_bytes
         self._tasks = tasks
         self._next = time.monotonic() + _PAUSE_SECONDS
 
@@ -55,7 +63,9 @@ class Guard:
         if most is None:
             return None
         try:
-            used_bytes = disk_bytes(self._folder, most)
+            used_bytes = -self._spared_bytes
+            for folder in self._folders():
+                used_bytes += disk_bytes(folder, most - used_bytes)
         except OSError as error:
             return f"left a folder that cannot be looked into ({error.strerror}), under --disk"
         if used_bytes > most:

@@ -79,6 +79,7 @@ class _Fate:
     Attributes:
         ended: The rank's end that decided it, None where no process did.
         resumed_after: Epochs that an earlier attempt trained, None for none.
+        world: What is known of the world of its ranks.
     """
 
     outcome: Outcome
@@ -87,6 +88,7 @@ class _Fate:
     seconds: float | None
     ended: Ended | None = None
     resumed_after: int | None = None
+    world: str = ""
 
 
 def settle(
@@ -150,6 +152,7 @@ def _attempt(trial: Trial, fate: _Fate, end: ProcessEnd, context: Context) -> At
         started=context.started,
         ranks=context.ranks,
         nodes=tuple(dict.fromkeys(context.nodes)),
+        world=fate.world,
         seconds=fate.seconds,
         setup_seconds=end.setup_seconds,
         resumed_after=fate.resumed_after,
@@ -168,6 +171,7 @@ def _fate(report: TrialReport, journal: Journal, end: ProcessEnd) -> _Fate:
         seconds=report.seconds if timed else end.seconds,
         ended=None if timed or end.ended is None else end.ended[0],
         resumed_after=report.resumed_after,
+        world=report.world,
     )
 
 

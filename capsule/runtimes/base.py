@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -12,6 +12,8 @@ from capsule import leavings, process
 from capsule.digest import Digest
 from capsule.image import Image
 from capsule.process import Exit, Process
+from capsule.runtimes import keyring
+from capsule.runtimes.keyring import Keyring
 
 NETWORK = "network_isolation"
 _TAIL_BYTES = 1 << 16
@@ -27,6 +29,23 @@ class Mount:
     source: Path
     target: str
     writable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scratch:
+    """Whose HOME and temporary folder a process has, where no engine gives it such.
+
+    Attributes:
+        start: Number of the process start, from 1.
+        rank: Its rank there.
+        is_first: Whether it finds them empty; else as an earlier process of this start left them.
+        is_last: Whether they are removed when it has ended; they are in any case if it failed.
+    """
+
+    start: int
+    rank: int = 0
+    is_first: bool = True
+    is_last: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +68,8 @@ class Invocation:
         joins: Whether MPI is to join it with other ranks, which it then reaches by process id and
             shared memory where they are on its node.
         handles: File descriptors of this process that it inherits under their numbers.
+        scratch: Its own HOME and temporary folder where nothing is contained; None for HOME as the
+            environment has it, and the temporary folder of this process.
     """
 
     command: tuple[str, ...]
@@ -64,6 +85,7 @@ class Invocation:
     stderr: Path
     joins: bool = False
     handles: tuple[int, ...] = ()
+    scratch: Scratch | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +175,8 @@ class Prepared:
         binds: What of this machine every container is shown besides, as its site file says.
         libraries: Of these the machine's own MPI, and after it what that needs; none for the
             image's.
+        keyring: Where calls about the user's keys are refused to workloads. Docker and Podman
+            see to that by themselves.
     """
 
     handle: str
@@ -164,6 +188,7 @@ class Prepared:
     tree: Digest | None = None
     binds: tuple[Mount, ...] = ()
     libraries: tuple[Library, ...] = ()
+    keyring: Keyring = "kept"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,8 +215,13 @@ class Runtime(Protocol):
     def available(self) -> Availability:
         """Look whether the engine can be used, without changing anything."""
 
-    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
+    def prepare(self, image: Image | None, *, cache: Path, keep_keyring: bool = False) -> Prepared:
         """Fetch the image by digest, or find it in the cache.
+
+        Args:
+            image: None without one.
+            cache: Folder of images that are kept.
+            keep_keyring: Whether workloads may reach the user's keys.
 
         Raises:
             DamagedError: What was fetched is not what the digest names.
@@ -232,6 +262,20 @@ class Wraps(Protocol):
 
 
 @runtime_checkable
+class KeepsScratch(Protocol):
+    """An engine whose processes have their HOME and temporary folders on this machine itself."""
+
+    def scratch(self, label: str) -> Iterable[Path]:
+        """Those that are there of a run with this label."""
+
+    def clear_scratch(self, label: str) -> None:
+        """Remove them."""
+
+    def find_homes(self, label: str, scratch: Scratch) -> Iterable[Path]:
+        """Where the HOME of a rank may have been, which is removed when it has ended."""
+
+
+@runtime_checkable
 class Rehearses(Protocol):
     """An engine that can try, without any image, whether it starts a container here."""
 
@@ -264,7 +308,7 @@ class Started:
         self._process.stop()
 
 
-def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
+def start_command(prepared: Prepared, wrapped: Wrapped, invocation: Invocation) -> Process:
     """Start the command of an invocation on this node.
 
     Raises:
@@ -278,6 +322,7 @@ def start_command(wrapped: Wrapped, invocation: Invocation) -> Process:
         stdout=invocation.stdout,
         stderr=invocation.stderr,
         kept=invocation.handles,
+        guard=keyring.guard(prepared.keyring),
     )
 
 

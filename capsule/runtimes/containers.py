@@ -93,7 +93,13 @@ class ContainerEngine(ABC):
         except CapsuleError as error:
             return Availability(usable=False, version=None, reason=error.what)
 
-    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:  # noqa: ARG002
+    def prepare(
+        self,
+        image: Image | None,
+        *,
+        cache: Path,  # noqa: ARG002
+        keep_keyring: bool = False,  # noqa: ARG002
+    ) -> Prepared:
         """Have the image, by digest; the engine keeps images itself.
 
         Raises:

@@ -125,6 +125,16 @@ def add_execution(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
     add_offline(parser)
     add_privacy(parser)
+    add_keyring(parser)
+
+
+def add_keyring(parser: ArgumentParser) -> None:
+    """Add what leaves the user's keys in reach of a workload."""
+    parser.add_argument(
+        "--keep-keyring",
+        action="store_true",
+        help="leave your keys of the kernel, such as AFS tokens, in reach of workloads; recorded",
+    )
 
 
 def add_offline(parser: ArgumentParser) -> None:

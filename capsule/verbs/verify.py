@@ -145,6 +145,7 @@ def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
         "--allow-host": arguments.allow_host,
         "--keep-hosts": arguments.keep_hosts,
         "--strict-privacy": arguments.strict_privacy,
+        "--keep-keyring": arguments.keep_keyring,
     }
     going_on = verb.next_command(place.name, rerun.path, judged, flags)
     if arguments.json:

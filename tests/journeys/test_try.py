@@ -88,6 +88,10 @@ LACKING = {
         "import subprocess, sys\nsys.exit(subprocess.call(['git', 'rev-parse', 'HEAD']))\n",
         [".git is not in a capsule"],
     ),
+    "a repository, quietly": (
+        "import subprocess\nsubprocess.run(['git', 'log'], check=True, capture_output=True)\n",
+        [".git is not in a capsule"],
+    ),
     "a file": ("open('data.csv')\n", ['add it to "inputs"']),
     "a file beside it": (
         "from pathlib import Path\n(Path(__file__).parent / 'data.csv').read_text()\n",

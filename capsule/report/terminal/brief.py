@@ -11,7 +11,7 @@ from capsule.diff import Differences
 from capsule.diff.names import ROLES
 from capsule.report.terminal import agreement
 from capsule.report.terminal.agreement import Claimed
-from capsule.report.terminal.facing import describe, sides_of, subject
+from capsule.report.terminal.facing import describe, describe_worlds, sides_of, subject
 from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.style import Path, grid, text, word
 from capsule.verdict import ClaimWord, Judged, Verdict
@@ -67,6 +67,9 @@ def heading(verdict: Verdict) -> Table:
     rows.add_row("title", text(_subjects(differences)))
     rows.add_row(first, text(describe(differences.original, there)))
     rows.add_row(second, text(describe(differences.rerun, here)))
+    sides = (first, differences.original), (second, differences.rerun)
+    if (world := describe_worlds(sides)) is not None:
+        rows.add_row("world", text(world))
     if differences.image in _SAME_BY:
         rows.add_row("image", text(f"the same, by the digest of its {_SAME_BY[differences.image]}"))
     return rows
