@@ -22,7 +22,7 @@ from capsule.runtimes.base import Ended, Runtime
 from capsule.runtimes.containers import ContainerEngine
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.podman import Podman
-from tests.support.engines import docker, engine_cache, engine_state, push_tiny, small_image
+from tests.support.engines import docker, engine_state, own_engine_cache, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
 
@@ -110,7 +110,7 @@ def test_a_workload_of_root_can_write_nothing_of_the_machine(
 ) -> None:
     """Each file is opened to be written, and nothing is written; user 0 owns them all."""
     monkeypatch.setenv("XDG_STATE_HOME", str(engine_state()))
-    prepared = Apptainer().prepare(image, cache=engine_cache())
+    prepared = Apptainer().prepare(image, cache=own_engine_cache())
     assert "without capabilities" in prepared.observations["privileges"]
     engine = Engine(runtime=Apptainer(), prepared=prepared)
     hosts = ["/etc/hosts"] if network else []
