@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
+
+_THIS_MACHINE = "which is this machine itself"
+_PROVIDERS = (
+    # metadata of AWS, Google, Scaleway and Oracle by IPv6, of Alibaba, Azure and Oracle by IPv4
+    *("fd00:ec2::254", "fd20:ce::254", "fd00:42::42", "fd00:c1::a9fe:a9fe"),
+    *("100.100.100.200", "168.63.129.16", "192.0.0.192"),
+)
+# prefixes of IPv6 behind which an address of IPv4 stands: as it is, translated (SIIT), by NAT64
+_CARRIERS = ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
 
 
 def is_loopback(host: str) -> bool:
@@ -21,14 +31,44 @@ def is_loopback(host: str) -> bool:
     return address is not None and address.is_loopback
 
 
-def is_link_local(host: str) -> bool:
-    """Whether it is served by a machine's own provider, such as a cloud's keys.
+def is_plainly_loopback(host: str) -> bool:
+    """Whether whoever reads a host sees that it is this machine.
 
-    >>> is_link_local("169.254.169.254"), is_link_local("2852039166"), is_link_local("[fe80::1]")
-    (True, True, True)
+    >>> is_plainly_loopback("127.0.0.1"), is_plainly_loopback("2130706433")
+    (True, False)
     """
+    plain = host.strip("[]")
+    return is_loopback(host) and (plain == "localhost" or plain == str(_parse(host)))
+
+
+def explain_address(host: str, *, may_be_this_machine: bool) -> str | None:
+    """Why nothing is asked of an address, or None: it may be, or it is a name.
+
+    Args:
+        host: An address in any spelling that resolvers know, or a name.
+        may_be_this_machine: Whether loopback addresses may be asked.
+
+    >>> explain_address("169.254.169.254", may_be_this_machine=True)
+    "which only this machine's own provider serves"
+    >>> explain_address("64:ff9b::7f00:1", may_be_this_machine=False)
+    'which is this machine itself'
+    >>> explain_address("10.0.0.1", may_be_this_machine=False)
+    """
+    import ipaddress
+
+    if host.lower().removesuffix(".") == "localhost":
+        return None if may_be_this_machine else _THIS_MACHINE
     address = _parse(host)
-    return address is not None and address.is_link_local
+    for one in _meanings(address) if address else ():
+        if one.is_link_local or str(one) in _PROVIDERS:
+            return "which only this machine's own provider serves"
+        # what is bound to no address answers at all of this machine's
+        inwards = one.is_loopback or one.is_unspecified
+        if inwards and not may_be_this_machine:
+            return _THIS_MACHINE
+        if one.is_multicast or one == ipaddress.IPv4Address("255.255.255.255"):
+            return "which is no single server's"
+    return None
 
 
 def split(url: str) -> SplitResult:
@@ -62,12 +102,7 @@ def explain_refusal(url: str, target: str) -> str | None:
         return "which is not https"
     if not host or not target.isprintable():
         return "which cannot be read"
-    if is_link_local(host):
-        return "which only this machine's own provider serves"
-    address = _parse(host)
-    # what is bound to no address answers at all of this machine's
-    inwards = is_loopback(host) or (address is not None and address.is_unspecified)
-    return "which is this machine itself" if inwards and not is_loopback(origin) else None
+    return explain_address(host, may_be_this_machine=is_loopback(origin))
 
 
 def _parse(host: str) -> IPv4Address | IPv6Address | None:
@@ -86,3 +121,18 @@ def _parse(host: str) -> IPv4Address | IPv6Address | None:
     except (OSError, ValueError):
         return None
     return address.ipv4_mapped or address
+
+
+def _meanings(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
+    """An address, and each of IPv4 that a gateway would make of it."""
+    import ipaddress
+
+    yield address
+    if isinstance(address, ipaddress.IPv4Address):
+        return
+    if any(address in ipaddress.IPv6Network(prefix) for prefix in _CARRIERS):
+        # of ::1 that makes 0.0.0.1, which nobody has
+        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    yield from address.teredo or ()

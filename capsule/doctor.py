@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 from typing import Literal
+from urllib.request import getproxies
 
 from capsule import image as images
-from capsule import runtimes
+from capsule import places, runtimes
 from capsule import site as sites
 from capsule.errors import CapsuleError
 from capsule.image.mirrors import Access
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.manifest import ImageSpec
-from capsule.places import weak_spot
 from capsule.runtimes import binds, gpus, hostmpi, programs
 from capsule.runtimes.base import Rehearses, Runtime
 from capsule.site import Site
@@ -69,6 +69,7 @@ def examine(reference: str | None = None) -> list[Finding]:
     findings += _engines()
     findings += _binds(site)
     findings += _cache(site)
+    findings += _proxies()
     findings += _state()
     findings += _devices()
     findings += _host(site)
@@ -156,7 +157,11 @@ def _binds(site: Site) -> Iterator[Finding]:
 
 
 def _cache(site: Site) -> Iterator[Finding]:
-    folder = sites.cache_folder(site)
+    try:
+        folder = sites.cache_folder(site)
+    except CapsuleError as error:
+        yield _fail("cache", error)
+        return
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not os.access(existing, os.W_OK | os.X_OK):
         yield Finding(
@@ -166,10 +171,10 @@ def _cache(site: Site) -> Iterator[Finding]:
             mend="name another folder with CAPSULE_CACHE, or `cache` in the site file",
         )
         return
-    free, kind = shutil.disk_usage(existing).free, _file_system(existing)
+    free, kind = shutil.disk_usage(existing).free, places.file_system(existing)
     what = f"{folder} holds {_content(folder)}, {size(free)} free on {kind}"
     faults = []
-    if spot := weak_spot(folder):
+    if spot := places.weak_spot(folder):
         faults.append(f"others may write {spot}, so your images lie in {sites.own_cache_folder()}")
     if kind in _LOCAL:
         faults.append("other nodes do not see it, and it may not outlive this one")
@@ -186,7 +191,7 @@ def _cache(site: Site) -> Iterator[Finding]:
         return
     faults = [f"Apptainer unpacks images there, of {size(_ROOM_BYTES)} and more"]
     mend = "name a larger one with APPTAINER_TMPDIR, on a disk of the node's own"
-    what = f"{temporary}, {size(free)} free on {_file_system(temporary)}"
+    what = f"{temporary}, {size(free)} free on {places.file_system(temporary)}"
     yield _judge("temporary", what, faults if free < _ROOM_BYTES else [], mend)
 
 
@@ -211,19 +216,16 @@ def _content(folder: Path) -> str:
     return f"{size(total)} in {count} files"
 
 
-def _file_system(path: Path) -> str:
-    """The kind of file system that a path is on, as the kernel calls it."""
-    device = path.stat().st_dev
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return "an unknown file system"
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        if before.split()[2] == wanted:
-            return after.split()[0]
-    return "an unknown file system"
+def _proxies() -> Iterator[Finding]:
+    names = sorted(name for name in getproxies() if name in ("http", "https", "all"))
+    if names:
+        yield Finding(
+            area="network",
+            word="limited",
+            what=f"a proxy for {', '.join(names)} resolves names: which address a stranger's leads"
+            " to cannot be judged",
+            mend="have the proxy refuse addresses of this site and its provider",
+        )
 
 
 def _state() -> Iterator[Finding]:

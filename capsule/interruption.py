@@ -22,7 +22,8 @@ from capsule.origin import Extension, Verification, changes, original_id
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Setup
 from capsule.resolve import Request, Resolved, Used
-from capsule.runtimes import programs
+from capsule.runtimes import keyring, programs
+from capsule.trust import ledger
 from capsule.trust.outlook import Outlook
 
 _OF_SITES = (notes.BIND, notes.LIBRARY)
@@ -53,6 +54,9 @@ class CutOff:
             levels=self.workspace.levels,
             inputs=self.workspace.inputs,
             data=self.workspace.datasets,
+            # nobody else's folder says that its workload may have this user's keys
+            keep_keyring=keyring.is_kept(self.setup.image_observations)
+            and ledger.has_begun(self.workspace.folder),
         )
 
 

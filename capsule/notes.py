@@ -21,6 +21,8 @@ class Note:
 
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
+REFUSED_VALUE = "refused-value"
+"""Of a value of an older capsule that today's rules of reading texts refuse."""
 REREAD, ADDED = "reread", "seeds-added"
 SITE_BINDS = "site-binds"
 BIND = "bind "
@@ -28,8 +30,11 @@ BIND = "bind "
 SITE_MPI = "site-mpi"
 LIBRARY = "library "
 """Of the names of what is observed of libraries of the machine; the name of one follows."""
-OF_SITES = frozenset({SITE_BINDS, SITE_MPI})
-"""Codes of notes on what the machine's own site file has containers see."""
+KEYRING, KEPT_KEYRING = "keyring", "keyring-kept"
+YOUR_KEYRING = "the user's own"
+"""What is observed as `KEYRING` where workloads could reach the keys of whoever ran them."""
+OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
+"""Codes of notes on what a machine, or whoever ran it, let workloads see besides."""
 CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
 REDUCED = "reduced-series"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
@@ -75,6 +80,49 @@ def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
     if libraries:
         sentence = f"its machine's own MPI took the place of the image's: {'; '.join(libraries)}"
         yield Note(code=SITE_MPI, sentence=sentence)
+
+
+def written_inputs(path: str, trial: str, *, files: int, starts: int) -> Note:
+    """Process starts changed their inputs, which each of them found as they were sealed.
+
+    Args:
+        path: The first of what was changed, removed or added.
+        trial: That of the first start which did so.
+        files: How many paths that start changed.
+        starts: How many process starts changed any.
+    """
+    more = f" and {files - 1} more" if files > 1 else ""
+    others = f", and {starts - 1} more process starts did so" if starts > 1 else ""
+    return Note(
+        code="inputs-written",
+        sentence=f"{trial} wrote among its inputs: {path}{more}{others}. Each process start found"
+        " the inputs as they were sealed. To keep a file, write it to the folder that CAPSULE_OUT"
+        ' names; for a program that writes beside its own code, set "cwd": {"copy": FOLDER}',
+    )
+
+
+def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
+    """The workload could use the keys of whoever ran it: a note, if so.
+
+    Args:
+        observations: Of the image.
+    """
+    if observations.get(KEYRING) == YOUR_KEYRING:
+        sentence = "workloads could read the keys of the user who ran them (--keep-keyring)"
+        yield Note(code=KEPT_KEYRING, sentence=sentence)
+
+
+def memory_limit(most: str, *, is_held: bool) -> Note:
+    """A limit of memory can change what is measured.
+
+    Args:
+        most: As people read it.
+        is_held: Whether the engine has the kernel hold each start to it.
+    """
+    how = "held by its control group" if is_held else "watched once a second"
+    return Note(
+        code="memory-limit", sentence=f"each process start had at most {most} of memory, {how}"
+    )
 
 
 def early_clock(began: str, release: str) -> Note:

@@ -16,11 +16,14 @@ class Limits:
         walltime: Seconds that it goes on; then it is cut off, and can be resumed.
         disk: Bytes that each process start may leave behind, what it prints included.
         pids: Processes and threads of each process start.
+        memory: Bytes that the processes of each start may use together; a start that uses more has
+            failed, and the run goes on.
     """
 
     walltime: float | None = None
     disk: int | None = None
     pids: int | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,8 @@ class StartOptions(Limits):
         strict_privacy: Seal nothing that holds a name of this machine or user, or what looks like
             a key; without it that is told.
         offline: Connect to nothing: what is not here, or not staged, is an error.
+        keep_keyring: Leave the user's keys of the kernel in reach of Apptainer's workloads, and of
+            a stranger's on the host; recorded.
     """
 
     runtime: str = "auto"
@@ -47,6 +52,7 @@ class StartOptions(Limits):
     keep_hosts: bool = False
     strict_privacy: bool = False
     offline: bool = False
+    keep_keyring: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +130,7 @@ class PairOptions:
         keep_hosts: Record host names and serial numbers in the clear.
         strict_privacy: As for a run.
         offline: As for a run.
+        keep_keyring: As for a run.
     """
 
     runtime_a: str = "auto"
@@ -139,6 +146,7 @@ class PairOptions:
     keep_hosts: bool = False
     strict_privacy: bool = False
     offline: bool = False
+    keep_keyring: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +159,7 @@ class StageOptions:
         trust: As for a verification: to try the engine, its image's `true` is started.
         allow_host: As for a verification.
         id: As for a verification.
+        keep_keyring: As for that run.
     """
 
     runtime: str = "auto"
@@ -158,6 +167,7 @@ class StageOptions:
     trust: bool = False
     allow_host: bool = False
     id: str | None = None
+    keep_keyring: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from capsule import leavings, memory, places, processes, segments
 from capsule.errors import CannotRunError, ExecutionError, ProgramError
 
 RUN_MARK = "CAPSULE_RUN"
 _START_MARK = "CAPSULE_START"
+_T = TypeVar("_T")
 _LEFTOVER_GRACE_SECONDS = 0.5
 # on a machine that is busy or out of memory, a killed process takes long to go
 _KILL_SECONDS = 60.0
@@ -105,6 +107,10 @@ class Process:
                 count += processes.read_stat(pid).threads
         return count
 
+    def memory_bytes(self, most: int) -> int:
+        """The memory of it and everything that it started, see `processes.count_memory`."""
+        return processes.count_memory(self._members(), most)
+
     def _wait_for_leader(self, timeout_seconds: float) -> bool:
         if self._handle is None:
             return _until(self._has_ended, timeout_seconds)
@@ -162,6 +168,7 @@ def start(
     stderr: Path,
     stdin: Path | None = None,
     kept: Sequence[int] = (),
+    guard: Callable[[], None] | None = None,
 ) -> Process:
     """Start a command in a session of its own.
 
@@ -173,19 +180,24 @@ def start(
         stderr: File that standard error is appended to.
         stdin: Regular file that standard input is read from, None for an empty one.
         kept: Open descriptors that it has too, such as a lock that is to last as long as it does.
+        guard: Called in a thread that then starts the command and ends: the command inherits what
+            it changes of that thread, such as its keyring.
 
     Raises:
         ProgramError: The program does not exist, or cannot be executed.
         CannotRunError: The folder or the input does not exist or may not be used, or the machine
-            can start no more processes.
+            can start no more processes; or the guard's own.
     """
     opened = nullcontext() if stdin is None else leavings.open_file(stdin)
     if opened is None:
         raise CannotRunError(f"the standard input {stdin} cannot be read")
     mark = secrets.token_hex(16)
     with opened as source, stdout.open("ab") as out, stderr.open("ab") as err:
-        try:
-            popen = subprocess.Popen(
+
+        def spawn() -> subprocess.Popen[bytes]:
+            if guard is not None:
+                guard()
+            return subprocess.Popen(
                 list(argv),
                 env={**env, _START_MARK: mark},
                 cwd=cwd,
@@ -196,10 +208,21 @@ def start(
                 pass_fds=kept,
                 preexec_fn=_restore_signals if _ignored_signals() else None,  # noqa: PLW1509
             )
+
+        try:
+            popen = spawn() if guard is None else in_thread(spawn)
         except (OSError, ValueError) as error:
             # ValueError: a null byte in a word or a variable
             raise _explain(error, argv[0], cwd) from None
     return Process(popen, mark)
+
+
+def in_thread(work: Callable[[], _T]) -> _T:
+    """Do some work in a thread of its own, of which nothing stays; returns what it returns."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(work).result()
 
 
 def _explain(error: OSError | ValueError, program: str, cwd: Path | None) -> CannotRunError:
@@ -241,6 +264,7 @@ def run(
     input_bytes: bytes = b"",
     limit_bytes: int = 4 << 20,
     kept: Sequence[int] = (),
+    guard: Callable[[], None] | None = None,
 ) -> Completed:
     """Run a short command to its end and return what it said.
 
@@ -252,6 +276,7 @@ def run(
         input_bytes: What it reads from standard input.
         limit_bytes: Longest answer that is taken; of standard error the last so many bytes.
         kept: As for `start`.
+        guard: As for `start`.
 
     Raises:
         CannotRunError: It does not exist or cannot be started.
@@ -272,6 +297,7 @@ def run(
             stderr=err,
             stdin=source,
             kept=kept,
+            guard=guard,
         )
         try:
             ended = process.wait(timeout_seconds)

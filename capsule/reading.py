@@ -347,6 +347,7 @@ def _notes(record: Record) -> Iterator[Note]:
     yield from notes.site_files(record.image_observations)
     if (reduced := rankseries.note(record.samples)) is not None:
         yield reduced
+    yield from notes.kept_keyring(record.image_observations)
     if isinstance(record.origin, Rereading | Extension):
         from capsule import extension, rereading
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from capsule import datasets, launch, notes, offline, quick, runtimes
+from capsule import datasets, launch, notes, offline, placeholders, places, quick, runtimes
 from capsule import image as images
 from capsule import site as sites
 from capsule.diff.changes import SAME_IMAGE, relate_images
@@ -27,9 +28,35 @@ from capsule.manifest import DatasetSpec, Manifest
 from capsule.notes import Note
 from capsule.record import Dataset, Source
 from capsule.runtimes import binds, gpus, hostmpi, programs
+from capsule.runtimes import keyring as keyrings
 from capsule.runtimes.base import Prepared, Runtime
+from capsule.runtimes.keyring import Keyring
 from capsule.site import Site
 from capsule.watch import SILENT, Watch, report_pending
+
+
+@contextmanager
+def cache_near(folder: Path | None, watch: Watch = SILENT) -> Iterator[None]:
+    """Have a cache for as long as a run takes, where its user can write no other one.
+
+    Args:
+        folder: Of the run, beside which it lies; None for one in the current folder.
+        watch: Is told of it.
+
+    Raises:
+        CannotRunError, ExecutionError: It cannot be made.
+    """
+    if not sites.lacks_cache(sites.load()):
+        yield
+        return
+    with places.scratch(folder.parent if folder else Path()) as scratch:
+        usual = sites.own_cache_folder()
+        watch.note(
+            f"{usual} cannot be written, so images and data of this run lie beside its folder and"
+            " are removed with it: CAPSULE_CACHE names a folder where they are kept"
+        )
+        with sites.use_cache(scratch.absolute()):
+            yield
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +85,7 @@ class Request:
         levels: Folder of the measuring program.
         inputs: Folder that the manifest's input paths are relative to.
         data: Folder of the datasets that an earlier run carries.
+        keep_keyring: Whether workloads may reach the user's keys of the kernel.
     """
 
     manifest: Manifest
@@ -68,11 +96,20 @@ class Request:
     levels: Path = payload.OWN_LEVELS
     inputs: Path | None
     data: Path | None = None
+    keep_keyring: bool = False
 
     @classmethod
-    def of(cls, manifest: Manifest, runtime: str, image: str | None) -> Request:
+    def of(
+        cls, manifest: Manifest, runtime: str, image: str | None, *, keep_keyring: bool = False
+    ) -> Request:
         """What a new run of a manifest needs."""
-        return cls(manifest=manifest, runtime=runtime, image=image, inputs=manifest.folder)
+        return cls(
+            manifest=manifest,
+            runtime=runtime,
+            image=image,
+            inputs=manifest.folder,
+            keep_keyring=keep_keyring,
+        )
 
     @property
     def datasets(self) -> tuple[DatasetSpec, ...]:
@@ -138,10 +175,12 @@ class Choice:
     Attributes:
         runtime: The engine.
         image: What it starts, None without a container.
+        own: Whether the code that it starts is this user's.
     """
 
     runtime: Runtime
     image: Image | None
+    own: bool = True
 
 
 def choose(request: Request, watch: Watch = SILENT) -> Choice:
@@ -185,6 +224,8 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
     if carried.left_out is not None:
         watch.omissions(carried.left_out)
     records, data = _datasets(request, site, watch)
+    for sentence in placeholders.warn_of_pointers(_files(carried, data)):
+        watch.omissions(sentence)
     embedded = _embed(request, records, data, watch)
     prepared = _prepare(choice, request, site, launcher, watch)
     if image is not None and prepared.tree is not None:
@@ -206,6 +247,13 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         launcher=launcher,
         notes=tuple(_notes(request, runtime, image, prepared, override)),
     )
+
+
+def _files(carried: Inputs, data: Mapping[str, Path]) -> Iterator[tuple[str, Path]]:
+    """All that a run reads of its author's: what each file is called, and where it lies."""
+    yield from carried.files.items()
+    for name, path in data.items():
+        yield from placeholders.walk(f"dataset {name}: {path.name}", path)
 
 
 def _engine(request: Request, site: Site) -> Runtime:
@@ -316,7 +364,7 @@ def _prepare(
     if count:
         # a missing device is reported before an image of gigabytes is fetched
         gpus.require(count, image)
-    prepared = obtain_image(runtime, image, site, watch)
+    prepared = obtain_image(choice, site, watch, keep_keyring=request.keep_keyring)
     if prepared.hashing_seconds:
         watch.image_hashing(prepared.hashing_seconds)
     if count:
@@ -324,30 +372,38 @@ def _prepare(
     prepared = launch.share_network(prepared, runtime, resources, launcher)
     if runtime.contained:
         return hostmpi.use(binds.show(prepared, shown), libraries)
-    return programs.choose(prepared, request.manifest, site)
+    chosen = programs.choose(prepared, request.manifest, site)
+    if choice.own:
+        return chosen
+    keyring: Keyring = "kept" if request.keep_keyring else "outside"
+    observations = {**chosen.observations, **keyrings.observe(keyring)}
+    return replace(chosen, keyring=keyring, observations=observations)
 
 
-def obtain_image(runtime: Runtime, image: Image | None, site: Site, watch: Watch) -> Prepared:
+def obtain_image(
+    choice: Choice, site: Site, watch: Watch, *, keep_keyring: bool = False
+) -> Prepared:
     """The image out of what is kept here, else from the site's mirror, else from its registry.
 
     Raises:
         CannotRunError: It cannot be had.
         DamagedError: What was fetched is not what its digest names.
     """
-    cache = sites.cache_folder(site)
+    cache, runtime, image = sites.cache_folder(site), choice.runtime, choice.image
+    prepare = partial(runtime.prepare, cache=cache, keep_keyring=keep_keyring)
     if image is None:
-        return runtime.prepare(None, cache=cache)
+        return prepare(None)
     watch.image(image, runtime.name)
     with report_pending(watch):
         mirrored = mirrors.reroute(image, site.mirrors)
         if mirrored is None or runtime.keeps(image, cache=cache):
-            return runtime.prepare(image, cache=cache)
+            return prepare(image)
         try:
-            prepared = runtime.prepare(mirrored, cache=cache)
+            prepared = prepare(mirrored)
         except CannotRunError:
             if offline.is_on():
                 raise
-            return runtime.prepare(image, cache=cache)
+            return prepare(image)
     return replace(prepared, observations={**prepared.observations, "mirror": "of the site"})
 
 
@@ -383,6 +439,7 @@ def _notes(
         names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
         yield notes.part(dict.fromkeys(names), manifest.narrowed_from)
     yield from notes.site_files(prepared.observations)
+    yield from notes.kept_keyring(prepared.observations)
     if override is not None:
         yield notes.choice_of_image(
             override,

@@ -26,7 +26,7 @@ from capsule import record as records
 from capsule.earlier import Earlier
 from capsule.execute import audit, gather, loop, payload, placement
 from capsule.execute.header import Header
-from capsule.execute.workload import Setting, environment
+from capsule.execute.workload import Setting, environment, find_writable
 from capsule.execute.workspace import Workspace
 from capsule.extension import Extended
 from capsule.interruption import (
@@ -41,6 +41,8 @@ from capsule.origin import Origin, Original, Side, Verification
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Record, Setup
 from capsule.resolve import Resolved
+from capsule.runtimes import keyring
+from capsule.sizes import size
 from capsule.trust import ledger
 from capsule.trust.privacy import Privacy
 from capsule.watch import Watch
@@ -129,6 +131,7 @@ def begin(
     """
     setup = set_up(plan, resolved, terms, claims=claims, earlier=earlier)
     folder = work or Path(f"{plan.manifest.name}-{setup.uuid[:8]}.run")
+    _require_keyless(resolved, folder)
     with places.new_folder(folder) as partial:
         lay_out(partial, plan, setup, resolved, terms, place=folder, earlier=earlier)
     session = enter(folder, plan, setup, resolved, claims=claims)
@@ -147,8 +150,10 @@ def set_up(
 
     Raises:
         UsageError: A capsule has no room for all that the plan will leave behind.
+        CannotRunError: What it uses cannot be read without the user's keys.
     """
     archive.require_room(plan, carried=tuple(resolved.copies.values()))
+    _require_keyless(resolved, Path())
     started = datetime.now(UTC)
     early = notes.early_clock(started.isoformat(), __version__)
     return Setup(
@@ -231,6 +236,7 @@ def take_up(
     """
     require_same_programs(cut_off, resolved)
     require_same_binds(cut_off, resolved)
+    _require_keyless(resolved, cut_off.workspace.folder)
     payload.check_copies(cut_off.workspace, cut_off.plan.manifest)
     processes = resolved.runtime.reap(cut_off.workspace.label)
     if processes:
@@ -268,12 +274,16 @@ def probe(session: Session, execution: Execution) -> Execution:
 
 def limit(session: Session, limits: Limits) -> Session:
     """The same run within limits: its time is counted from now on."""
-    setting = replace(session.setting, limits=limits)
+    setting, setup = replace(session.setting, limits=limits), session.setup
+    if limits.memory is not None:
+        is_held = setting.runtime.limits_memory()
+        note = notes.memory_limit(size(limits.memory), is_held=is_held)
+        setup = replace(setup, notes=(*setup.notes, note))
     if limits.walltime is not None:
         deadline = time.monotonic() + limits.walltime
         if setting.deadline is None or deadline < setting.deadline:
             setting = replace(setting, deadline=deadline, deadline_from="--walltime")
-    return replace(session, setting=setting)
+    return replace(session, setting=setting, setup=setup)
 
 
 @contextmanager
@@ -336,6 +346,26 @@ def assemble(session: Session, execution: Execution) -> Record:
         codes.add(notes.CLOCKS)
     kept = (one for one in record.notes if one.code not in codes)
     return replace(record, notes=(*kept, *filter(None, due)))
+
+
+def _require_keyless(resolved: Resolved, folder: Path) -> None:
+    """Stop where workloads could not read what they need, since they have no keys of the user's.
+
+    Raises:
+        CannotRunError: Names the path.
+    """
+    prepared = resolved.prepared
+    if prepared.keyring == "kept":
+        return
+    keyring.require_reachable(
+        [
+            folder,
+            resolved.levels,
+            *resolved.data.values(),
+            *(Path(place) for place in (prepared.handle, *prepared.programs.values()) if place),
+            *(bind.source for bind in prepared.binds),
+        ]
+    )
 
 
 def _header(plan: Plan, setup: Setup, resolved: Resolved, terms: Terms) -> Header:
@@ -401,6 +431,7 @@ def _session(
         label=workspace.label,
         nodes=placement.place(workspace, resolved.launcher, len(resolved.devices)),
         deadline=time.monotonic() + limit if limit else None,
+        writable=find_writable(plan.manifest, contained=resolved.runtime.contained),
     )
     return Session(
         workspace=workspace,

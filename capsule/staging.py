@@ -61,11 +61,15 @@ def stage(
         CannotRunError: Something cannot be had; all else was brought.
     """
     if isinstance(source, Manifest):
-        request = Request.of(source, options.runtime, options.image)
+        request = Request.of(
+            source, options.runtime, options.image, keep_keyring=options.keep_keyring
+        )
         return _bring(request, resolving.choose(request), watch)
     with reading.read(Path(source), options.id) as original, places.scratch() as scratch:
         code = trust.of_capsule(original, own_levels=False)
-        wanted = VerifyOptions(runtime=options.runtime, image=options.image)
+        wanted = VerifyOptions(
+            runtime=options.runtime, image=options.image, keep_keyring=options.keep_keyring
+        )
         request = rerun.request(original, wanted, scratch)
         prospect = rerun.prospect(original, rerun.plan(original, wanted), wanted, own=code.own)
         choice = trust.require_consent(code, request, options, prospect, watch)
@@ -82,7 +86,7 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
     missing: list[CannotRunError] = []
     for spec in request.datasets:
         try:
-            dataset, place = _obtain(spec, request, site, watch)
+            dataset, place = _obtain(spec, request, site, watch, own=choice.own)
             records.append(dataset)
             if dataset.source != "capsule":
                 data[spec.name] = place
@@ -91,7 +95,8 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
     handle = ""
     if image is not None:
         _keep(image, cache)
-        handle = resolving.obtain_image(choice.runtime, image, site, watch).handle
+        prepared = resolving.obtain_image(choice, site, watch, keep_keyring=request.keep_keyring)
+        handle = prepared.handle
     if missing:
         others = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
         first = missing[0]
@@ -108,7 +113,9 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
     )
 
 
-def _obtain(spec: DatasetSpec, request: Request, site: Site, watch: Watch) -> tuple[Dataset, Path]:
+def _obtain(
+    spec: DatasetSpec, request: Request, site: Site, watch: Watch, *, own: bool
+) -> tuple[Dataset, Path]:
     """A dataset that is here, or that its address has."""
     try:
         return resolving.obtain_dataset(spec, request, site, watch)
@@ -122,6 +129,7 @@ def _obtain(spec: DatasetSpec, request: Request, site: Site, watch: Watch) -> tu
         folder=request.manifest.folder,
         site=site,
         cache=sites.cache_folder(site),
+        own=own,
     )
     return resolving.obtain_dataset(spec, request, site, watch)
 

@@ -34,7 +34,7 @@ class Contained:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
+    def prepare(self, image: Image | None, *, cache: Path, keep_keyring: bool = False) -> Prepared:
         return Prepared(handle="")
 
 
@@ -173,7 +173,9 @@ def test_a_long_preparation_is_told_of_while_it_lasts(
     pending = threading.Event()
 
     class Slow(Contained):
-        def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
+        def prepare(
+            self, image: Image | None, *, cache: Path, keep_keyring: bool = False
+        ) -> Prepared:
             assert pending.wait(PATIENCE_SECONDS)
             return super().prepare(image, cache=cache)
 

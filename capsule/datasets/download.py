@@ -22,7 +22,7 @@ from urllib.parse import urljoin, urlsplit
 from requests import Response
 
 from capsule import leavings, offline, web
-from capsule.addresses import explain_refusal, is_link_local, is_loopback
+from capsule.addresses import explain_address, explain_refusal, is_plainly_loopback
 from capsule.datasets.hashing import Progress
 from capsule.errors import CannotRunError, DamagedError
 from capsule.schema import parse
@@ -60,7 +60,13 @@ class _Work:
 
 
 def download(
-    url: str, folder: Path, *, most_bytes: int, trusts_bytes: bool, progress: Progress | None = None
+    url: str,
+    folder: Path,
+    *,
+    most_bytes: int,
+    trusts_bytes: bool,
+    source: web.Source = "own",
+    progress: Progress | None = None,
 ) -> Path:
     """Download a file, or the rest of it.
 
@@ -70,6 +76,7 @@ def download(
         most_bytes: That it may have.
         trusts_bytes: Whether a digest is held against the whole afterwards, so that the rest may be
             asked for even where the server cannot say that its file is the same as before.
+        source: Who named the address.
         progress: Called in this thread with (bytes done, bytes in all or 0).
 
     Returns:
@@ -80,10 +87,10 @@ def download(
             off, or nothing may be connected to; what came is kept.
         DamagedError: It is larger than it may be.
     """
-    _require_address(url)
+    _require_address(url, source)
     offline.require_network("the file", where=url)
     pauses = iter(_PAUSES_SECONDS)
-    transfer = _Transfer(url, folder, most_bytes, trusts_bytes=trusts_bytes)
+    transfer = _Transfer(url, folder, most_bytes, trusts_bytes=trusts_bytes, source=source)
     while True:
         before = transfer.content_bytes()
         try:
@@ -107,7 +114,10 @@ def download(
 class _Transfer:
     """One file on its way into one folder."""
 
-    def __init__(self, url: str, folder: Path, most_bytes: int, *, trusts_bytes: bool) -> None:
+    def __init__(
+        self, url: str, folder: Path, most_bytes: int, *, trusts_bytes: bool, source: web.Source
+    ) -> None:
+        self._source = source
         self.content = folder / "content"
         self._state = folder / "state.json"
         self._url = url
@@ -156,8 +166,7 @@ class _Transfer:
             return
 
     def _run(self, work: _Work) -> None:
-        is_local = is_loopback(urlsplit(self._url).hostname or "")
-        with web.Session(is_local=is_local) as session:
+        with web.Session(self._url, source=self._source) as session:
             start, validator = self._resumption()
             with self._request(session, start, validator) as response:
                 if start and response.headers.get("Content-Range") == f"bytes */{start}":
@@ -254,7 +263,10 @@ class _Transfer:
             return _BrokenOff(f"the server answers {status}")
         advice = "look whether the address has changed"
         if status in (401, 403):
-            advice = "fetch it by hand, and say in the site file where it lies"
+            advice = (
+                "a login may be needed, and ~/.netrc is not used: fetch it by hand, and say in"
+                " the site file where it lies"
+            )
         return CannotRunError(f"the server answers {status}", where=self._url, advice=advice)
 
     def _receive(self, response: Response, start: int, work: _Work) -> None:
@@ -311,14 +323,17 @@ class _Transfer:
             )
 
 
-def _require_address(url: str) -> None:
-    """Stop at what only a machine's own provider serves, such as a cloud's keys.
+def _require_address(url: str, source: web.Source) -> None:
+    """Stop at an address that is not asked, before anything is resolved.
 
     Raises:
-        CannotRunError: It is such an address.
+        CannotRunError: It is what only a machine's own provider serves, such as a cloud's keys; or
+            this machine, where somebody else says so in a way that does not show it.
     """
-    if is_link_local(urlsplit(url).hostname or ""):
-        raise CannotRunError("an address that is this machine's own is not asked", where=url)
+    host = urlsplit(url).hostname or ""
+    inwards = source != "foreign" or is_plainly_loopback(host)
+    if fault := explain_address(host, may_be_this_machine=inwards):
+        raise CannotRunError(f"an address {fault} is not asked", where=url)
 
 
 def _settle(done: Future[None], work: Callable[[], None]) -> None:

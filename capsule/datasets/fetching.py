@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
-from capsule import leavings, places
+from capsule import leavings, placeholders, places
 from capsule.datasets import find, hashing
 from capsule.datasets.hashing import DatasetDigest, Progress
 from capsule.datasets.unpack import unpack
@@ -20,6 +20,9 @@ from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.manifest import DatasetSpec
 from capsule.record import Dataset
 from capsule.site import Site
+
+if TYPE_CHECKING:
+    from capsule.web import Source
 
 MOST_BYTES = 100 << 30
 _MOST_FILES = 2_000_000
@@ -61,6 +64,7 @@ def fetch(
     site: Site,
     cache: Path,
     most_bytes: int = MOST_BYTES,
+    own: bool = True,
     progress: Progress | None = None,
 ) -> Fetched:
     """Have a dataset here: look for it, and fetch it where it is not.
@@ -72,6 +76,7 @@ def fetch(
         site: This machine's settings.
         cache: Folder that it is kept in.
         most_bytes: That may come, and be unpacked, where nobody says how large it is.
+        own: Whether the address is this user's, and not a stranger's.
         progress: Called with (bytes done, bytes in all, or 0 while nobody knows).
 
     Raises:
@@ -92,7 +97,8 @@ def fetch(
     with _work_folder(spec.url, cache) as (work, waited):
         if waited and (here := _look(spec, folder, site, cache)) is not None:
             return here
-        actual, path = _fetch(spec, work, cache, limit, progress)
+        source: Source = "own" if own else "foreign"
+        actual, path = _fetch(spec, work, cache, limit, source, progress)
     fetched = _describe(spec, "fetched", path, str(actual.digest), actual.bytes)
     if spec.digest is None:
         return replace(fetched, sentence=f'write down "digest": "{actual.digest}"')
@@ -136,7 +142,12 @@ class _Limit:
 
 
 def _fetch(
-    spec: DatasetSpec, work: Path, cache: Path, limit: _Limit, progress: Progress | None
+    spec: DatasetSpec,
+    work: Path,
+    cache: Path,
+    limit: _Limit,
+    source: Source,
+    progress: Progress | None,
 ) -> tuple[DatasetDigest, Path]:
     assert spec.url is not None
     # with its HTTP client, which is a quarter of every other command's start
@@ -147,16 +158,42 @@ def _fetch(
         work,
         most_bytes=limit.download_bytes,
         trusts_bytes=spec.digest is not None,
+        source=source,
         progress=progress,
     )
     try:
-        made = _unpack(content, spec, work, limit) if spec.unpack else content
-        actual, made = _check(made, spec, cache)
+        page = _explain_page(content, spec)
+        if page is not None and spec.digest is None:
+            raise page
+        try:
+            made = _unpack(content, spec, work, limit) if spec.unpack else content
+            actual, made = _check(made, spec, cache)
+        except DamagedError as error:
+            raise page or error from None
     except DamagedError:
         # whatever it is, more of it helps nobody
         places.remove_and_release(work)
         raise
     return actual, _keep(made, spec, actual, work, cache)
+
+
+def _explain_page(content: Path, spec: DatasetSpec) -> DamagedError | None:
+    """The error for what stands in place of data, None where it may be the data."""
+    if pointer := placeholders.describe_pointer(content):
+        what = f"what came {pointer}"
+        advice = "name the address of the file itself, not of its pointer"
+    elif placeholders.is_page(content):
+        if spec.digest is None and _name(spec).endswith((".html", ".htm")):
+            return None
+        size = leavings.size_bytes(content)
+        what = f"a page of HTML came in place of the data ({size} bytes)"
+        advice = (
+            "most likely its owner asks for a licence, a login or a quota first: fetch it by hand,"
+            " and say in the site file where it lies"
+        )
+    else:
+        return None
+    return DamagedError(f"dataset {spec.name!r}: {what}", where=spec.url, advice=advice)
 
 
 def _unpack(archive: Path, spec: DatasetSpec, work: Path, limit: _Limit) -> Path:

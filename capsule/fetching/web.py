@@ -23,7 +23,7 @@ class Conversation:
 
     def __init__(self, server: Web) -> None:
         self._server = server
-        self._session = Session(is_local=server.is_loopback)
+        self._session = Session(server.url, source="typed")
 
     def __enter__(self) -> Conversation:
         return self

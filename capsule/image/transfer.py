@@ -55,7 +55,7 @@ class Transfer:
     def __init__(self, reference: Reference, *, subject: str = "image") -> None:
         self._reference = reference
         self._subject = subject
-        self._session = web.Session(is_local=reference.is_loopback)
+        self._session = web.Session(reference.endpoint, source="own")
         self._authorization: str | None = None
         self._deadline = time.monotonic() + _TOTAL_SECONDS
 

@@ -15,7 +15,8 @@ from capsule import places, process
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
 from capsule.process import Exit
-from capsule.runtimes import arrival, gpus, sifs
+from capsule.runtimes import arrival, gpus, keyguard, sifs
+from capsule.runtimes import keyring as keyrings
 from capsule.runtimes.arrival import Arrival
 from capsule.runtimes.base import (
     NETWORK,
@@ -33,6 +34,7 @@ from capsule.runtimes.base import (
     tail_since,
 )
 from capsule.runtimes.conversion import convert, find_fatal
+from capsule.runtimes.keyring import Keyring
 
 _PROGRAMS = ("apptainer", "singularity")
 # each of them decides what the workload sees: docs of `apptainer exec`, tried with 1.4.5
@@ -65,6 +67,7 @@ _AS_ROOT = ("--no-privs", "--no-mount", "sys")
 _LOCAL_TIME, _HOSTS = Path("/etc/localtime"), Path("/etc/hosts")
 _SYS = ("block", "bus", "class", "dev", "devices", "kernel/mm", "module")
 _WRITABLE = 0o222
+_KEYGUARD = "/capsule/keyguard.py"
 # what the engine itself needs; bind paths and options in the caller's environment would leak in
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH")
 _KEPT_SETTINGS = ("TMPDIR", "CACHEDIR", "CONFIGDIR")
@@ -89,7 +92,7 @@ class Apptainer:
                 reason="neither apptainer nor singularity is on the PATH (load its module?)",
             )
         try:
-            answer = process.run([program, "--version"])
+            answer = process.run([str(program), "--version"])
         except CapsuleError as error:
             return Availability(usable=False, version=None, reason=error.what)
         if answer.exit_code != 0:
@@ -99,7 +102,7 @@ class Apptainer:
             )
         return Availability(usable=True, version=answer.stdout.decode(errors="replace").strip())
 
-    def prepare(self, image: Image | None, *, cache: Path) -> Prepared:
+    def prepare(self, image: Image | None, *, cache: Path, keep_keyring: bool = False) -> Prepared:
         """The image as a SIF, made unless this user has it already or named one, and tried.
 
         Raises:
@@ -111,13 +114,17 @@ class Apptainer:
         if image.file is not None and image.file.form == "sif":
             sif = sifs.adopt(image, cache)
         else:
-            make = partial(convert, image, program=str(_program()), try_start=_try)
+            keyring = "kept" if keep_keyring else _usual_keyring()
+            try_start = partial(_try, keyring=keyring)
+            make = partial(convert, image, program=str(_program()), try_start=try_start)
             sif = sifs.obtain(image.identity.digest, cache, make)
-        refused = _refused_isolation(sif.path)
+        keyring = "kept" if keep_keyring else _choose_keyring(sif.path)
+        refused = _refused_isolation(sif.path, keyring=keyring)
         observations = {
             "version": version,
             "sif_sha256": sif.digest.hex,
             NETWORK: "isolated" if refused is None else f"refused: {refused}",
+            **keyrings.observe(keyring),
         }
         if os.geteuid() == 0:
             observations["privileges"] = "root without capabilities, kernel settings read-only"
@@ -127,6 +134,7 @@ class Apptainer:
             open_network=refused,
             hashing_seconds=sif.hashing_seconds,
             tree=image.tree_digest or sifs.tree(sif),
+            keyring=keyring,
         )
 
     def rehearse(self) -> str | None:
@@ -186,14 +194,18 @@ class Apptainer:
         """Start the command in the image; the engine's own failure is a fault of the answer."""
         before = invocation.stderr.stat().st_size if invocation.stderr.exists() else 0
         try:
-            expected = arrival.expect(invocation)
+            expected = arrival.expect(invocation, place=len(_entry(prepared.keyring)) + 1)
             shown = replace(invocation, mounts=(*invocation.mounts, *expected.mounts))
-            started = start_command(self.wrap(prepared, shown), invocation)
+            started = start_command(prepared, self.wrap(prepared, shown), invocation)
         except CannotRunError as error:
             return NeverStarted(error.what)
         except OSError as error:
             return NeverStarted(f"cannot write beside {invocation.stdout}: {error.strerror}")
         return Started(started, partial(_judge, invocation, before, expected))
+
+    def limits_memory(self) -> bool:
+        """Its own limits need a control group of the user's, so that memory is watched."""
+        return False
 
     def reap(self, label: str) -> int:
         """End the engine and its containers' processes that a dead run with this label left."""
@@ -205,6 +217,7 @@ class Apptainer:
         mounts = (*prepared.binds, *invocation.mounts)
         return [
             *(_JOINED_FLAGS if invocation.joins else _FLAGS),
+            *_keyring_flags(prepared.keyring),
             *_guards(isolated),
             *(_ISOLATED if isolated else ()),
             *self._gpu_flags(invocation.devices),
@@ -212,6 +225,7 @@ class Apptainer:
             # without --home the caller's home path is shown inside, though nothing lies there
             *("--home", home, "--pwd", invocation.cwd),
             prepared.handle,
+            *_entry(prepared.keyring),
             *invocation.command,
         ]
 
@@ -262,10 +276,12 @@ def _spython(**variables: str) -> Any:
     )
 
 
-def _refused_isolation(sif: Path, shown: tuple[str, ...] = ()) -> str | None:
+def _refused_isolation(
+    sif: Path, shown: tuple[str, ...] = (), *, keyring: Keyring = "kept"
+) -> str | None:
     """Start a container once, without a network; why this user may not, None when they may."""
-    refusal = _try(sif, _ISOLATED, shown)
-    if refusal is None or (without := _try(sif, (), shown)) is None:
+    refusal = _try(sif, _ISOLATED, shown, keyring=keyring)
+    if refusal is None or (without := _try(sif, (), shown, keyring=keyring)) is None:
         return refusal
     raise CannotRunError(
         f"Apptainer is installed but cannot start a container here: {without}",
@@ -273,14 +289,84 @@ def _refused_isolation(sif: Path, shown: tuple[str, ...] = ()) -> str | None:
     )
 
 
-def _try(sif: Path, flags: tuple[str, ...] = (), shown: tuple[str, ...] = ()) -> str | None:
+def _choose_keyring(sif: Path) -> Keyring:
+    """How workloads of an image are kept from the user's keys here.
+
+    Raises:
+        CannotRunError: They cannot be, or the image lies where those keys are needed.
+    """
+    keyrings.require_reachable([sif])
+    if _usual_keyring() == "outside":
+        return "outside"
+    without_python = _try(sif, keyring="inside")
+    if without_python is None:
+        return "inside"
+    if (fault := _try(sif, keyring="userns")) is None:
+        return "userns"
+    raise CannotRunError(
+        "your keys cannot be kept from the workload: Apptainer is installed setuid here, the image"
+        f" has no python3 that refuses calls about keys ({without_python}), and Apptainer cannot"
+        f" start it with --userns ({fault})",
+        where=str(sif),
+        advice="--keep-keyring leaves them in its reach; --runtime docker or podman does not",
+    )
+
+
+@cache
+def _usual_keyring() -> Keyring:
+    """Where calls are refused here: outside, unless Apptainer's setuid starter comes first.
+
+    It would have no rights where `no_new_privs` is set, which root's filters do without.
+    """
+    return "outside" if os.geteuid() == 0 or not _has_setuid_starter() else "inside"
+
+
+def _has_setuid_starter() -> bool:
+    """Whether ordinary users start containers by a program with the rights of root."""
+    program = Path(str(_program()))
+    answer = process.run([str(program), "buildcfg", "LIBEXECDIR"])
+    folder = Path(answer.stdout.decode(errors="replace").strip().removeprefix("LIBEXECDIR="))
+    starter = folder / program.name / "bin" / "starter-suid"
+    # what does not say where it is has one for all that is known
+    return answer.exit_code != 0 or not folder.is_absolute() or starter.exists()
+
+
+def _keyring_flags(keyring: Keyring) -> tuple[str, ...]:
+    if keyring == "userns":
+        return ("--userns",)
+    if keyring == "inside":
+        shown = Mount(source=Path(str(keyguard.__file__)), target=_KEYGUARD)
+        return ("--mount", _bind(shown))
+    return ()
+
+
+def _entry(keyring: Keyring) -> tuple[str, ...]:
+    """What stands before a command inside an image."""
+    return ("python3", "-I", "-S", _KEYGUARD) if keyring == "inside" else ()
+
+
+def _try(
+    sif: Path,
+    flags: tuple[str, ...] = (),
+    shown: tuple[str, ...] = (),
+    *,
+    keyring: Keyring = "kept",
+) -> str | None:
     """None when a container starts, else what the engine said."""
     home = "/tmp"  # noqa: S108 - the container's own
-    options = [*_FLAGS, *_guards(bool(flags)), *flags, *shown, "--home", home, "--pwd", "/"]
-    answer = _spython().execute(str(sif), ["true"], options=options, return_result=True)
+    options = [*_FLAGS, *_guards(bool(flags)), *flags, *shown, *_keyring_flags(keyring)]
+    options += ["--home", home, "--pwd", "/"]
+    words = [*_entry(keyring), "true"]
+
+    def execute() -> Any:
+        if guard := keyrings.guard(keyring):
+            guard()
+        return _spython().execute(str(sif), words, options=options, return_result=True)
+
+    answer = process.in_thread(execute)
     message = "".join(answer["message"])
     # an image without `true` got as far as looking for it
-    if answer["return_code"] == 0 or "executable file not found" in message:
+    if answer["return_code"] == 0 or '"true": executable file not found' in message:
         return None
     return find_fatal(message) or f"exit code {answer['return_code']}"
 

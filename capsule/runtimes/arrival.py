@@ -16,11 +16,12 @@ from capsule.runtimes.base import Invocation, Mount
 _NOTE = "/capsule/arrival"
 # the first by name; the PATH of an image is in a script that Apptainer makes of its configuration
 _SCRIPTS = "/.singularity.d/env"
+_WORD = "PLACE"
 _SCRIPT = f"""\
 if [ -f {_SCRIPTS}/10-docker2singularity.sh ]; then
     . {_SCRIPTS}/10-docker2singularity.sh
 fi
-if command -v "$1" >/dev/null; then
+if command -v "${{{_WORD}}}" >/dev/null; then
     echo yes >>{_NOTE}
 fi
 """
@@ -49,15 +50,19 @@ class Arrival:
             return False
 
 
-def expect(invocation: Invocation) -> Arrival:
+def expect(invocation: Invocation, place: int) -> Arrival:
     """Lay out an empty note beside the logs of an invocation.
+
+    Args:
+        invocation: The start.
+        place: Which word of what is started inside is the program, from 1.
 
     Raises:
         OSError: It cannot be written.
     """
     note = invocation.stdout.with_name("arrival")
     script = invocation.stdout.with_name("arrival.sh")
-    script.write_text(_SCRIPT)
+    script.write_text(_SCRIPT.replace(_WORD, str(place)))
     note.write_bytes(b"")
     return Arrival(
         note=note,

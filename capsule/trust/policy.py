@@ -173,7 +173,7 @@ def require_consent(
             " docker://HOST/NAME:TAG",
             flags=flags,
         )
-    return choice
+    return replace(choice, own=False)
 
 
 def require_containment(code: Code, resolved: Resolved, permission: Permission) -> None:
@@ -228,6 +228,8 @@ def _announce(
 
 
 def _engine(request: Request, choice: Choice) -> Iterator[str]:
+    if request.keep_keyring:
+        yield "with your keys of the kernel in its reach, such as Kerberos tickets (--keep-keyring)"
     if not choice.runtime.contained:
         yield "on this host, without a container"
         if request.has_image:
@@ -252,6 +254,8 @@ def _limits(limits: Limits) -> Iterator[str]:
         yield f"with at most {size(limits.disk)} on the disk in each process start (--disk)"
     if limits.pids is not None:
         yield f"with at most {limits.pids} processes and threads in each (--pids)"
+    if limits.memory is not None:
+        yield f"with at most {size(limits.memory)} of memory in each (--memory)"
 
 
 def _files(code: Code, manifest: Manifest) -> Iterator[str]:
@@ -299,7 +303,8 @@ def _command(command: Command, cases: int) -> str:
     words = repr(" ".join(command.words))
     if command.setup:
         words = f"{' '.join(command.setup)!r}, and then {words}"
-    where = f", started in {command.cwd}" if command.cwd else ""
+    copy = "a copy of " if command.copies_cwd else ""
+    where = f", started in {copy}{command.cwd}" if command.cwd else ""
     reads = f", reading {command.stdin}" if command.stdin else ""
     variables = "".join(f", {name}={value!r}" for name, value in command.environment.items())
     seeded = ", its seeds replaced" if command.injects_seed else ""

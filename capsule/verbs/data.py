@@ -105,7 +105,7 @@ def _fetch(arguments: FetchArguments, console: Console) -> int:
     from capsule import site as sites
     from capsule.datasets import fetching
 
-    manifest, used = _read(arguments.target)
+    manifest, used, own = _read(arguments.target)
     site = sites.load()
     documents = []
     for spec in manifest.datasets:
@@ -118,6 +118,7 @@ def _fetch(arguments: FetchArguments, console: Console) -> int:
             site=site,
             cache=sites.cache_folder(site),
             most_bytes=arguments.most or fetching.MOST_BYTES,
+            own=own,
             progress=console.transfer(spec.name),
         )
         documents.append(result)
@@ -130,10 +131,11 @@ def _fetch(arguments: FetchArguments, console: Console) -> int:
     return 6 if any(one.state == "missing" for one in documents) else 0
 
 
-def _read(path: Path) -> tuple[Manifest, Mapping[str, Dataset]]:
-    """The manifest that is named, or that of a capsule, and which datasets the capsule says."""
+def _read(path: Path) -> tuple[Manifest, Mapping[str, Dataset], bool]:
+    """The manifest that is named, or a capsule's with its datasets; whether it is this user's."""
     from capsule import manifest as manifests
     from capsule import reading
+    from capsule.trust import ledger
 
     try:
         is_capsule = path.is_dir()
@@ -144,10 +146,10 @@ def _read(path: Path) -> tuple[Manifest, Mapping[str, Dataset]]:
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from None
     if not is_capsule:
-        return manifests.load(path), {}
+        return manifests.load(path), {}, True
     with reading.read(path) as capsule:
-        record = capsule.record
-    return record.manifest, {one.name: one for one in record.datasets}
+        record, own = capsule.record, ledger.holds(capsule.id)
+    return record.manifest, {one.name: one for one in record.datasets}, own
 
 
 _STATES = {

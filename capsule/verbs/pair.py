@@ -75,6 +75,7 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted pair")
     verb.add_offline(parser)
     verb.add_privacy(parser)
+    verb.add_keyring(parser)
     verb.add_permission(parser, "the folder of a pair that somebody else began")
     verb.add_json(parser)
 

@@ -31,6 +31,7 @@ def _add(parser: ArgumentParser) -> None:
     located.add_id(parser, "the capsule")
     verb.add_frameworks(parser)
     verb.add_runtime(parser)
+    verb.add_keyring(parser)
     verb.add_permission(parser, "a stranger's capsule")
     verb.add_json(parser)
 
@@ -58,6 +59,7 @@ def _stage(arguments: Arguments, console: Console) -> int:
         "--image": arguments.image,
         "--trust": not is_manifest and arguments.trust,
         "--allow-host": not is_manifest and arguments.allow_host,
+        "--keep-keyring": arguments.keep_keyring,
         "--offline": True,
     }
     line = verb.command("run" if is_manifest else "verify", name, flags=flags)

@@ -49,6 +49,7 @@ def _add(parser: ArgumentParser) -> None:
     )
     verb.add_offline(parser)
     verb.add_privacy(parser)
+    verb.add_keyring(parser)
     verb.add_limits(parser, "")
     parser.add_argument(
         "--keep-going",
@@ -103,6 +104,7 @@ def _wish(wanted: Manifest, arguments: Arguments) -> tuple[Path, Wish]:
         "--runtime": None if arguments.runtime == "auto" else arguments.runtime,
         "--image": arguments.image,
         "--keep-hosts": arguments.keep_hosts,
+        "--keep-keyring": arguments.keep_keyring,
     }
     output = arguments.output.absolute() if arguments.output else None
     always = {

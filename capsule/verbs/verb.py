@@ -125,6 +125,16 @@ def add_execution(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
     add_offline(parser)
     add_privacy(parser)
+    add_keyring(parser)
+
+
+def add_keyring(parser: ArgumentParser) -> None:
+    """Add what leaves the user's keys in reach of a workload."""
+    parser.add_argument(
+        "--keep-keyring",
+        action="store_true",
+        help="leave your keys of the kernel, such as AFS tokens, in reach of workloads; recorded",
+    )
 
 
 def add_offline(parser: ArgumentParser) -> None:
@@ -178,6 +188,13 @@ def add_limits(parser: ArgumentParser, default: str) -> None:
         type=tasks,
         metavar="N",
         help=f"processes and threads that a process start may have{default}",
+    )
+    parser.add_argument(
+        "--memory",
+        type=size,
+        metavar="SIZE",
+        help="memory that the processes of a start may use together, such as 8G; a trial that uses"
+        " more has failed",
     )
 
 
@@ -303,6 +320,7 @@ def limit_flags(limits: Limits) -> dict[str, str | None]:
         "--walltime": walltime,
         "--disk": None if limits.disk is None else str(limits.disk),
         "--pids": None if limits.pids is None else str(limits.pids),
+        "--memory": None if limits.memory is None else str(limits.memory),
     }
 
 

@@ -129,6 +129,7 @@ def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
             walltime=arguments.walltime,
             disk=arguments.disk,
             pids=arguments.pids,
+            memory=arguments.memory,
             strict_privacy=arguments.strict_privacy,
             trust=arguments.trust,
             allow_host=arguments.allow_host,
@@ -145,6 +146,7 @@ def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
         "--allow-host": arguments.allow_host,
         "--keep-hosts": arguments.keep_hosts,
         "--strict-privacy": arguments.strict_privacy,
+        "--keep-keyring": arguments.keep_keyring,
     }
     going_on = verb.next_command(place.name, rerun.path, judged, flags)
     if arguments.json:
