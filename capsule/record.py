@@ -245,6 +245,7 @@ class Execution:
         effective: Settings that were in force inside, per framework.
         logs: Standard output and error of every process start, and what else is evidence.
         worlds: As in `Record`.
+        notes: What a reader must know of what ran.
     """
 
     attempts: tuple[Attempt, ...]
@@ -253,6 +254,7 @@ class Execution:
     effective: Mapping[str, Any]
     logs: tuple[File, ...]
     worlds: tuple[World, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,7 +420,7 @@ def assemble(
         claims=(),
         attempts=execution.attempts,
         samples=tuple(sorted(execution.samples, key=sample_order)),
-        notes=setup.notes,
+        notes=(*setup.notes, *execution.notes),
         sources=setup.sources,
         worlds=execution.worlds,
     )

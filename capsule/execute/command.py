@@ -14,12 +14,14 @@ from capsule.execute.payload import OWN_LEVELS
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
     Setting,
+    copied_mounts,
     data_mounts,
     data_variables,
     hook_mount,
     inputs_mount,
     library_mounts,
     out_mount,
+    place_below,
     python_path,
     rank_environment,
     seeding_mount,
@@ -31,7 +33,7 @@ from capsule.launch.base import RENDEZVOUS
 from capsule.localpaths import LocalPaths
 from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial
-from capsule.runtimes.base import Invocation, Mount
+from capsule.runtimes.base import Invocation, Mount, Scratch
 
 _HOOK = "sitecustomize.py"
 
@@ -69,7 +71,9 @@ class CommandWorkload:
         variables = {**surroundings.environment}
         variables.pop(RENDEZVOUS, None)
         surroundings = replace(surroundings, environment=variables)
-        return _invocation(subject.setup, surroundings, start.rank(rank).setup)
+        invocation = _invocation(subject.setup, surroundings, start.rank(rank).setup)
+        # the command finds what its setup has left in HOME and TMPDIR
+        return replace(invocation, scratch=Scratch(start=start.number, rank=rank, is_last=False))
 
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
@@ -82,6 +86,7 @@ class CommandWorkload:
         invocation = replace(
             _invocation(subject.words, surroundings, files),
             stdin=None if subject.stdin is None else workspace.inputs / subject.stdin,
+            scratch=Scratch(start=start.number, rank=rank, is_first=not subject.setup),
         )
         mounts: list[Mount] = []
         variables: dict[str, str] = {}
@@ -151,7 +156,11 @@ def _surroundings(
     (trial,) = group.trials
     subject = _subject(trial)
     files, inside = start.rank(rank), setting.runtime.inside
-    out, inputs, data = out_mount(files), inputs_mount(workspace), data_mounts(group, setting)
+    out, inputs, data = (
+        out_mount(files),
+        inputs_mount(workspace, setting),
+        data_mounts(group, setting),
+    )
     library = library_mounts(workspace)
     values = {
         **commands.name_values(trial.case, trial=trial.id, seed=trial.seed, rank=rank),
@@ -179,8 +188,15 @@ def _surroundings(
             "PYTHONPATH": python_path((), library, setting),
             **data_variables(data, setting),
         },
-        mounts=(out, inputs, *library, *data.values(), *shared_mounts(start)),
-        cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
+        mounts=(
+            out,
+            inputs,
+            *copied_mounts(workspace, setting, subject),
+            *library,
+            *data.values(),
+            *shared_mounts(start),
+        ),
+        cwd=inside(out) if subject.cwd is None else place_below(inside(inputs), subject.cwd),
         inputs=inside(inputs),
     )
 
@@ -206,6 +222,7 @@ def _invocation(words: Sequence[str], around: _Surroundings, files: RankFiles) -
         network=trial.benchmark.online,
         label=setting.label,
         pids=setting.limits.pids,
+        memory=setting.limits.memory,
         stdout=files.stdout,
         stderr=files.stderr,
     )
@@ -230,6 +247,8 @@ def _read_rank(
     read = texts.read(files, trial, paths, ended_well=ended_well, rank=rank)
     failed = read if read.outcome == "failed" else reported
     report = replace(failed, series=(*reported.series, *read.series))
+    if report.outcome == "completed":
+        report = replace(report, message="\n".join(filter(None, (reported.message, read.message))))
     kept = tuple(texts.find(files, trial, rank, reported=bool(reported.message)))
     if not _subject(trial).injects_seed:
         return Journal(software={}, environment={}, reports=(report,), texts=kept)

@@ -127,7 +127,7 @@ class Scene:
         return cls(
             benchmark=benchmark,
             folder=workspace.header.folder,
-            inputs=INPUTS if contained else str(workspace.inputs),
+            inputs=INPUTS if contained else str(workspace.work / "inputs"),
             places=tuple(places),
             contained=contained,
             programs=setting.prepared.programs,

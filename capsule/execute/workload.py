@@ -15,6 +15,7 @@ from capsule.image import Image, documents
 from capsule.launch.base import RENDEZVOUS, Launcher
 from capsule.launch.families import MpiProgram
 from capsule.levels.catalog import determinism
+from capsule.manifest import Command, Manifest
 from capsule.manifest.commands import data_variable
 from capsule.manifest.model import Scalar
 from capsule.options import Limits
@@ -55,6 +56,7 @@ class Setting:
         deadline: Monotonic time in seconds at which the walltime is used up, None without one.
         deadline_from: Where that was said.
         limits: What each process start may take.
+        writable: Input folders that workloads may write in, `.` for all inputs.
         joined: What the ranks of pre-flight's own program reached each other by since this process
             began to work here, by how many they were and whether they tried MPI, too.
         programs: Programs of MPI in the image, by the words that name one; None for no such one.
@@ -76,6 +78,7 @@ class Setting:
     deadline: float | None
     deadline_from: str = "/resources/walltime"
     limits: Limits = Limits()
+    writable: tuple[str, ...] = ()
     joined: dict[tuple[int, bool], tuple[str, ...]] = field(default_factory=dict)
     programs: dict[tuple[str, ...], MpiProgram | None] = field(default_factory=dict)
 
@@ -195,9 +198,34 @@ def out_mount(files: RankFiles) -> Mount:
     return Mount(source=files.out, target="/out", writable=True)
 
 
-def inputs_mount(workspace: Workspace) -> Mount:
-    """The manifest's input files."""
-    return Mount(source=workspace.inputs, target=INPUTS)
+def inputs_mount(workspace: Workspace, setting: Setting) -> Mount:
+    """The manifest's input files, of which what may be written is a copy."""
+    if setting.runtime.contained:
+        return Mount(source=workspace.inputs, target=INPUTS)
+    return Mount(source=workspace.work / "inputs", target=INPUTS, writable=True)
+
+
+def copied_mounts(workspace: Workspace, setting: Setting, command: Command) -> tuple[Mount, ...]:
+    """The copy of its working folder that a command may write in, in that folder's place."""
+    if command.cwd is None or not command.copies_cwd or not setting.runtime.contained:
+        # without a container it may write among all of its inputs
+        return ()
+    source, target = workspace.work / "inputs" / command.cwd, place_below(INPUTS, command.cwd)
+    return (Mount(source=source, target=target, writable=True),)
+
+
+def place_below(folder: str, path: str) -> str:
+    """Where an input lies, as the workload sees it; `.` is the folder of inputs itself."""
+    return folder if path == "." else f"{folder}/{path}"
+
+
+def find_writable(manifest: Manifest, *, contained: bool) -> tuple[str, ...]:
+    """The input folders that workloads of a manifest may write in, `.` for all inputs."""
+    if not contained:
+        return (".",)
+    subjects = [benchmark.subject for benchmark in manifest.benchmarks]
+    copied = {one.cwd for one in subjects if isinstance(one, Command) and one.copies_cwd}
+    return tuple(sorted(filter(None, copied)))
 
 
 def levels_mount(workspace: Workspace) -> Mount:
@@ -255,6 +283,7 @@ def probe(workspace: Workspace, files: RankFiles, setting: Setting, python: str)
         devices=setting.devices[0],
         label=setting.label,
         pids=setting.limits.pids,
+        memory=setting.limits.memory,
         stdout=files.stdout,
         stderr=files.stderr,
     )

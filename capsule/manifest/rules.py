@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from capsule import plain, schema
-from capsule.manifest import foreign
+from capsule.manifest import commands, foreign
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.manifest.subjects import ENDINGS
 
+# where a path may be `.`, the manifest's own folder
+_WHOLE = re.compile(r"^/benchmarks/[0-9]+/(inputs/[0-9]+|cwd|cwd/copy)$")
 _LOOPBACK = re.compile(r"http://(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?:[:/]|$)")
 _COMMAND = 3  # /benchmarks/INDEX/command: a program text may well hold line breaks
 
@@ -34,6 +36,8 @@ def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> No
     fetched = {f"{here}/path" for here, entry in entries(raw, "datasets") if "url" in entry}
     for here, path in _paths(raw):
         is_due = here not in fetched or not folder or os.path.lexists(folder / path)
+        if path == "." and _WHOLE.search(here):
+            continue
         message = _path_problem(path, folder if is_due else None)
         if not message and folder:
             message = _kind_problem(here, folder / path)
@@ -138,9 +142,8 @@ def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for index, path in enumerate(inputs if isinstance(inputs, list) else ()):
             if isinstance(path, str):
                 yield f"{here}/inputs/{index}", path
-        for field in ("cwd", "stdin"):
-            if isinstance(entry.get(field), str):
-                yield f"{here}/{field}", entry[field]
+        for place, path in commands.paths(entry):
+            yield f"{here}{place}", path
         for subject in ("operator", "network", "optimizer"):
             named = entry.get(subject)
             for form, path in named.items() if isinstance(named, dict) else ():
@@ -188,7 +191,7 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
 
 
 def _kind_problem(here: str, path: Path) -> str | None:
-    if here.endswith("/cwd") and not path.is_dir():
+    if here.endswith(("/cwd", "/cwd/copy")) and not path.is_dir():
         return "is a file; a folder is due"
     if here.endswith("/stdin") and not path.is_file():
         return "is no file; a file is due"

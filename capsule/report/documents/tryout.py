@@ -28,5 +28,7 @@ def tryout_to_json(tryout: Tryout, warnings: Sequence[str]) -> JsonObject:
             one.metric.name: {"value": one.value, "values": one.count, "unit": one.metric.unit}
             for one in tryout.reported
         },
+        "notes": [note.sentence for note in tryout.notes],
+        "remains": list(tryout.remains),
         "warnings": list(warnings),
     }
