@@ -138,7 +138,7 @@ def rank_pitfall(
     *words: str,
     ranks: int = 2,
     joins: bool = False,
-    **fields: Json,
+    fields: JsonObject | None = None,
 ) -> str | None:
     (folder / name).write_text(text)
     benchmark: JsonObject = {
@@ -146,7 +146,7 @@ def rank_pitfall(
         "command": list(words) or ["python3", name],
         "inputs": [name],
         "metrics": {"loss": {"from": {"pattern": "loss (.*)"}}},
-        **fields,
+        **(fields or {}),
     }
     (made,) = read(variant(benchmarks=[benchmark], claims=[])).benchmarks
     return ranks_pitfall(made, folder, ranks, joins=joins)
@@ -170,8 +170,8 @@ def test_sources_of_mpi_that_nothing_joins_are_named(tmp_path: Path, name: str) 
     assert "2 ranks are asked for, and nothing starts them together" in said
     assert rank_pitfall(tmp_path, name, CALLS[name], *words, ranks=1) is None
     assert rank_pitfall(tmp_path, name, CALLS[name], *words, joins=True) is None
-    separate = {"ranks_independent": True}
-    assert rank_pitfall(tmp_path, name, CALLS[name], *words, **separate) is None
+    separate: JsonObject = {"ranks_independent": True}
+    assert rank_pitfall(tmp_path, name, CALLS[name], *words, fields=separate) is None
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_what_a_comment_says_calls_nothing(tmp_path: Path, name: str, text: str)
     ],
 )
 def test_ranks_that_take_a_number_are_not_doubted(
-    tmp_path: Path, text: str, fields: dict[str, Json], words: tuple[str, ...]
+    tmp_path: Path, text: str, fields: JsonObject, words: tuple[str, ...]
 ) -> None:
-    assert rank_pitfall(tmp_path, "train.py", text, *words, **fields) is None
+    assert rank_pitfall(tmp_path, "train.py", text, *words, fields=fields) is None
 
 
 def test_ranks_that_nobody_numbers_are_doubted(tmp_path: Path) -> None:
@@ -216,6 +216,6 @@ def test_ranks_that_nobody_numbers_are_doubted(tmp_path: Path) -> None:
 
 def test_independent_ranks_declare_no_world(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="/benchmarks/0/world"):
-        rank_pitfall(tmp_path, "a.py", "", ranks_independent=True, world="declared")
+        rank_pitfall(tmp_path, "a.py", "", fields={"ranks_independent": True, "world": "declared"})
     with pytest.raises(ManifestError, match="/benchmarks/0/world"):
-        rank_pitfall(tmp_path, "a.py", "", world="seen")
+        rank_pitfall(tmp_path, "a.py", "", fields={"world": "seen"})
