@@ -19,6 +19,8 @@ _STOP_SECONDS = 20.0
 # a launcher that is well ends at once when its last rank has
 _SILENCE_SECONDS = 10.0
 _COUNT_SECONDS = 1.0
+# for what a launcher leaves on other nodes: while ranks may run there, and once all have ended
+_SWEEP_SECONDS = (60.0, 2.0)
 _TAIL_LETTERS = 600
 _ENDED = Ended(exit_code=None, signal=signal.SIGTERM)
 _KILLED = Ended(exit_code=None, signal=signal.SIGKILL)
@@ -83,7 +85,8 @@ class StartedRanks:
         ranks: World size.
         label: Marks the processes of their run.
         terminate: Asks all of them to end; whether there were any that could be asked.
-        sweep: Ends what the launcher leaves on other nodes where it had to be killed.
+        sweep: Ends what the launcher leaves on other nodes where it had to be killed, within so
+            many seconds, or raises an ExecutionError.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class StartedRanks:
         ranks: int,
         label: str,
         terminate: Callable[[LaunchFolder], bool],
-        sweep: Callable[[], None] = lambda: None,
+        sweep: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._launcher = launcher
         self._folder = folder
@@ -149,11 +152,12 @@ class StartedRanks:
             ExecutionError: Something of it does not end, and a rank may still run.
         """
         self._launcher.stop()
+        # once all ranks have ended, what is left is a name that nobody may be left to take away
+        is_over = self._folder.count_ends() == self._ranks
         try:
-            self._sweep()
+            self._sweep(_SWEEP_SECONDS[is_over])
         except ExecutionError:
-            # once all ranks have ended, the step is a name that nobody is left to take away
-            if self._folder.count_ends() < self._ranks:
+            if not is_over:
                 raise
         process.reap(self._label)
 

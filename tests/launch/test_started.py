@@ -32,7 +32,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def launch(
-    folder: Path, *scripts: str, then: str = SLEEPS, sweep: Callable[[], None] = lambda: None
+    folder: Path, *scripts: str, then: str = SLEEPS, sweep: Callable[[float], None] = lambda _: None
 ) -> StartedRanks:
     """Start ranks by a launcher that does something else once they run."""
     invocations = ranks(folder, *scripts)
@@ -49,13 +49,14 @@ def launch(
     return StartedRanks(running, laid, len(scripts), label(folder), lambda _: False, sweep)
 
 
-def refuse_to_end() -> None:
+def refuse_to_end(_seconds: float) -> None:
+    """A step that stays."""
     raise ExecutionError("Slurm's step 7.0 does not end")
 
 
-@pytest.mark.parametrize("sweep", [lambda: None, refuse_to_end])
+@pytest.mark.parametrize("sweep", [lambda _: None, refuse_to_end])
 def test_a_silent_launcher_is_stopped_and_the_ranks_own_results_count(
-    tmp_path: Path, sweep: Callable[[], None]
+    tmp_path: Path, sweep: Callable[[float], None]
 ) -> None:
     launched = launch(tmp_path, "true", "sleep 0.3", "true", sweep=sweep)
     assert launched.wait(PATIENCE_SECONDS) == (WELL,) * 3
@@ -65,7 +66,7 @@ def test_a_silent_launcher_is_stopped_and_the_ranks_own_results_count(
 def test_a_rank_that_failed_is_told_as_it_ended_though_the_launcher_is_silent(
     tmp_path: Path,
 ) -> None:
-    launched = launch(tmp_path, WAITS, f"{THEN}exit 3", sweep=lambda: None)
+    launched = launch(tmp_path, WAITS, f"{THEN}exit 3")
     assert launched.wait(PATIENCE_SECONDS) == (TAKEN, Ended(exit_code=3, signal=None))
     assert not process.find_marked(label(tmp_path))
 
