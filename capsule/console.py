@@ -219,6 +219,9 @@ class _Follower(Watch):
             f"ended {processes} process(es) that the interrupted run had left running"
         )
 
+    def remains(self, sentence: str) -> None:
+        self._display.say(sentence)
+
     def begin(self, folder: Path, total: int, done: int) -> None:
         self._folder, self._total, self._done = folder, total, done
         self._display.say(f"if this is cut off: {self.way_on()}")

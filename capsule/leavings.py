@@ -155,6 +155,19 @@ def remove(folder: Path) -> None:
     folder.rmdir()
 
 
+def set_mode(path: Path, mode: int) -> None:
+    """Set the permissions of a file or folder; a link in its place is not followed.
+
+    Raises:
+        OSError: It is gone, a link, or another user's.
+    """
+    handle = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", mode)  # noqa: PTH101 - no path of ours
+    finally:
+        os.close(handle)
+
+
 def _unlink_files(folder: int) -> list[str]:
     """Remove whatever is no folder; the names of the folders."""
     with os.scandir(folder) as listing:

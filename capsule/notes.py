@@ -21,6 +21,8 @@ class Note:
 
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
+REFUSED_VALUE = "refused-value"
+"""Of a value of an older capsule that today's rules of reading texts refuse."""
 REREAD, ADDED = "reread", "seeds-added"
 SITE_BINDS = "site-binds"
 BIND = "bind "
@@ -79,6 +81,25 @@ def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
         yield Note(code=SITE_MPI, sentence=sentence)
 
 
+def written_inputs(path: str, trial: str, *, files: int, starts: int) -> Note:
+    """Process starts changed their inputs, which each of them found as they were sealed.
+
+    Args:
+        path: The first of what was changed, removed or added.
+        trial: That of the first start which did so.
+        files: How many paths that start changed.
+        starts: How many process starts changed any.
+    """
+    more = f" and {files - 1} more" if files > 1 else ""
+    others = f", and {starts - 1} more process starts did so" if starts > 1 else ""
+    return Note(
+        code="inputs-written",
+        sentence=f"{trial} wrote among its inputs: {path}{more}{others}. Each process start found"
+        " the inputs as they were sealed. To keep a file, write it to the folder that CAPSULE_OUT"
+        ' names; for a program that writes beside its own code, set "cwd": {"copy": FOLDER}',
+    )
+
+
 def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
     """The workload could use the keys of whoever ran it: a note, if so.
 
@@ -88,6 +109,19 @@ def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
     if observations.get(KEYRING) == YOUR_KEYRING:
         sentence = "workloads could read the keys of the user who ran them (--keep-keyring)"
         yield Note(code=KEPT_KEYRING, sentence=sentence)
+
+
+def memory_limit(most: str, *, is_held: bool) -> Note:
+    """A limit of memory can change what is measured.
+
+    Args:
+        most: As people read it.
+        is_held: Whether the engine has the kernel hold each start to it.
+    """
+    how = "held by its control group" if is_held else "watched once a second"
+    return Note(
+        code="memory-limit", sentence=f"each process start had at most {most} of memory, {how}"
+    )
 
 
 def early_clock(began: str, release: str) -> Note:

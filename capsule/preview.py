@@ -95,6 +95,10 @@ class Preview:
     walltime_seconds: float | None
     left_out: LeftOut | None = None
 
+    def is_restored(self, mount: Mount) -> bool:
+        """Whether it holds inputs that may be written, which each start finds as they were."""
+        return Path(RUN, "work") in mount.source.parents
+
 
 def preview(manifest: Manifest, options: RunOptions) -> Preview:
     """Tell what a run with these options would start.
@@ -225,7 +229,7 @@ def _programs(manifest: Manifest) -> dict[str, Path | None]:
 
 
 def _cache() -> Path:
-    return sites.cache_folder(sites.load())
+    return sites.cache_place(sites.load())
 
 
 def _data(request: Request, kept: Mapping[str, Path]) -> Iterator[Data]:
@@ -315,17 +319,25 @@ def _first_start(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
         start = workspace.start(1, group.ranks)
+        # without a container each start has a HOME of its own, whose path nobody knows yet
+        own = () if resolved.runtime.contained else ("HOME",)
         workload = workload_of(group)
         before = workload.setup(workspace, group, start, setting, 0)
         invocation = workload.invocation(workspace, group, start, setting, 0)
         return (
-            None if before is None else _abbreviate(before, workspace.folder),
-            _abbreviate(invocation, workspace.folder),
+            None if before is None else _abbreviate(before, workspace.folder, own),
+            _abbreviate(invocation, workspace.folder, own),
         )
 
 
-def _abbreviate(invocation: Invocation, folder: Path) -> Invocation:
-    """The same with the run's folder, which is another one then, by its short name."""
+def _abbreviate(invocation: Invocation, folder: Path, left_out: Sequence[str] = ()) -> Invocation:
+    """The same with the run's folder, which is another one then, by its short name.
+
+    Args:
+        invocation: As it would be.
+        folder: Of the run.
+        left_out: Variables that it does without.
+    """
 
     def abbreviate(text: object) -> str:
         return str(text).replace(str(folder), RUN)
@@ -333,7 +345,11 @@ def _abbreviate(invocation: Invocation, folder: Path) -> Invocation:
     return replace(
         invocation,
         command=tuple(map(abbreviate, invocation.command)),
-        environment={name: abbreviate(value) for name, value in invocation.environment.items()},
+        environment={
+            name: abbreviate(value)
+            for name, value in invocation.environment.items()
+            if name not in left_out
+        },
         mounts=tuple(
             replace(one, source=Path(abbreviate(one.source))) for one in invocation.mounts
         ),

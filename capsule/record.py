@@ -75,6 +75,8 @@ class Attempt:
             one went on from; None of one that began anew.
         ranks: Processes that were started for it together, the world size.
         nodes: Indexes into the record's nodes: all that its ranks ran on, in the ranks' order.
+        world: What is known of the world of a command's own ranks, see `capsule.starts`; empty of
+            one rank, of a trial that did not complete, and where nobody looked.
         evidence: Files of it that the capsule keeps.
     """
 
@@ -94,6 +96,7 @@ class Attempt:
     resumed_after: int | None = None
     ranks: int = 1
     nodes: tuple[int, ...] = (0,)
+    world: str = ""
     evidence: tuple[Evidence, ...] = ()
 
     @property
@@ -242,6 +245,7 @@ class Execution:
         effective: Settings that were in force inside, per framework.
         logs: Standard output and error of every process start, and what else is evidence.
         worlds: As in `Record`.
+        notes: What a reader must know of what ran.
     """
 
     attempts: tuple[Attempt, ...]
@@ -250,6 +254,7 @@ class Execution:
     effective: Mapping[str, Any]
     logs: tuple[File, ...]
     worlds: tuple[World, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +277,8 @@ class Record:
         levels: {"digest": of data/levels, "release", "ruler": number of its rules of bounds}.
         datasets: Used datasets.
         sources: Where its author had the inputs from; none of a re-execution.
-        worlds: Of several ranks, as seen each time that such a run was begun or taken up.
+        worlds: What pre-flight's own program saw of several ranks, each time that such a run was
+            begun or taken up.
         predecessor: What it was made of, where its origin names a capsule that nobody re-executed.
         claims: Frozen claims.
         attempts, samples: Every attempt, in order, and every sample of it.
@@ -414,7 +420,7 @@ def assemble(
         claims=(),
         attempts=execution.attempts,
         samples=tuple(sorted(execution.samples, key=sample_order)),
-        notes=setup.notes,
+        notes=(*setup.notes, *execution.notes),
         sources=setup.sources,
         worlds=execution.worlds,
     )

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+import shlex
+import stat
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import processes
+from capsule import plain, processes
 
 # address, rights, offset, device, inode, path: proc(5)
+_FOLDER = b"/dev/shm"
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LINE = re.compile(rb"(?m)^\S+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) ([0-9]+) +(/dev/shm/.+)$")
 
 
 @dataclass(frozen=True)
 class Segment:
-    """One that is mapped somewhere.
+    """One of them.
 
     Attributes:
         path: Its name, as whoever maps it sees it: a container may have another /dev/shm.
@@ -33,6 +37,24 @@ class Segment:
     path: bytes
     device: int
     inode: int
+
+
+def list_own() -> frozenset[Segment]:
+    """What lies in /dev/shm and is this user's, whoever uses it."""
+    segments: set[Segment] = set()
+    with suppress(OSError), os.scandir(_FOLDER) as listing:
+        for entry in listing:
+            with suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if status.st_uid == os.geteuid():
+                    segments.add(Segment(entry.path, status.st_dev, status.st_ino))
+    return frozenset(segments)
+
+
+def find_mapped(segments: frozenset[Segment]) -> frozenset[Segment]:
+    """Those of them that a process has mapped which this user may look at."""
+    mapped = find(processes.list_living(lambda _pid, _stat: True)) if segments else frozenset()
+    return segments & mapped
 
 
 def find(pids: Iterable[int]) -> frozenset[Segment]:
@@ -47,21 +69,35 @@ def find(pids: Iterable[int]) -> frozenset[Segment]:
 
 
 def remove(segments: frozenset[Segment]) -> None:
-    """Remove this user's own of them that no process has mapped any more."""
-    left = [one for one in segments if _is_there(one)]
-    if not left:
-        return
-    mapped = find(processes.list_living(lambda _pid, _stat: True))
-    for one in left:
-        if one not in mapped:
-            with suppress(OSError):
-                os.unlink(one.path)  # noqa: PTH108 - a name in bytes
+    """Remove this user's own of them that no process has mapped any more.
+
+    Whether another user's process has mapped one only root can see, so that one which others may
+    open stays.
+    """
+    left = frozenset(one for one in segments if is_there(one) and _is_private(one))
+    for one in left - find_mapped(left):
+        with suppress(OSError):
+            os.unlink(one.path)  # noqa: PTH108 - a name in bytes
 
 
-def _is_there(segment: Segment) -> bool:
+def removal(paths: Sequence[str]) -> str:
+    """The command that removes what lies in /dev/shm by these paths."""
+    program = "rm -r" if any(map(os.path.isdir, paths)) else "rm"
+    return f"{program} {' '.join(shlex.quote(plain.clean(path)) for path in paths)}"
+
+
+def is_there(segment: Segment) -> bool:
+    """Whether it still is, and is this user's."""
     try:
         status = os.lstat(segment.path)
     except OSError:
         return False
     own = status.st_uid == os.geteuid()
     return own and (status.st_dev, status.st_ino) == (segment.device, segment.inode)
+
+
+def _is_private(segment: Segment) -> bool:
+    try:
+        return os.geteuid() == 0 or not os.lstat(segment.path).st_mode & _OTHERS
+    except OSError:
+        return False

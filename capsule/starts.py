@@ -1,4 +1,4 @@
-"""What process starts share: how many trials, and the world of their ranks."""
+"""What process starts share: how many trials, and what is known of the world of their ranks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,47 @@ MOST_TRIALS = 500
 _WORLD_SIZE = "world_size"
 
 
+JOINED = "joined by the launcher, not seen inside"
+DECLARED = "declared by the author"
+INDEPENDENT = "independent ranks"
+NOT_SEEN = "not seen"
+SEEN = "seen by "
+"""How the word of a record begins on a world that was seen; the libraries follow."""
+
+
+def seen_by(libraries: Sequence[str]) -> str:
+    """The word of a record on ranks of which these libraries showed that they were one world.
+
+    >>> seen_by(["torch", "mpi4py"])
+    'seen by torch, mpi4py'
+    """
+    return SEEN + ", ".join(libraries)
+
+
+def describe_world(world: str, ranks: int) -> str:
+    """What is known of the world of a trial's own ranks, as screens say it.
+
+    Args:
+        world: As an attempt has it, empty where nothing is known.
+        ranks: That were started.
+
+    >>> describe_world("seen by torch", 4), describe_world("", 4)
+    ('4, seen by torch', 'not seen')
+    """
+    word = world or NOT_SEEN
+    return word if word in (NOT_SEEN, INDEPENDENT) else f"{ranks}, {word}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """What was seen of several ranks before the first trial that they ran together.
+    """What capsule's own pre-flight program saw of several ranks before their first trial.
+
+    It proves nothing about the ranks of a benchmark.
 
     Attributes:
         nodes: Index into the record's nodes of each rank's.
-        means: What they met by, in order: `gloo`, `sockets`, `mpi`; none where the image has no
-            Python that could say anything of its ranks.
+        means: How its ranks reached each other, in order: `gloo`, `sockets`, `mpi`; none where the
+            image has no Python that could say anything of its ranks.
         bytes: That each added up with all others, whose sum was right; 0 without means.
         seconds: From the start to the end of all ranks; 0 without means.
     """

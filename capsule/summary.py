@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from capsule import latencies, scaling, searches
 from capsule.averages import FEW, VERY_FEW, mean, median
-from capsule.manifest import Benchmark, Claim, Metric
+from capsule.manifest import Benchmark, Claim, Command, Metric
 from capsule.record import Attempt, Record, Samples
 from capsule.reduction import first_not_finite, mean_of_last, run_values_of, worst
 from capsule.runs import Draft, MetricRuns, Run, RunStatus, list_values
+from capsule.starts import describe_world
 from capsule.trajectories import alike
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "summarize",
     "values_for",
     "without_runs",
+    "worlds",
 ]
 
 FORMAT = "capsule-metrics/1"
@@ -51,6 +53,22 @@ def run_values(record: Record) -> Mapping[str, MetricRuns]:
             metric_runs(record), record.manifest.benchmarks
         )
     return values
+
+
+def worlds(record: Record) -> Mapping[str, str]:
+    """What is known of the world of each command's own ranks, where there are several.
+
+    Returns:
+        By the id of the benchmark: `2, seen by torch`, `not seen` and so on; of runs that were
+        not alike all of it.
+    """
+    found: dict[str, dict[str, None]] = {}
+    subjects = {one.id: one.subject for one in record.manifest.benchmarks}
+    for one in record.attempts:
+        name = one.trial.partition("/")[0]
+        if one.ranks > 1 and one.outcome == "completed" and isinstance(subjects[name], Command):
+            found.setdefault(name, {})[describe_world(one.world, one.ranks)] = None
+    return {name: "; ".join(sorted(words)) for name, words in found.items()}
 
 
 def planned_trials(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

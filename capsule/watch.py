@@ -67,6 +67,9 @@ class Watch:
     def leftovers(self, processes: int) -> None:
         """So many processes that a dead run had left behind were ended."""
 
+    def remains(self, sentence: str) -> None:
+        """What a trial left in this machine's shared memory, and how to remove it."""
+
     def begin(self, folder: Path, total: int, done: int) -> None:
         """Trials start: `done` of `total` have their outcome; `folder` is what can be resumed."""
 

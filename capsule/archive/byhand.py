@@ -53,7 +53,7 @@ _HOST = _HostPlaces(
 
 @dataclass(frozen=True, kw_only=True)
 class _Start:
-    """One process start, as it was made."""
+    """One process start, as it was made; `copied` is the input folder that it had a copy of."""
 
     benchmark: Benchmark
     case: str
@@ -63,6 +63,7 @@ class _Start:
     environment: Mapping[str, str]
     cwd: str
     stdin: str | None
+    copied: str | None
     mounts: Mapping[str, str]
     gpus: int
 
@@ -125,6 +126,9 @@ def _benchmark(
         return
     # a capsule carries no modes, and a run starts any of its files
     yield f"{_INDENT}mkdir -p out/{benchmark.id} && chmod -R +x inputs"
+    if start.copied is not None and record.image is not None:
+        source = shlex.quote(_below("inputs", start.copied))
+        yield f"{_INDENT}mkdir -p copy && rm -rf {_copy(start)} && cp -R {source} {_copy(start)}"
     for name in benchmark.datasets:
         yield f"{_INDENT}{commands.data_variable(name)}={_find_data(record, name, payload)}"
     if record.image is None:
@@ -231,8 +235,9 @@ def _first(record: Record, benchmark: Benchmark, names: Collection[str], places:
         words=fill(command.words),
         # in an order that a record which was read has as well
         environment=dict(sorted(environment.items())),
-        cwd=places.out if command.cwd is None else f"{places.inputs}/{command.cwd}",
+        cwd=places.out if command.cwd is None else _below(places.inputs, command.cwd),
         stdin=command.stdin,
+        copied=command.cwd if command.copies_cwd else None,
         mounts={
             "$PWD/inputs": places.inputs,
             **({"$PWD/levels/seeding": places.seeding} if command.injects_seed else {}),
@@ -289,6 +294,16 @@ def _place(word: str, benchmark: Benchmark, names: Collection[str], places: _Pla
     return f"{places.inputs}/{word}" if word in benchmark.inputs or is_inside else word
 
 
+def _below(folder: str, path: str) -> str:
+    """An input in the folder of inputs, which `.` itself is."""
+    return folder if path == "." else f"{folder}/{path}"
+
+
+def _copy(start: _Start) -> str:
+    """Where a folder is copied to that the command may write in."""
+    return f"copy/{start.benchmark.id}"
+
+
 def _by_docker(start: _Start, image: str) -> Iterator[str]:
     reads = "" if start.stdin is None else "--interactive "
     yield f"docker run --rm {reads}--init --read-only --shm-size 2g --cap-drop ALL"
@@ -299,6 +314,9 @@ def _by_docker(start: _Start, image: str) -> Iterator[str]:
     yield f'--volume "$PWD/out/{start.benchmark.id}:{_CONTAINED.out}"'
     for source, target in start.mounts.items():
         yield f'--volume "{source}:{target}:ro"'
+    if start.copied is not None:
+        target = shlex.quote(f":{_below(_CONTAINED.inputs, start.copied)}")
+        yield f'--volume "$PWD/{_copy(start)}"{target}'
     for name, value in start.environment.items():
         yield f"--env {shlex.quote(f'{name}={value}')}"
     program, *words = start.words
@@ -321,6 +339,9 @@ def _by_apptainer(start: _Start, image: str) -> Iterator[str]:
     yield f'--bind "$PWD/out/{start.benchmark.id}:{_CONTAINED.out}"'
     for source, target in start.mounts.items():
         yield f'--bind "{source}:{target}:ro"'
+    if start.copied is not None:
+        target = shlex.quote(f":{_below(_CONTAINED.inputs, start.copied)}")
+        yield f'--bind "$PWD/{_copy(start)}"{target}'
     yield f"--home {_CONTAINED.out} --pwd {shlex.quote(start.cwd)}"
     yield f"{shlex.quote(f'docker://{image}')} {shlex.join(start.words)}"
     yield from _input(start)

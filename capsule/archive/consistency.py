@@ -13,11 +13,13 @@ from capsule import averages, digest, plan, summary
 from capsule.digest import Digest
 from capsule.manifest import Command, Metric, looks, recipes
 from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
+from capsule.starts import DECLARED, INDEPENDENT, JOINED
 
 EVIDENCE = "evidence/"
 DATASETS = "datasets/"
 # what samples and their metric say alike
 _meaning = attrgetter("unit", "direction", "kind", "resolution", "per")
+_MPI = "mpi"
 _AS_WRITTEN = ("type", "alpha", "paired", "resolution")
 
 
@@ -185,21 +187,41 @@ def _setup_faults(record: Record) -> Iterator[str]:
 
 
 def _world_faults(record: Record) -> Iterator[str]:
-    """Ranks that ran together without anybody having seen first that they are one world."""
+    """Ranks that ran together without a pre-flight, and worlds that nobody could have seen."""
     planned = {group["ranks"] for group in record.plan["groups"]}
     for world in record.worlds:
         if world.ranks not in planned:
-            yield f"ranks are said to have met that nobody planned: {world.ranks}"
+            yield f"pre-flight is said to have seen ranks that nobody planned: {world.ranks}"
         if any(node >= len(record.nodes) for node in world.nodes):
-            yield "ranks are said to have met on a node that is not recorded"
+            yield "pre-flight is said to have seen ranks on a node that is not recorded"
         if (world.means, world.bytes, world.seconds) != ((), 0, 0) and not (
             world.means and world.bytes
         ):
-            yield "ranks are said to have met, and not by what, or to have added up nothing"
+            yield "pre-flight is said to have seen ranks, and not by what, or nothing added up"
     seen = {(world.ranks, frozenset(world.nodes)) for world in record.worlds}
     for attempt in record.attempts:
         if attempt.ranks > 1 and (attempt.ranks, frozenset(attempt.nodes)) not in seen:
-            yield f"attempt {attempt.attempt} of {attempt.trial} ran in a world that nobody saw"
+            yield f"attempt {attempt.attempt} of {attempt.trial} ran without a pre-flight"
+        if attempt.world and (fault := _own_world_fault(attempt, record)):
+            yield f"attempt {attempt.attempt} of {attempt.trial} {fault}"
+
+
+def _own_world_fault(attempt: Attempt, record: Record) -> str | None:
+    """Why the world of an attempt's own ranks is not what a run would have stated."""
+    benchmarks = {one.id: one.subject for one in record.manifest.benchmarks}
+    command = benchmarks.get(attempt.trial.partition("/")[0])
+    if attempt.ranks == 1 or not isinstance(command, Command):
+        return "states a world, and is not of several ranks of a command"
+    if attempt.world == DECLARED and not command.declares_world:
+        return "states a world that its author did not declare"
+    if attempt.world == INDEPENDENT and not command.ranks_independent:
+        return "states independent ranks, and its author did not say so"
+    seen = ((world.ranks, world.means) for world in record.worlds)
+    if attempt.world == JOINED and not any(
+        ranks == attempt.ranks and _MPI in means for ranks, means in seen
+    ):
+        return "states ranks that the launcher joined, and pre-flight did not see it join as many"
+    return None
 
 
 def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:

@@ -83,6 +83,8 @@ def write_attempt(attempt: Attempt) -> bytes:
     fields = asdict(attempt)
     if attempt.resumed_after is None:
         del fields["resumed_after"]
+    if not attempt.world:
+        del fields["world"]
     return digest.canonical_json(fields) + b"\n"
 
 

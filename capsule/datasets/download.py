@@ -263,7 +263,10 @@ class _Transfer:
             return _BrokenOff(f"the server answers {status}")
         advice = "look whether the address has changed"
         if status in (401, 403):
-            advice = "fetch it by hand, and say in the site file where it lies"
+            advice = (
+                "a login may be needed, and ~/.netrc is not used: fetch it by hand, and say in"
+                " the site file where it lies"
+            )
         return CannotRunError(f"the server answers {status}", where=self._url, advice=advice)
 
     def _receive(self, response: Response, start: int, work: _Work) -> None:

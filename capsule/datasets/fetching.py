@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
-from capsule import leavings, places
+from capsule import leavings, placeholders, places
 from capsule.datasets import find, hashing
 from capsule.datasets.hashing import DatasetDigest, Progress
 from capsule.datasets.unpack import unpack
@@ -162,13 +162,38 @@ def _fetch(
         progress=progress,
     )
     try:
-        made = _unpack(content, spec, work, limit) if spec.unpack else content
-        actual, made = _check(made, spec, cache)
+        page = _explain_page(content, spec)
+        if page is not None and spec.digest is None:
+            raise page
+        try:
+            made = _unpack(content, spec, work, limit) if spec.unpack else content
+            actual, made = _check(made, spec, cache)
+        except DamagedError as error:
+            raise page or error from None
     except DamagedError:
         # whatever it is, more of it helps nobody
         places.remove_and_release(work)
         raise
     return actual, _keep(made, spec, actual, work, cache)
+
+
+def _explain_page(content: Path, spec: DatasetSpec) -> DamagedError | None:
+    """The error for what stands in place of data, None where it may be the data."""
+    if pointer := placeholders.describe_pointer(content):
+        what = f"what came {pointer}"
+        advice = "name the address of the file itself, not of its pointer"
+    elif placeholders.is_page(content):
+        if spec.digest is None and _name(spec).endswith((".html", ".htm")):
+            return None
+        size = leavings.size_bytes(content)
+        what = f"a page of HTML came in place of the data ({size} bytes)"
+        advice = (
+            "most likely its owner asks for a licence, a login or a quota first: fetch it by hand,"
+            " and say in the site file where it lies"
+        )
+    else:
+        return None
+    return DamagedError(f"dataset {spec.name!r}: {what}", where=spec.url, advice=advice)
 
 
 def _unpack(archive: Path, spec: DatasetSpec, work: Path, limit: _Limit) -> Path:

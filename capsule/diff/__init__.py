@@ -50,6 +50,7 @@ class Side:
         nonce: The word that its fresh seeds follow from besides the original's id.
         added: Earlier verifications whose runs count with its own and are in it.
         quick: Whether it is a verification that left out what decides nothing.
+        world: What is known of the world of its commands' own ranks; empty without several ranks.
     """
 
     id: str | None
@@ -68,6 +69,7 @@ class Side:
     nonce: str | None
     added: tuple[origin.Added, ...]
     quick: bool
+    world: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +187,7 @@ def _side(record: Record, capsule_id: str | None) -> Side:
         nonce=record.nonce,
         added=record.chain,
         quick=bool(quick.not_run(record)),
+        world="; ".join(sorted(set(summary.worlds(record).values()))),
     )
 
 

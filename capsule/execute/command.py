@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from capsule.execute import reports, results, seeding, texts
+from capsule.execute import reports, results, seeding, sightings, texts
 from capsule.execute.log import cannot_write
+from capsule.execute.payload import OWN_LEVELS
 from capsule.execute.reports import Journal
 from capsule.execute.workload import (
     Setting,
+    copied_mounts,
     data_mounts,
     data_variables,
+    hook_mount,
     inputs_mount,
     library_mounts,
     out_mount,
+    place_below,
     python_path,
     rank_environment,
     seeding_mount,
@@ -27,7 +33,9 @@ from capsule.launch.base import RENDEZVOUS
 from capsule.localpaths import LocalPaths
 from capsule.manifest import Command, commands, templates
 from capsule.plan import Group, Trial
-from capsule.runtimes.base import Invocation, Mount
+from capsule.runtimes.base import Invocation, Mount, Scratch
+
+_HOOK = "sitecustomize.py"
 
 
 class CommandWorkload:
@@ -42,6 +50,8 @@ class CommandWorkload:
     ) -> None:
         """All that a command is told, it is told by variables; its setup has logs of its own."""
         (trial,) = group.trials
+        if group.ranks > 1:
+            _copy_hook(start.hook)
         for files in start.rank_files() if _subject(trial).setup else ():
             try:
                 files.setup.folder.mkdir()
@@ -61,7 +71,9 @@ class CommandWorkload:
         variables = {**surroundings.environment}
         variables.pop(RENDEZVOUS, None)
         surroundings = replace(surroundings, environment=variables)
-        return _invocation(subject.setup, surroundings, start.rank(rank).setup)
+        invocation = _invocation(subject.setup, surroundings, start.rank(rank).setup)
+        # the command finds what its setup has left in HOME and TMPDIR
+        return replace(invocation, scratch=Scratch(start=start.number, rank=rank, is_last=False))
 
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
@@ -74,19 +86,23 @@ class CommandWorkload:
         invocation = replace(
             _invocation(subject.words, surroundings, files),
             stdin=None if subject.stdin is None else workspace.inputs / subject.stdin,
+            scratch=Scratch(start=start.number, rank=rank, is_first=not subject.setup),
         )
-        if not subject.injects_seed:
-            return invocation
-        mount = seeding_mount(workspace)
-        path = python_path((mount,), library_mounts(workspace), setting)
+        mounts: list[Mount] = []
+        variables: dict[str, str] = {}
+        if subject.injects_seed:
+            mounts.append(seeding_mount(workspace))
+            variables |= _seeding(files, setting)
+        if group.ranks > 1:
+            mounts.append(hook_mount(start))
+            (shared,) = shared_mounts(start)
+            place = f"{setting.runtime.inside(shared)}/{start.sighting(rank).name}"
+            variables["CAPSULE_WORLD"] = place
+        path = python_path(mounts, library_mounts(workspace), setting)
         return replace(
             invocation,
-            environment={
-                **invocation.environment,
-                "PYTHONPATH": path,
-                **_seeding(files, setting),
-            },
-            mounts=(*invocation.mounts, mount),
+            environment={**invocation.environment, "PYTHONPATH": path, **variables},
+            mounts=(*invocation.mounts, *mounts),
         )
 
     def follow(self, group: Group, files: RankFiles) -> AtOnce:  # noqa: ARG002 - the protocol's
@@ -103,7 +119,15 @@ class CommandWorkload:
             _read_rank(files, trial, paths, ended_well=ended_well, rank=rank)
             for rank, files in enumerate(start.rank_files())
         ]
-        return reports.merge(journals, group.trials)
+        merged = reports.merge(journals, group.trials)
+        if group.ranks == 1:
+            return merged
+        seen = tuple(sightings.read(start.sighting(rank)) for rank in range(group.ranks))
+        echoes: tuple[str, ...] = ()
+        if ended_well and not sightings.find_whole(seen):
+            series = journals[0].reports[0].series
+            echoes = tuple(texts.find_echoes(start.rank_files(), trial, paths, series))
+        return replace(merged, sightings=seen, echoes=echoes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +156,11 @@ def _surroundings(
     (trial,) = group.trials
     subject = _subject(trial)
     files, inside = start.rank(rank), setting.runtime.inside
-    out, inputs, data = out_mount(files), inputs_mount(workspace), data_mounts(group, setting)
+    out, inputs, data = (
+        out_mount(files),
+        inputs_mount(workspace, setting),
+        data_mounts(group, setting),
+    )
     library = library_mounts(workspace)
     values = {
         **commands.name_values(trial.case, trial=trial.id, seed=trial.seed, rank=rank),
@@ -160,8 +188,15 @@ def _surroundings(
             "PYTHONPATH": python_path((), library, setting),
             **data_variables(data, setting),
         },
-        mounts=(out, inputs, *library, *data.values(), *shared_mounts(start)),
-        cwd=inside(out) if subject.cwd is None else f"{inside(inputs)}/{subject.cwd}",
+        mounts=(
+            out,
+            inputs,
+            *copied_mounts(workspace, setting, subject),
+            *library,
+            *data.values(),
+            *shared_mounts(start),
+        ),
+        cwd=inside(out) if subject.cwd is None else place_below(inside(inputs), subject.cwd),
         inputs=inside(inputs),
     )
 
@@ -187,6 +222,7 @@ def _invocation(words: Sequence[str], around: _Surroundings, files: RankFiles) -
         network=trial.benchmark.online,
         label=setting.label,
         pids=setting.limits.pids,
+        memory=setting.limits.memory,
         stdout=files.stdout,
         stderr=files.stderr,
     )
@@ -211,6 +247,8 @@ def _read_rank(
     read = texts.read(files, trial, paths, ended_well=ended_well, rank=rank)
     failed = read if read.outcome == "failed" else reported
     report = replace(failed, series=(*reported.series, *read.series))
+    if report.outcome == "completed":
+        report = replace(report, message="\n".join(filter(None, (reported.message, read.message))))
     kept = tuple(texts.find(files, trial, rank, reported=bool(reported.message)))
     if not _subject(trial).injects_seed:
         return Journal(software={}, environment={}, reports=(report,), texts=kept)
@@ -233,6 +271,15 @@ def _read_rank(
 def _seeding(files: RankFiles, setting: Setting) -> dict[str, str]:
     folder = setting.runtime.inside(out_mount(files))
     return {"CAPSULE_SEEDING": f"{folder}/{files.seeding.name}"}
+
+
+def _copy_hook(folder: Path) -> None:
+    """Lay out what notes the world of ranks: of this release, whoever's program measures."""
+    try:
+        folder.mkdir()
+        shutil.copyfile(OWN_LEVELS / "worlds" / _HOOK, folder / _HOOK)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
 
 
 def _subject(trial: Trial) -> Command:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from capsule import leavings, plain
+from capsule import leavings, notes, plain
 from capsule.errors import CapsuleError, DamagedError
 from capsule.execute import meeting, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
@@ -21,6 +21,7 @@ from capsule.jsons import Json, JsonObject
 from capsule.levels.data import predictions
 from capsule.manifest import Manifest
 from capsule.manifest.sources import OUT
+from capsule.notes import Note
 from capsule.plan import Group, Plan
 from capsule.record import Attempt, Evidence, Execution, File, Samples
 from capsule.runtimes import programs
@@ -131,7 +132,25 @@ class Gatherer:
             effective=effective,
             logs=tuple(logs),
             worlds=meeting.read(self._workspace),
+            notes=tuple(self._notes(groups)),
         )
+
+    def _notes(self, groups: Mapping[str, Group]) -> Iterator[Note]:
+        log = self._workspace.log
+        left = [
+            (begun, log.left[begun.number])
+            for begun in log.starts
+            if begun.group in groups and begun.number in log.left
+        ]
+        wrote = [(begun, one) for begun, one in left if one.inputs]
+        if wrote:
+            begun, first = wrote[0]
+            yield notes.written_inputs(
+                first.first[0],
+                begun.trials[0],
+                files=first.inputs,
+                starts=len(wrote),
+            )
 
     def _journal(self, begun: Begun, group: Group, attempts: Mapping[str, Attempt]) -> Journal:
         if begun.number not in self._journals:

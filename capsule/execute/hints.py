@@ -58,6 +58,8 @@ _NO_TERMINAL = re.compile(r"\$TERM\b|TERM environment variable|Error opening ter
 _NO_DISPLAY = re.compile(r"\$DISPLAY\b|connect to (?:X server|display)|cannot open display")
 _NO_NAME = re.compile(r"No username set in the environment|getpwuid\(\): uid not found")
 _NO_REPOSITORY = re.compile(r"not a git repository|InvalidGitRepositoryError")
+# who captures what git says tells its exit status alone
+_GIT_FAILED = re.compile(r"\bgit\b[^\n]*(?:\b(?:status|code) |ProcessExited\()128\b")
 _USUAL = {
     *("USER", "LOGNAME", "TERM", "SHELL", "HOSTNAME", "LANG", "DISPLAY", "EDITOR", "MAIL"),
     *("SCRATCH", "WORK", "PROJECT", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"),
@@ -125,7 +127,7 @@ class Scene:
         return cls(
             benchmark=benchmark,
             folder=workspace.header.folder,
-            inputs=INPUTS if contained else str(workspace.inputs),
+            inputs=INPUTS if contained else str(workspace.work / "inputs"),
             places=tuple(places),
             contained=contained,
             programs=setting.prepared.programs,
@@ -362,7 +364,11 @@ def _about_variables(failure: _Failure) -> Iterator[str]:
 
 
 def _about_repository(failure: _Failure) -> Iterator[str]:
-    if _NO_REPOSITORY.search(failure.text):
+    folder = failure.scene.folder
+    is_clone = folder is not None and any(
+        (one / ".git").exists() for one in (folder, *folder.parents)
+    )
+    if _NO_REPOSITORY.search(failure.text) or (is_clone and _GIT_FAILED.search(failure.text)):
         yield (
             "git finds no repository in a trial, since .git is not in a capsule: have the program"
             ' go on without, or hand over what it asks for, such as by "environment": {"COMMIT":'

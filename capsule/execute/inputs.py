@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,13 +16,33 @@ from capsule.errors import DamagedError, UsageError
 from capsule.execute import checkout, ignores
 from capsule.execute.checkout import Checkout
 from capsule.execute.ignores import Pattern
-from capsule.manifest import Command, Manifest
+from capsule.manifest import Command, Manifest, commands
 from capsule.record import Source
 
 _GIT, _CACHE = ".git", "__pycache__"
 _IGNORED = "that git ignores"
 _EXCLUDED = "excluded by the manifest"
 _MOST_IGNORE_BYTES = 1 << 20
+_WHOLE = "."
+_CAPSULE_MARKS = ("bagit.txt", "data/capsule.json")
+_RUN_MARKS = ("run.json", "attempts.jsonl")
+_ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
+# as the first file of a capsule's archive is named in its first bytes
+_ARCHIVE = re.compile(rb"PK\x03\x04.{26}bag-info\.txtBag-Software-Agent: capsule", re.DOTALL)
+_HEAD_BYTES = 128
+_KEYS = re.compile(
+    r"""(?x)(?:^|/)(?:
+    id_(?:rsa|dsa|ecdsa|ecdsa_sk|ed25519|ed25519_sk|xmss)
+    | [^/]+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|p8|ovpn|gpg|token|secret)
+    | \.env(?:\.[^/]+)? | [^/]*\.env
+    | [._]netrc | \.pgpass | \.my\.cnf | \.npmrc | \.pypirc | \.git-credentials | \.htpasswd
+    | \.?(?:token|tokens|secret|secrets|credential|credentials|password|passwords|api_?key)
+      (?:\.(?:txt|json|ya?ml|toml|ini|csv|cfg|conf))?
+    | client_secret[^/]*\.json | service[-_]account[^/]*\.json | kaggle\.json | kubeconfig
+    | application_default_credentials\.json
+    | \.(?:ssh|aws|gnupg|azure|kube)/.+ | \.docker/config\.json | \.huggingface/token
+    )$"""
+)
 _MOST_SOURCES = 100
 _SHOWN = 3
 _KINDS = {
@@ -67,6 +88,7 @@ class _Folder:
         rules: Of git, those that count more come later.
         ignored: Git ignores it, but for files in it that it keeps all the same.
         asks_git: Whether checkouts count at all.
+        is_whole: Whether it is the manifest's own, or lies in it, where that is the input.
     """
 
     name: str
@@ -75,6 +97,16 @@ class _Folder:
     rules: tuple[_Rules, ...]
     ignored: bool = False
     asks_git: bool = True
+    is_whole: bool = False
+
+
+def find_keys(files: Iterable[str]) -> list[str]:
+    """Those that are named as keys and passwords are, whatever is in them.
+
+    >>> find_keys(["train.py", "deploy/id_rsa", "id_rsa.pub", ".env", "keys/server.pem"])
+    ['deploy/id_rsa', '.env', 'keys/server.pem']
+    """
+    return [name for name in files if _KEYS.search(name.lower())]
 
 
 def names(manifest: Manifest) -> set[str]:
@@ -167,6 +199,27 @@ class _Walk:
         self._checkouts: dict[Path, Checkout] = {}
         self._inputs: dict[Path, list[str]] = {}
 
+    def _find_own(self, folder: str, entry: os.DirEntry[str]) -> str | None:
+        """What of capsule, or of Python's environments, an entry of the whole folder is."""
+        path = self._base / folder / entry.name
+        if entry.name.startswith(".") and entry.name.endswith(
+            (".capsule-partial", ".capsule-done")
+        ):
+            return "of a run"
+        if entry.is_dir(follow_symlinks=False):
+            for what, marks in (
+                ("capsules", _CAPSULE_MARKS),
+                ("run folders", _RUN_MARKS),
+            ):
+                if all((path / mark).is_file() for mark in marks):
+                    return what
+            if any((path / mark).exists() for mark in _ENVIRONMENT_MARKS):
+                return "virtual environments"
+        elif entry.name.lower().endswith(".zip") and (stream := leavings.open_file(path)):
+            with stream:
+                return "capsules" if _ARCHIVE.match(stream.read(_HEAD_BYTES)) else None
+        return None
+
     def add(self, name: str, exclude: Sequence[str], *, asks_git: bool = True) -> None:
         """Take the files of one input, which has no link on its way.
 
@@ -188,11 +241,18 @@ class _Walk:
         excluded = _Rules(depth=len(self._top.parts), patterns=ignores.read("\n".join(exclude)))
         rules = tuple(self._rules_above(path, known)) if known else ()
         folders = [
-            _Folder(name=name, parts=path.parts, checkout=known, rules=rules, asks_git=asks_git)
+            _Folder(
+                name=name,
+                parts=path.parts,
+                checkout=known,
+                rules=rules,
+                asks_git=asks_git,
+                is_whole=name == _WHOLE and not self._whole,
+            )
         ]
         while folders:
             folders += self._enter(folders.pop(), excluded)
-        if not any(file.startswith(f"{name}/") for file in self.files):
+        if not any(commands.is_below(file, [name]) for file in self.files):
             raise self._hollow_refusal(name)
 
     def sources(self) -> Iterator[Source]:
@@ -252,9 +312,11 @@ class _Walk:
             raise _refusal(folder.name, what, "make it readable") from None
         folder = self._look_up(folder, {entry.name for entry in entries})
         for entry in entries:
-            name, parts = f"{folder.name}/{entry.name}", (*folder.parts, entry.name)
+            name = entry.name if folder.name == _WHOLE else f"{folder.name}/{entry.name}"
+            parts = (*folder.parts, entry.name)
             is_folder = entry.is_dir(follow_symlinks=False)
             why, ignored = self._reason(folder, entry.name, parts, excluded, is_folder=is_folder)
+            why = why or (self._find_own(folder.name, entry) if folder.is_whole else None)
             if why:
                 self.left_out[name] = why
             elif is_folder:
@@ -265,6 +327,7 @@ class _Walk:
                     rules=folder.rules,
                     ignored=ignored,
                     asks_git=folder.asks_git,
+                    is_whole=folder.is_whole,
                 )
             else:
                 self._check(name, entry.stat(follow_symlinks=False))
@@ -287,6 +350,7 @@ class _Walk:
             checkout=known,
             rules=rules,
             ignored=folder.ignored and known is folder.checkout,
+            is_whole=folder.is_whole,
         )
 
     def _reason(
@@ -356,14 +420,14 @@ class _Walk:
 
     def _all_names(self) -> set[str]:
         """The names of all files, and of the folders that they lie in."""
-        carried = set(self.files)
+        carried = {_WHOLE, *self.files}
         for name in self.files:
             while (name := name.rpartition("/")[0]) and name not in carried:
                 carried.add(name)
         return carried
 
     def _hollow_refusal(self, name: str) -> UsageError:
-        inside = (why for path, why in self.left_out.items() if path.startswith(f"{name}/"))
+        inside = (why for path, why in self.left_out.items() if commands.is_below(path, [name]))
         reasons = ", ".join(sorted(set(inside)))
         without = f" but for what is left out: {reasons}" if reasons else ""
         advice = "name its files one by one" if reasons else "put one there, or leave it out"

@@ -43,6 +43,21 @@ class Begun:
     at: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What a process start left where others could find it.
+
+    Attributes:
+        inputs: How many of its inputs it changed, added or removed.
+        first: Paths of the first of these.
+        segments: Paths of what it left in /dev/shm.
+    """
+
+    inputs: int = 0
+    first: tuple[str, ...] = ()
+    segments: tuple[str, ...] = ()
+
+
 class Log:
     """`attempts.jsonl`: one line per process start and per end.
 
@@ -58,6 +73,7 @@ class Log:
         self._attempts: list[tuple[int, Attempt]] = []
         self._last: dict[str, Attempt] = {}
         self._deaths: dict[str, tuple[int, int]] = {}
+        self._left: dict[int, Left] = {}
         self._end_at: str | None = None
         self._whole_bytes = self._synced_bytes = 0
         self._synced_at = time.monotonic()
@@ -77,6 +93,11 @@ class Log:
     def attempts(self) -> Sequence[tuple[int, Attempt]]:
         """Every attempt in order, each with the number of its process start."""
         return self._attempts
+
+    @property
+    def left(self) -> Mapping[int, Left]:
+        """What process starts left where others could find it, by the number of the start."""
+        return self._left
 
     @property
     def last(self) -> Mapping[str, Attempt]:
@@ -115,12 +136,13 @@ class Log:
         self._append({"start": asdict(begun)})
         self._starts.append(begun)
 
-    def end(self, number: int, attempts: Sequence[Attempt]) -> None:
+    def end(self, number: int, attempts: Sequence[Attempt], left: Left = Left()) -> None:
         """Note how a process start ended for each of its trials, in one write."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         entries = [asdict(attempt) for attempt in attempts]
-        self._append({"end": number, "at": at, "attempts": entries})
-        self._keep_end(number, at, attempts)
+        noted = {"left": asdict(left)} if left != Left() else {}
+        self._append({"end": number, "at": at, "attempts": entries, **noted})
+        self._keep_end(number, at, attempts, left)
 
     def sync(self) -> None:
         """Bring what was noted to the disk, unless that was done within the last second.
@@ -162,7 +184,7 @@ class Log:
                 attempts = tuple(map(attempt_from_json, event["attempts"]))
                 if not isinstance(event["end"], int) or not isinstance(event["at"], str):
                     raise TypeError("an end has no number or no time")
-                self._keep_end(event["end"], event["at"], attempts)
+                self._keep_end(event["end"], event["at"], attempts, _read_left(event))
         except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(
                 f"another version of capsule wrote this log: {error}",
@@ -170,8 +192,10 @@ class Log:
                 advice="finish the run with that version, or start anew",
             ) from None
 
-    def _keep_end(self, number: int, at: str, attempts: Sequence[Attempt]) -> None:
+    def _keep_end(self, number: int, at: str, attempts: Sequence[Attempt], left: Left) -> None:
         self._ended.add(number)
+        if left != Left():
+            self._left[number] = left
         self._end_at = at
         for attempt in attempts:
             self._count_death(attempt)
@@ -196,6 +220,19 @@ def goes_further(before: Attempt | None, epochs: int | None) -> bool:
         epochs: After how many it went on, None where it began anew.
     """
     return (epochs or 0) > ((before.resumed_after or 0) if before else 0)
+
+
+def _read_left(event: JsonObject) -> Left:
+    match event.get("left"):
+        case None:
+            return Left()
+        case {"inputs": int(inputs), "first": list(first), "segments": list(segments)}:
+            return Left(
+                inputs=inputs,
+                first=tuple(name for name in first if isinstance(name, str)),
+                segments=tuple(name for name in segments if isinstance(name, str)),
+            )
+    raise TypeError("what a start left is in another form")
 
 
 def _read_start(start: JsonObject) -> Begun:

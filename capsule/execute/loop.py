@@ -21,19 +21,21 @@ from capsule.errors import (
     FirstTrialError,
 )
 from capsule.execute import meeting
+from capsule.execute import traces as traced
 from capsule.execute.hints import Scene, hint
 from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
-from capsule.execute.log import Begun, Log, goes_further
+from capsule.execute.log import Begun, Left, Log, goes_further
 from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
 from capsule.execute.progress import Listener, Progress
 from capsule.execute.reports import Journal, Series
+from capsule.execute.traces import Traces
 from capsule.execute.workload import Setting, out_mount
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.launch.base import Launched
 from capsule.plan import Group, Plan, Trial
 from capsule.record import Attempt
-from capsule.runtimes.base import Ended, Invocation
+from capsule.runtimes.base import Ended, Invocation, KeepsScratch, Scratch
 from capsule.starts import MOST_TRIALS
 
 _POLL_SECONDS = 0.05
@@ -45,6 +47,9 @@ class Watch(Listener, Protocol):
 
     def attempt(self, attempt: Attempt) -> None:
         """An attempt ended."""
+
+    def remains(self, sentence: str) -> None:
+        """A trial left something in this machine's shared memory."""
 
 
 def run(
@@ -160,6 +165,10 @@ def hint_at(
     number = next(n for n, one in reversed(workspace.log.attempts) if one == attempt)
     start = workspace.start(number, attempt.ranks)
     places = [setting.runtime.inside(out_mount(files)) for files in start.rank_files()]
+    if isinstance(setting.runtime, KeepsScratch):
+        for rank in range(attempt.ranks):
+            own = Scratch(start=number, rank=rank)
+            places += map(str, setting.runtime.find_homes(setting.label, own))
     return hint(attempt, Scene.of(workspace, benchmark, setting, places))
 
 
@@ -185,6 +194,7 @@ def _run_group(
     """One process start, from its folder to its attempts in the log."""
     _check_walltime(workspace, setting)
     meeting.require(workspace, group, setting)
+    traces = Traces(workspace, group, setting)
     workload, nodes = workload_of(group), setting.nodes[: group.ranks]
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     start = workspace.begin(group, nodes, at)
@@ -200,7 +210,6 @@ def _run_group(
     ranks, files = range(group.ranks), start.rank_files()
     before = [workload.setup(workspace, group, start, setting, rank) for rank in ranks]
     main = [workload.invocation(workspace, group, start, setting, rank) for rank in ranks]
-    main = meeting.join(workspace, group, setting, main)
     setups = [one for one in before if one is not None]
     stages = [_Stage(invocations=main, files=files, is_told=bool(setups))]
     if setups:
@@ -208,10 +217,15 @@ def _run_group(
         stages.insert(0, _Stage(invocations=setups, files=own, is_setup=True))
     ends: list[ProcessEnd] = []
     setup_seconds: float | None = None
+    joined = False
     try:
         for stage in stages:
             ends.clear()
-            _run_stage(stage, workspace, group, start, setting, watch, ends)
+            invocations = stage.invocations
+            if not stage.is_setup:
+                invocations, joined = _join(workspace, group, start, setting, invocations)
+            ready = replace(stage, invocations=invocations)
+            _run_stage(ready, workspace, group, start, setting, watch, traces, ends)
             if ends[-1].cut or not ends[-1].well:
                 break
             if stage.is_setup:
@@ -221,12 +235,31 @@ def _run_group(
         attempts: tuple[Attempt, ...] = ()
         if ends:
             end = replace(ends[-1], setup_seconds=setup_seconds)
-            attempts, journal = _note_end(workspace, group, start, end, context)
+            attempts, journal = _note_end(
+                workspace, group, start, end, context, traces, joined=joined
+            )
             for report in journal.reports:
                 room.add(report.trial, map(_count_numbers, report.series))
         for attempt in attempts:
             watch.attempt(attempt)
-    _check_limits(workspace, attempts, ends[-1].fault or None)
+        if left := workspace.log.left.get(start.number, Left()).segments:
+            watch.remains(traced.describe(left, group.trials[0].id))
+    _check_limits(workspace, attempts, ends[-1].fault if ends[-1].cut == "limit" else None)
+
+
+def _join(
+    workspace: Workspace,
+    group: Group,
+    start: Start,
+    setting: Setting,
+    invocations: Sequence[Invocation],
+) -> tuple[Sequence[Invocation], bool]:
+    """As `meeting.join`; where that refuses, no trial was begun."""
+    try:
+        return meeting.join(workspace, group, start, setting, invocations)
+    except CapsuleError:
+        workspace.log.end(start.number, ())
+        raise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +285,7 @@ def _run_stage(
     start: Start,
     setting: Setting,
     watch: Watch,
+    traces: Traces,
     ends: list[ProcessEnd],
 ) -> None:
     """Start, follow and end it; how it ended is added to `ends`, whatever comes in between."""
@@ -261,12 +295,14 @@ def _run_stage(
     progress = Progress(group, follower, first, is_told=stage.is_told)
     began = time.monotonic()
     launched = setting.launcher.start(setting.runtime, setting.prepared, stage.invocations)
-    guard = Guard(setting.limits, start.folder, launched.tasks)
+    guard = Guard(setting.limits, lambda: traces.folders(start), launched, traces.spared_bytes)
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
     fault: str | None = None
     try:
-        ended, cut, fault = _follow(launched, progress, guard, workspace.log, setting, watch)
+        ended, cut, fault = _follow(
+            launched, progress, guard, workspace.log, setting, watch, traces
+        )
     finally:
         if ended is None:
             launched.stop()
@@ -283,11 +319,26 @@ def _run_stage(
 
 
 def _note_end(
-    workspace: Workspace, group: Group, start: Start, end: ProcessEnd, context: Context
+    workspace: Workspace,
+    group: Group,
+    start: Start,
+    end: ProcessEnd,
+    context: Context,
+    traces: Traces | None = None,
+    *,
+    joined: bool = False,
 ) -> tuple[tuple[Attempt, ...], Journal]:
+    """Judge and note how a start ended, and what it left; None where nobody followed it."""
     journal = workload_of(group).read(workspace, group, start, ended_well=end.well)
+    journal = meeting.judge(journal, group, joined=joined)
     attempts = settle(group.trials, journal, end, context)
-    workspace.log.end(start.number, attempts)
+    left = Left()
+    try:
+        if traces is not None:
+            attempts = traces.explain(attempts)
+            left = traces.end()
+    finally:
+        workspace.log.end(start.number, attempts, left)
     return attempts, journal
 
 
@@ -327,6 +378,7 @@ def _follow(
     log: Log,
     setting: Setting,
     watch: Watch,
+    traces: Traces,
 ) -> tuple[tuple[Ended, ...] | None, Cut | None, str | None]:
     """Wait for the end of all ranks, tell of their trials, and end them when their time is over.
 
@@ -340,8 +392,9 @@ def _follow(
             fault = guard.disk_fault()
             return ended, "limit" if fault else None, fault
         log.sync()
-        if fault := guard.fault():
-            return None, "limit", fault
+        traces.look()
+        if excess := guard.look():
+            return None, *excess
         if progress.overdue():
             return None, "timeout", None
         if setting.deadline is not None and time.monotonic() > setting.deadline:

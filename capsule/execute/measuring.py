@@ -13,7 +13,6 @@ from capsule.execute import journal, reports
 from capsule.execute.log import cannot_write
 from capsule.execute.reports import Journal, Text
 from capsule.execute.workload import (
-    INPUTS,
     Setting,
     data_mounts,
     data_variables,
@@ -39,7 +38,7 @@ from capsule.manifest import (
 )
 from capsule.manifest.sources import OUT
 from capsule.plan import Group, Trial
-from capsule.runtimes.base import Invocation, Mount
+from capsule.runtimes.base import Invocation, Mount, Scratch
 
 FORMAT = "capsule-job/1"
 _LOOK_BYTES = 4 * 2**20
@@ -50,8 +49,7 @@ class LevelsWorkload:
 
     def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
         """The job, in the form `capsule-job/1`: the slice of the plan that `levels` reads."""
-        # where `invocation` mounts the folder of inputs
-        inputs = setting.runtime.inside(Mount(source=workspace.inputs, target=INPUTS))
+        inputs = setting.runtime.inside(inputs_mount(workspace, setting))
         data = {
             name: setting.runtime.inside(mount)
             for name, mount in data_mounts(group, setting).items()
@@ -94,7 +92,7 @@ class LevelsWorkload:
         data = data_mounts(group, setting)
         mounts = (out, levels, job, *data.values(), *shared_mounts(start))
         if any(trial.benchmark.inputs for trial in group.trials):
-            mounts += (inputs_mount(workspace),)
+            mounts += (inputs_mount(workspace, setting),)
         return Invocation(
             command=(
                 setting.prepared.python,
@@ -113,6 +111,8 @@ class LevelsWorkload:
             network=any(trial.benchmark.online for trial in group.trials),
             label=setting.label,
             pids=setting.limits.pids,
+            memory=setting.limits.memory,
+            scratch=Scratch(start=start.number, rank=rank),
             stdout=files.stdout,
             stderr=files.stderr,
         )

@@ -1,4 +1,8 @@
-"""Pre-flight of a run whose ranks start together: done again whenever the run is taken up."""
+"""Whether ranks that start together are one world: before their first trial, and in each.
+
+Pre-flight shows by a program of capsule's own that the ranks of a run can be one world; it is done
+again whenever the run is taken up. Whether the benchmark's own ranks were one, they say themselves.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +10,44 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from capsule import leavings
 from capsule.archive import strict
 from capsule.errors import CannotRunError, CapsuleError, UsageError
-from capsule.execute import workload
+from capsule.execute import mpiprograms, sightings, workload
 from capsule.execute.log import cannot_write
 from capsule.execute.payload import OWN_LEVELS
+from capsule.execute.reports import MAX_MESSAGE, Journal, TrialReport
+from capsule.execute.sightings import Finding
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import Start, Workspace, read_file, write_durably
 from capsule.jsons import JsonObject
 from capsule.launch import preflight
 from capsule.launch.base import RENDEZVOUS, Joins
+from capsule.launch.families import MpiProgram
 from capsule.levels.catalog import collectives
 from capsule.manifest import Collective, Command, Recipe, pitfalls
 from capsule.plan import Group, Trial
 from capsule.runtimes import programs
 from capsule.runtimes.base import Invocation, Mount
-from capsule.starts import World
+from capsule.starts import SEEN, World
 
 _PROGRAM = "preflight.py"
 _TARGET = f"/capsule/preflight/{_PROGRAM}"
 # where whoever started it is gone, a rank ends itself after so long
 _WATCHDOG_SECONDS = 3600
+_MPI = "mpi"
 
 
 def require(workspace: Workspace, group: Group, setting: Setting) -> None:
-    """See that the ranks of a group are one world, unless that was seen since this process began.
+    """See that the ranks of a group can be one world, once since this process began.
 
-    What they met by, and how long that took, is kept in the run folder. One rank that is alone
-    costs nothing.
+    What pre-flight's program reached the others by, and how long that took, is kept in the run
+    folder. One rank that is alone costs nothing.
 
     Raises:
         CannotRunError: They could not be one, or none can be started.
@@ -47,34 +56,139 @@ def require(workspace: Workspace, group: Group, setting: Setting) -> None:
     if group.ranks == 1:
         return
     _refuse_lost_words(group, setting)
-    by_mpi = _joins_all(setting) or _use_mpi(workspace, group)
-    if (group.ranks, by_mpi) in setting.met:
-        return
+    by_mpi = _joins_all(setting) or _use_mpi(workspace, group, setting)
+    if (group.ranks, by_mpi) not in setting.joined:
+        with _advising_to_resume(workspace):
+            world = _meet(workspace, group, setting, by_mpi=by_mpi)
+            _note(workspace, group, setting, world, by_mpi=by_mpi)
+
+
+def join(
+    workspace: Workspace,
+    group: Group,
+    start: Start,
+    setting: Setting,
+    invocations: Sequence[Invocation],
+) -> tuple[list[Invocation], bool]:
+    """Ask the launcher to join ranks by MPI where their program uses it.
+
+    Args:
+        workspace: The run folder.
+        group: What they run.
+        start: Its process start; what the setup makes is there.
+        setting: How they are started.
+        invocations: By rank.
+
+    Returns:
+        The invocations; and whether each rank starts a program of MPI that the launcher joins, as
+        pre-flight saw it join as many.
+
+    Raises:
+        CannotRunError: The launcher does not join ranks of that program.
+        ExecutionError: It did not join those of pre-flight.
+    """
+    if group.ranks == 1:
+        return list(invocations), False
+    programs: tuple[MpiProgram | None, ...] = ()
+    if (command := _command(group)) is not None and not command.ranks_independent:
+        programs = mpiprograms.find(invocations, setting, start.folder)
+    program = next(filter(None, programs), None)
+    joins = isinstance(setting.launcher, Joins) and (
+        program is not None or _use_mpi(workspace, group, setting)
+    )
+    invocations = [replace(one, joins=joins) for one in invocations]
+    if program is None:
+        return invocations, False
+    with _advising_to_resume(workspace):
+        _refuse_unjoined(program, group, setting)
+        if _MPI not in setting.joined.get((group.ranks, True), ()):
+            world = _meet(workspace, group, setting, by_mpi=True, program=program)
+            _note(workspace, group, setting, world, by_mpi=True)
+    is_seen = _MPI in setting.joined[group.ranks, True]
+    return invocations, is_seen and program.family is not None and all(programs)
+
+
+def judge(journal: Journal, group: Group, *, joined: bool) -> Journal:
+    """Say of a trial what is known of its world, and fail one that ran in another than was planned.
+
+    Args:
+        journal: What the ranks left.
+        group: What they ran.
+        joined: As `join` says.
+    """
+    command = _command(group)
+    if group.ranks == 1 or command is None:
+        return journal
+    finding = sightings.judge(journal.sightings, command, joined=joined)
+    return replace(
+        journal, reports=tuple(_hold(one, finding, journal.echoes) for one in journal.reports)
+    )
+
+
+def _hold(report: TrialReport, finding: Finding, echoes: Sequence[str]) -> TrialReport:
+    if report.outcome != "completed":
+        return report
+    words = [report.message] * bool(report.message)
+    if not finding.world.startswith(SEEN):
+        words += echoes
+    message = "\n".join(words)
+    if finding.fault:
+        message = "\n".join((finding.fault, *words))
+        return replace(report, outcome="failed", reason="bad-result", message=message)
+    return replace(report, world=finding.world, message=message[:MAX_MESSAGE])
+
+
+def _command(group: Group) -> Command | None:
+    """What the one trial of a group runs, where that is its author's own program."""
+    subject = group.trials[0].benchmark.subject
+    return subject if isinstance(subject, Command) else None
+
+
+@contextmanager
+def _advising_to_resume(workspace: Workspace) -> Iterator[None]:
     try:
-        world = _meet(workspace, group, setting, by_mpi=by_mpi)
+        yield
     except CapsuleError as error:
         advice = (error.advice, f"then go on with the run folder {workspace.to_resume}")
         advised = "\n  ".join(filter(None, advice))
         raise type(error)(error.what, where=error.where, advice=advised) from None
-    _keep(workspace, world)
-    setting.met.update({(group.ranks, by_mpi), (group.ranks, False)})
 
 
-def join(
-    workspace: Workspace, group: Group, setting: Setting, invocations: Sequence[Invocation]
-) -> list[Invocation]:
-    """The same, asking the launcher to join them by MPI where their program uses it."""
-    joins = isinstance(setting.launcher, Joins) and group.ranks > 1
-    joins = joins and _use_mpi(workspace, group)
-    return [replace(one, joins=joins) for one in invocations]
+def _refuse_unjoined(program: MpiProgram, group: Group, setting: Setting) -> None:
+    """Stop before ranks of MPI are each alone.
+
+    Raises:
+        CannotRunError: Names the program, its library and the launcher.
+    """
+    launcher, (trial, *_) = setting.launcher, group.trials
+    named = f"{PurePosixPath(program.word).name} needs {program.library}"
+    where = trial.benchmark.id
+    if not isinstance(launcher, Joins):
+        raise CannotRunError(
+            f"{named}, so it is a program of MPI, and the launcher {launcher.name} does not join"
+            f" its {group.ranks} ranks: each would be alone in a world of its own",
+            where=where,
+            advice='"launcher": "mpirun" in the site file joins ranks on one node; "srun" in a job'
+            " of Slurm's joins those whose MPI is of MPICH's family; write"
+            ' "ranks_independent": true beside "command" where each rank is to work alone',
+        )
+    if program.family is not None and program.family.name != launcher.family:
+        raise CannotRunError(
+            f"two families of MPI: {named}, which is {program.family.name}'s, and {launcher.name}"
+            f" joins ranks of {launcher.family}: each would be alone in a world of its own",
+            where=where,
+            advice=f"take a launcher of {program.family.name}'s, such as its mpirun first on the"
+            " PATH, or build the program with the launcher's MPI",
+        )
 
 
 def _joins_all(setting: Setting) -> bool:
     return isinstance(setting.launcher, Joins) and setting.launcher.joins_all
 
 
-def _use_mpi(workspace: Workspace, group: Group) -> bool:
-    return any(_uses_mpi(trial, workspace.inputs) for trial in group.trials)
+def _use_mpi(workspace: Workspace, group: Group, setting: Setting) -> bool:
+    can_join = isinstance(setting.launcher, Joins)
+    return any(_uses_mpi(trial, workspace.inputs, can_join=can_join) for trial in group.trials)
 
 
 def _refuse_lost_words(group: Group, setting: Setting) -> None:
@@ -90,15 +204,20 @@ def _refuse_lost_words(group: Group, setting: Setting) -> None:
             )
 
 
-def _uses_mpi(trial: Trial, inputs: Path) -> bool:
-    """Whether its ranks exchange anything over MPI, as far as anybody can tell."""
+def _uses_mpi(trial: Trial, inputs: Path, *, can_join: bool) -> bool:
+    """Whether its ranks exchange anything over MPI, as far as its files tell.
+
+    Where nothing can join them, a compiled program is looked at itself once it is there.
+    """
     match trial.benchmark.subject:
         case Collective():
             return trial.framework == collectives.MPI
         case Recipe(settings=settings):
             scheme = settings[trial.case.name].scheme
             return scheme is not None and scheme.over == "mpi"
-    return pitfalls.uses_mpi(trial.benchmark, inputs)
+        case Command(ranks_independent=True):
+            return False
+    return pitfalls.uses_mpi(trial.benchmark, inputs, compiled=can_join)
 
 
 def read(workspace: Workspace) -> tuple[World, ...]:
@@ -126,20 +245,33 @@ def read(workspace: Workspace) -> tuple[World, ...]:
     return tuple(worlds)
 
 
-def _meet(workspace: Workspace, group: Group, setting: Setting, *, by_mpi: bool) -> World:
+def _meet(
+    workspace: Workspace,
+    group: Group,
+    setting: Setting,
+    *,
+    by_mpi: bool,
+    program: MpiProgram | None = None,
+) -> World:
     folder = workspace.folder / "preflight"
     image = (setting.runtime, setting.prepared)
     how = "probe-mpi" if by_mpi else "probe"
-    alone = _lay_out(folder, replace(group, ranks=1), setting, how)
+    alone = _lay_out(folder, replace(group, ranks=1), setting, how, program)
     alone = replace(alone, nodes=setting.nodes[: group.ranks])
     if preflight.probe(setting.launcher, *image, alone, _patience(setting)) is not None:
         # what it said comes with the first trial, should that not start either
         return World(nodes=setting.nodes[: group.ranks])
-    request = _lay_out(folder, group, setting, "mpi" if by_mpi else "meet")
-    joined = join(workspace, group, setting, request.invocations)
-    request = replace(request, invocations=tuple(joined))
-    met = preflight.check(setting.launcher, *image, request, _patience(setting))
-    return World(nodes=request.nodes, means=met.means, bytes=met.bytes, seconds=met.seconds)
+    request = _lay_out(folder, group, setting, "mpi" if by_mpi else "meet", program)
+    joins = by_mpi and isinstance(setting.launcher, Joins)
+    invocations = tuple(replace(one, joins=joins) for one in request.invocations)
+    request = replace(request, invocations=invocations)
+    reached = preflight.check(setting.launcher, *image, request, _patience(setting))
+    return World(
+        nodes=request.nodes,
+        means=reached.means,
+        bytes=reached.bytes,
+        seconds=reached.seconds,
+    )
 
 
 def _patience(setting: Setting) -> float:
@@ -147,10 +279,13 @@ def _patience(setting: Setting) -> float:
     return left if setting.deadline is None else min(left, setting.deadline - time.monotonic())
 
 
-def _lay_out(folder: Path, group: Group, setting: Setting, how: str) -> preflight.Request:
+def _lay_out(
+    folder: Path, group: Group, setting: Setting, how: str, program: MpiProgram | None
+) -> preflight.Request:
     """Make the folder anew: where ranks met once, others would be misled."""
     start = Start(number=0, folder=folder, ranks=group.ranks)
-    program = folder / _PROGRAM
+    script = folder / _PROGRAM
+    libraries = (os.pathsep.join(program.candidates),) if program else ()
     try:
         if os.path.lexists(folder):
             leavings.remove(folder)
@@ -159,27 +294,34 @@ def _lay_out(folder: Path, group: Group, setting: Setting, how: str) -> prefligh
         if group.ranks > 1:
             start.meeting_folder.mkdir()
         # of this release, whichever measures: it judges nothing, and is sealed nowhere
-        shutil.copyfile(OWN_LEVELS / _PROGRAM, program)
+        shutil.copyfile(OWN_LEVELS / _PROGRAM, script)
     except OSError as error:
         raise cannot_write(folder, error) from None
     ranks = range(group.ranks)
     return preflight.Request(
-        invocations=tuple(_invocation(start, program, group, setting, rank, how) for rank in ranks),
+        invocations=tuple(
+            _invocation(start, script, group, setting, rank, (how, *libraries)) for rank in ranks
+        ),
         reports=tuple(start.rank(rank).out / "preflight.jsonl" for rank in ranks),
         nodes=setting.nodes[: group.ranks],
     )
 
 
 def _invocation(
-    start: Start, program: Path, group: Group, setting: Setting, rank: int, how: str
+    start: Start,
+    script: Path,
+    group: Group,
+    setting: Setting,
+    rank: int,
+    how: tuple[str, ...],
 ) -> Invocation:
     files, inside = start.rank(rank), setting.runtime.inside
-    out, own = workload.out_mount(files), Mount(source=program, target=_TARGET)
+    out, own = workload.out_mount(files), Mount(source=script, target=_TARGET)
     report = f"{inside(out)}/preflight.jsonl"
     # one that is asked alone says whether the image lets it stand
     place = {RENDEZVOUS: f"file://{inside(out)}/nobody"}
     return Invocation(
-        command=(_python(group, setting), inside(own), report, str(_WATCHDOG_SECONDS), how),
+        command=(_python(group, setting), inside(own), report, str(_WATCHDOG_SECONDS), *how),
         environment={**place, **workload.rank_environment(group, start, setting, rank)},
         mounts=(out, own, *workload.shared_mounts(start)),
         cwd=inside(out),
@@ -187,6 +329,7 @@ def _invocation(
         network=any(trial.benchmark.online for trial in group.trials),
         label=setting.label,
         pids=setting.limits.pids,
+        memory=setting.limits.memory,
         stdout=files.stdout,
         stderr=files.stderr,
     )
@@ -197,6 +340,15 @@ def _python(group: Group, setting: Setting) -> str:
     if not isinstance(group.subject, Command):
         return setting.prepared.python
     return next(filter(programs.is_python, group.subject.words), "python3")
+
+
+def _note(
+    workspace: Workspace, group: Group, setting: Setting, world: World, *, by_mpi: bool
+) -> None:
+    """Keep what pre-flight saw, in the run folder and for this process."""
+    _keep(workspace, world)
+    setting.joined[group.ranks, by_mpi] = world.means
+    setting.joined.setdefault((group.ranks, False), world.means)
 
 
 def _keep(workspace: Workspace, world: World) -> None:

@@ -17,7 +17,7 @@ from capsule.runtimes.base import Ended
 # so often a trial is tried that is interrupted without getting further
 MAX_ATTEMPTS = 3
 
-Cut = Literal["timeout", "walltime", "limit", "interrupt", "lost"]
+Cut = Literal["timeout", "walltime", "limit", "memory", "interrupt", "lost"]
 
 # signals by which a program ends itself; any other came from outside
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal.SIGILL}
@@ -79,6 +79,7 @@ class _Fate:
     Attributes:
         ended: The rank's end that decided it, None where no process did.
         resumed_after: Epochs that an earlier attempt trained, None for none.
+        world: What is known of the world of its ranks.
     """
 
     outcome: Outcome
@@ -87,6 +88,7 @@ class _Fate:
     seconds: float | None
     ended: Ended | None = None
     resumed_after: int | None = None
+    world: str = ""
 
 
 def settle(
@@ -150,6 +152,7 @@ def _attempt(trial: Trial, fate: _Fate, end: ProcessEnd, context: Context) -> At
         started=context.started,
         ranks=context.ranks,
         nodes=tuple(dict.fromkeys(context.nodes)),
+        world=fate.world,
         seconds=fate.seconds,
         setup_seconds=end.setup_seconds,
         resumed_after=fate.resumed_after,
@@ -168,6 +171,7 @@ def _fate(report: TrialReport, journal: Journal, end: ProcessEnd) -> _Fate:
         seconds=report.seconds if timed else end.seconds,
         ended=None if timed or end.ended is None else end.ended[0],
         resumed_after=report.resumed_after,
+        world=report.world,
     )
 
 
@@ -183,6 +187,8 @@ def _end_fate(end: ProcessEnd, journal: Journal) -> _Fate:
     """What the end of its process means for a trial under way."""
     if end.cut == "limit":
         return _of(end, None, ("interrupted", "limit", end.fault))
+    if end.cut == "memory":
+        return _of(end, None, ("failed", "out-of-memory", end.fault))
     if end.cut is not None:
         return _of(end, None, _CUTS[end.cut])
     if end.ended is None:
@@ -209,7 +215,7 @@ def _severity(ended: Ended) -> int:
     """
     rules: tuple[Callable[[Ended], bool], ...] = (
         lambda one: one.engine_fault is not None,
-        lambda one: one.out_of_memory,
+        lambda one: one.out_of_memory or one.over_memory,
         lambda one: one.signal in _CRASHES,
         lambda one: one.signal not in (None, signal.SIGTERM),
         lambda one: bool(one.exit_code),
@@ -225,6 +231,8 @@ def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason
         return "interrupted", "engine", ended.engine_fault
     if ended.out_of_tasks:
         return "interrupted", "limit", "could start no more processes or threads, under --pids"
+    if ended.over_memory:
+        return "failed", "out-of-memory", ended.memory
     if ended.out_of_memory:
         message = "ended by the kernel's out-of-memory killer"
         return "failed", "out-of-memory", f"{message} ({ended.memory})" if ended.memory else message

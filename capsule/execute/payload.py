@@ -13,13 +13,14 @@ from capsule.digest import Digest, of_file, of_sources, of_tree
 from capsule.errors import DamagedError, UsageError
 from capsule.execute import embedding
 from capsule.execute import inputs as input_files
+from capsule.execute.workingcopy import WorkingCopy
 from capsule.execute.workspace import Workspace, read_file
-from capsule.manifest import Manifest
+from capsule.manifest import Manifest, commands
 from capsule.program import parts
 from capsule.record import Dataset, File
 
 OWN_LEVELS = reading.OWN_LEVELS
-_LEVELS = "levels/"
+_LEVELS, _INPUTS = "levels/", "inputs/"
 _CHUNK_BYTES = 1 << 20
 _RULER = re.compile(r"(?m)^RULER = ([1-9][0-9]{0,5})$")
 
@@ -118,6 +119,34 @@ def files_to_carry(workspace: Workspace) -> list[File]:
     ]
 
 
+def restore_inputs(workspace: Workspace, writable: Sequence[str]) -> list[str]:
+    """Make the inputs that workloads may write in what they were when they were sealed.
+
+    Args:
+        workspace: The run folder.
+        writable: Paths of input folders, `.` for all inputs; none where nothing can be written.
+
+    Returns:
+        What had been changed there since the last call: paths below the inputs' folder.
+
+    Raises:
+        DamagedError: An input was changed where no workload is to find it.
+        ExecutionError: Something cannot be written, or removed.
+    """
+    if not writable:
+        return []
+    if workspace.copy is not None:
+        return [name.removeprefix(_INPUTS) for name in workspace.copy.restore()]
+    folders = [_INPUTS.rstrip("/") if name == "." else f"{_INPUTS}{name}" for name in writable]
+    digests = {
+        name: file_digest
+        for name, file_digest in _digests(workspace).items()
+        if commands.is_below(name, folders)
+    }
+    workspace.copy = WorkingCopy(workspace.work, workspace.folder, digests, ["inputs"])
+    return []
+
+
 def check_copies(workspace: Workspace, manifest: Manifest) -> None:
     """Stop before a run goes on with other inputs, or another program, than it was begun with.
 
@@ -132,7 +161,8 @@ def check_copies(workspace: Workspace, manifest: Manifest) -> None:
     }
     carried = {str(parent) for name in digests for parent in (name, *Path(name).parents)}
     if str(of_tree(program)) != workspace.header.setup.levels["digest"] or not carried.issuperset(
-        f"inputs/{name}" for name in input_files.names(manifest)
+        _INPUTS.rstrip("/") if name == "." else f"{_INPUTS}{name}"
+        for name in input_files.names(manifest)
     ):
         raise _list_error(workspace)
     for name, file_digest in digests.items():
@@ -157,7 +187,7 @@ def _digests(workspace: Workspace) -> dict[str, Digest]:
         digests = {name: Digest.parse(f"sha256:{hexadecimal}") for hexadecimal, name in pairs}
     except (OSError, ValueError, UsageError):
         raise _list_error(workspace) from None
-    if not all(name.startswith(("inputs/", embedding.FOLDER, _LEVELS)) for name in digests):
+    if not all(name.startswith((_INPUTS, embedding.FOLDER, _LEVELS)) for name in digests):
         raise _list_error(workspace)
     return digests
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from capsule.execute.sightings import Sighting
 from capsule.jsons import JsonObject
 from capsule.manifest import Metric
 from capsule.plan import Trial
@@ -54,6 +55,7 @@ class TrialReport:
         series: Its metrics so far.
         resumed_after: Epochs that an earlier attempt trained, None for none.
         unended: Ranks that say nothing of its end, where another one says that it failed.
+        world: What is known of the world of its ranks, see `capsule.starts`.
     """
 
     trial: str
@@ -64,6 +66,7 @@ class TrialReport:
     series: tuple[Series, ...] = ()
     resumed_after: int | None = None
     unended: tuple[int, ...] = ()
+    world: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +98,8 @@ class Journal:
         reports: Trials in the order in which they began.
         defect: Why reading stopped early, None for a sound journal.
         texts: What its trial's numbers were read from, where a start has one trial.
+        sightings: What several ranks of a command say of their world, by rank.
+        echoes: Metrics of the whole trial whose value another rank than the first has, too.
     """
 
     software: JsonObject
@@ -102,6 +107,8 @@ class Journal:
     reports: tuple[TrialReport, ...]
     defect: str | None = None
     texts: tuple[Text, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    echoes: tuple[str, ...] = ()
 
 
 def merge(journals: Sequence[Journal], trials: Sequence[Trial]) -> Journal:

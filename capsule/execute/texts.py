@@ -7,7 +7,7 @@ the capsule reads the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -16,7 +16,7 @@ from capsule import extraction, leavings
 from capsule.execute import eventfiles
 from capsule.execute.reports import Series, Text, TrialReport, writable
 from capsule.execute.workspace import RankFiles
-from capsule.extraction import MOST_BYTES, Value
+from capsule.extraction import MOST_BYTES, Extract, Value
 from capsule.localpaths import LocalPaths
 from capsule.manifest import commands
 from capsule.manifest.sources import OUT, SCALARS, Source
@@ -45,6 +45,44 @@ def read(
     sources = _select(trial, rank)
     if not ended_well or not sources:
         return TrialReport(trial=trial.id, outcome="completed" if ended_well else None)
+    extract = _extract(files, sources, paths)
+    return TrialReport(
+        trial=trial.id,
+        outcome="failed" if extract.reason else "completed",
+        reason=extract.reason,
+        message=extract.message or "\n".join(extract.notes),
+        series=tuple(_series(name, values, rank) for name, values in extract.values.items()),
+    )
+
+
+def find_echoes(
+    files: Sequence[RankFiles], trial: Trial, paths: LocalPaths, series: Sequence[Series]
+) -> Iterator[str]:
+    """Metrics of the whole trial whose value another rank than the first has, too: a sentence each.
+
+    Args:
+        files: What each rank left, by rank.
+        trial: The trial, whose benchmark declares the metrics.
+        paths: Of this machine, which are not sealed.
+        series: What was read of the first rank.
+    """
+    shared = [one for one in trial.benchmark.due(trial.framework) if one.per != "rank"]
+    own = {one.metric: one.values for one in series if one.rank == 0}
+    left = {one.name: one for one in shared if own.get(one.name)}
+    for rank, other in enumerate(files[1:], start=1):
+        values = commands.name_values(trial.case, trial=trial.id, seed=trial.seed, rank=rank)
+        for name, source in extraction.select(list(left.values()), 0, values).items():
+            found = _extract(other, {name: source}, paths).values.get(name, ())
+            if tuple(one.value for one in found) == own[name]:
+                del left[name]
+                yield (
+                    f"{name}: rank {rank} has the same value as rank 0, {own[name][-1]:g}, and no"
+                    " world of them was seen: each may have done all of the work alone"
+                )
+
+
+def _extract(files: RankFiles, sources: Mapping[str, Source], paths: LocalPaths) -> Extract:
+    """Metrics out of the texts that one rank left."""
     texts: dict[str, bytes] = {}
     absent: dict[str, str] = {}
     for name in {source.text for source in sources.values()}:
@@ -61,13 +99,8 @@ def read(
             beside = ", ".join(_list(files.out)) or "nothing"
             shown = extraction.describe(name)
             absent[name] = f"there is no file {shown} in the out folder, which holds {beside}"
-    extract = extraction.extract(sources, texts, absent=absent)
-    return TrialReport(
-        trial=trial.id,
-        outcome="failed" if extract.reason else "completed",
-        reason=extract.reason,
-        message=extract.message,
-        series=tuple(_series(name, values, rank) for name, values in extract.values.items()),
+    return extraction.extract(
+        sources, texts, absent=absent, load=lambda name: _load(files, name, paths)
     )
 
 

@@ -13,7 +13,9 @@ from capsule.execute.reports import Journal
 from capsule.execute.workspace import RankFiles, Start, Workspace
 from capsule.image import Image, documents
 from capsule.launch.base import RENDEZVOUS, Launcher
+from capsule.launch.families import MpiProgram
 from capsule.levels.catalog import determinism
+from capsule.manifest import Command, Manifest
 from capsule.manifest.commands import data_variable
 from capsule.manifest.model import Scalar
 from capsule.options import Limits
@@ -54,8 +56,10 @@ class Setting:
         deadline: Monotonic time in seconds at which the walltime is used up, None without one.
         deadline_from: Where that was said.
         limits: What each process start may take.
-        met: How many ranks have met in pre-flight since this process began to work here, and
-            whether by MPI, too.
+        writable: Input folders that workloads may write in, `.` for all inputs.
+        joined: What the ranks of pre-flight's own program reached each other by since this process
+            began to work here, by how many they were and whether they tried MPI, too.
+        programs: Programs of MPI in the image, by the words that name one; None for no such one.
     """
 
     runtime: Runtime
@@ -74,7 +78,9 @@ class Setting:
     deadline: float | None
     deadline_from: str = "/resources/walltime"
     limits: Limits = Limits()
-    met: set[tuple[int, bool]] = field(default_factory=set)
+    writable: tuple[str, ...] = ()
+    joined: dict[tuple[int, bool], tuple[str, ...]] = field(default_factory=dict)
+    programs: dict[tuple[str, ...], MpiProgram | None] = field(default_factory=dict)
 
 
 class Workload(Protocol):
@@ -141,7 +147,7 @@ def rank_environment(group: Group, start: Start, setting: Setting, rank: int) ->
         **environment(setting),
         "PYTHONHASHSEED": str(group.seed),
         "HOME": setting.runtime.inside(out_mount(start.rank(rank))),
-        **({} if setting.runtime.contained else {_NO_REPOSITORY: str(start.folder)}),
+        **({} if setting.runtime.contained else {_NO_REPOSITORY: str(start.folder.parents[1])}),
         "CAPSULE_RANK": str(rank),
         "CAPSULE_RANKS": str(group.ranks),
         **(_meeting(start, setting, rank) if group.ranks > 1 else {}),
@@ -192,9 +198,34 @@ def out_mount(files: RankFiles) -> Mount:
     return Mount(source=files.out, target="/out", writable=True)
 
 
-def inputs_mount(workspace: Workspace) -> Mount:
-    """The manifest's input files."""
-    return Mount(source=workspace.inputs, target=INPUTS)
+def inputs_mount(workspace: Workspace, setting: Setting) -> Mount:
+    """The manifest's input files, of which what may be written is a copy."""
+    if setting.runtime.contained:
+        return Mount(source=workspace.inputs, target=INPUTS)
+    return Mount(source=workspace.work / "inputs", target=INPUTS, writable=True)
+
+
+def copied_mounts(workspace: Workspace, setting: Setting, command: Command) -> tuple[Mount, ...]:
+    """The copy of its working folder that a command may write in, in that folder's place."""
+    if command.cwd is None or not command.copies_cwd or not setting.runtime.contained:
+        # without a container it may write among all of its inputs
+        return ()
+    source, target = workspace.work / "inputs" / command.cwd, place_below(INPUTS, command.cwd)
+    return (Mount(source=source, target=target, writable=True),)
+
+
+def place_below(folder: str, path: str) -> str:
+    """Where an input lies, as the workload sees it; `.` is the folder of inputs itself."""
+    return folder if path == "." else f"{folder}/{path}"
+
+
+def find_writable(manifest: Manifest, *, contained: bool) -> tuple[str, ...]:
+    """The input folders that workloads of a manifest may write in, `.` for all inputs."""
+    if not contained:
+        return (".",)
+    subjects = [benchmark.subject for benchmark in manifest.benchmarks]
+    copied = {one.cwd for one in subjects if isinstance(one, Command) and one.copies_cwd}
+    return tuple(sorted(filter(None, copied)))
 
 
 def levels_mount(workspace: Workspace) -> Mount:
@@ -205,6 +236,11 @@ def levels_mount(workspace: Workspace) -> Mount:
 def seeding_mount(workspace: Workspace) -> Mount:
     """What a Python program imports by itself, and is seeded by."""
     return Mount(source=workspace.levels / "seeding", target="/capsule/seeding")
+
+
+def hook_mount(start: Start) -> Mount:
+    """What a Python program of several ranks imports by itself, and notes their world."""
+    return Mount(source=start.hook, target="/capsule/hook")
 
 
 def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
@@ -247,6 +283,7 @@ def probe(workspace: Workspace, files: RankFiles, setting: Setting, python: str)
         devices=setting.devices[0],
         label=setting.label,
         pids=setting.limits.pids,
+        memory=setting.limits.memory,
         stdout=files.stdout,
         stderr=files.stderr,
     )

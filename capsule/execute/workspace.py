@@ -5,12 +5,14 @@
       lock            held by the process that works here
       attempts.jsonl  one line per process start and per attempt, flushed to disk as they happen
       manifest.json   inputs/   datasets/   levels/   nodes/
+      work/inputs/    another copy of inputs that workloads may write in; see `workingcopy`
       digests.txt     what the files of inputs/, datasets/ and levels/ were when they were copied
       earlier.capsule the verification whose runs count with these, if there is one
       sealing.json    where its capsule is written, once that is begun
       starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
                       setup/ (stdout.txt, stderr.txt of what ran before), scalars/ (of event files);
                       of several ranks each has all but the first in rank-RRRR/; all share shared/
+                      and hook/ (what notes the world that they make)
 
 It has no bagit.txt and is never a capsule: a capsule appears whole, by one rename, at the end.
 """
@@ -31,6 +33,7 @@ from capsule.archive.limits import MOST_DOCUMENT_BYTES
 from capsule.errors import CannotRunError, UsageError
 from capsule.execute.header import Header
 from capsule.execute.log import Begun, Log, cannot_write
+from capsule.execute.workingcopy import WorkingCopy
 from capsule.jsons import JsonObject
 from capsule.origin import Side
 from capsule.plan import Group
@@ -103,6 +106,15 @@ class Start:
         """The folder that several ranks may all write; one that is alone has none."""
         return self.folder / "shared"
 
+    @property
+    def hook(self) -> Path:
+        """The folder of what notes the world that several ranks make."""
+        return self.folder / "hook"
+
+    def sighting(self, rank: int) -> Path:
+        """What one of several ranks says of the world that it is in."""
+        return self.meeting_folder / f".capsule-world-{rank:04}.jsonl"
+
     def rank(self, rank: int) -> RankFiles:
         """Those of one rank; a rank that is alone has them in the start's own folder."""
         alone = self.ranks == 1
@@ -114,7 +126,11 @@ class Start:
 
 
 class Workspace:
-    """One run folder. Create or open it, then hold `lock()` while changing it."""
+    """One run folder. Create or open it, then hold `lock()` while changing it.
+
+    Attributes:
+        copy: The inputs that workloads may write in, None before the first process start.
+    """
 
     def __init__(self, folder: Path, header: Header) -> None:
         # workloads are started in other folders
@@ -123,6 +139,7 @@ class Workspace:
         self.log = Log(self.folder / "attempts.jsonl")
         # kept, since without a container a workload could change the files
         self._nodes = _read_nodes(self.folder)
+        self.copy: WorkingCopy | None = None
 
     @classmethod
     @contextmanager
@@ -232,6 +249,11 @@ class Workspace:
     def inputs(self) -> Path:
         """Copies of the manifest's input files."""
         return self.folder / "inputs"
+
+    @property
+    def work(self) -> Path:
+        """Where another copy of inputs lies that workloads may write in, in `inputs/` there."""
+        return self.folder / "work"
 
     @property
     def datasets(self) -> Path:

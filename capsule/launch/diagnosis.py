@@ -95,10 +95,13 @@ def explain_silence(reports: Sequence[Report], launcher: str, seconds: float) ->
         )
     apart = [rank for rank, one in enumerate(reports) if not one.sums]
     if apart:
-        what = f"all {len(reports)} ranks arrived, and {_name(apart)} met nobody {within}"
+        what = f"all {len(reports)} ranks arrived, and {_name(apart)} reached nobody {within}"
     else:
         left = [rank for rank, one in enumerate(reports) if not one.done]
-        what = f"all ranks met, and {_name(left)} did not add up {BYTES >> 20} MiB {within}"
+        what = (
+            f"all ranks reached each other, and {_name(left)} did not add up {BYTES >> 20} MiB"
+            f" {within}"
+        )
     return Fault(what=what, advice=_explain_stop(reports, launcher))
 
 

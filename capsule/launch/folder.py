@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from capsule.runtimes.base import Ended, Invocation, Mount, Prepared
+from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Scratch
 
 _LOOK_SECONDS = 0.02
 
@@ -183,10 +183,12 @@ def _invocation(facts: Mapping[str, Any]) -> Invocation:
         network=facts["network"],
         label=facts["label"],
         pids=facts["pids"],
+        memory=facts["memory"],
         stdin=None if facts["stdin"] is None else Path(facts["stdin"]),
         stdout=Path(facts["stdout"]),
         stderr=Path(facts["stderr"]),
         joins=facts["joins"],
+        scratch=None if facts["scratch"] is None else Scratch(**facts["scratch"]),
     )
 
 

@@ -45,12 +45,12 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Met:
-    """A world in which every rank has met all others.
+class Reached:
+    """A world of pre-flight's program in which every rank has reached all others.
 
     Attributes:
         hosts: Name of the machine of each rank.
-        means: How they met: `gloo`, `sockets`, and `mpi` after one of these.
+        means: How they reached each other: `gloo`, `sockets`, and `mpi` after one of these.
         bytes: That each rank added up with the others.
         seconds: From the start to the end of all ranks.
     """
@@ -109,7 +109,7 @@ def check(
     prepared: Prepared,
     request: Request,
     patience_seconds: float = PATIENCE_SECONDS,
-) -> Met:
+) -> Reached:
     """Start all ranks and hold what they say to the request; nothing of them is left running.
 
     Raises:
@@ -132,7 +132,7 @@ def check(
             raise CannotRunError(fault.what, where="pre-flight", advice=fault.advice)
         _refuse(fault)
     _refuse(diagnosis.find_dropout(reports, words, launcher.name))
-    return Met(
+    return Reached(
         hosts=tuple(report.node for report in reports),
         means=tuple(one.means for one in reports[0].sums),
         bytes=reports[0].sums[0].bytes,

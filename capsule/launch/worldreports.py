@@ -48,7 +48,7 @@ class Report:
         library: Version of the MPI that it loads, empty where it was not loaded.
         path: Where that is, where it is the one that a variable names, else empty.
         digest: SHA-256 of that one.
-        sums: What it met by, in order.
+        sums: What it reached the others by, in order.
         message: Why it could not go on, empty where it could.
         done: Whether it came to its end.
     """

@@ -2,7 +2,8 @@
 
 The host starts it by the file's path alone, as `python3 preflight.py <report> <seconds> <how>`, and
 reads what it appends to the report, a JSON object a line. An image needs Python alone: ranks meet
-by gloo where it has torch, else by sockets. The host judges all that is said here.
+by gloo where it has torch, else by sockets; by MPI through mpi4py, or through the library that a
+program needs, where the host names it. The host judges all that is said here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from importlib import util
 from operator import add
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 from urllib.parse import ParseResult, urlparse
 
 ELEMENTS = 2**20
@@ -30,6 +31,8 @@ ELEMENTS = 2**20
 _VARIABLES = ("CAPSULE_RANK", "CAPSULE_RANKS", "CAPSULE_LOCAL_RANK", "CAPSULE_RENDEZVOUS")
 # by these a library of MPI finds out that it is not alone
 _OF_LAUNCHERS = ("PMI_", "PMIX_", "OMPI_COMM_WORLD_")
+# libraries of one ABI
+_OF_MPICH = ("MPICH", "MVAPICH", "Intel(R) MPI")
 _LIBRARY = re.compile(rb"lib(?:mpi|mpich|mpi_abi|mpi_cray|mpi_ibm)[.]so[.0-9]*")
 _MOST_BYTES = 1 << 28
 _SHOWN = 16
@@ -46,10 +49,11 @@ def main(arguments: list[str]) -> int:
 
     Args:
         arguments: The report; seconds after which this process ends itself, should its host be
-            gone; `probe` to report alone, `probe-mpi` to say which MPI the image has for Python
-            besides, `meet`, or `mpi` to meet by it too.
+            gone; `probe` to report alone, `probe-mpi` to say which MPI the image has besides,
+            `meet`, or `mpi` to meet by it too; and where a library of MPI may lie, joined as
+            PATH is, to take it and not the one of mpi4py.
     """
-    path, seconds, how = arguments
+    path, seconds, how, *libraries = arguments
     # a watchdog of C's: a rank that waits in a library runs no line of Python
     faulthandler.dump_traceback_later(float(seconds), exit=True)
     if os.getpid() == 1:
@@ -59,14 +63,15 @@ def main(arguments: list[str]) -> int:
     report.tell("arrived", **_introduce())
     try:
         if how.startswith("probe"):
-            if how == "probe-mpi" and util.find_spec("mpi4py"):
-                _load_mpi(report)
+            if how == "probe-mpi":
+                _find_mpi(report, libraries)
             return 0
         for means in (_gloo, _sockets) if util.find_spec("torch") else (_sockets,):
             if means(report):
                 break
-        if how == "mpi" and util.find_spec("mpi4py"):
-            _mpi(report)
+        mpi = _find_mpi(report, libraries) if how == "mpi" else None
+        if mpi is not None:
+            _mpi(report, mpi)
     except Exception as error:
         report.tell("failed", message=f"{type(error).__name__}: {error}"[:2000])
         return 1
@@ -194,7 +199,117 @@ def _gloo(report: _Report) -> bool:
     return True
 
 
-def _load_mpi(report: _Report) -> None:
+def _find_mpi(report: _Report, libraries: list[str]) -> _Mpi | None:
+    """MPI of the library that is named, else of mpi4py; None where there is neither."""
+    for place in libraries[0].split(os.pathsep) if libraries else ():
+        library = _Library.load(place)
+        if library is not None:
+            report.tell("library", version=library.version(), path="", digest="")
+            return library
+    return _load_mpi(report) if util.find_spec("mpi4py") else None
+
+
+class _Mpi:
+    """The world that a launcher gave to MPI, by mpi4py."""
+
+    def begin(self) -> tuple[int, int]:
+        """Begin MPI; own number, and how many there are."""
+        from mpi4py import MPI
+
+        MPI.Init()
+        return MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
+
+    def reduce(self, values: array[float]) -> None:
+        """Put the sums over all ranks into an array."""
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, [values, MPI.DOUBLE])
+
+    def end(self) -> None:
+        """End MPI: mpi4py does not, as it has not begun it."""
+        from mpi4py import MPI
+
+        MPI.Finalize()
+
+
+class _Library(_Mpi):
+    """The same by a library of MPI alone, of MPICH's ABI or of Open MPI's.
+
+    Args:
+        library: Loaded.
+        world, double, total, in_place: Its handles, as calls from C take them.
+    """
+
+    def __init__(self, library: Any, *, world: Any, double: Any, total: Any, in_place: int) -> None:
+        self._library, self._in_place = library, in_place
+        self._world, self._double, self._total = world, double, total
+
+    @classmethod
+    def load(cls, place: str) -> _Library | None:
+        """The library at a path, or of a name; None for none, and for one of another ABI."""
+        try:
+            import ctypes
+
+            library = ctypes.CDLL(place, mode=ctypes.RTLD_GLOBAL)
+        except (ImportError, OSError):
+            return None
+        if hasattr(library, "ompi_mpi_comm_world"):
+            names = "ompi_mpi_comm_world", "ompi_mpi_double", "ompi_mpi_op_sum"
+            handles = [ctypes.byref(ctypes.c_char.in_dll(library, name)) for name in names]
+            return cls(library, world=handles[0], double=handles[1], total=handles[2], in_place=1)
+        world, double, total = map(ctypes.c_int, (0x44000000, 0x4C00080B, 0x58000003))
+        made = cls(library, world=world, double=double, total=total, in_place=-1)
+        is_mpich = any(name in made.version() for name in _OF_MPICH)
+        return made if is_mpich and "mpi_abi" not in place else None
+
+    def version(self) -> str:
+        """What the library says of itself, as mpi4py gives it."""
+        import ctypes
+
+        text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
+        self._library.MPI_Get_library_version(text, ctypes.byref(length))
+        return _shorten(text.value.decode(errors="replace"))
+
+    def begin(self) -> tuple[int, int]:
+        """Begin MPI; own number, and how many there are."""
+        import ctypes
+
+        rank, ranks = ctypes.c_int(-1), ctypes.c_int(-1)
+        self._call("MPI_Init", None, None)
+        self._call("MPI_Comm_rank", self._world, ctypes.byref(rank))
+        self._call("MPI_Comm_size", self._world, ctypes.byref(ranks))
+        return rank.value, ranks.value
+
+    def reduce(self, values: array[float]) -> None:
+        """Put the sums over all ranks into an array."""
+        import ctypes
+
+        address, count = values.buffer_info()
+        whole, in_place = ctypes.c_void_p(address), ctypes.c_void_p(self._in_place)
+        handles = self._double, self._total, self._world
+        self._call("MPI_Allreduce", in_place, whole, ctypes.c_int(count), *handles)
+
+    def end(self) -> None:
+        """End MPI."""
+        self._call("MPI_Finalize")
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        """Call a function of MPI.
+
+        Raises:
+            RuntimeError: It failed.
+        """
+        status = getattr(self._library, name)(*arguments)
+        if status:
+            raise RuntimeError(f"{name} failed with error {status}")
+
+
+def _shorten(version: str) -> str:
+    """What a library of MPI says of itself, but for its build."""
+    return " ".join(version.partition("\n")[0].strip("\x00").split(",")[0].split())
+
+
+def _load_mpi(report: _Report) -> _Mpi:
     """Say which library of MPI it is, which has to be known of one that dies when it begins."""
     import mpi4py
 
@@ -202,12 +317,13 @@ def _load_mpi(report: _Report) -> None:
     mpi4py.rc.initialize = False
     from mpi4py import MPI
 
-    library = " ".join(MPI.Get_library_version().split("\n")[0].strip("\x00").split(",")[0].split())
+    library = _shorten(MPI.Get_library_version())
     path = os.environ.get("MPI4PY_LIBMPI", "")
     if not _is_loaded(path):
         path = ""
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
     report.tell("library", version=library, path=path, digest=digest)
+    return _Mpi()
 
 
 def _find_builds(package: Path) -> list[str]:
@@ -236,20 +352,11 @@ def _read_maps() -> list[str]:
     return Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
 
 
-def _mpi(report: _Report) -> None:
+def _mpi(report: _Report, mpi: _Mpi) -> None:
     """Meet by the world that the launcher gave to the image's MPI."""
-    _load_mpi(report)
-    from mpi4py import MPI
-
-    MPI.Init()
-    world = MPI.COMM_WORLD
-
-    def reduce(values: array[float]) -> None:
-        world.Allreduce(MPI.IN_PLACE, [values, MPI.DOUBLE])
-
-    _add_up(report, "mpi", world.Get_rank(), world.Get_size(), reduce)
-    # mpi4py does not, as it has not begun it; Open MPI's mpirun kills others of a rank that left so
-    MPI.Finalize()
+    _add_up(report, "mpi", *mpi.begin(), mpi.reduce)
+    # Open MPI's mpirun kills the others of a rank that leaves without
+    mpi.end()
 
 
 def _sockets(report: _Report) -> bool:

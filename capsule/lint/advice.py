@@ -13,25 +13,27 @@ from capsule.manifest import looks
 from capsule.manifest.kinds import Command, Recipe
 from capsule.manifest.model import SCORE, SEARCH, Benchmark, Claim, Manifest, Metric
 from capsule.manifest.paths import matches
-from capsule.manifest.pitfalls import find_pitfalls, seed_pitfall
+from capsule.manifest.pitfalls import find_pitfalls, ranks_pitfall, seed_pitfall
 from capsule.manifest.starter import NOBODY
 
 # a margin of this many steps is no longer moved by where on a step it lies
 _COUNTED_STEPS = 10
 _ON_A_HALF = 1e-6
 _CURVE_SEEDS = 5
+_JOINING = ("mpirun", "srun")
 # errors over a-priori bounds, which no run of a right program exceeds
 _RATIOS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
 
 NO_PRIMARY = "no primary claim: the capsule's verdict can't be anything but INCONCLUSIVE"
 
 
-def warnings(manifest: Manifest, *, sealed: bool = False) -> list[str]:
+def warnings(manifest: Manifest, *, sealed: bool = False, launcher: str | None = None) -> list[str]:
     """Warnings about a manifest that is valid, one sentence each; empty when there are none.
 
     Args:
         manifest: The manifest.
         sealed: Whether it is a capsule's, whose record names image and data by their digests.
+        launcher: What the site file has ranks started by, None where it does not say.
     """
     return [
         *author_warnings(manifest),
@@ -39,7 +41,7 @@ def warnings(manifest: Manifest, *, sealed: bool = False) -> list[str]:
         *_claim_warnings(manifest),
         *(() if sealed else _name_warnings(manifest)),
         *_data_warnings(manifest),
-        *_command_warnings(manifest),
+        *_command_warnings(manifest, launcher),
     ]
 
 
@@ -67,8 +69,12 @@ def _data_warnings(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _command_warnings(manifest: Manifest) -> Iterator[str]:
+def _command_warnings(manifest: Manifest, launcher: str | None) -> Iterator[str]:
+    resources = manifest.resources
+    joins = launcher in _JOINING or (launcher is None and resources.nodes > 1)
     for benchmark in manifest.benchmarks:
+        if sentence := ranks_pitfall(benchmark, manifest.folder, resources.ranks, joins=joins):
+            yield f"{benchmark.id}: {sentence}"
         if sentence := seed_pitfall(benchmark, manifest.folder):
             yield f"{benchmark.id}: {sentence}"
         yield from (f"{benchmark.id}: {one}" for one in find_pitfalls(benchmark, manifest.folder))
@@ -206,3 +212,4 @@ def _name_warnings(manifest: Manifest) -> Iterator[str]:
     yield from surroundings.of_image_file(manifest)
     yield from surroundings.of_image(None, None, manifest)
     yield from surroundings.of_data(manifest)
+    yield from surroundings.of_pointers(manifest)

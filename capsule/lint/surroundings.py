@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from capsule import inventory
+from capsule import inventory, placeholders
 from capsule.datasets import tree
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image, files, reference
@@ -62,6 +62,16 @@ def of_data(manifest: Manifest) -> Iterator[str]:
     for spec in manifest.datasets:
         if not (_has_source(spec) or _fits_into_capsule(spec, manifest.folder)):
             yield _NO_SOURCE.format(name=spec.name)
+
+
+def of_pointers(manifest: Manifest) -> Iterator[str]:
+    """Inputs and data that a clone has pointers of, and not the files themselves."""
+    if manifest.folder is None:
+        return
+    inputs = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
+    paths = {spec.path for spec in manifest.datasets if spec.path is not None}
+    for name in sorted(inputs | paths):
+        yield from placeholders.warn_of_pointers(placeholders.walk(name, manifest.folder / name))
 
 
 def of_used_data(record: Record) -> Iterator[str]:

@@ -70,25 +70,50 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
         for name in templates.names(text):
             if name not in known:
                 problems.add(f"{here}{place}", fault(name, known))
-    for field in ("cwd", "stdin"):
-        path = raw.get(field)
-        if path is not None and not is_below(path, raw.get("inputs", ())):
+    for place, path in paths(raw):
+        if not is_below(path, raw.get("inputs", ())):
             message = f"{quote(path)} is not among this benchmark's inputs, nor below one"
-            problems.add(f"{here}/{field}", message)
+            problems.add(f"{here}{place}", message)
+    if raw.get("ranks_independent") and "world" in raw:
+        problems.add(
+            f"{here}/world", "its ranks are independent (ranks_independent), so they form no world"
+        )
+    cwd = raw.get("cwd")
     subject = Command(
         words=tuple(raw["command"]),
         setup=tuple(raw.get("setup", ())),
         environment=environment,
-        cwd=raw.get("cwd"),
+        cwd=cwd["copy"] if isinstance(cwd, Mapping) else cwd,
+        copies_cwd=isinstance(cwd, Mapping),
         stdin=raw.get("stdin"),
         injects_seed=raw.get("seeding") == "inject",
+        ranks_independent=raw.get("ranks_independent", False),
+        declares_world="world" in raw,
     )
     return subject, cases
 
 
+def paths(raw: Raw) -> Iterator[tuple[str, str]]:
+    """The working folder and the standard input of an entry: JSON pointer below it, and path."""
+    cwd = raw.get("cwd")
+    copied = cwd.get("copy") if isinstance(cwd, Mapping) else None
+    for place, path in (("/cwd", cwd), ("/cwd/copy", copied), ("/stdin", raw.get("stdin"))):
+        if isinstance(path, str):
+            yield place, path
+
+
 def is_below(path: str, inputs: Iterable[str]) -> bool:
-    """Whether a path is an input, or inside an input folder."""
-    return any(path == name or path.startswith(f"{name}/") for name in inputs)
+    """Whether a path is an input, or inside an input folder; `.` is the manifest's own folder.
+
+    >>> is_below("repo/run.py", ["repo"]), is_below("run.py", ["."]), is_below("/bin/sh", ["."])
+    (True, True, False)
+    """
+    return any(
+        path == name
+        or path.startswith(f"{name}/")
+        or (name == "." and path != "" and not path.startswith("/"))
+        for name in inputs
+    )
 
 
 def programs(benchmarks: Iterable[Benchmark]) -> list[str]:
@@ -98,7 +123,9 @@ def programs(benchmarks: Iterable[Benchmark]) -> list[str]:
         if isinstance(benchmark.subject, Command):
             word = benchmark.subject.words[0]
             is_name = "/" not in word and not any(templates.names(word))
-            if (is_name or word.startswith("/")) and not is_below(word, benchmark.inputs):
+            # a name alone is looked up, whatever lies beside the manifest
+            named = [name for name in benchmark.inputs if name != "."]
+            if (is_name or word.startswith("/")) and not is_below(word, named):
                 words.append(word)
     return list(dict.fromkeys(words))
 

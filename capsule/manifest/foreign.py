@@ -7,6 +7,13 @@ import re
 
 _COMMENT = re.compile(r"^\s*(//|#|/\*)", re.MULTILINE)
 _YAML = re.compile(r"\A(---|%YAML|[A-Za-z_][\w-]*:( |$))", re.MULTILINE)
+_ESCAPES = {
+    "\b": ("b", "a backspace", "a word boundary"),
+    "\t": ("t", "a tab", "a tab"),
+    "\n": ("n", "a line end", "a line end"),
+    "\f": ("f", "a form feed", "a form feed"),
+    "\r": ("r", "a carriage return", "a carriage return"),
+}
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -29,10 +36,12 @@ def recognize(data: bytes) -> tuple[str, str] | None:
 
 
 def advise(data: bytes) -> str | None:
-    """How to mend what is no JSON; None where it is, and something else is wrong with it.
+    r"""How to mend what is no JSON; None where it is, and something else is wrong with it.
 
     >>> advise(b'{"a": 1,}')
     'leave out the comma before }'
+    >>> advise(rb'{"pattern": "\d+"}')
+    'JSON takes a backslash for the start of an escape: double it, "\\\\d"'
     """
     try:
         text = data.decode()
@@ -47,12 +56,28 @@ def advise(data: bytes) -> str | None:
     return None
 
 
+def advise_escape(text: str) -> str:
+    r"""What was probably meant by an escape that JSON knows, as the end of a sentence.
+
+    >>> advise_escape("acc\b"), advise_escape("acc\0")
+    (': JSON reads \\b as a backspace; a word boundary of a pattern is written \\\\b', '')
+    """
+    found = next((one for one in _ESCAPES if one in text), None)
+    if found is None:
+        return ""
+    letter, name, meant = _ESCAPES[found]
+    return f": JSON reads \\{letter} as {name}; {meant} of a pattern is written \\\\{letter}"
+
+
 def _advise(text: str, place: int) -> str:
     before, sign = text[:place].rstrip(), text[place : place + 1]
     if _YAML.match(text):
         return "it seems to be YAML: a manifest is JSON, which every YAML tool can write"
     if before.endswith(",") and sign in ("}", "]", ","):
         return "leave out the second comma" if sign == "," else f"leave out the comma before {sign}"
+    if sign == "\\":
+        escape = text[place : place + 2]
+        return f'JSON takes a backslash for the start of an escape: double it, "\\{escape}"'
     if sign == "'":
         return "write texts in double quotes"
     if sign and _COMMENT.match(text[text.rfind("\n", 0, place) + 1 :]):

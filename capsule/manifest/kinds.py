@@ -261,16 +261,22 @@ class Command:
         setup: Words of what is run before it in each process start, untimed; none for nothing.
         environment: Variables that it gets besides those of every workload; placeholders likewise.
         cwd: Where it starts, an input folder or one below; None for the folder that it may write.
+        copies_cwd: Whether it may write there, in a copy that each process start has of its own.
         stdin: What it reads as its standard input, an input file or one below; None for nothing.
         injects_seed: Whether it is a Python program whose own seeds are replaced.
+        ranks_independent: Whether several ranks of it are separate on purpose.
+        declares_world: Whether its author says that its ranks form a world which nobody sees.
     """
 
     words: tuple[str, ...]
     setup: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
+    copies_cwd: bool = False
     stdin: str | None = None
     injects_seed: bool = False
+    ranks_independent: bool = False
+    declares_world: bool = False
 
 
 class Search(NamedTuple):

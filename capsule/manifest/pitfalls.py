@@ -27,6 +27,17 @@ _HEAD_BYTES = 256
 _MOST_NAMES = 1000
 _SEED = b"CAPSULE_SEED"
 _MPI = ("mpi4py", "MPI_Init", "MPI_INIT")
+# calls in C, Fortran and Python, but for what a comment holds
+_MPI_CALLS = (
+    re.compile(rb"(?m)^(?!\s*(?://|\*|/\*|!))[^\n/]*\bP?MPI_Init(_thread)?\s*\("),
+    re.compile(rb"(?mi)^(?![cC*!])[^\n!'\"]*\bcall\s+mpi_init(_thread)?\b"),
+    re.compile(rb"(?m)^\s*(from|import)\s+mpi4py\b"),
+)
+_TAKES_RANK = re.compile(
+    rb"CAPSULE_(LOCAL_)?RANK|CAPSULE_RENDEZVOUS|PMIX?_RANK|OMPI_COMM_WORLD|SLURM_PROCID|MPI_Init"
+    rb"|mpi4py|torchrun|distributed\.(run|launch)\b|rdzv|/capsule/shared"
+)
+_UNSET = re.compile(rb"""["'](RANK|WORLD_SIZE)["']""")
 _MOST_SEARCHED, _SEARCHED_BYTES = 100, 1 << 20
 _SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
 # words and variables by which programs of ranks are told where to meet, as torchrun's are
@@ -105,7 +116,7 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
     )
 
 
-def uses_mpi(benchmark: Benchmark, folder: Path) -> bool:
+def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bool:
     """Whether a file of a command, or a word of it, names MPI's package of Python, or begins MPI.
 
     What the image itself has is not looked into.
@@ -113,15 +124,64 @@ def uses_mpi(benchmark: Benchmark, folder: Path) -> bool:
     Args:
         benchmark: The benchmark.
         folder: Where its files lie.
+        compiled: Whether sources of compiled programs count.
     """
     command = benchmark.subject
     if not isinstance(command, Command):
         return False
-    if any(name in word for word in command.words for name in _MPI):
+    signs = _MPI if compiled else _MPI[:1]
+    if any(sign in word for word in command.words for sign in signs):
         return True
-    words = [name.encode() for name in _MPI]
+    words = [sign.encode() for sign in signs]
     names = _names(folder, benchmark)[:_MOST_SEARCHED]
     return any(_holds(folder / name, *words) for name in names)
+
+
+def ranks_pitfall(
+    benchmark: Benchmark, folder: Path | None, ranks: int, *, joins: bool
+) -> str | None:
+    """Why each of several ranks of a command most likely does all of the work, None where not.
+
+    Args:
+        benchmark: The benchmark.
+        folder: As of `find_pitfalls`.
+        ranks: How many are asked for.
+        joins: Whether what starts them joins ranks of MPI.
+    """
+    command = benchmark.subject
+    if ranks == 1 or joins or folder is None or not isinstance(command, Command):
+        return None
+    if command.ranks_independent:
+        return None
+    names = _names(folder, benchmark)[:_MOST_SEARCHED]
+    sources = {name: _read(folder / name) for name in names}
+    for name, text in sources.items():
+        if call := next(filter(None, (one.search(text) for one in _MPI_CALLS)), None):
+            return (
+                f"{quote(name)} {'imports mpi4py' if b'mpi4py' in call[0] else 'calls MPI_Init'},"
+                f" {ranks} ranks are asked for, and nothing starts them together, so each is alone"
+                ' in a world of its own: "launcher": "mpirun" or "srun" in the site file joins them'
+            )
+    texts = [*command.setup, *command.words, *command.environment.values()]
+    is_told = any({"rank", "ranks"} & {*templates.names(text)} for text in texts)
+    is_told = is_told or any(_TAKES_RANK.search(text.encode()) for text in texts)
+    has_program = any(commands.is_below(word, benchmark.inputs) for word in command.words)
+    if is_told or command.declares_world or not has_program:
+        return None
+    if any(_TAKES_RANK.search(text) for text in sources.values()):
+        return None
+    unset = {one.decode() for text in sources.values() for one in _UNSET.findall(text)}
+    named = [name for name in ("RANK", "WORLD_SIZE") if name in unset]
+    advice = 'write "ranks_independent": true beside "command" where that is meant'
+    if named:
+        values = {"RANK": "{rank}", "WORLD_SIZE": "{ranks}"}
+        shown = ", ".join(f'"{name}": "{values[name]}"' for name in named)
+        advice = f'nothing sets {" or ".join(named)}: write "environment": {{{shown}}}; or {advice}'
+    return (
+        f"{ranks} ranks are asked for, and no word, variable or input takes a rank from capsule"
+        f" (CAPSULE_RANK, {{rank}}) or a launcher, so each of the {ranks} processes most likely"
+        f" does all of the work alone: {advice}"
+    )
 
 
 def find_lost_meeting(benchmark: Benchmark, *, are_apart: bool) -> str | None:
@@ -150,13 +210,17 @@ def find_lost_meeting(benchmark: Benchmark, *, are_apart: bool) -> str | None:
 
 
 def _holds(path: Path, *words: bytes) -> bool:
-    # what is excluded may be a pipe, for which nobody waits
+    text = _read(path)
+    return any(word in text for word in words)
+
+
+def _read(path: Path) -> bytes:
+    """The beginning of an input; nothing of what is no file: a pipe is waited for by nobody."""
     stream = leavings.open_file(path)
     if stream is None:
-        return False
+        return b""
     with stream:
-        text = stream.read(_SEARCHED_BYTES)
-    return any(word in text for word in words)
+        return stream.read(_SEARCHED_BYTES)
 
 
 def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[str]:

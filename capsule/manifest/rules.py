@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from capsule import plain, schema
+from capsule.manifest import commands, foreign
 from capsule.manifest.problems import Problems, instead, quote
 from capsule.manifest.subjects import ENDINGS
 
+# where a path may be `.`, the manifest's own folder
+_WHOLE = re.compile(r"^/benchmarks/[0-9]+/(inputs/[0-9]+|cwd|cwd/copy)$")
 _LOOPBACK = re.compile(r"http://(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?:[:/]|$)")
 _COMMAND = 3  # /benchmarks/INDEX/command: a program text may well hold line breaks
 
@@ -33,6 +36,8 @@ def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> No
     fetched = {f"{here}/path" for here, entry in entries(raw, "datasets") if "url" in entry}
     for here, path in _paths(raw):
         is_due = here not in fetched or not folder or os.path.lexists(folder / path)
+        if path == "." and _WHOLE.search(here):
+            continue
         message = _path_problem(path, folder if is_due else None)
         if not message and folder:
             message = _kind_problem(here, folder / path)
@@ -67,7 +72,9 @@ def _texts(raw: Any, problems: Problems) -> None:
         parts = pointer.split("/")
         is_command = parts[1:2] == ["benchmarks"] and parts[_COMMAND : _COMMAND + 1] == ["command"]
         if "\0" in text or not (is_command or plain.is_clean(text)):
-            problems.add(pointer, f"{quote(text)} holds a character that can't be printed")
+            message = f"{quote(text)} holds a character that can't be printed"
+            is_pattern = parts[-1] == "pattern"
+            problems.add(pointer, message + (foreign.advise_escape(text) if is_pattern else ""))
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -135,9 +142,8 @@ def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for index, path in enumerate(inputs if isinstance(inputs, list) else ()):
             if isinstance(path, str):
                 yield f"{here}/inputs/{index}", path
-        for field in ("cwd", "stdin"):
-            if isinstance(entry.get(field), str):
-                yield f"{here}/{field}", entry[field]
+        for place, path in commands.paths(entry):
+            yield f"{here}{place}", path
         for subject in ("operator", "network", "optimizer"):
             named = entry.get(subject)
             for form, path in named.items() if isinstance(named, dict) else ():
@@ -185,7 +191,7 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
 
 
 def _kind_problem(here: str, path: Path) -> str | None:
-    if here.endswith("/cwd") and not path.is_dir():
+    if here.endswith(("/cwd", "/cwd/copy")) and not path.is_dir():
         return "is a file; a folder is due"
     if here.endswith("/stdin") and not path.is_file():
         return "is no file; a file is due"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -32,6 +32,23 @@ class Mount:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scratch:
+    """Whose HOME and temporary folder a process has, where no engine gives it such.
+
+    Attributes:
+        start: Number of the process start, from 1.
+        rank: Its rank there.
+        is_first: Whether it finds them empty; else as an earlier process of this start left them.
+        is_last: Whether they are removed when it has ended; they are in any case if it failed.
+    """
+
+    start: int
+    rank: int = 0
+    is_first: bool = True
+    is_last: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class Invocation:
     """One process start inside an image.
 
@@ -45,12 +62,16 @@ class Invocation:
         label: Marks every process and container of this run, so that a later process can find them.
         pids: Processes and threads that it may have, None for as many as it likes; an engine that
             cannot hold it to that leaves it to whoever watches `Running.tasks`.
+        memory: Bytes of memory that it may use, None for as much as there is; an engine that cannot
+            hold it to that leaves it to whoever watches `Running.memory_bytes`.
         stdin: File on this machine that it reads as its standard input, None for nothing.
         stdout: File that its standard output is appended to.
         stderr: File that its standard error is appended to.
         joins: Whether MPI is to join it with other ranks, which it then reaches by process id and
             shared memory where they are on its node.
         handles: File descriptors of this process that it inherits under their numbers.
+        scratch: Its own HOME and temporary folder where nothing is contained; None for HOME as the
+            environment has it, and the temporary folder of this process.
     """
 
     command: tuple[str, ...]
@@ -61,11 +82,13 @@ class Invocation:
     network: bool = False
     label: str
     pids: int | None = None
+    memory: int | None = None
     stdin: Path | None = None
     stdout: Path
     stderr: Path
     joins: bool = False
     handles: tuple[int, ...] = ()
+    scratch: Scratch | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +102,8 @@ class Ended:
         memory: Of one that SIGKILL ended, what is known of memory before and after.
         out_of_tasks: It failed and said that it could start no more processes or threads, which its
             limit explains.
+        over_memory: Whoever watched it ended it, for it used more memory than it may; `memory` says
+            how much.
         engine_fault: The engine's own message when the workload never started, else None.
         lacks_program: The command's program is why: it is missing or cannot be executed, so that
             no second start can help.
@@ -89,6 +114,7 @@ class Ended:
     out_of_memory: bool = False
     memory: str = field(default="", compare=False)
     out_of_tasks: bool = False
+    over_memory: bool = False
     engine_fault: str | None = None
     lacks_program: bool = False
 
@@ -116,6 +142,12 @@ class Running(Protocol):
 
     def tasks(self) -> int:
         """How many processes and threads it has now, 0 where that cannot be told."""
+
+    def memory_bytes(self, most: int) -> int:
+        """The memory that its processes use now, as exactly as tells whether it is beyond `most`.
+
+        0 where that cannot be told, or where the engine holds it to its limit.
+        """
 
     def stop(self) -> None:
         """End it and everything it started: terminate, then kill; returns when nothing is left."""
@@ -228,6 +260,13 @@ class Runtime(Protocol):
     def reap(self, label: str) -> int:
         """End whatever a dead run with this label left running; returns how many were ended."""
 
+    def limits_memory(self) -> bool:
+        """Whether the kernel holds what it starts to a limit of memory, which needs no watching.
+
+        Raises:
+            CannotRunError: The engine cannot be asked.
+        """
+
 
 @runtime_checkable
 class Wraps(Protocol):
@@ -239,6 +278,20 @@ class Wraps(Protocol):
         Raises:
             CannotRunError: The engine is gone, or something that it needs.
         """
+
+
+@runtime_checkable
+class KeepsScratch(Protocol):
+    """An engine whose processes have their HOME and temporary folders on this machine itself."""
+
+    def scratch(self, label: str) -> Iterable[Path]:
+        """Those that are there of a run with this label."""
+
+    def clear_scratch(self, label: str) -> None:
+        """Remove them."""
+
+    def find_homes(self, label: str, scratch: Scratch) -> Iterable[Path]:
+        """Where the HOME of a rank may have been, which is removed when it has ended."""
 
 
 @runtime_checkable
@@ -268,6 +321,10 @@ class Started:
     def tasks(self) -> int:
         """Those of its session, and those that it started and that left it."""
         return self._process.tasks()
+
+    def memory_bytes(self, most: int) -> int:
+        """That of the same processes."""
+        return self._process.memory_bytes(most)
 
     def stop(self) -> None:
         """End it and everything it started."""
@@ -305,6 +362,10 @@ class NeverStarted:
         return self._ended
 
     def tasks(self) -> int:
+        """None."""
+        return 0
+
+    def memory_bytes(self, most: int) -> int:  # noqa: ARG002
         """None."""
         return 0
 

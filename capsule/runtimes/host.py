@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from capsule import process
 from capsule.errors import CannotRunError, ProgramError
 from capsule.image import Image
 from capsule.process import Exit
-from capsule.runtimes import gpus, programs
+from capsule.runtimes import gpus, programs, scratch
 from capsule.runtimes.base import (
     NETWORK,
     Availability,
@@ -20,10 +22,12 @@ from capsule.runtimes.base import (
     NeverStarted,
     Prepared,
     Running,
+    Scratch,
     Started,
     Wrapped,
     start_command,
 )
+from capsule.runtimes.scratch import Folders, choose
 
 # what finds programs and libraries; everything else of the caller's environment stays outside
 _KEPT = ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "TMPDIR")
@@ -88,15 +92,82 @@ class Host:
 
     def start(self, prepared: Prepared, invocation: Invocation) -> Running:
         """Start the command; a program that is not there is an engine fault of the answer."""
+        own: Folders | None = None
         try:
+            if invocation.scratch is not None:
+                own = scratch.make(invocation.label, invocation.scratch)
+                invocation = _move_in(invocation, own)
             started = start_command(prepared, self.wrap(prepared, invocation), invocation)
         except CannotRunError as error:
+            if own is not None:
+                own.remove()
             return NeverStarted(error.what, lacks_program=isinstance(error, ProgramError))
-        return Started(started, _judge)
+        running = Started(started, _judge)
+        if own is None or invocation.scratch is None:
+            return running
+        return _Private(running, own, is_last=invocation.scratch.is_last)
+
+    def limits_memory(self) -> bool:
+        """Nothing does, so that it is watched."""
+        return False
 
     def reap(self, label: str) -> int:
-        """End the processes that a dead run with this label left."""
-        return process.reap(label)
+        """End the processes that a dead run with this label left, and remove their folders."""
+        ended = process.reap(label)
+        scratch.clear(label)
+        return ended
+
+    def scratch(self, label: str) -> Iterator[Path]:
+        """HOME and temporary folders of a run with this label that are on this machine."""
+        return scratch.find(label)
+
+    def clear_scratch(self, label: str) -> None:
+        """Remove them."""
+        scratch.clear(label)
+
+    def find_homes(self, label: str, scratch: Scratch) -> Iterator[Path]:
+        """Where the HOME of a rank may have been, which is removed when it has ended."""
+        return (folders.home for folders in choose(label, scratch))
+
+
+class _Private:
+    """A process that has folders of its own, which go when it has ended.
+
+    Args:
+        running: The process.
+        own: Its folders.
+        is_last: Whether no other process of the same start needs them after one that ended well.
+    """
+
+    def __init__(self, running: Running, own: Folders, *, is_last: bool) -> None:
+        self._running = running
+        self._own = own
+        self._is_last = is_last
+
+    def wait(self, timeout_seconds: float) -> Ended | None:
+        """Wait at most so long; None while it still runs."""
+        ended = self._running.wait(timeout_seconds)
+        if ended is not None and (self._is_last or ended.exit_code != 0):
+            self._own.remove()
+        return ended
+
+    def tasks(self) -> int:
+        """Those of the process."""
+        return self._running.tasks()
+
+    def memory_bytes(self, most: int) -> int:
+        """That of the process."""
+        return self._running.memory_bytes(most)
+
+    def stop(self) -> None:
+        """End it and everything it started, and remove its folders."""
+        self._running.stop()
+        self._own.remove()
+
+
+def _move_in(invocation: Invocation, own: Folders) -> Invocation:
+    variables = {"HOME": str(own.home), "TMPDIR": str(own.temporary)}
+    return replace(invocation, environment={**invocation.environment, **variables})
 
 
 def _judge(process_exit: Exit) -> Ended:

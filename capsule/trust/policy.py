@@ -254,6 +254,8 @@ def _limits(limits: Limits) -> Iterator[str]:
         yield f"with at most {size(limits.disk)} on the disk in each process start (--disk)"
     if limits.pids is not None:
         yield f"with at most {limits.pids} processes and threads in each (--pids)"
+    if limits.memory is not None:
+        yield f"with at most {size(limits.memory)} of memory in each (--memory)"
 
 
 def _files(code: Code, manifest: Manifest) -> Iterator[str]:
@@ -301,7 +303,8 @@ def _command(command: Command, cases: int) -> str:
     words = repr(" ".join(command.words))
     if command.setup:
         words = f"{' '.join(command.setup)!r}, and then {words}"
-    where = f", started in {command.cwd}" if command.cwd else ""
+    copy = "a copy of " if command.copies_cwd else ""
+    where = f", started in {copy}{command.cwd}" if command.cwd else ""
     reads = f", reading {command.stdin}" if command.stdin else ""
     variables = "".join(f", {name}={value!r}" for name, value in command.environment.items())
     seeded = ", its seeds replaced" if command.injects_seed else ""

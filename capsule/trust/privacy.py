@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from capsule.errors import ExecutionError
+from capsule.execute.inputs import find_keys
 from capsule.jsons import Json, JsonObject
 from capsule.localpaths import CHUNK_BYTES, LocalPaths, blocks
 from capsule.record import Attempt, File, Record
@@ -141,6 +142,8 @@ class Privacy:
         """
         findings: list[Finding] = []
         for name, path in inputs.items():
+            if find_keys([name]):
+                findings.append(Finding(where=name, what="a file named as keys or passwords are"))
             with _open(path) as stream:
                 head = stream.read(_TEXT_BYTES)
                 if b"\0" in head:

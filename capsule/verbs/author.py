@@ -159,7 +159,7 @@ def _add_lint(parser: ArgumentParser) -> None:
 def _lint(arguments: LintArguments, console: Console) -> int:
     from zipfile import is_zipfile
 
-    from capsule import lint, manifest, reading, seeds
+    from capsule import lint, manifest, reading, seeds, site
     from capsule.execute import inputs
 
     path = arguments.manifest
@@ -177,7 +177,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         seeds.require_winner(checked)
         inputs.collect(checked, checked.folder)
         hints, measured = lint.hints(checked), []
-        warnings = lint.warnings(checked)
+        warnings = lint.warnings(checked, launcher=site.load().launcher)
     warnings = list(dict.fromkeys((*measured, *warnings)))
     outlook = lint.outlook(checked)
     if arguments.json:

@@ -76,6 +76,7 @@ def _run(arguments: Arguments, console: Console) -> int:
             walltime=arguments.walltime,
             disk=arguments.disk,
             pids=arguments.pids,
+            memory=arguments.memory,
             strict_privacy=arguments.strict_privacy,
             trust=arguments.trust,
             allow_host=arguments.allow_host,
@@ -166,7 +167,7 @@ def _resumption(arguments: Arguments, folder: str) -> str:
 
 def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
     """Run one trial, and show what a run would record of it."""
-    from capsule import api, lint, manifest, report
+    from capsule import api, lint, manifest, report, site
 
     flags = {
         "--add-seeds": arguments.add_seeds,
@@ -182,7 +183,7 @@ def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
         )
     wanted = manifest.load(path, arguments.frameworks)
     tryout = api.try_out(wanted, arguments, console.listen())
-    warnings = lint.warnings(wanted)
+    warnings = lint.warnings(wanted, launcher=site.load().launcher)
     if arguments.json:
         console.document(report.tryout_to_json(tryout, warnings))
     else:

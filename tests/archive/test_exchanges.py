@@ -170,11 +170,11 @@ def saw(**changes: Any) -> Callable[[Record], Record]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda record: replace(record, worlds=()), "ran in a world that nobody saw"),
-        (saw(nodes=(0, 0, 0)), "ranks are said to have met that nobody planned: 3"),
-        (saw(nodes=(0, 1)), "ranks are said to have met on a node that is not recorded"),
-        (saw(means=()), "ranks are said to have met, and not by what"),
-        (saw(bytes=0), "ranks are said to have met, and not by what, or to have added up nothing"),
+        (lambda record: replace(record, worlds=()), "ran without a pre-flight"),
+        (saw(nodes=(0, 0, 0)), "said to have seen ranks that nobody planned: 3"),
+        (saw(nodes=(0, 1)), "said to have seen ranks on a node that is not recorded"),
+        (saw(means=()), "said to have seen ranks, and not by what"),
+        (saw(bytes=0), "said to have seen ranks, and not by what, or nothing added up"),
     ],
 )
 def test_no_ranks_ran_whose_world_nobody_saw(

@@ -108,6 +108,41 @@ def test_other_bytes_than_the_digest_says_are_not_kept(tmp_path: Path) -> None:
     assert left(tmp_path) == ["fetching"]
 
 
+PAGE = b"<!DOCTYPE html><html>please accept the licence</html>"
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:%b\nsize 12345678\n" % (
+    b"0" * 64
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (PAGE, f"a page of HTML came in place of the data ({len(PAGE)} bytes)"),
+        (b"\xef\xbb\xbf\n<!-- x -->\n<HTML lang=en>", "a page of HTML came"),
+        (POINTER, "whose 12345678 bytes are not here"),
+    ],
+)
+@pytest.mark.parametrize("digest", [DIGEST, None])
+@pytest.mark.parametrize("unpack", [False, True])
+def test_a_page_in_place_of_data_is_told_as_such(
+    tmp_path: Path, data: bytes, words: str, digest: str | None, unpack: bool
+) -> None:
+    with shelve(data) as shelf:
+        wanted = spec(shelf.url("corpus.tar.gz"), digest, unpack=unpack)
+        with pytest.raises(DamagedError) as raised:
+            fetch(wanted, tmp_path)
+    assert words in str(raised.value)
+    assert "owner has changed" not in str(raised.value)
+    assert left(tmp_path) in ([], ["fetching"])
+
+
+def test_a_page_that_is_the_data_is_kept(tmp_path: Path) -> None:
+    digest = f"sha256:{hashlib.sha256(PAGE).hexdigest()}"
+    with shelve(PAGE) as shelf:
+        assert fetch(spec(shelf.url("corpus.bin"), digest), tmp_path).digest == digest
+        assert fetch(spec(shelf.url("page.html"), None), tmp_path).digest == digest
+
+
 @pytest.mark.parametrize("tag", ['"1"', ""])
 def test_a_download_that_breaks_off_goes_on_where_it_ended(tmp_path: Path, tag: str) -> None:
     with shelve(DATA, tag=tag, most=200_000) as shelf:

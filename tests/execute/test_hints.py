@@ -286,6 +286,9 @@ EXPLAINED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 # what the trial said is no evidence of anything that this machine could mend
 UNEXPLAINED: dict[str, dict[str, Any]] = {
+    "git, outside of any clone": {
+        "message": "exit code 1\nCommand '['git', 'log']' returned non-zero exit status 128."
+    },
     "its own error": {"message": "exit code 1\nValueError: bad shape"},
     "a silent end": {"message": "exit code 3"},
     "a dictionary's key": {"message": f"exit code 1\n{PLAIN_KEY}'USER'"},

@@ -102,6 +102,17 @@ def write_odd_names(folder: Path, **changes: object) -> Path:
     return folder / "hand.json"
 
 
+def write_copied(folder: Path, **changes: object) -> Path:
+    """The same as a program that writes beside its own code, in a copy of it."""
+    document = json.loads(write(folder, **changes).read_text())
+    document["benchmarks"][0]["cwd"] = {"copy": "my code"}
+    (folder / "hand.json").write_text(json.dumps(document))
+    script = SCRIPT.replace('open("prepared")', 'open(os.environ["CAPSULE_OUT"] + "/prepared")')
+    writes = "\nopen('beside', 'x')\nopen(os.path.dirname(__file__) + '/cache', 'x')\n"
+    (folder / "my code" / "main.py").write_text(script + writes)
+    return folder / "hand.json"
+
+
 def unpack(capsule: Path, folder: Path) -> tuple[list[str], Path]:
     """The blocks of the README's section, and the folder that they are for."""
     with zipfile.ZipFile(capsule) as archive:
@@ -202,7 +213,7 @@ def apptainer_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("write_manifest", [write, write_odd_names])
+@pytest.mark.parametrize("write_manifest", [write, write_odd_names, write_copied])
 def test_a_line_of_the_readme_gives_the_number_under_each_engine(
     author: User,
     tmp_path: Path,

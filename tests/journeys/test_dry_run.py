@@ -21,9 +21,9 @@ def test_the_first_start_is_shown_as_it_would_be(author: User) -> None:
     ended = author.run("run", manifest, "--dry-run", "--walltime", "00:05:00")
     assert ended.returncode == 0, ended.stderr
     shown = " ".join(ended.stdout.split())
-    assert "words python3 '$RUN/inputs/tiny.py'" in shown
+    assert "words python3 '$RUN/work/inputs/tiny.py'" in shown
     assert "CAPSULE_SEED=1 " in shown
-    assert "$RUN/inputs, not protected from writing" in shown
+    assert "$RUN/work/inputs, writable, restored before each start" in shown
     assert "engine host" in shown
     assert "starts 5 process starts, 5 trials; the first is 0001-command-1" in shown
     assert "walltime cut off after 5:00" in shown
@@ -77,7 +77,7 @@ def test_a_word_that_lies_inside_an_input_is_shown_as_it_would_be_started(author
     }
     manifest = write_manifest(author.folder, benchmarks=[benchmark])
     first = author.json("run", manifest, "--dry-run")["first"]
-    assert first["command"] == ["python3", "$RUN/inputs/repo/tiny.py"]
+    assert first["command"] == ["python3", "$RUN/work/inputs/repo/tiny.py"]
 
 
 def seal(author: User, **changes: object) -> Path:

@@ -61,7 +61,8 @@ def user(author: User, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> User:
     monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
     write_script(author.folder, IN_STEP.replace("FOLDER", repr(str(author.folder))))
     metrics = {"loss": {"per": "rank"}}
-    benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    command = {"command": ["python3", "tiny.py"], "inputs": ["tiny.py"], "world": "declared"}
+    benchmark = {"id": "tiny", **command}
     benchmarks = [{**benchmark, "metrics": metrics}]
     write_manifest(author.folder, benchmarks=benchmarks, seeds=[1, 2], resources=RESOURCES)
     return author

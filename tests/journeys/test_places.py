@@ -153,7 +153,7 @@ def test_what_a_host_printed_of_its_paths_is_sealed_as_words(author: User) -> No
     with zipfile.ZipFile(author.folder / "a.zip") as opened:
         everything = b"".join(map(opened.read, opened.namelist()))
     assert str(author.folder).encode() not in everything
-    assert b"$RUN/inputs/tiny.py" in everything
+    assert b"$RUN/work/inputs/tiny.py" in everything
 
 
 @pytest.mark.parametrize("umask", [0, 0o022, 0o277, 0o777])

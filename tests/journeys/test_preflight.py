@@ -78,7 +78,7 @@ def test_words_that_no_shell_expands_are_refused_before_a_rank_starts(author: Us
     assert not list(work.glob("starts/*"))
 
 
-def test_ranks_without_python_are_told_as_not_seen_to_meet(author: User) -> None:
+def test_ranks_without_python_are_told_as_not_seen(author: User) -> None:
     (author.folder / "rank.sh").write_text("echo loss: 1\n")
     metrics = {"loss": {"from": {"pattern": "loss: (.*)"}}}
     benchmark = {"id": "tiny", "command": ["sh", "rank.sh"], "inputs": ["rank.sh"]}
@@ -87,7 +87,12 @@ def test_ranks_without_python_are_told_as_not_seen_to_meet(author: User) -> None
     )
     ended = author.run("run", path, "--runtime", "host", **wrap_python(author, "exit 127"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "2 on 1 node, not seen to meet: no python3" in " ".join(ended.stdout.split())
+    said = " ".join(ended.stdout.split())
+    assert "2 on 1 node; pre-flight: nothing seen, since no python3 starts" in said
+    assert "world not seen" in said
+    # what the author reads is sealed, too
+    (capsule,) = author.folder.glob("*.capsule.zip")
+    assert author.json("show", capsule)["world"] == {"tiny": "not seen"}
 
 
 OF_MPI = """

@@ -53,7 +53,8 @@ METRICS = {
 
 def two_ranks(user: User, script: str, **changes: object) -> Path:
     write_script(user.folder, script)
-    benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    command = {"command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    benchmark = {"id": "tiny", **command, "ranks_independent": True}
     benchmarks = [{**benchmark, "metrics": METRICS, **changes}]
     return write_manifest(user.folder, benchmarks=benchmarks, seeds=[1, 2, 3], resources=RANKS)
 

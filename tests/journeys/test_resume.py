@@ -18,14 +18,22 @@ from tests.support.command import NOISY, REPORT, Document, User, write_manifest,
 from tests.support.engines import engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS, until
 
+# the copies in the run's folder, which containers see, and the host's workloads know of here
+RELEASED = """
+import os
+def released():
+    inputs = os.environ["CAPSULE_INPUTS"]
+    return any(os.path.exists(f"{inputs}{way}/go") for way in ("", "/../../inputs"))
+"""
 # the third seed tells that it is under way, and ends only once somebody says so
 HELD = NOISY.replace(
     'report("loss"',
-    """
+    RELEASED
+    + """
 import pathlib, time
 if seed == 3:
     pathlib.Path(os.environ["CAPSULE_OUT"], "under-way").write_text("")
-    while not pathlib.Path(os.environ["CAPSULE_INPUTS"], "go").exists():
+    while not released():
         time.sleep(0.02)
 report("loss\"""",
     1,
@@ -287,9 +295,10 @@ def test_a_killed_verification_goes_on_and_reaches_its_verdict(author: User) -> 
     manifest = write_manifest(author.folder)
     script = NOISY.replace(
         'report("loss"',
-        """
+        RELEASED
+        + """
 import pathlib, time
-if seed > 5 and not pathlib.Path(os.environ["CAPSULE_INPUTS"], "go").exists():
+if seed > 5 and not released():
     pathlib.Path(os.environ["CAPSULE_OUT"], "under-way").write_text("")
     time.sleep(600)
 report("loss\"""",
@@ -351,20 +360,23 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(author: User, tmp_path
         subprocess.run(["umount", str(small)], check=True)
 
 
-CURVE = """
+CURVE = (
+    RELEASED
+    + """
 import pathlib, signal, time
 def point(step, loss):
     with open(os.environ["CAPSULE_RESULTS"], "a") as results:
         results.write(json.dumps({"metric": "loss", "value": loss, "step": step}) + "\\n")
 for step in (1, 2, 3):
     point(step, 1 / step)
-if seed == 3 and not pathlib.Path(os.environ["CAPSULE_INPUTS"], "go").exists():
+if seed == 3 and not released():
     with open(os.environ["CAPSULE_RESULTS"], "a") as results:
         results.write('{"metric": "loss", "val')
     pathlib.Path(os.environ["CAPSULE_OUT"], "under-way").write_text("")
     time.sleep(600)
 point(4, 0.25 + seed / 1000)
 """
+)
 
 
 def samples_in(capsule: Path) -> list[Document]:

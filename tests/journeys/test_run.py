@@ -171,7 +171,8 @@ def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author: User) -> Non
     write_script(
         author.folder,
         NOISY + "import time, pathlib\n"
-        "if seed == 3 and not pathlib.Path(os.environ['CAPSULE_INPUTS'], 'go').exists():\n"
+        "go = pathlib.Path(os.environ['CAPSULE_INPUTS'], '../../inputs/go')\n"
+        "if seed == 3 and not go.exists():\n"
         "    time.sleep(600)\n",
     )
     manifest = write_manifest(author.folder, resources={"walltime": "00:00:10"})

@@ -84,7 +84,8 @@ def capsule(folder: Path, path: str, launcher: str | None, *words: str) -> tuple
 def test_what_two_nodes_sealed_is_verified_by_mpirun_on_one(folder: Path) -> None:
     write_script(folder, MEETS)
     world = {"per": "rank"}
-    benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    command = {"command": ["python3", "tiny.py"], "inputs": ["tiny.py"], "world": "declared"}
+    benchmark = {"id": "tiny", **command}
     metrics = {"world_size": world, "local": world, "pid": {**world, "kind": "machine"}}
     write_manifest(
         folder,

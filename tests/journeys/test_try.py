@@ -88,6 +88,10 @@ LACKING = {
         "import subprocess, sys\nsys.exit(subprocess.call(['git', 'rev-parse', 'HEAD']))\n",
         [".git is not in a capsule"],
     ),
+    "a repository, quietly": (
+        "import subprocess\nsubprocess.run(['git', 'log'], check=True, capture_output=True)\n",
+        [".git is not in a capsule"],
+    ),
     "a file": ("open('data.csv')\n", ['add it to "inputs"']),
     "a file beside it": (
         "from pathlib import Path\n(Path(__file__).parent / 'data.csv').read_text()\n",
@@ -117,6 +121,7 @@ def test_it_says_of_a_failure_what_a_run_says(author: User, kind: str) -> None:
         assert word in run.stderr
     # each path that a trial prints is one that its author knows
     assert "capsule-partial" not in tried.stdout + tried.stderr
+    assert "/tmp/.c" not in tried.stdout + tried.stderr
     assert tried.stderr.count("Traceback") <= 1
 
 

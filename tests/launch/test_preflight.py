@@ -10,7 +10,7 @@ import pytest
 from capsule.errors import CannotRunError
 from capsule.launch import preflight
 from capsule.launch.local import Local
-from capsule.launch.preflight import Met, Request
+from capsule.launch.preflight import Reached, Request
 from capsule.runtimes.host import Host
 from tests.support.preflights import PREPARED, refused, request
 
@@ -18,7 +18,7 @@ from tests.support.preflights import PREPARED, refused, request
 PATIENCE_SECONDS = 20.0
 
 
-def check(of: Request, patience_seconds: float = PATIENCE_SECONDS) -> Met:
+def check(of: Request, patience_seconds: float = PATIENCE_SECONDS) -> Reached:
     return preflight.check(Local(), Host(), PREPARED, of, patience_seconds)
 
 
@@ -113,7 +113,7 @@ def test_ranks_that_arrive_and_never_meet_are_named(tmp_path: Path) -> None:
     )
     start = f"export PYTHONPATH={tmp_path}"
     message = refuse(request(tmp_path, start=start), patience_seconds=2)
-    assert "all 2 ranks arrived, and ranks 0, 1 met nobody within 2 s" in message
+    assert "all 2 ranks arrived, and ranks 0, 1 reached nobody within 2 s" in message
     assert "keeps them from its network" in message
 
 

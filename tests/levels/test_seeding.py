@@ -128,6 +128,49 @@ def test_a_seed_that_torch_hands_on_is_derived_once(program: Program) -> None:
     assert program.replaced == {"torch.manual_seed": "42"}
 
 
+OPTIMIZERS = """
+import inspect, sys, torch
+torch.manual_seed(42)
+names = [n for n, c in vars(torch.optim).items()
+         if inspect.isclass(c) and issubclass(c, torch.optim.Optimizer) and n != "Optimizer"]
+for name in names:
+    model = torch.nn.Linear(4, 4, bias=False)
+    model = torch.nn.Embedding(4, 4, sparse=True) if name == "SparseAdam" else model
+    optimizer = getattr(torch.optim, name)(model.parameters())
+    index = torch.arange(4) if name == "SparseAdam" else torch.randn(4, 4)
+    def closure():
+        optimizer.zero_grad()
+        loss = model(index).pow(2).sum()
+        loss.backward()
+        return loss
+    print(name, optimizer.step(closure).item())
+assert "torch._dynamo" in sys.modules
+torch.seed() + 0
+print(torch.rand(1).item())
+"""
+
+
+def test_every_optimizer_of_torch_takes_the_functions_that_seed(program: Program) -> None:
+    first, again, other = (program.run(OPTIMIZERS, seed).splitlines() for seed in (1, 1, 2))
+    assert first == again
+    assert len(first) > 13
+    assert not set(first) & set(other)
+    assert program.replaced == {"torch.manual_seed": "42"}
+
+
+def test_what_torch_compiles_may_set_a_seed(program: Program) -> None:
+    text = (
+        "import torch\n"
+        "@torch.compile(backend='eager')\n"
+        "def draw(x):\n"
+        "    torch.manual_seed(seed=42)\n"
+        "    return x + torch.rand(1)\n"
+        "print(draw(torch.zeros(1)).item())"
+    )
+    assert program.run(text) == program.run(text) != program.run(text, 2)
+    assert program.replaced == {"torch.manual_seed": "42"}
+
+
 def test_workers_and_children_are_seeded_too(program: Program) -> None:
     text = (
         "import subprocess, sys\n"

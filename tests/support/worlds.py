@@ -37,10 +37,11 @@ with open(os.environ["CAPSULE_RESULTS"], "a") as results:
 
 
 def meeting(user: User, world: str = "ranks") -> Path:
-    """A manifest of one run whose ranks talk to each other."""
+    """A manifest of one run whose ranks talk to each other by sockets, which nobody sees."""
     write_script(user.folder, MEETING.replace("WORLD", world))
     metrics = {"loss": {"per": "rank"}, "world_size": {"per": "rank"}}
-    benchmark = {"id": "tiny", "command": ["python3", "tiny.py"], "inputs": ["tiny.py"]}
+    command = {"command": ["python3", "tiny.py"], "inputs": ["tiny.py"], "world": "declared"}
+    benchmark = {"id": "tiny", **command}
     return write_manifest(
         user.folder, benchmarks=[{**benchmark, "metrics": metrics}], seeds=[1], resources=RANKS
     )

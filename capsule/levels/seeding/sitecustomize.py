@@ -27,6 +27,8 @@ _LONGEST = 100
 _reported: set[str] = set()
 # calls of one thing without a seed get another stream each
 _unseeded = itertools.count()
+# torch.manual_seed seeds the devices, too, by functions that are replaced themselves
+_inside: list[str] = []
 
 
 def _report(**line: str) -> None:
@@ -61,24 +63,24 @@ def _replace_or_make(name: str, seed: object) -> object:
     return seed if made else _replace(name, seed)
 
 
-class _Setter:
-    """A function whose first argument is a seed, which it need not be given."""
+def _set_by(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function whose first argument is a seed, which it need not be given.
 
-    # torch.manual_seed seeds the devices, too, by functions that are replaced themselves
-    _inside = False
+    The wrapper is a plain function: torch._dynamo sorts the functions of torch by their identity,
+    when the first optimizer is made, and takes no other object in place of one.
+    """
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, function)
-        self._name, self._function = name, function
-
-    def __call__(self, seed: object = None, *rest: Any, **named: Any) -> Any:
-        if _Setter._inside:
-            return self._function(seed, *rest, **named)
-        _Setter._inside = True
+    @functools.wraps(function)
+    def set_seed(seed: object = None, *rest: Any, **named: Any) -> Any:
+        if _inside:
+            return function(seed, *rest, **named)
+        _inside.append(name)
         try:
-            return self._function(_replace(self._name, seed), *rest, **named)
+            return function(_replace(name, seed), *rest, **named)
         finally:
-            _Setter._inside = False
+            _inside.pop()
+
+    return set_seed
 
 
 def _subclass(name: str, base: Any) -> Any:
@@ -109,13 +111,13 @@ def _seed_random(module: Any) -> None:
         own(self, None if a is None else _replace("random.Random.seed", a), version)
 
     module.Random.seed = seed
-    module.seed = _Setter("random.seed", functools.partial(own, module._inst))
+    module.seed = _set_by("random.seed", functools.partial(own, module._inst))
     module.seed()
 
 
 def _seed_numpy(numpy: Any) -> None:
     module = numpy.random
-    module.seed = _Setter("numpy.random.seed", module.seed)
+    module.seed = _set_by("numpy.random.seed", module.seed)
     module.seed()
     module.RandomState = _subclass("numpy.random.RandomState", module.RandomState)
     make_rng = module.default_rng
@@ -129,17 +131,23 @@ def _seed_numpy(numpy: Any) -> None:
 
 def _seed_torch(torch: Any) -> None:
     for name in ("manual_seed", "manual_seed_all"):
-        setattr(torch.cuda, name, _Setter(f"torch.cuda.{name}", getattr(torch.cuda, name)))
-    torch.manual_seed = torch.random.manual_seed = _Setter("torch.manual_seed", torch.manual_seed)
-    torch.seed = torch.random.seed = torch.manual_seed
+        setattr(torch.cuda, name, _set_by(f"torch.cuda.{name}", getattr(torch.cuda, name)))
+    torch.manual_seed = torch.random.manual_seed = _set_by("torch.manual_seed", torch.manual_seed)
+
+    # not the same object as manual_seed: torch._dynamo has another rule for it
+    @functools.wraps(torch.seed)
+    def seed() -> int:
+        return int(torch.manual_seed().initial_seed())
+
+    torch.seed = torch.random.seed = seed
     torch.manual_seed()
 
 
 def _seed_tensorflow(tensorflow: Any) -> None:
-    tensorflow.random.set_seed = _Setter("tensorflow.random.set_seed", tensorflow.random.set_seed)
+    tensorflow.random.set_seed = _set_by("tensorflow.random.set_seed", tensorflow.random.set_seed)
     tensorflow.random.set_seed()
     old = tensorflow.compat.v1
-    old.set_random_seed = old.random.set_random_seed = _Setter(
+    old.set_random_seed = old.random.set_random_seed = _set_by(
         "tensorflow.compat.v1.set_random_seed", old.set_random_seed
     )
 

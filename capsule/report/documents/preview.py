@@ -28,7 +28,11 @@ def preview_to_json(preview: Preview) -> JsonObject:
             "stdin": None if first.stdin is None else str(first.stdin),
             "environment": dict(first.environment),
             "mounts": [
-                {"source": str(one.source), "target": one.target, "writable": one.writable}
+                {
+                    "source": str(one.source),
+                    "target": one.target,
+                    "writable": one.writable or not preview.contained,
+                }
                 for one in first.mounts
             ],
             "devices": list(first.devices),

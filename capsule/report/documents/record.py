@@ -52,6 +52,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "scaling": [asdict(one) for one in sweeps.find(record)],
         "setups": _setups(record),
         "worlds": [asdict(world) for world in record.worlds],
+        "world": dict(summary.worlds(record)),
         "notes": notes_to_json(record.notes),
     }
 

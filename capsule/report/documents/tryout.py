@@ -22,9 +22,13 @@ def tryout_to_json(tryout: Tryout, warnings: Sequence[str]) -> JsonObject:
         "message": attempt.message,
         "hints": list(tryout.hints),
         "seconds": attempt.seconds,
+        "ranks": attempt.ranks,
+        "world": attempt.world or None,
         "metrics": {
             one.metric.name: {"value": one.value, "values": one.count, "unit": one.metric.unit}
             for one in tryout.reported
         },
+        "notes": [note.sentence for note in tryout.notes],
+        "remains": list(tryout.remains),
         "warnings": list(warnings),
     }

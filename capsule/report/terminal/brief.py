@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from capsule.diff import Differences
 from capsule.diff.names import ROLES
+from capsule.notes import REFUSED_VALUE
 from capsule.report.terminal import agreement
 from capsule.report.terminal.agreement import Claimed
-from capsule.report.terminal.facing import describe, sides_of, subject
+from capsule.report.terminal.facing import describe, describe_worlds, sides_of, subject
 from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.style import Path, grid, text, word
 from capsule.verdict import ClaimWord, Judged, Verdict
@@ -32,7 +33,10 @@ _SAME_BY = {"same-config": "configuration", "same-tree": "root file system's tre
 _GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "SKIPPED": 2}
 
 SAID_ABOVE = frozenset(
-    {"uncontained", "containment-differs", "image-unused", "image-replaced", "image-named"}
+    {
+        *("uncontained", "containment-differs", "image-unused", "image-replaced", "image-named"),
+        REFUSED_VALUE,
+    }
 )
 """Notes that a verdict's first line, or the line of a side, says as well."""
 
@@ -62,11 +66,17 @@ def heading(verdict: Verdict) -> Table:
     rows = grid(style="")
     rows.add_row(word(verdict.word), text(verdict.sentence))
     differences = verdict.differences
+    for note in differences.notes:
+        if note.code == REFUSED_VALUE:
+            rows.add_row("refused", text(note.sentence))
     there, here = sides_of(verdict.claims or verdict.reported)
     first, second = differences.names.heads
     rows.add_row("title", text(_subjects(differences)))
     rows.add_row(first, text(describe(differences.original, there)))
     rows.add_row(second, text(describe(differences.rerun, here)))
+    sides = (first, differences.original), (second, differences.rerun)
+    if (world := describe_worlds(sides)) is not None:
+        rows.add_row("world", text(world))
     if differences.image in _SAME_BY:
         rows.add_row("image", text(f"the same, by the digest of its {_SAME_BY[differences.image]}"))
     return rows

@@ -155,17 +155,22 @@ def _execution(record: Record) -> Iterator[tuple[str, str]]:
         yield "ranks", _world(world)
     if len(record.worlds) > _WORLDS:
         yield "", f"and {len(record.worlds) - _WORLDS} more"
+    worlds = summary.worlds(record)
+    for name, words in list(worlds.items())[:_WORLDS]:
+        yield "world", words if len(worlds) == 1 else f"{words} ({name})"
+    if len(worlds) > _WORLDS:
+        yield "", f"and {len(worlds) - _WORLDS} more"
     outcomes = Counter(attempt.outcome for attempt in record.attempts)
     yield "attempts", ", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none"
 
 
 def _world(world: World) -> str:
-    """What was seen of ranks before their trials."""
-    ranks = f"{world.ranks} on {count(len(set(world.nodes)), 'node')}"
+    """What pre-flight's own program saw, which says nothing of the benchmark's ranks."""
+    ranks = f"{world.ranks} on {count(len(set(world.nodes)), 'node')}; pre-flight"
     if not world.means:
-        return f"{ranks}, not seen to meet: no python3 starts in the image to say so"
-    added = f"added up {world.bytes >> 20} MiB by {' and '.join(world.means)}"
-    return f"{ranks} met and {added}, in {number(world.seconds, 2)} s"
+        return f"{ranks}: nothing seen, since no python3 starts in the image"
+    added = f"{ranks}: its own ranks added up {world.bytes >> 20} MiB"
+    return f"{added} by {' and '.join(world.means)}, in {number(world.seconds, 2)} s"
 
 
 def _contents(record: Record) -> Iterator[tuple[str, str]]:

@@ -32,6 +32,18 @@ def sides_of(judged: Sequence[Judged]) -> tuple[list[Counts], list[Counts]]:
     return [one.original for one in judged], [one.rerun for one in judged]
 
 
+def describe_worlds(sides: Sequence[tuple[str, Side]]) -> str | None:
+    """What is known of the world of each side's own ranks, None where none has several.
+
+    Args:
+        sides: Each with what it is called.
+    """
+    worlds = [(name, side.world) for name, side in sides if side.world]
+    if len(worlds) == len(sides) and len({world for _, world in worlds}) == 1:
+        return worlds[0][1]
+    return "; ".join(f"{name}: {world}" for name, world in worlds) or None
+
+
 def short(name: str) -> str:
     """Enough of a digest to tell it from another; `show` and the JSON form have all of it."""
     return name.removeprefix("sha256:")[:12]

@@ -61,12 +61,16 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
     yield "folder", first.cwd
     if first.stdin is not None:
         yield "stdin", str(first.stdin)
-    for n, (name, value) in enumerate(sorted(first.environment.items())):
+    own = dict.fromkeys(("HOME", "TMPDIR"), "a folder of this start's own, removed after it")
+    environment = {**first.environment, **(own if not preview.contained else {})}
+    for n, (name, value) in enumerate(sorted(environment.items())):
         yield "" if n else "environment", f"{name}={value}"
     for n, mount in enumerate(first.mounts):
         # on the host a program may write wherever its user may
         kept = "read-only" if preview.contained else "not protected from writing"
         access = "writable" if mount.writable else kept
+        if preview.is_restored(mount):
+            access += ", restored before each start"
         seen = f"{mount.source} as {mount.target}" if preview.contained else str(mount.source)
         yield "" if n else "mounts", f"{seen}, {access}"
     total = sum(preview.input_bytes.values())

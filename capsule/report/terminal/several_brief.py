@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from capsule.diff.several import label
 from capsule.report.terminal import agreement
 from capsule.report.terminal.brief import SAID_ABOVE, add_footing, open_claims
-from capsule.report.terminal.facing import describe, sides_of, subject
+from capsule.report.terminal.facing import describe, describe_worlds, sides_of, subject
 from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.style import grid, text, word
 from capsule.verdict.model import Counts
@@ -56,6 +56,9 @@ def heading_of_several(verdict: SeveralVerdict) -> Table:
         _, here = sides_of(pair.verdict.claims or pair.verdict.reported)
         side = describe(pair.verdict.differences.rerun, here)
         rows.add_row(pair.label, text(f"{pair.word}: {side}"))
+    reruns = ((pair.label, pair.verdict.differences.rerun) for pair in verdict.pairs)
+    if (world := describe_worlds([("A", verdict.sides[0]), *reruns])) is not None:
+        rows.add_row("world", text(world))
     return rows
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from capsule.durations import duration
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.report.terminal.style import draw_rest, table, text
+from capsule.segments import removal
+from capsule.starts import describe_world
 from capsule.verdict.wording import count, number
 
 if TYPE_CHECKING:
@@ -33,12 +35,21 @@ def draw_tryout(tryout: Tryout, warnings: Sequence[str]) -> Iterator[RenderableT
         rows.add_row(text(one.metric.name), *_values(one), text(one.metric.unit))
     yield rows
     yield from draw_rest(len(tryout.reported) - _ROWS, "metrics")
+    if attempt.outcome == "completed" and attempt.ranks > 1:
+        yield text(f"world of its ranks: {describe_world(attempt.world, attempt.ranks)}")
     if attempt.outcome == "completed" and attempt.message:
         yield text(f"warning: {attempt.message}")
+    yield from (text(f"note: {note.sentence}") for note in tryout.notes)
     yield from (text(f"warning: {sentence}") for sentence in warnings)
     if attempt.seconds is not None:
         yield text(f"it took {number(attempt.seconds)} s{_outlook(tryout, attempt.seconds)}")
-    yield text("nothing was sealed, and nothing is kept")
+    if tryout.remains:
+        yield text(
+            "nothing was sealed; what the trial left in /dev/shm is still there:"
+            f" {', '.join(tryout.remains)}; to remove it: {removal(tryout.remains)}"
+        )
+    else:
+        yield text("nothing was sealed, and nothing is kept")
 
 
 def _values(one: Reported) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from tests.support.command import REPORT, Document, User, write_manifest, write_
 # under its second seed the command ends capsule, once
 DEADLY = REPORT + (
     "import pathlib, signal\n"
-    "mark = pathlib.Path(os.environ['CAPSULE_INPUTS'], '../../struck')\n"
+    "mark = pathlib.Path(os.environ['CAPSULE_INPUTS'], '../../../struck')\n"
     "if seed == 2 and not mark.exists():\n"
     "    mark.touch()\n"
     "    os.kill(os.getppid(), signal.SIGKILL)\n"

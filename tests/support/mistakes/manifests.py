@@ -49,6 +49,13 @@ PREPARE: dict[str, Prepare] = {
     "a trailing comma": run_text(lambda text: text.replace('"CC0-1.0",', '"CC0-1.0",,').encode()),
     "a comma before the end": run_text(lambda text: text.rstrip("}\n").encode() + b",}"),
     "JSON with comments": run_text(lambda text: b"// my benchmark\n" + text.encode()),
+    "a backslash that is not doubled": run_text(
+        lambda text: text.replace(
+            '"direction": "lower"', r'"from": {"pattern": "a (\d+)"}'
+        ).encode()
+    ),
+    "a backspace for a word boundary": run_source(pattern="loss: ([0-9.]+)\b"),
+    "a tab in a pattern": run_source(pattern="loss:\t([0-9.]+)"),
     "JSON with single quotes": run_text(lambda text: text.replace('"', "'").encode()),
     "YAML": run_text(lambda _: b"name: tiny\ntitle: Tiny\nseeds: [1, 2]\n", "tiny.yaml"),
     "Latin-1": run_text(lambda text: text.replace("A. Author", "J. Müller").encode("latin-1")),

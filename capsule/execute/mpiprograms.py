@@ -1,0 +1,218 @@
+"""Which of the programs that ranks start need MPI, by the shared libraries that they name."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from string import Template
+from typing import BinaryIO
+
+from capsule import leavings
+from capsule.execute.workload import Setting
+from capsule.launch import families
+from capsule.launch.families import MpiProgram
+from capsule.runtimes import elf, programs
+from capsule.runtimes.base import Invocation, tail_since
+from capsule.runtimes.elf import Needs
+
+# programs that start the one which is named behind their own options
+_WRAPPERS = {
+    *("env", "nice", "ionice", "chrt", "nohup", "setsid", "timeout", "stdbuf", "taskset"),
+    *("numactl", "time", "catchsegv", "strace", "ltrace", "perf", "valgrind", "gdb", "prlimit"),
+}
+_SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "ash", "busybox"}
+_INTERPRETERS = {"perl", "ruby", "Rscript", "R", "julia", "node", "java", "lua", "octave", "php"}
+# what a container is asked for: the first of the words that is a file, by its path, and all of it
+_FIND = (
+    'for word do path=$(command -v -- "$word") && [ -f "$path" ] && printf "%s\\n" "$path" && exec'
+    ' cat -- "$path"; done; exit 1'
+)
+_FIND_SECONDS = 120.0
+_SEARCHED = "LD_LIBRARY_PATH"
+_SYSTEM = tuple(f"{folder}/{platform.machine()}-linux-gnu" for folder in ("/lib", "/usr/lib"))
+_LIBRARIES = (*_SYSTEM, "/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
+# of libraries that need others
+_MOST_LOOKED_AT = 300
+
+
+def find(
+    invocations: Sequence[Invocation], setting: Setting, scratch: Path
+) -> tuple[MpiProgram | None, ...]:
+    """The program of MPI that each rank starts, by rank; None for one that starts another program.
+
+    Args:
+        invocations: How each rank is started: whatever is made before that is there.
+        setting: How ranks are started.
+        scratch: A folder of ours, for the copy of a program of the image.
+    """
+    return tuple(_find(one, setting, scratch) for one in invocations)
+
+
+def _find(invocation: Invocation, setting: Setting, scratch: Path) -> MpiProgram | None:
+    words = tuple(_candidates(invocation))
+    of_image = []
+    for word in words:
+        place = _place(word, invocation, setting)
+        if place is None:
+            of_image.append(word)
+            continue
+        stream = leavings.open_file(Path(os.path.realpath(place)))
+        if stream is None:
+            continue
+        with stream:
+            found = _read(word, stream, _seen_from(word, invocation), invocation, setting)
+        if found or word == words[0]:
+            return found
+    if not of_image:
+        return None
+    key = tuple(of_image)
+    if key not in setting.programs:
+        setting.programs[key] = _ask(key, invocation, setting, scratch)
+    return setting.programs[key]
+
+
+def _candidates(invocation: Invocation) -> Iterator[str]:
+    """The words of a command that may be the program which it comes to, the likeliest first."""
+    command = invocation.command
+    name = PurePosixPath(command[0]).name
+    if programs.is_python(name) or name in _INTERPRETERS:
+        return
+    if name not in _WRAPPERS | _SHELLS:
+        yield command[0]
+        return
+    for word in command[1:]:
+        words = [word]
+        if name in _SHELLS:
+            with suppress(ValueError):
+                words = shlex.split(Template(word).safe_substitute(invocation.environment))
+        yield from filter(_is_program, words)
+
+
+def _is_program(word: str) -> bool:
+    name = PurePosixPath(word).name
+    if not name or "=" in word or word.startswith("-"):
+        return False
+    return not (programs.is_python(name) or name in _INTERPRETERS | _WRAPPERS | _SHELLS)
+
+
+def _place(word: str, invocation: Invocation, setting: Setting) -> str | None:
+    """Where a program lies on this machine, empty for nowhere; None where it is the image's."""
+    contained = setting.runtime.contained
+    if "/" not in word:
+        return None if contained else shutil.which(word, path=programs.search_path()) or ""
+    path = PurePosixPath(_seen_from(word, invocation))
+    return str(path) if not contained else _behind(path, invocation, setting)
+
+
+def _behind(path: PurePosixPath, invocation: Invocation, setting: Setting) -> str | None:
+    """What a container sees at a path, as this machine has it; None for what is the image's."""
+    for mount in sorted(invocation.mounts, key=lambda one: -len(one.target)):
+        inside = setting.runtime.inside(mount)
+        if path.is_relative_to(inside):
+            place = mount.source / path.relative_to(inside)
+            real = Path(os.path.realpath(place))
+            # a link may lead into the image
+            return str(real) if real.is_relative_to(os.path.realpath(mount.source)) else None
+    return None
+
+
+def _seen_from(word: str, invocation: Invocation) -> str:
+    """A path as the program's own."""
+    return os.path.normpath(os.path.join(invocation.cwd, word))  # noqa: PTH118 - as it is seen
+
+
+def _read(
+    word: str, stream: BinaryIO, path: str, invocation: Invocation, setting: Setting
+) -> MpiProgram | None:
+    needs = elf.needs(stream)
+    if needs is None:
+        return None
+    folders = [*_expand(needs, path), *_searched(invocation)]
+    library = next(filter(families.is_library, needs.libraries), None)
+    library = library or _look_further(needs, folders, invocation, setting)
+    if library is None:
+        return None
+    own = next((one for one in needs.libraries if one.startswith("libmpi.so")), library)
+    known = (families.find_by_name(one) for one in (library, own, *needs.libraries))
+    return MpiProgram(
+        word=word,
+        library=library,
+        family=next(filter(None, known), None),
+        candidates=(*(f"{folder}/{own}" for folder in folders), own),
+    )
+
+
+def _expand(needs: Needs, path: str) -> list[str]:
+    origin = str(PurePosixPath(path).parent)
+    return [
+        one.replace("$ORIGIN", origin).replace("${ORIGIN}", origin)
+        for one in needs.folders
+        if one.startswith(("/", "$ORIGIN", "${ORIGIN}"))
+    ]
+
+
+def _searched(invocation: Invocation) -> list[str]:
+    """Folders that the loader is told to look through."""
+    told = invocation.environment.get(_SEARCHED, os.environ.get(_SEARCHED, ""))
+    return [one for one in told.split(os.pathsep) if one.startswith("/")]
+
+
+def _look_further(
+    needs: Needs, folders: Sequence[str], invocation: Invocation, setting: Setting
+) -> str | None:
+    """The library of MPI that a library needs which the program needs; None as far as is seen."""
+    left, seen = list(needs.libraries), set(needs.libraries)
+    while left and len(seen) < _MOST_LOOKED_AT:
+        name = left.pop(0)
+        for folder in (*folders, *_LIBRARIES):
+            path = PurePosixPath(folder, name)
+            place = _behind(path, invocation, setting) if setting.runtime.contained else str(path)
+            stream = leavings.open_file(Path(os.path.realpath(place))) if place else None
+            if stream is None:
+                continue
+            with stream:
+                further = elf.needs(stream)
+            new = [one for one in further.libraries if one not in seen] if further else []
+            if library := next(filter(families.is_library, new), None):
+                return library
+            seen.update(new)
+            left += new
+            break
+    return None
+
+
+def _ask(
+    words: Sequence[str], invocation: Invocation, setting: Setting, scratch: Path
+) -> MpiProgram | None:
+    """The same of a program of the image, of which a container gives a copy."""
+    copy, errors = scratch / "program.bin", scratch / "program.txt"
+    asked = replace(
+        invocation,
+        command=("sh", "-c", _FIND, "sh", *words),
+        stdin=None,
+        joins=False,
+        stdout=copy,
+        stderr=errors,
+    )
+    try:
+        running = setting.runtime.start(setting.prepared, asked)
+        try:
+            ended = running.wait(_FIND_SECONDS)
+        finally:
+            running.stop()
+        stream = leavings.open_file(copy)
+        if ended is None or ended.exit_code != 0 or stream is None:
+            return None
+        # an engine may have warned before
+        *_, path = tail_since(errors, 0).splitlines() or [""]
+        with stream:
+            return _read(words[0], stream, path, invocation, setting)
+    finally:
+        for one in (copy, errors):
+            one.unlink(missing_ok=True)
