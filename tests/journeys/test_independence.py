@@ -239,6 +239,20 @@ def test_home_and_temporary_folder_are_short_and_nobody_elses(author: User, aske
         shutil.rmtree("/tmp/long")
 
 
+def test_what_a_dead_trial_left_goes_at_the_next_one(author: User) -> None:
+    script = SHOW + "import time\nif not os.path.exists(GO):\n    time.sleep(600)\n"
+    go = author.folder / "go"
+    path = manifest(author, script.replace("GO", repr(str(go))), names=("home",))
+    running = author.start("run", "--try", path)
+    until(lambda: "| tmp " in author.talk.read_text(), "the trial")
+    kill_tree(running)
+    (home,) = own_folders(author.talk.read_text().replace("| ", ""))
+    assert home.exists()
+    go.touch()
+    assert author.run("run", "--try", path).returncode == 0
+    assert not home.parent.exists()
+
+
 def test_what_a_dead_run_left_goes_when_it_is_taken_up(author: User) -> None:
     script = (
         SHOW
