@@ -35,7 +35,7 @@ from capsule.options import (
 )
 from capsule.origin import Side
 from capsule.resealing import reread
-from capsule.resolve import Request, resolve
+from capsule.resolve import Request, cache_near, resolve
 from capsule.sealing import Sealed
 from capsule.seeds import require_nonce
 from capsule.session import Session, Terms
@@ -131,15 +131,16 @@ def run(
     request = Request.of(
         manifest, options.runtime, options.image, keep_keyring=options.keep_keyring
     )
-    with offline.enforce(options.offline):
-        resolved = resolve(request, watch)
-    sealing.check_inputs(resolved.copies, options, watch)
-    trying.end_leftovers(resolved.runtime, watch)
-    terms = Terms(image=resolved.override, keep_hosts=options.keep_hosts)
-    session = sessions.begin(plan, resolved, terms, work=options.work)
-    session = sessions.limit(session, options)
-    with session.workspace.lock():
-        return _finish(session, options, watch)
+    with cache_near(options.work, watch):
+        with offline.enforce(options.offline):
+            resolved = resolve(request, watch)
+        sealing.check_inputs(resolved.copies, options, watch)
+        trying.end_leftovers(resolved.runtime, watch)
+        terms = Terms(image=resolved.override, keep_hosts=options.keep_hosts)
+        session = sessions.begin(plan, resolved, terms, work=options.work)
+        session = sessions.limit(session, options)
+        with session.workspace.lock():
+            return _finish(session, options, watch)
 
 
 def try_out(
@@ -151,7 +152,7 @@ def try_out(
     """
     if not isinstance(manifest, Manifest):
         manifest = manifests.load(Path(manifest))
-    with offline.enforce(options.offline):
+    with offline.enforce(options.offline), cache_near(None, watch):
         return trying.try_out(manifest, options, watch)
 
 
@@ -175,7 +176,7 @@ def resume(
             advice=f"capsule pair --resume {Path(folder).parent}",
         )
     code = trust.of_folder(cut_off.workspace, cut_off.plan.manifest)
-    with cut_off.workspace.lock():
+    with cut_off.workspace.lock(), cache_near(Path(folder), watch):
         target = sealing.target(cut_off, options.output)
         if sealed := sealing.complete(cut_off, target, watch, own=code.own):
             return sealed
@@ -224,6 +225,7 @@ def verify(
         offline.enforce(options.offline),
         open(capsule, options.id) as original,
         places.scratch() as scratch,
+        cache_near(options.work, watch),
     ):
         code = trust.of_capsule(original, own_levels=options.levels == "own")
         request = rerun.request(original, options, scratch)
@@ -271,7 +273,7 @@ def resume_verification(
         rerun.require_all_looks(looks, cut_off.workspace.header.runs)
         code = trust.of_verification(original, cut_off.workspace)
         limits = rerun.limits(original, cut_off.plan, options, own=code.own)
-        with cut_off.workspace.lock():
+        with cut_off.workspace.lock(), cache_near(Path(folder), watch):
             target = sealing.target(cut_off, options.output)
             if sealed := sealing.complete(cut_off, target, watch, own=code.own):
                 return Verification(verdict=judge(original, sealed.record, sealed.id), rerun=sealed)
@@ -333,18 +335,20 @@ def pair(
     other = one if b is None else b if isinstance(b, Manifest) else manifests.load(Path(b))
     planned = pairing.plan(one, other, options)
     engines = ((options.runtime_a, options.image_a), (options.runtime_b, options.image_b))
-    with offline.enforce(options.offline):
-        first, second = (
-            resolve(
-                Request.of(side.manifest, runtime, image, keep_keyring=options.keep_keyring), watch
+    with cache_near(options.work, watch):
+        with offline.enforce(options.offline):
+            first, second = (
+                resolve(
+                    Request.of(side.manifest, runtime, image, keep_keyring=options.keep_keyring),
+                    watch,
+                )
+                for side, (runtime, image) in zip(planned, engines, strict=True)
             )
-            for side, (runtime, image) in zip(planned, engines, strict=True)
-        )
-    for side in (first, second):
-        sealing.check_inputs(side.copies, options, watch)
-    sides = pairing.begin(planned, (first, second), options)
-    with pairing.lock(sides.both):
-        return _finish_pair(sides, options, watch)
+        for side in (first, second):
+            sealing.check_inputs(side.copies, options, watch)
+        sides = pairing.begin(planned, (first, second), options)
+        with pairing.lock(sides.both):
+            return _finish_pair(sides, options, watch)
 
 
 def resume_pair(
@@ -366,7 +370,8 @@ def resume_pair(
         trust.require_consent(code, side.request, options, side.prospect(None), watch)
         for code, side in zip(codes, cut_off.both, strict=True)
     ]
-    with offline.enforce(options.offline), pairing.lock(cut_off.both):
+    near = cache_near(Path(folder), watch)
+    with offline.enforce(options.offline), near, pairing.lock(cut_off.both):
         own = all(code.own for code in codes)
         outputs = options.output_a, options.output_b
         if sealed := pairing.complete(cut_off, outputs, watch, own=own):

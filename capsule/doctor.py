@@ -157,7 +157,11 @@ def _binds(site: Site) -> Iterator[Finding]:
 
 
 def _cache(site: Site) -> Iterator[Finding]:
-    folder = sites.cache_folder(site)
+    try:
+        folder = sites.cache_folder(site)
+    except CapsuleError as error:
+        yield _fail("cache", error)
+        return
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not os.access(existing, os.W_OK | os.X_OK):
         yield Finding(

@@ -21,6 +21,8 @@ class Note:
 
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
+REFUSED_VALUE = "refused-value"
+"""Of a value of an older capsule that today's rules of reading texts refuse."""
 REREAD, ADDED = "reread", "seeds-added"
 SITE_BINDS = "site-binds"
 BIND = "bind "
@@ -107,6 +109,19 @@ def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
     if observations.get(KEYRING) == YOUR_KEYRING:
         sentence = "workloads could read the keys of the user who ran them (--keep-keyring)"
         yield Note(code=KEPT_KEYRING, sentence=sentence)
+
+
+def memory_limit(most: str, *, is_held: bool) -> Note:
+    """A limit of memory can change what is measured.
+
+    Args:
+        most: As people read it.
+        is_held: Whether the engine has the kernel hold each start to it.
+    """
+    how = "held by its control group" if is_held else "watched once a second"
+    return Note(
+        code="memory-limit", sentence=f"each process start had at most {most} of memory, {how}"
+    )
 
 
 def early_clock(began: str, release: str) -> Note:

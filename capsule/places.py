@@ -142,6 +142,47 @@ def is_of_network(path: Path) -> bool:
     return file_system(path).removeprefix("fuse.") in _OF_NETWORKS
 
 
+def make_private(folder: Path, *, advice: str) -> None:
+    """Make a folder that is open to nobody else, or require that it is one.
+
+    One that cannot be made is left to whoever writes there.
+
+    Args:
+        folder: To make; its parent is as others made it.
+        advice: What to do if something else lies there.
+
+    Raises:
+        CannotRunError: It is a link or no folder, belongs to somebody else, or others may write it.
+    """
+    try:
+        # or the user's mask might let a group exchange what is made here
+        for parent in reversed(folder.parents):
+            parent.mkdir(mode=0o755, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except FileExistsError:
+        raise _not_private(folder, "it is no folder", advice) from None
+    except OSError:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        raise _not_private(folder, "it is a link", advice)
+    if status.st_uid != os.geteuid():
+        raise _not_private(folder, f"it belongs to user {status.st_uid}", advice)
+    if status.st_mode & _OTHERS_WRITE:
+        raise _not_private(folder, "others may write it", advice)
+    if stat.S_IMODE(status.st_mode) & 0o777 != 0o700:
+        with suppress(OSError):
+            folder.chmod(0o700)
+
+
+def _not_private(folder: Path, fault: str, advice: str) -> CannotRunError:
+    return CannotRunError(
+        f"this has to be a folder of user {os.geteuid()} alone, and {fault}",
+        where=str(folder),
+        advice=advice,
+    )
+
+
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill, which gets its name when it is whole, and is removed when it is not.

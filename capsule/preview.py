@@ -229,7 +229,7 @@ def _programs(manifest: Manifest) -> dict[str, Path | None]:
 
 
 def _cache() -> Path:
-    return sites.cache_folder(sites.load())
+    return sites.cache_place(sites.load())
 
 
 def _data(request: Request, kept: Mapping[str, Path]) -> Iterator[Data]:

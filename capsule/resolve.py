@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from capsule import datasets, launch, notes, offline, placeholders, quick, runtimes
+from capsule import datasets, launch, notes, offline, placeholders, places, quick, runtimes
 from capsule import image as images
 from capsule import site as sites
 from capsule.diff.changes import SAME_IMAGE, relate_images
@@ -32,6 +33,30 @@ from capsule.runtimes.base import Prepared, Runtime
 from capsule.runtimes.keyring import Keyring
 from capsule.site import Site
 from capsule.watch import SILENT, Watch, report_pending
+
+
+@contextmanager
+def cache_near(folder: Path | None, watch: Watch = SILENT) -> Iterator[None]:
+    """Have a cache for as long as a run takes, where its user can write no other one.
+
+    Args:
+        folder: Of the run, beside which it lies; None for one in the current folder.
+        watch: Is told of it.
+
+    Raises:
+        CannotRunError, ExecutionError: It cannot be made.
+    """
+    if not sites.lacks_cache(sites.load()):
+        yield
+        return
+    with places.scratch(folder.parent if folder else Path()) as scratch:
+        usual = sites.own_cache_folder()
+        watch.note(
+            f"{usual} cannot be written, so images and data of this run lie beside its folder and"
+            " are removed with it: CAPSULE_CACHE names a folder where they are kept"
+        )
+        with sites.use_cache(scratch.absolute()):
+            yield
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,7 @@ from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Record, Setup
 from capsule.resolve import Resolved
 from capsule.runtimes import keyring
+from capsule.sizes import size
 from capsule.trust import ledger
 from capsule.trust.privacy import Privacy
 from capsule.watch import Watch
@@ -264,12 +265,16 @@ def probe(session: Session, execution: Execution) -> Execution:
 
 def limit(session: Session, limits: Limits) -> Session:
     """The same run within limits: its time is counted from now on."""
-    setting = replace(session.setting, limits=limits)
+    setting, setup = replace(session.setting, limits=limits), session.setup
+    if limits.memory is not None:
+        is_held = setting.runtime.limits_memory()
+        note = notes.memory_limit(size(limits.memory), is_held=is_held)
+        setup = replace(setup, notes=(*setup.notes, note))
     if limits.walltime is not None:
         deadline = time.monotonic() + limits.walltime
         if setting.deadline is None or deadline < setting.deadline:
             setting = replace(setting, deadline=deadline, deadline_from="--walltime")
-    return replace(session, setting=setting)
+    return replace(session, setting=setting, setup=setup)
 
 
 @contextmanager

@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,11 @@ from typing import Any
 from capsule import localpaths, schema
 from capsule.errors import DamagedError, UsageError
 from capsule.jsons import JsonObject
-from capsule.places import weak_spot
+from capsule.places import make_private, weak_spot
 from capsule.sitepaths import bind_fault, library_fault
 
 WIDE = Path("/etc/capsule/site.json")
+_RUN_CACHE: ContextVar[Path | None] = ContextVar("capsule-cache", default=None)
 _MOST_BYTES = 4 << 20
 _MAPS = ("data", "mirrors", "binds", "batch")
 
@@ -39,7 +42,7 @@ class Site:
         scheduler: What jobs are submitted to, None for Slurm.
         python: What runs our own program where nothing is contained: a path, or a name that is
             looked for in the caller's PATH; None for the interpreter that capsule runs under.
-        cache: Folder for what can be made again, None for the user's usual one.
+        cache: Parent of each user's folder for what can be made again, None for the usual one.
         data: Dataset digest (`sha256:...`) -> where its bytes are.
         mirrors: Host of a registry -> `HOST[:PORT][/PATH]` that has the same images.
         binds: Path in a container -> what of this machine every container is shown there.
@@ -132,13 +135,54 @@ def own_file(*, environ: Mapping[str, str] = os.environ) -> Path:
     return _home_folder("XDG_CONFIG_HOME", ".config", environ) / "capsule" / "site.json"
 
 
-def cache_folder(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path:
-    """Where to keep what can be made again: generated data, digests of files.
+def cache_parent(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder in which each user has a cache; None if nothing names one."""
+    return _variable("CAPSULE_CACHE", environ) or site.cache
 
-    `CAPSULE_CACHE`, else the site file's `cache`, else `capsule` below `XDG_CACHE_HOME` or
-    `~/.cache`. It need not exist.
+
+def cache_place(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where `cache_folder` lies, which need not exist; nothing is made or checked."""
+    parent = cache_parent(site, environ=environ)
+    if parent is not None:
+        return parent / str(os.geteuid())
+    return _RUN_CACHE.get() or own_cache_folder(environ=environ)
+
+
+def cache_folder(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder for what can be made again: images, data, digests of files.
+
+    `CAPSULE_CACHE`, else the site file's `cache`, is the parent of a private folder for each user,
+    named by the number of the user. Without either it is `capsule` below `XDG_CACHE_HOME` or
+    `~/.cache`; in a run whose user cannot write there, that of `use_cache`. It need not exist.
+
+    Raises:
+        CannotRunError: Something else lies in its place, or others may write it.
     """
-    return _variable("CAPSULE_CACHE", environ) or site.cache or own_cache_folder(environ=environ)
+    place = cache_place(site, environ=environ)
+    if cache_parent(site, environ=environ) is not None:
+        make_private(place, advice="name another folder with CAPSULE_CACHE, or let it be removed")
+    return place
+
+
+def lacks_cache(site: Site, *, environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether no cache is named, and the usual one cannot be written."""
+    if cache_parent(site, environ=environ) is not None:
+        return False
+    folder = own_cache_folder(environ=environ)
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return not os.access(folder, os.W_OK | os.X_OK)
+    return True
+
+
+@contextmanager
+def use_cache(folder: Path) -> Iterator[None]:
+    """Have the cache in a folder, in this thread and for as long as the context lasts."""
+    token = _RUN_CACHE.set(folder)
+    try:
+        yield
+    finally:
+        _RUN_CACHE.reset(token)
 
 
 def interpreter(site: Site, *, environ: Mapping[str, str] = os.environ) -> tuple[str | None, str]:
@@ -171,7 +215,7 @@ def describe(site: Site, *, environ: Mapping[str, str] = os.environ) -> list[Set
         return str(site.sources.get(f"/{name}", default))
 
     python, _ = interpreter(site, environ=environ)
-    cache = cache_folder(site, environ=environ)
+    cache = cache_place(site, environ=environ)
     return [
         Setting(name="runtime", value=site.runtime or "auto", source=source("runtime")),
         Setting(name="launcher", value=site.launcher or "auto", source=source("launcher")),
@@ -197,7 +241,7 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
     Args:
         file: The file, which must not exist; its folder is made.
         runtime: Name of an engine, or `auto`.
-        cache: Folder for what can be made again, None for each user's own.
+        cache: Parent of each user's folder for what can be made again, None for each usual one.
 
     Raises:
         UsageError: It exists, or cannot be written.

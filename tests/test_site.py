@@ -13,6 +13,7 @@ from capsule.errors import UsageError
 from capsule.jsons import Json
 
 KEY = "sha256:" + "0" * 64
+USER = str(os.geteuid())
 
 
 def write(folder: Path, settings: Json) -> Path:
@@ -190,12 +191,12 @@ def test_the_cache_folder(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
     own = site.Site(file=tmp_path, cache=Path("/scratch"))
     none = site.Site(file=tmp_path)
-    assert site.cache_folder(own, environ=home | {"CAPSULE_CACHE": "/fast"}) == Path("/fast")
-    assert site.cache_folder(own, environ=home) == Path("/scratch")
-    assert site.cache_folder(none, environ=home | {"XDG_CACHE_HOME": "/x"}) == Path("/x/capsule")
-    assert site.cache_folder(none, environ=home | {"XDG_CACHE_HOME": "x"}) == (
+    assert site.cache_place(own, environ=home | {"CAPSULE_CACHE": "/fast"}) == Path("/fast") / USER
+    assert site.cache_place(own, environ=home) == Path("/scratch") / USER
+    assert site.cache_place(none, environ=home | {"XDG_CACHE_HOME": "/x"}) == Path("/x/capsule")
+    assert site.cache_place(none, environ=home | {"XDG_CACHE_HOME": "x"}) == (
         tmp_path / ".cache/capsule"
     )
-    assert site.cache_folder(none, environ=home | {"CAPSULE_CACHE": ""}) == (
+    assert site.cache_place(none, environ=home | {"CAPSULE_CACHE": ""}) == (
         tmp_path / ".cache/capsule"
     )

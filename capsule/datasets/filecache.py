@@ -1,4 +1,7 @@
-"""Remember the digests of files, so that a second look at a terabyte is instant."""
+"""Remember what this user hashed and generated, so that a second look at a terabyte is instant.
+
+What is remembered is believed, so it lies where nobody else can write it.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+
+from capsule.places import weak_spot
+from capsule.site import own_cache_folder
 
 _NAME = "file-digests-1.sqlite"
 _RACY_NANOSECONDS = 2_000_000_000
 _PATIENCE_SECONDS = 10.0
 
 
-class FileDigests:
-    """What is known of files: path -> (stamp, SHA-256 in hex).
+class Digests:
+    """What is known of files: path -> (stamp, SHA-256 in hex); and of generated data.
 
     Any number of processes may use one folder. It is only a help: where it cannot be kept (a
     read-only or full disk, a network file system without locks), nothing is known, nothing fails.
@@ -46,18 +52,44 @@ class FileDigests:
         except sqlite3.Error:
             return
 
+    def find_generated(self, key: str) -> tuple[str, str] | None:
+        """The digest of the files, and of the arrays in them, that were generated under a key."""
+        if self._connection is None:
+            return None
+        try:
+            row = self._connection.execute(
+                "SELECT tree, arrays FROM generated WHERE key = ?", (key,)
+            ).fetchone()
+        except sqlite3.Error:
+            return None
+        return (row[0], row[1]) if row else None
+
+    def keep_generated(self, key: str, tree: str, arrays: str) -> None:
+        """Remember what was generated under a key."""
+        if self._connection is None:
+            return
+        try:
+            with self._connection:
+                row = (key, tree, arrays)
+                self._connection.execute("REPLACE INTO generated VALUES (?, ?, ?)", row)
+        except sqlite3.Error:
+            return
+
 
 @contextmanager
-def open_digests(folder: Path) -> Iterator[FileDigests]:
-    """The file digests that are kept in a cache folder, made if need be."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        connection = _connect(folder / _NAME)
-    except (OSError, sqlite3.Error):
-        yield FileDigests(None)
+def open_digests(folder: Path) -> Iterator[Digests]:
+    """What is kept in a cache folder, or in the user's usual one where others may write it."""
+    for place in (folder, own_cache_folder()):
+        with suppress(OSError, sqlite3.Error):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if weak_spot(place / _NAME) is None:
+                connection = _connect(place / _NAME)
+                break
+    else:
+        yield Digests(None)
         return
     with closing(connection):
-        yield FileDigests(connection)
+        yield Digests(connection)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -66,6 +98,10 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS files"
             " (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, sha256 TEXT NOT NULL)"
+        )
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS generated"
+            " (key TEXT PRIMARY KEY, tree TEXT NOT NULL, arrays TEXT NOT NULL)"
         )
     except sqlite3.DatabaseError as error:
         connection.close()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from capsule import schema
 from capsule.datasets import hashing
+from capsule.datasets.filecache import open_digests
 from capsule.datasets.hashing import DatasetDigest, Progress
 from capsule.digest import Digest, of_json
 from capsule.errors import CannotRunError, DamagedError, UsageError
@@ -249,7 +249,7 @@ def _find_or_generate(spec: DatasetSpec, cache: Path) -> tuple[Dataset, Path]:
     entry = cache / "data" / key
     made = _read_entry(entry, cache)
     if made is None or spec.digest not in (None, made.digest):
-        # a copy that is damaged, or by an older generator of that name, is no reason to fail
+        # a copy that is damaged, unknown or by an older generator is no reason to fail
         made = _make_entry(spec.generator, parameters, entry)
     if spec.digest not in (None, made.digest):
         raise DamagedError(
@@ -273,16 +273,22 @@ def _dataset(spec: DatasetSpec, made: _Generated) -> tuple[Dataset, Path]:
 
 
 def _read_entry(entry: Path, cache: Path) -> _Generated | None:
-    """Generated data in the cache, unless a byte of it changed since."""
-    try:
-        origin = schema.parse((entry / _ORIGIN).read_bytes(), where=str(entry))
-        digest, expected = str(origin["digest"]), origin["tree"]
-        tree = hashing.survey(entry / _ARRAYS, cache=cache).dataset
-    except (OSError, DamagedError, CannotRunError, UsageError, KeyError, TypeError):
+    """Generated data in the cache, if it still is what this user generated under that key."""
+    with open_digests(cache) as kept:
+        known = kept.find_generated(entry.name)
+    if known is None or (tree := _hash_entry(entry, cache)) is None:
         return None
+    expected, digest = known
     if str(tree.digest) != expected:
         return None
     return _Generated(digest=digest, arrays=entry / _ARRAYS, tree=tree)
+
+
+def _hash_entry(entry: Path, cache: Path) -> DatasetDigest | None:
+    try:
+        return hashing.digest(entry / _ARRAYS, cache=cache)
+    except (DamagedError, CannotRunError, UsageError):
+        return None
 
 
 def _find_entry(digest: str | None, cache: Path) -> _Generated | None:
@@ -295,17 +301,22 @@ def _find_entry(digest: str | None, cache: Path) -> _Generated | None:
 
 def _make_entry(generator: str, parameters: Mapping[str, int], entry: Path) -> _Generated:
     """Generate into the cache; two processes that do so at once leave one whole entry."""
+    cache = entry.parent.parent
     new = entry.with_name(f".new-{uuid.uuid4().hex}")
     try:
         digest = _make(generator, parameters, new / _ARRAYS)
-        tree = hashing.survey(new / _ARRAYS, cache=entry.parent.parent).dataset
+        tree = hashing.digest(new / _ARRAYS, cache=cache)
+        # for people; nothing in it is believed
         origin = {"generator": generator, "parameters": parameters, "digest": str(digest)}
         (new / _ORIGIN).write_text(json.dumps(origin | {"tree": str(tree.digest)}) + "\n")
-        put(new, entry)
+        if _hash_entry(entry, cache) != tree:
+            put(new, entry)
     except OSError as error:
         raise _unwritable(entry, error) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
+    with open_digests(cache) as kept:
+        kept.keep_generated(entry.name, str(tree.digest), str(digest))
     return _Generated(digest=str(digest), arrays=entry / _ARRAYS, tree=tree)
 
 

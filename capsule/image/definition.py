@@ -34,7 +34,7 @@ def build(definition: Path) -> Image:
         )
     if not definition.is_file():
         raise CannotRunError("there is no such definition", where=str(definition))
-    folder = sites.own_cache_folder() / "definitions"
+    folder = sites.cache_folder(sites.load()) / "definitions"
     target = folder / f".{secrets.token_hex(8)}.sif"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

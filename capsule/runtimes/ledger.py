@@ -77,7 +77,8 @@ def _open(image: Digest, flags: int) -> Iterator[int | None]:
             folder.mkdir(mode=0o700, exist_ok=True)
     try:
         parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        # of a home that is not this user's, too: nothing is known then, so images are made again
         yield None
         return
     except OSError as error:

@@ -1,6 +1,6 @@
 """Keep SIF files: one that is executed was made by this user, and nobody else can exchange it.
 
-A cache may be shared, and whoever writes a file into it would have it executed. So:
+Whoever could write a file into a cache would have it executed. So:
 
 - a SIF is believed for its bytes alone: its SHA-256 is in the ledger of what this user made of the
   image. Its name and its labels are whatever somebody wrote;

@@ -93,7 +93,7 @@ class Outlook:
         return (
             f"{work.absolute()} while it runs",
             str(output.absolute()),
-            f"{sites.cache_folder(sites.load())}, the cache of images and data",
+            f"{sites.cache_place(sites.load())}, the cache of images and data",
         )
 
 
@@ -128,7 +128,7 @@ def describe_size(image: Image, *, is_kept: bool) -> str:
 def describe_needs(request: Request, choice: Choice | None) -> Iterator[str]:
     """The image's size, devices, and data: a line each."""
     if choice is not None and choice.image is not None:
-        cache = sites.cache_folder(sites.load())
+        cache = sites.cache_place(sites.load())
         yield describe_size(choice.image, is_kept=choice.runtime.keeps(choice.image, cache=cache))
     yield _describe_devices(request.manifest)
     yield from _describe_data(request, contained=choice is not None and choice.runtime.contained)

@@ -114,7 +114,7 @@ def _init(arguments: InitArguments, console: Console) -> int:
     usable = (engine.name for engine in engines if engine.available().usable)
     own = site.own_file()
     file = arguments.file or own
-    cache = site.cache_folder(site.load()) if file == own else None
+    cache = site.cache_parent(site.load()) if file == own else None
     site.write(file, runtime=next(usable, "auto"), cache=cache)
     console.data(f"wrote {file}")
     console.data("null sets nothing; `capsule site show` tells what holds, docs/sites.md what fits")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -220,6 +221,24 @@ def test_a_file_with_another_stamp_is_read_again(tmp_path: Path) -> None:
     assert actual == hashlib.sha256(b"2").hexdigest()
 
 
+@pytest.mark.parametrize("which", ["folder", "file"])
+def test_what_others_may_write_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """Pytest's own folder keeps others out, so the cache lies elsewhere."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+        base = Path(name)
+        base.chmod(0o755)
+        cache = base / "cache"
+        cache.mkdir(mode=0o755)
+        poison(cache, OLD.resolve(), OLD.stat())
+        assert datasets.digest(OLD, cache=cache).digest.hex == WRONG
+        (cache if which == "folder" else cache / "file-digests-1.sqlite").chmod(0o777)
+        assert datasets.digest(OLD, cache=cache).digest.hex != WRONG
+        assert (tmp_path / "own/capsule/file-digests-1.sqlite").exists()
+
+
 def test_a_file_of_this_moment_is_not_remembered(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"1")
@@ -360,6 +379,53 @@ def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
         harm(b"{")
         assert obtain(spec(**REGRESSION), tmp_path) == (dataset, path)
         assert dataset.digest == generators.digest(generators.read(path))
+
+
+def forge(entry: Path, cache: Path) -> None:
+    """Fill the arrays with zeros, and say in the entry that this is what was generated."""
+    for file in (entry / "arrays").iterdir():
+        file.write_bytes(file.read_bytes()[:128] + bytes(file.stat().st_size - 128))
+    tree = datasets.digest(entry / "arrays", cache=cache).digest
+    origin = json.loads((entry / "origin.json").read_text())
+    (entry / "origin.json").write_text(json.dumps(origin | {"tree": str(tree)}))
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("forgets", [False, True])
+def test_generated_data_that_was_changed_is_made_again(
+    tmp_path: Path, pinned: bool, forgets: bool
+) -> None:
+    dataset, path = obtain(spec(**REGRESSION), tmp_path)
+    forge(path.parent, tmp_path / "cache")
+    if forgets:
+        (tmp_path / "cache/file-digests-1.sqlite").unlink()
+    digest = dataset.digest if pinned else None
+    assert obtain(spec(**REGRESSION, digest=digest), tmp_path) == (dataset, path)
+    assert dataset.digest == generators.digest(generators.read(path))
+
+
+def test_generated_data_that_was_changed_is_not_found_by_its_digest(tmp_path: Path) -> None:
+    dataset, path = obtain(spec(**REGRESSION), tmp_path)
+    forge(path.parent, tmp_path / "cache")
+    with pytest.raises(CannotRunError, match="is not on this machine"):
+        obtain(spec(digest=dataset.digest), tmp_path)
+
+
+def test_one_dataset_in_the_place_of_another_is_made_again(tmp_path: Path) -> None:
+    other = {**REGRESSION, "parameters": {"samples": 50, "seed": 4}}
+    (a, path), (_, beside) = (obtain(spec(**one), tmp_path) for one in (REGRESSION, other))
+    shutil.rmtree(path.parent)
+    shutil.copytree(beside.parent, path.parent)
+    assert obtain(spec(**REGRESSION), tmp_path) == (a, path)
+    assert a.digest == generators.digest(generators.read(path))
+
+
+def test_data_in_use_stays_where_it_is_if_its_digest_was_forgotten(tmp_path: Path) -> None:
+    _, path = obtain(spec(**REGRESSION), tmp_path)
+    before = [file.stat().st_ino for file in path.iterdir()]
+    (tmp_path / "cache/file-digests-1.sqlite").unlink()
+    obtain(spec(**REGRESSION), tmp_path)
+    assert [file.stat().st_ino for file in path.iterdir()] == before
 
 
 def test_other_generated_data_than_expected_stops(tmp_path: Path) -> None:

@@ -84,7 +84,9 @@ def test_a_cache_that_others_write_and_a_ledger_that_they_do(author: User, tmp_p
         if folder != Path("/tmp") and folder.stat().st_uid == os.geteuid():
             folder.chmod(0o755)
     shared.chmod(0o777)
-    (shared / "file").write_bytes(bytes(10))
+    own = shared / str(os.geteuid())
+    own.mkdir(mode=0o700)
+    (own / "file").write_bytes(bytes(10))
     state = author.home / ".local/state/capsule"
     state.mkdir(parents=True)
     state.chmod(0o777)
@@ -142,7 +144,7 @@ def test_everybodys_file_may_be_written_and_read(author: User) -> None:
     wide.write_text(json.dumps({"data": {KEY: "/data/a"}, "mirrors": {"docker.io": "m.example"}}))
     shown = author.run("site", "show", CAPSULE_SITE=str(wide), CAPSULE_CACHE="/fast").stdout
     rows = [line.split() for line in shown.splitlines()]
-    assert ["cache", "/fast", "CAPSULE_CACHE"] in rows
+    assert ["cache", f"/fast/{os.geteuid()}", "CAPSULE_CACHE"] in rows
     document = json.loads(author.run("site", "show", "--json", CAPSULE_SITE=str(wide)).stdout)
     settings = {one["name"]: one for one in document["settings"]}
     assert settings[f"data {KEY}"] == {

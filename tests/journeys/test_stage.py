@@ -162,7 +162,7 @@ def test_what_is_missing_is_told_after_all_else_was_brought(author: User) -> Non
     assert ended.returncode == 6
     assert f"dataset 'gone' with digest {DIGEST} is not on this machine, and 1 more" in ended.stderr
     assert "all else is staged" in ended.stderr
-    assert len(list(cache.glob("data/*/origin.json"))) == 1
+    assert len(list(cache.glob("*/data/*/origin.json"))) == 1
 
 
 def test_an_image_that_is_not_staged_is_one_clear_error(author: User) -> None:

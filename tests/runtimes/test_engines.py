@@ -22,7 +22,7 @@ from capsule.runtimes.base import Ended, Runtime
 from capsule.runtimes.containers import ContainerEngine
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.podman import Podman
-from tests.support.engines import docker, engine_cache, engine_state, push_tiny, small_image
+from tests.support.engines import docker, engine_state, own_engine_cache, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
 
@@ -110,7 +110,7 @@ def test_a_workload_of_root_can_write_nothing_of_the_machine(
 ) -> None:
     """Each file is opened to be written, and nothing is written; user 0 owns them all."""
     monkeypatch.setenv("XDG_STATE_HOME", str(engine_state()))
-    prepared = Apptainer().prepare(image, cache=engine_cache())
+    prepared = Apptainer().prepare(image, cache=own_engine_cache())
     assert "without capabilities" in prepared.observations["privileges"]
     engine = Engine(runtime=Apptainer(), prepared=prepared)
     hosts = ["/etc/hosts"] if network else []
@@ -137,6 +137,32 @@ def test_a_kill_for_want_of_memory_is_told(
     runtime.client.ask("update", "--memory", "64m", "--memory-swap", "64m", find(runtime, label))
     (tmp_path / "out/go").touch()
     assert running.wait(PATIENCE_SECONDS) == Ended(exit_code=None, signal=9, out_of_memory=True)
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("make", CONTAINERS)
+def test_a_container_is_held_to_its_memory_or_watched(
+    image: Image, tmp_path: Path, make: Callable[[], ContainerEngine]
+) -> None:
+    runtime = make()
+    engine = Engine(runtime=runtime, prepared=runtime.prepare(image, cache=tmp_path))
+    program = (
+        "import os, time\nkept = bytearray(b'x') * (32 << 20)\nopen('ready', 'w').write('yes\\n')\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\nmore = bytearray(b'x') * (400 << 20)\n"
+    )
+    wanted = invocation(engine, tmp_path, "python3", "-c", program)
+    running = start(engine, replace(wanted, memory=128 << 20))
+    read_lines(tmp_path / "out/ready")
+    if runtime.limits_memory():
+        assert running.memory_bytes(128 << 20) == 0
+        (tmp_path / "out/go").touch()
+        ended = running.wait(PATIENCE_SECONDS)
+        assert ended == Ended(exit_code=None, signal=9, out_of_memory=True)
+        assert ended is not None
+        assert "128.0 MiB that --memory allows" in ended.memory
+    else:
+        assert 32 << 20 < running.memory_bytes(128 << 20) < 128 << 20
+        running.stop()
 
 
 @pytest.mark.engines

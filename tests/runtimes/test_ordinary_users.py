@@ -20,7 +20,8 @@ pytestmark = pytest.mark.engines
 @pytest.fixture(scope="session")
 def user_cache() -> Path:
     """A cache that the ordinary user has filled, as on a cluster; it outlives the tests."""
-    return fill_user_cache()
+    user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    return fill_user_cache() / str(user.pw_uid)
 
 
 ROOTLESS = """

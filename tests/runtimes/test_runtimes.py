@@ -20,7 +20,7 @@ from capsule.image import Image
 from capsule.runtimes.base import Ended, Mount
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
-from tests.support.engines import engine_cache, engine_state
+from tests.support.engines import engine_state, own_engine_cache
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.records import make_image
 from tests.support.runtimes import Engine, invocation, python, run, small, start
@@ -34,7 +34,7 @@ def image() -> Image:
 @pytest.fixture(scope="session")
 def sif_cache() -> Path:
     """A cache that outlives the tests."""
-    return engine_cache()
+    return own_engine_cache()
 
 
 @pytest.fixture(

@@ -129,6 +129,11 @@ def engine_cache() -> Path:
     return Path(os.environ.get("CAPSULE_ENGINES_DIR", "/var/lib/capsule-engines")) / "cache"
 
 
+def own_engine_cache() -> Path:
+    """The folder in it that is this user's, where `CAPSULE_CACHE` names it."""
+    return engine_cache() / str(os.geteuid())
+
+
 def engine_state() -> Path:
     """What XDG_STATE_HOME may name, so that what the cache holds is known as one's own."""
     return engine_cache().with_name("state")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from capsule.image import Image, reference, registry
 from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Running, Runtime
-from tests.support.engines import as_user, engine_cache, engine_state, small_image
+from tests.support.engines import as_user, engine_cache, engine_state, own_engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS
 
 PREPARE = """
@@ -29,12 +29,12 @@ prepared = Apptainer().prepare(image, cache=Path(sys.argv[2]))
 
 @cache
 def fill_user_cache() -> Path:
-    """A cache that the ordinary user has filled, as on a cluster; it outlives the tests."""
+    """The parent of a cache that the ordinary user has filled; it outlives the tests."""
     folder = engine_cache().with_name("user-cache")
     folder.mkdir(exist_ok=True)
     account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
     os.chown(folder, account.pw_uid, account.pw_gid)
-    as_user(PREPARE, small_image(), str(folder))
+    as_user(PREPARE, small_image(), str(folder / str(account.pw_uid)))
     return folder
 
 
@@ -45,7 +45,7 @@ def hand_on_sif(image: str, account: pwd.struct_passwd, home: Path) -> None:
     minute, and is nothing else.
     """
     made = subprocess.run(
-        [sys.executable, "-c", f"{PREPARE}print(prepared.handle)", image, str(engine_cache())],
+        [sys.executable, "-c", f"{PREPARE}print(prepared.handle)", image, str(own_engine_cache())],
         env={**os.environ, "XDG_STATE_HOME": str(engine_state())},
         capture_output=True,
         text=True,

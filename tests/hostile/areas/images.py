@@ -15,6 +15,7 @@ from tests.support.capsules import pack, rehash, sample_files, unpack
 from tests.support.command import NOISY, User, write_manifest, write_script
 from tests.support.engines import (
     engine_cache,
+    own_engine_cache,
     push_tiny,
     share_images,
     small_image,
@@ -113,7 +114,7 @@ def _plant(user: User) -> list[str | Path]:
     folder = user.home / ".cache/capsule/sif"
     folder.mkdir(parents=True)
     planted = folder / f"{digest.hex}.sif"
-    shutil.copyfile(engine_cache() / "sif" / planted.name, planted)
+    shutil.copyfile(own_engine_cache() / "sif" / planted.name, planted)
     with planted.open("r+b") as stream:
         # labels come first in the file, the root file system last
         stream.seek(1 << 20)
