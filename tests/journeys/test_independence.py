@@ -240,16 +240,28 @@ def test_home_and_temporary_folder_are_short_and_nobody_elses(author: User, aske
 
 
 def test_what_a_dead_trial_left_goes_at_the_next_one(author: User) -> None:
-    script = SHOW + "import time\nif not os.path.exists(GO):\n    time.sleep(600)\n"
-    go = author.folder / "go"
-    path = manifest(author, script.replace("GO", repr(str(go))), names=("home",))
+    go, told = author.folder / "go", author.folder / "told"
+    script = (
+        SHOW
+        + """
+import time
+with open(TOLD + "~", "w") as file:
+    file.write(os.environ["HOME"])
+os.rename(TOLD + "~", TOLD)
+while not os.path.exists(GO):
+    time.sleep(0.02)
+"""
+    )
+    script = script.replace("TOLD", repr(str(told))).replace("GO", repr(str(go)))
+    path = manifest(author, script, names=("home",))
     running = author.start("run", "--try", path)
-    until(lambda: "| tmp " in author.talk.read_text(), "the trial")
+    until(told.exists, "the trial")
     kill_tree(running)
-    (home,) = own_folders(author.talk.read_text().replace("| ", ""))
+    home = Path(told.read_text())
     assert home.exists()
     go.touch()
     assert author.run("run", "--try", path).returncode == 0
+    assert Path(told.read_text()) != home
     assert not home.parent.exists()
 
 
