@@ -155,6 +155,8 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
         UsageError: Says which.
     """
     where, record = str(earlier.capsule.path), earlier.record
+    for sentence in earlier.capsule.refused_values()[:1]:
+        raise UsageError(sentence, where=where, advice="make its runs anew by this version")
     there, here = record.image, resolved.image
     if (there or here) and relate_images(there, here) not in SAME_IMAGE:
         names = [

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import overload
 
 from capsule import diff as differences
-from capsule import reading, reexecution, verdict
+from capsule import notes, reading, reexecution, verdict
 from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
 from capsule.diff.several import compare_several
 from capsule.errors import UsageError
+from capsule.notes import Note
 from capsule.record import Record
 from capsule.verdict import Verdict
 from capsule.verdict.several import SeveralVerdict, judge_several
@@ -54,7 +56,8 @@ def diff(
         for rerun in capsules[1:]:
             reexecution.require(capsules[0], rerun)
         if len(capsules) == 2:
-            return judge(capsules[0], capsules[1].record, capsules[1].id)
+            judged = judge(capsules[0], capsules[1].record, capsules[1].id)
+            return _with_refused(judged, capsules[1])
         return judge_several(
             compare_several([one.record for one in capsules], [one.id for one in capsules])
         )
@@ -79,7 +82,16 @@ def _read(
 
 def judge(original: Capsule, rerun: Record, rerun_id: str | None) -> Verdict:
     """Judge the claims of a capsule by the runs of another record, sealed or not."""
-    return judge_records(original.record, original.id, rerun, rerun_id)
+    return _with_refused(judge_records(original.record, original.id, rerun, rerun_id), original)
+
+
+def _with_refused(judged: Verdict, capsule: Capsule) -> Verdict:
+    """A verdict that names first which values of an older capsule would be refused today."""
+    if not (sentences := capsule.refused_values()):
+        return judged
+    refused = (Note(code=notes.REFUSED_VALUE, sentence=one) for one in sentences)
+    compared = judged.differences
+    return replace(judged, differences=replace(compared, notes=(*refused, *compared.notes)))
 
 
 def judge_records(

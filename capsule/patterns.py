@@ -2,17 +2,32 @@
 
 Python's own engine tries one way after the other, for which some patterns and texts take centuries.
 RE2 follows all ways at once; look-around and references back to a group, which need the other
-kind, it does not know.
+kind, it does not know. `{number}` in a pattern stands for one whole number.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 # RE2 takes time in proportion to it, some half a microsecond a byte of text at the most
 MOST_INSTRUCTIONS = 2000
 _MOST_MEMORY_BYTES = 8 << 20
+PLACEHOLDER = "{number}"
+"""Stands in a pattern for a number as programs print it."""
+_NUMBER = (
+    r"[-+\x{2212}]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+    r"|(?i:\b(?:inf(?:inity)?|nan)\b))"
+)
+_TOKEN = re.compile(
+    r"(?P<quoted>\\Q(?:(?!\\E).)*(?:\\E)?)|(?P<escaped>\\.)"
+    r"|(?P<listed>\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\])"
+    r"|(?P<placeholder>\{number\})|(?P<opens>\((?P<how>\?(?:P?<(?P<name>\w+)>|[^)(:]*:)?)?)"
+    r"|(?P<closes>\))|(?P<other>.)",
+    re.DOTALL,
+)
 
 
 class PatternError(ValueError):
@@ -24,6 +39,9 @@ class Match(Protocol):
 
     def group(self, name: int, /) -> bytes | None:
         """What a group holds, None for one that took no part."""
+
+    def span(self, name: int = 0, /) -> tuple[int, int]:
+        """Where a group, or the whole, begins and ends, in bytes; (-1, -1) for no part."""
 
 
 class _Engine(Protocol):
@@ -48,12 +66,27 @@ class Pattern(NamedTuple):
         return self.engine.search(line)
 
 
-@lru_cache(maxsize=64)
-def compile_pattern(text: str) -> Pattern:
-    r"""Compile a pattern in the syntax of RE2.
+class Part(NamedTuple):
+    """A capturing group, or a placeholder, in the source of a pattern.
 
-    >>> compile_pattern("loss: ([0-9.]+)").search(b"step 3 loss: 0.25").group(1)
-    b'0.25'
+    Attributes:
+        start, end: Where it stands, its parentheses included.
+        name: The group's; empty for one without.
+        is_placeholder: Whether it is `{number}` outside of every capturing group, and so is one.
+    """
+
+    start: int
+    end: int
+    name: str
+    is_placeholder: bool
+
+
+@lru_cache(maxsize=256)
+def compile_pattern(text: str) -> Pattern:
+    r"""Compile a pattern in the syntax of RE2, in which `{number}` stands for a whole number.
+
+    >>> compile_pattern("loss: {number}").search(b"step 3 loss: 2.5e-07").group(1)
+    b'2.5e-07'
 
     Raises:
         PatternError: It is no such pattern.
@@ -66,9 +99,10 @@ def compile_pattern(text: str) -> Pattern:
     # else it tells standard error of a pattern that is none
     options.log_errors = False
     try:
-        engine = re2.compile(text.encode(), options)
+        engine = re2.compile(_expand(text).encode(), options)
     except re2.error as error:
-        raise PatternError(_explain(str(error.args[0].decode(errors="replace")))) from None
+        reason = str(error.args[0].decode(errors="replace"))
+        raise PatternError(_explain(_contract(reason))) from None
     if engine.programsize > MOST_INSTRUCTIONS:
         raise PatternError(
             f"is too large: {engine.programsize} steps, and {MOST_INSTRUCTIONS} are the most;"
@@ -76,6 +110,68 @@ def compile_pattern(text: str) -> Pattern:
         )
     names = {name.decode(): number for name, number in engine.groupindex.items()}
     return Pattern(groups=engine.groups, names=names, engine=engine)
+
+
+def replace_value(text: str, content: str) -> str | None:
+    r"""The same pattern with something else in the group that holds the number.
+
+    Args:
+        text: A pattern that compiles.
+        content: What the group is to fit.
+
+    Returns:
+        None where no group, or not one alone, holds the number.
+
+    >>> replace_value("loss: ([0-9.]+)%", "{number}"), replace_value("a {number}", r"\S+")
+    ('loss: {number}%', 'a (\\S+)')
+    """
+    parts = list(_parts(text))
+    value = [part for part in parts if part.name == "value"] or [
+        part for part in parts if part.name == "" and (len(parts) == 1 or part.is_placeholder)
+    ]
+    if len(value) != 1:
+        return None
+    start, end, name, _ = value[0]
+    opens = f"(?P<{name}>" if name else "(" if len(parts) == 1 else "(?P<value>"
+    whole = content == PLACEHOLDER and opens == "("
+    return f"{text[:start]}{content if whole else f'{opens}{content})'}{text[end:]}"
+
+
+def _parts(text: str) -> Iterator[Part]:
+    """The capturing groups and free placeholders of a pattern, by where they end."""
+    opened: list[tuple[int, str | None]] = []
+    for token in _TOKEN.finditer(text):
+        if token["opens"]:
+            captures = token["how"] is None or token["name"] is not None
+            opened.append((token.start(), (token["name"] or "") if captures else None))
+            # (?i) is closed by its own parenthesis, as (?:...) is
+        elif token["closes"] and opened:
+            start, name = opened.pop()
+            if name is not None:
+                yield Part(start, token.end(), name, is_placeholder=False)
+        elif token["placeholder"] and all(name is None for _, name in opened):
+            yield Part(token.start(), token.end(), "", is_placeholder=True)
+
+
+def _expand(text: str) -> str:
+    """A pattern as RE2 takes it: what `{number}` stands for is a group, unless it is in one."""
+    parts = list(_parts(text))
+    free = {part.start for part in parts if part.is_placeholder}
+    is_alone = len(free) == 1 and all(part.name != "value" for part in parts)
+    pieces, at = [], 0
+    for token in _TOKEN.finditer(text):
+        if token["placeholder"]:
+            opens = ("(?P<value>" if is_alone else "(") if token.start() in free else "(?:"
+            pieces += [text[at : token.start()], f"{opens}{_NUMBER})"]
+            at = token.end()
+    return "".join((*pieces, text[at:]))
+
+
+def _contract(reason: str) -> str:
+    """What RE2 says of a pattern, in the author's own words."""
+    for opens in ("(?P<value>", "(?:", "("):
+        reason = reason.replace(f"{opens}{_NUMBER})", PLACEHOLDER)
+    return reason
 
 
 def _explain(reason: str) -> str:

@@ -49,7 +49,7 @@ def make(predecessor: Predecessor, capsule_id: str, manifest: Manifest, load: Lo
     for fault in faults(before, manifest):
         raise UsageError(fault, where=str(manifest.name), advice=_ADVICE)
     planned = plan.make(manifest)
-    attempts, samples = read_again(before, manifest, load)
+    attempts, samples = read_again(before, manifest, load, before_whole=False)
     record = replace(
         before,
         tool=__version__,
@@ -170,7 +170,7 @@ def _metrics_of(record: Record) -> dict[str, Metric]:
 
 
 def read_again(
-    before: Record, manifest: Manifest, load: Load
+    before: Record, manifest: Manifest, load: Load, *, before_whole: bool
 ) -> tuple[tuple[Attempt, ...], tuple[Samples, ...]]:
     """The attempts of a record, and what its texts and results give by another manifest.
 
@@ -178,8 +178,10 @@ def read_again(
         before: The record.
         manifest: The other one, of which the texts that it names were sealed.
         load: Gives the pieces of a file, by its path below `data/`.
+        before_whole: Whether by the rules before 0.3.0.
     """
-    there, here = _readings(before, load), _readings(replace(before, manifest=manifest), load)
+    there = _readings(before, load)
+    here = _readings(replace(before, manifest=manifest), load, before_whole=before_whole)
     metrics = dict(plan.metric_paths(manifest))
     kept: dict[tuple[str, int], list[Samples]] = {}
     for line in before.samples:
@@ -203,9 +205,11 @@ def read_again(
     return tuple(attempts), tuple(sorted(samples, key=sample_order))
 
 
-def _readings(record: Record, load: Load) -> dict[tuple[str, int], list[Reading]]:
+def _readings(
+    record: Record, load: Load, *, before_whole: bool | None = None
+) -> dict[tuple[str, int], list[Reading]]:
     by_attempt: dict[tuple[str, int], list[Reading]] = {}
-    for reading in texts.read_again(record, load):
+    for reading in texts.read_again(record, load, before_whole=before_whole):
         key = reading.attempt.trial, reading.attempt.attempt
         by_attempt.setdefault(key, []).append(reading)
     return by_attempt
@@ -264,7 +268,12 @@ def _keeps_outcome(
 
 @dataclass(frozen=True, kw_only=True)
 class _Outcome:
-    """How a trial ends by what was read: as failed where there is a reason."""
+    """How a trial ends by what was read: as failed where there is a reason.
+
+    Attributes:
+        reason: Of a failure.
+        message: Of a failure, or what whoever reads the numbers must know of them.
+    """
 
     reason: Reason | None = None
     message: str = ""
@@ -299,7 +308,7 @@ class _Outcome:
                 if bad:
                     share = f"({len(bad)} of {len(line.values)} values)"
                     return cls(reason="non-finite", message=f"{metric.name} is {bad[0]} {share}")
-        return cls()
+        return cls(message="\n".join(note for one in readings for note in one.extract.notes))
 
 
 def _is_whole(metric: Metric, lines: Sequence[Samples], ranks: int) -> bool:
@@ -328,9 +337,10 @@ def _judge(attempt: Attempt, outcome: _Outcome) -> Attempt:
             reason=outcome.reason,
             message=plain.first_and_last_lines(outcome.message, _MOST_MESSAGE),
         )
-    if attempt.outcome == "completed":
-        return attempt
-    return replace(attempt, outcome="completed", reason=None, message="")
+    before = attempt.message.split("\n") if attempt.outcome == "completed" else []
+    told = filter(None, dict.fromkeys((*before, *outcome.message.split("\n"))))
+    message = "\n".join(told)[:_MOST_MESSAGE]
+    return replace(attempt, outcome="completed", reason=None, message=message)
 
 
 def deviations(record: Record, load: Load) -> Iterator[str]:
@@ -345,7 +355,9 @@ def deviations(record: Record, load: Load) -> Iterator[str]:
     if sentences := list(faults(before, record.manifest)):
         yield from sentences
         return
-    attempts, samples = read_again(before, record.manifest, load)
+    attempts, samples = read_again(
+        before, record.manifest, load, before_whole=texts.took_parts(record)
+    )
     if record.attempts != attempts:
         yield "its attempts are not its predecessor's, as their texts decide them"
     if _comparable(record.samples) != _comparable(samples):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # of so many the memory is worth a millisecond
 _MANY_FILES = 10_000
 _SHOWN = 20
+_REFUSED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +135,21 @@ class Capsule:
 
         for reading in texts.read_again(self.record, lambda name: (self.open(name),)):
             yield from texts.quote(reading)
+
+    def refused_values(self) -> list[str]:
+        """Its values that today's rules of reading texts refuse, of an older capsule, as sentences.
+
+        Raises:
+            DamagedError: A text was changed since the capsule was read.
+        """
+        if not self.record.manifest.reads_texts:
+            return []
+        from capsule.archive import texts
+
+        sentences = list(texts.refused(self.record, lambda name: (self.open(name),)))
+        told = [f"today's rules refuse a value of it: {one}" for one in sentences[:_REFUSED]]
+        more = len(sentences) - _REFUSED
+        return told + ([f"and {more} more of its values"] if more > 0 else [])
 
     def open(self, name: str) -> bytes:
         """The bytes of one file, by its path below `data/`, hashed again.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from capsule.extraction import Extract, Value
 
 _LONGEST_BYTES = 2000
+_SHOWN = 100
+_WHOLE_SINCE = (0, 3)
+"""The version from which on a number that is read from a text is a whole one."""
 Load = Callable[[str], Iterable[bytes]]
 """Gives the pieces of a file below `data/`."""
 
@@ -105,8 +109,23 @@ def _words(source: Source, rows: Sequence[bytes], value: Value) -> str:
     return rows[value.line - 1][:_LONGEST_BYTES].decode(errors="replace").strip()
 
 
-def read_again(record: Record, load: Load) -> Iterator[Reading]:
-    """Every rank's texts of every attempt that ended well, in the order of the attempts."""
+def took_parts(record: Record) -> bool:
+    """Whether a version sealed it that took a part of a number for the number."""
+    version = re.match(r"(\d+)\.(\d+)", record.tool)
+    return version is None or tuple(map(int, version.groups())) < _WHOLE_SINCE
+
+
+def read_again(
+    record: Record, load: Load, *, before_whole: bool | None = None
+) -> Iterator[Reading]:
+    """Every rank's texts of every attempt that ended well, in the order of the attempts.
+
+    Args:
+        record: Says where its metrics are.
+        load: Gives the texts.
+        before_whole: Whether by the rules before 0.3.0; None for those that it was sealed by.
+    """
+    by_old = took_parts(record) if before_whole is None else before_whole
     benchmarks = {
         one.id: one
         for one in record.manifest.benchmarks
@@ -115,7 +134,42 @@ def read_again(record: Record, load: Load) -> Iterator[Reading]:
     for attempt in record.attempts if benchmarks else ():
         benchmark = benchmarks.get(attempt.trial.split("/")[0])
         if benchmark is not None and attempt.exit_code == 0:
-            yield from _of_attempt(benchmark, attempt, load)
+            yield from _of_attempt(benchmark, attempt, load, before_whole=by_old)
+
+
+def refused(record: Record, load: Load) -> Iterator[str]:
+    """Values of an older record that today's rules do not read, or read as others, as sentences."""
+    from capsule import extraction
+
+    if not took_parts(record):
+        return
+    for reading in read_again(record, load):
+        attempt = reading.attempt
+        for name, values in reading.extract.values.items():
+            today = extraction.extract({name: reading.sources[name]}, reading.texts)
+            metric = f"{attempt.trial.rpartition('/')[0]}/{name}"
+            where = f"{metric}, seed {attempt.seed}"
+            if today.reason is not None:
+                yield f"{where}: {today.message.rpartition(chr(10))[2].partition(': ')[2]}"
+            elif fault := _difference(values, today.values[name], reading, name):
+                yield f"{where}: {fault}"
+
+
+def _difference(
+    before: Sequence[Value], today: Sequence[Value], reading: Reading, name: str
+) -> str | None:
+    """Where today's values are others, None where they are the same."""
+    for number, value in enumerate(today):
+        old = before[number] if number < len(before) else None
+        if old is None or not _is_equal(old.value, value.value) or old.step != value.step:
+            source = reading.sources[name]
+            rows = reading.texts[source.text].split(b"\n")
+            sealed = "nothing" if old is None else f"{old.value:g} of line {old.line}"
+            return (
+                f"it was sealed as {sealed}, and line {value.line} counts:"
+                f" {_words(source, rows, value)[:_SHOWN]!a}"
+            )
+    return None if len(before) == len(today) else f"it was sealed with {len(before)} values"
 
 
 def faults(record: Record, load: Load) -> Iterator[str]:
@@ -157,7 +211,9 @@ def _read_samples(record: Record) -> Iterator[Samples]:
                 yield line
 
 
-def _of_attempt(benchmark: Benchmark, attempt: Attempt, load: Load) -> Iterator[Reading]:
+def _of_attempt(
+    benchmark: Benchmark, attempt: Attempt, load: Load, *, before_whole: bool
+) -> Iterator[Reading]:
     # few capsules have such metrics, and every command that reads one would pay for it
     from capsule import extraction
 
@@ -166,10 +222,17 @@ def _of_attempt(benchmark: Benchmark, attempt: Attempt, load: Load) -> Iterator[
     for rank in range(attempt.ranks):
         values = commands.name_values(case, trial=attempt.trial, seed=attempt.seed, rank=rank)
         if sources := extraction.select(benchmark.metrics, rank, values):
-            yield _read(attempt, rank, sources, load)
+            yield _read(attempt, rank, sources, load, before_whole=before_whole)
 
 
-def _read(attempt: Attempt, rank: int, sources: Mapping[str, Source], load: Load) -> Reading:
+def _read(
+    attempt: Attempt,
+    rank: int,
+    sources: Mapping[str, Source],
+    load: Load,
+    *,
+    before_whole: bool,
+) -> Reading:
     from capsule import extraction
 
     names = {source.text for source in sources.values()}
@@ -183,7 +246,7 @@ def _read(attempt: Attempt, rank: int, sources: Mapping[str, Source], load: Load
         sources=sources,
         paths=paths,
         texts=texts,
-        extract=extraction.extract(sources, texts),
+        extract=extraction.extract(sources, texts, before_whole=before_whole),
     )
 
 
@@ -195,8 +258,9 @@ def _gives(values: tuple[Value, ...], line: Samples) -> bool:
         and (line.wall, line.active) == (None, None)
         and line.steps == steps
         and len(line.values) == len(values)
-        and all(
-            one == other.value or (math.isnan(one) and math.isnan(other.value))
-            for one, other in zip(line.values, values, strict=True)
-        )
+        and all(_is_equal(one, other.value) for one, other in zip(line.values, values, strict=True))
     )
+
+
+def _is_equal(one: float, other: float) -> bool:
+    return one == other or (math.isnan(one) and math.isnan(other))

@@ -222,6 +222,7 @@ def _invocation(words: Sequence[str], around: _Surroundings, files: RankFiles) -
         network=trial.benchmark.online,
         label=setting.label,
         pids=setting.limits.pids,
+        memory=setting.limits.memory,
         stdout=files.stdout,
         stderr=files.stderr,
     )
@@ -246,6 +247,8 @@ def _read_rank(
     read = texts.read(files, trial, paths, ended_well=ended_well, rank=rank)
     failed = read if read.outcome == "failed" else reported
     report = replace(failed, series=(*reported.series, *read.series))
+    if report.outcome == "completed":
+        report = replace(report, message="\n".join(filter(None, (reported.message, read.message))))
     kept = tuple(texts.find(files, trial, rank, reported=bool(reported.message)))
     if not _subject(trial).injects_seed:
         return Journal(software={}, environment={}, reports=(report,), texts=kept)

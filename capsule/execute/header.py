@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from capsule import archive
+from capsule import __version__, archive
 from capsule.errors import UsageError
 from capsule.jsons import JsonObject
 from capsule.record import Setup
@@ -43,6 +43,7 @@ class Header:
         """As it stands in the file."""
         return {
             "format": FORMAT,
+            "tool": __version__,
             "setup": archive.setup_to_json(self.setup),
             "folder": str(self.folder) if self.folder else None,
             "keep_hosts": self.keep_hosts,
@@ -63,6 +64,7 @@ class Header:
         try:
             if not isinstance(value, dict) or value["format"] != FORMAT:
                 raise UsageError(f"not of the form {FORMAT}", where=where)
+            _require_this_version(value, where)
             setup = archive.setup_from_json(value["setup"])
             if str(UUID(setup.uuid)) != setup.uuid:
                 raise ValueError(f"not a UUID: {setup.uuid!r}")  # files are named by it
@@ -82,3 +84,25 @@ class Header:
                 where=where,
                 advice="finish it with that version, or start anew",
             ) from None
+
+
+def _require_this_version(value: Mapping[str, object], where: str) -> None:
+    """Stop at a run that another version began, which reads and judges by other rules.
+
+    Raises:
+        UsageError: Names that version.
+    """
+    setup = value["setup"]
+    levels = setup.get("levels") if isinstance(setup, dict) else None
+    # before 0.3.0 the release of the measuring program alone told it
+    release = levels.get("release") if isinstance(levels, dict) else None
+    version = str(value.get("tool") or release or "a version before 0.3.0")
+    if version != __version__:
+        raise UsageError(
+            f"capsule-hpc {version} began this run, and this is {__version__}",
+            where=where,
+            advice=f"finish it with that version (pip install capsule-hpc=={version}), or start"
+            " anew"
+            if version[:1].isdigit()
+            else "finish it with that version, or start anew",
+        )

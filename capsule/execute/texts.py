@@ -50,7 +50,7 @@ def read(
         trial=trial.id,
         outcome="failed" if extract.reason else "completed",
         reason=extract.reason,
-        message=extract.message,
+        message=extract.message or "\n".join(extract.notes),
         series=tuple(_series(name, values, rank) for name, values in extract.values.items()),
     )
 
@@ -99,7 +99,9 @@ def _extract(files: RankFiles, sources: Mapping[str, Source], paths: LocalPaths)
             beside = ", ".join(_list(files.out)) or "nothing"
             shown = extraction.describe(name)
             absent[name] = f"there is no file {shown} in the out folder, which holds {beside}"
-    return extraction.extract(sources, texts, absent=absent)
+    return extraction.extract(
+        sources, texts, absent=absent, load=lambda name: _load(files, name, paths)
+    )
 
 
 def find(files: RankFiles, trial: Trial, rank: int, *, reported: bool) -> Iterator[Text]:

@@ -7,7 +7,9 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from capsule.extraction import whole
 from capsule.extraction.values import (
+    Found,
     UnreadError,
     Value,
     cut,
@@ -73,7 +75,7 @@ def _step_into(value: Json, key: str, missing: str) -> Json:
     raise UnreadError("no-result", f"{missing}: {cut(key)!a} is sought in {cut(repr(value))}")
 
 
-def of_column(source: Column, text: bytes, name: str) -> tuple[Value, ...]:
+def of_column(source: Column, text: bytes, name: str) -> Found:
     """The last number of a column, or with a column of steps all of them; empty cells have none.
 
     Args:
@@ -85,12 +87,16 @@ def of_column(source: Column, text: bytes, name: str) -> tuple[Value, ...]:
         UnreadError: There is no such column, or nothing in it, or something else than numbers.
     """
     values: list[Value] = []
+    units: dict[str, int] = {}
     last: tuple[int, str] | None = None
+    end = 0
     rows = _rows(text, name)
     _, header = next(rows, (0, []))
     place = _place(header, source.column, name)
     step_place = None if source.step is None else _place(header, source.step, name)
     for line, row in rows:
+        _require_width(row, header, f"line {line} of {name}")
+        end = line
         cell = row[place].strip() if place < len(row) else ""
         if not cell:
             continue
@@ -100,15 +106,50 @@ def of_column(source: Column, text: bytes, name: str) -> tuple[Value, ...]:
         what = f"{source.column} in line {line} of {name}"
         step = row[step_place] if step_place < len(row) else ""
         where = to_number(step, f"{source.step} in line {line} of {name}")
-        values.append(Value(value=to_number(cell, what), step=where, line=line))
+        number = _cell_number(cell, what, source.unit, units, line)
+        values.append(Value(value=number, step=where, line=line))
         require_room(len(values))
+    notes = []
     if last is not None:
         line, cell = last
         what = f"{source.column} in line {line} of {name}"
-        return (Value(value=to_number(cell, what), line=line),)
+        values = [Value(value=_cell_number(cell, what, source.unit, units, line), line=line)]
+        if line != end:
+            notes = [f"the last cell of {name} with a number is in line {line} of {end}"]
     if not values:
         raise UnreadError("no-result", f"the column {source.column} of {name} holds nothing")
-    return tuple(values)
+    whole.require_one_unit(units, name)
+    return Found(tuple(values), notes=(*notes, *whole.tell_units(units, source.unit, name)))
+
+
+def _require_width(row: Sequence[str], header: Sequence[str], what: str) -> None:
+    """Stop at a row with more cells than the header, as digits that are grouped make some."""
+    if any(cell.strip() for cell in row[len(header) :]):
+        message = f"{what} has {len(row)} cells, and the header {len(header)}"
+        raise UnreadError("bad-result", f"{message}: a comma in a number takes quotation marks")
+
+
+def _cell_number(cell: str, what: str, unit: str, units: dict[str, int], line: int) -> float:
+    """The number of a cell, behind which its unit may stand.
+
+    Args:
+        cell: Without white space at its ends.
+        what: It is, for a message.
+        unit: Of the metric.
+        units: Collects the units that stand in cells, each with its first line.
+        line: Where the cell is.
+
+    Raises:
+        UnreadError: It is no number, or has letters behind it that are not the metric's unit.
+    """
+    split = whole.split_unit(cell, unit)
+    if isinstance(split, whole.Fault):
+        message = f"{what} is {cut(cell)!a}, which is no number as it stands there"
+        raise UnreadError("bad-result", f"{message}: {whole.REASONS[split.kind]}")
+    word, found = split
+    if found:
+        units.setdefault(found, line)
+    return to_number(word, what)
 
 
 def _rows(text: bytes, name: str) -> Iterator[tuple[int, list[str]]]:

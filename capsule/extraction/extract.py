@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from capsule import plain
 from capsule.extraction import documents, events, printed
-from capsule.extraction.values import UnreadError, Value, check_steps
+from capsule.extraction.values import Found, UnreadError, Value, check_steps
 from capsule.manifest import Metric, templates
 from capsule.manifest.sources import (
     OUT,
@@ -32,13 +32,38 @@ class Extract:
 
     Attributes:
         values: Of each metric that has some, in the order of the text.
+        lines: Of each metric with a pattern, how many lines of its text that fits.
+        notes: What whoever reads the numbers must know of them.
         reason: Why the trial has failed by them, None where every metric has its values.
         message: Which metrics have none, and what was searched; its last line says most.
     """
 
     values: Mapping[str, tuple[Value, ...]]
+    lines: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     reason: Literal["no-result", "bad-result"] | None = None
     message: str = ""
+
+
+_OTHER = {"stdout": "stderr", "stderr": "stdout"}
+
+
+def _find_elsewhere(source: Source, load: Callable[[str], bytes | None] | None) -> str:
+    """That a number is in the other one of standard output and error; empty where it is not."""
+    other = _OTHER.get(source.text)
+    if other is None or load is None or not isinstance(source, Pattern | LogKey):
+        return ""
+    text = load(other)
+    if not text or len(text) > MOST_BYTES:
+        return ""
+    try:
+        found = _read(replace(source, text=other), text, {}, before_whole=False)
+    except UnreadError:
+        return ""
+    return (
+        f"; line {found.values[-1].line} of {describe(other)} has it:"
+        f' write "stream": "{other}" in its "from"'
+    )
 
 
 def take(pieces: Iterable[bytes]) -> bytes:
@@ -72,6 +97,8 @@ def extract(
     texts: Mapping[str, bytes],
     *,
     absent: Mapping[str, str] | None = None,
+    before_whole: bool = False,
+    load: Callable[[str], bytes | None] | None = None,
 ) -> Extract:
     """Read every metric.
 
@@ -79,18 +106,24 @@ def extract(
         sources: Where each is, by its name.
         texts: By the names that sources have for them; those that are not there are left out.
         absent: Why those are not there, by their names, for a message.
+        before_whole: Whether numbers are read as before 0.3.0, which took parts of numbers.
+        load: Gives the standard output or error, to see whether a number is there instead.
     """
-    values: dict[str, tuple[Value, ...]] = {}
+    founds: dict[str, Found] = {}
     faults: list[tuple[str, UnreadError]] = []
     logs = _read_logs(sources.values(), texts)
     for name, source in sources.items():
         try:
             text = _require_text(source.text, texts, absent or {})
-            values[name] = _read(source, text, logs)
+            founds[name] = _read(source, text, logs, before_whole=before_whole)
         except UnreadError as error:
-            faults.append((name, error))
+            place = _find_elsewhere(source, load) if error.reason == "no-result" else ""
+            faults.append((name, UnreadError(error.reason, f"{error}{place}")))
+    values = {name: found.values for name, found in founds.items()}
+    counts = {name: found.lines for name, found in founds.items() if found.lines is not None}
+    notes = tuple(f"{name}: {note}" for name, found in founds.items() for note in found.notes)
     if not faults:
-        return Extract(values=values)
+        return Extract(values=values, lines=counts, notes=notes)
     searched = dict.fromkeys(sources[name].text for name, _ in faults)
     ends = [
         quote_end(text, texts[text])
@@ -99,7 +132,7 @@ def extract(
     ]
     sentences = [f"{name}: {error}" for name, error in faults]
     message = "\n".join((*ends[:1], *sentences[:_LINES]))
-    return Extract(values=values, reason=faults[0][1].reason, message=message)
+    return Extract(values=values, lines=counts, reason=faults[0][1].reason, message=message)
 
 
 def describe(text: str) -> str:
@@ -156,7 +189,9 @@ def _require_text(name: str, texts: Mapping[str, bytes], absent: Mapping[str, st
     return text
 
 
-def _read(source: Source, text: bytes, logs: Mapping[str, events.Log]) -> tuple[Value, ...]:
+def _read(
+    source: Source, text: bytes, logs: Mapping[str, events.Log], *, before_whole: bool
+) -> Found:
     """The values of one metric.
 
     Raises:
@@ -165,14 +200,15 @@ def _read(source: Source, text: bytes, logs: Mapping[str, events.Log]) -> tuple[
     name = describe(source.text)
     match source:
         case Pattern():
-            values = printed.by_pattern(source, text, name)
+            by_pattern = printed.by_pattern_before if before_whole else printed.by_pattern
+            found = by_pattern(source, text, name)
         case LogKey():
-            values = printed.by_key(source, text, name)
+            found = Found(printed.by_key(source, text, name))
         case Column():
-            values = documents.of_column(source, text, name)
+            found = documents.of_column(source, text, name)
         case Pointer():
-            values = documents.at_pointer(source, text, name)
+            found = Found(documents.at_pointer(source, text, name))
         case EventTag():
-            values = events.of_tag(source, logs[source.text], name)
-    check_steps(values)
-    return values
+            found = Found(events.of_tag(source, logs[source.text], name))
+    check_steps(found.values)
+    return found

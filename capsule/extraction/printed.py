@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from capsule.extraction.places import LineReader
 from capsule.extraction.values import (
+    Found,
     UnreadError,
     Value,
     cut,
@@ -23,8 +25,46 @@ _MARK = b":::MLLOG"
 _STEPS = ("epoch_num", "step_num", "samples_count")
 
 
-def by_pattern(source: Pattern, text: bytes, name: str) -> tuple[Value, ...]:
+def by_pattern(source: Pattern, text: bytes, name: str) -> Found:
     """The number of the last line that a pattern fits, or of all; of a line the first place counts.
+
+    A line in which `nan`, or what else stands for a number that is missing, is in the number's
+    place counts as one that the pattern fits.
+
+    Args:
+        source: The pattern.
+        text: What is searched.
+        name: Of the text, in words.
+
+    Raises:
+        UnreadError: It fits no line, or several where one is due, or what it gives is no whole
+            number.
+    """
+    reader = LineReader(source, name)
+    if source.occurrence == "last":
+        return reader.read_last(text)
+    hits = list(reader.find(text))
+    shown = cut(source.pattern)
+    numbers = [hit for hit in hits if not hit.is_word]
+    if not numbers:
+        raise reader.nothing(hits)
+    if source.occurrence == "only":
+        if len(numbers) > 1:
+            places = ", ".join(str(hit.number) for hit in numbers[:5])
+            message = f"{len(numbers)} lines of {name} fit {shown}, and one is due: {places}"
+            raise UnreadError("bad-result", message)
+        return reader.evaluate(numbers, 1)
+    first = hits.index(numbers[0])
+    later = [hit for hit in hits[first:] if hit.is_word]
+    if later:
+        raise reader.no_number(later[0])
+    found = reader.evaluate(numbers, len(numbers))
+    skipped = reader.tell_skipped(hits[:first])
+    return found._replace(notes=(*skipped, *found.notes))
+
+
+def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
+    """What `by_pattern` gave before 0.3.0, which took a part of a number for the number.
 
     Args:
         source: The pattern.
@@ -48,20 +88,17 @@ def by_pattern(source: Pattern, text: bytes, name: str) -> tuple[Value, ...]:
     if not matches:
         raise UnreadError("no-result", f"no line of {name} fits {shown}")
     if source.occurrence == "only" and len(matches) > 1:
-        numbers = ", ".join(str(number) for number, _ in matches[:5])
-        message = f"{len(matches)} lines of {name} fit {shown}, and one is due: {numbers}"
-        raise UnreadError("bad-result", message)
-    value = pattern.names.get("value", 1)
-    step = pattern.names.get("step")
-    return tuple(
-        Value(
-            value=_group(match, value, f"what {shown} gives in line {number} of {name}"),
-            step=None
-            if step is None
-            else _group(match, step, f"the step in line {number} of {name}"),
-            line=number,
+        raise UnreadError("bad-result", f"{len(matches)} lines of {name} fit {shown}")
+    value, step = pattern.names.get("value", 1), pattern.names.get("step")
+    return Found(
+        tuple(
+            Value(
+                value=_group(match, value, f"what {shown} gives in line {number} of {name}"),
+                step=None if step is None else _group(match, step, f"the step in line {number}"),
+                line=number,
+            )
+            for number, match in matches
         )
-        for number, match in matches
     )
 
 

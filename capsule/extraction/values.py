@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from capsule.jsons import Json
 
@@ -13,9 +13,12 @@ MOST_VALUES = 200_000
 _LONGEST = 80
 _NUMBER = re.compile(
     # no possessive ones: those of Python 3.11.2 take "1e" for a number
-    r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)",
+    r"[+\-\u2212]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)",
     re.IGNORECASE | re.ASCII,
 )
+
+
+_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 class UnreadError(Exception):
@@ -57,7 +60,12 @@ def to_number(text: str, what: str) -> float:
     if not _NUMBER.fullmatch(word):
         hint = "; leave out what groups its digits" if "," in word else ""
         raise UnreadError("bad-result", f"{what} is {cut(text)!a}, which is no number{hint}")
-    return float(word)
+    return float(word.replace("\u2212", "-"))
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number as `to_number` takes them."""
+    return _NUMBER.fullmatch(word) is not None
 
 
 def json_number(value: Json, what: str) -> float:
@@ -73,6 +81,20 @@ def json_number(value: Json, what: str) -> float:
     except OverflowError:
         message = f"{what} is an integer larger than any floating-point number"
         raise UnreadError("bad-result", message) from None
+
+
+class Found(NamedTuple):
+    """What a text gives for one metric.
+
+    Attributes:
+        values: In the order of the text.
+        lines: How many lines a pattern fits, of which these are; None for what has no pattern.
+        notes: What whoever reads the numbers must know of them.
+    """
+
+    values: tuple[Value, ...]
+    lines: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 def check_steps(values: Sequence[Value]) -> None:
@@ -126,3 +148,12 @@ def lines(text: bytes) -> Iterator[tuple[int, bytes]]:
         elif line:
             yield number, line
         start, number = end + 1, number + 1
+
+
+def without_colours(line: bytes) -> bytes:
+    r"""A line without what colours it on a terminal, or moves its cursor.
+
+    >>> without_colours(b"loss: \x1b[32m0.25\x1b[0m")
+    b'loss: 0.25'
+    """
+    return _ANSI.sub(b"", line)

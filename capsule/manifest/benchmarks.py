@@ -190,15 +190,15 @@ def _metric(name: str, raw: Raw) -> Metric:
         resolution=float(raw.get("resolution", 0)),
         per=raw.get("per", "call"),
         test_set=int(raw["test_set"]) if "test_set" in raw else None,
-        source=_source(raw["from"], raw.get("per", "call")) if "from" in raw else None,
+        source=_source(raw) if "from" in raw else None,
     )
 
 
-def _source(raw: Raw, per: str) -> Source:
+def _source(raw: Raw) -> Source:
     # as above
     from capsule.manifest import sources
 
-    return sources.read(raw, per)
+    return sources.read(raw["from"], raw.get("per", "call"), raw.get("unit", "1"))
 
 
 def _of_catalogue(

@@ -22,13 +22,16 @@ class Pattern:
 
     Attributes:
         text: Name of the text: `stdout`, `stderr`, or `out/` and a path below the out folder.
-        pattern: In the syntax of RE2; its group `value`, or the only one, holds the number.
+        pattern: In the syntax of RE2, and `{number}`; its group `value`, or the only one, holds
+            the number.
         occurrence: Which of the lines that it fits count.
+        unit: Of the metric, which may stand behind the number; `1` for none.
     """
 
     text: str
     pattern: str
     occurrence: Occurrence = "last"
+    unit: str = "1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +56,13 @@ class Column:
         column: Its name in the header.
         step: Name of the column that says where on its way each value was taken; None for the
             last value alone.
+        unit: As of `Pattern`.
     """
 
     text: str
     column: str
     step: str | None = None
+    unit: str = "1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,21 +96,22 @@ class EventTag:
 Source = Pattern | Pointer | Column | LogKey | EventTag
 
 
-def read(raw: Mapping[str, Any], per: str = "call") -> Source:
+def read(raw: Mapping[str, Any], per: str = "call", unit: str = "1") -> Source:
     """The source that a metric's `from` describes.
 
     Args:
         raw: It, which fits the schema.
         per: What several values of the metric are.
+        unit: Of the metric.
     """
     text = OUT + raw["file"] if "file" in raw else raw.get("stream", "stdout")
     if "pattern" in raw:
         occurrence = raw.get("occurrence", "last")
-        return Pattern(text=text, pattern=raw["pattern"], occurrence=occurrence)
+        return Pattern(text=text, pattern=raw["pattern"], occurrence=occurrence, unit=unit)
     if "json" in raw:
         return Pointer(text=text, pointer=raw["json"])
     if "csv" in raw:
-        return Column(text=text, column=raw["csv"], step=raw.get("step"))
+        return Column(text=text, column=raw["csv"], step=raw.get("step"), unit=unit)
     if "mllog" in raw:
         return LogKey(text=text, key=raw["mllog"])
     return EventTag(text=text + SCALARS, tag=raw["tensorboard"], is_curve=per == "step")
@@ -161,7 +167,7 @@ def _check_pattern(source: Pattern, here: str, problems: Problems) -> None:
             f"has {pattern.groups} groups, and one is to hold the number: write it as"
             " (?P<value>...), and groups that only hold together as (?:...)"
             if pattern.groups
-            else "has no group that holds the number, such as ([0-9.]+)",
+            else "has no group that holds the number, such as {number}",
         )
     elif "step" in pattern.names and "value" not in pattern.names:
         problems.add(here, "has a group for the step and none for the number, (?P<value>...)")

@@ -80,7 +80,7 @@ def starter_of(
         raise UsageError(
             "a command needs a metric",
             advice="--metric NAME for one that it writes to the file that CAPSULE_RESULTS names,"
-            " --metric 'NAME=NAME: ([0-9.]+)' for one that it prints",
+            " --metric 'NAME=NAME: {number}' for one that it prints",
         )
     for metric in metrics:
         require_name(metric, "metric")
@@ -153,7 +153,7 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
         raise UsageError(
             f"{pattern!r} has {compiled.groups} groups in parentheses, and one holds the number",
             where=f"--metric {metric}",
-            advice=f"such as --metric '{metric}={metric}: ([0-9.]+)'; of several the one that is"
+            advice=f"such as --metric '{metric}={metric}: {{number}}'; of several the one that is"
             " written (?P<value>...)",
         )
     if "step" in compiled.names:

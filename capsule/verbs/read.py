@@ -77,10 +77,11 @@ def _check(arguments: Arguments, console: Console) -> int:
         reading.read(place.path, place.id) as capsule,
     ):
         facts = [*capsule.facts(), *reading.facts(capsule.record)]
+        refused = capsule.refused_values()
     if arguments.json:
-        console.document({"id": capsule.id, "checked": facts})
+        console.document({"id": capsule.id, "checked": facts, "refused": refused})
     else:
-        for fact in ("intact", *facts):
+        for fact in ("intact", *refused, *facts):
             console.data(fact)
     return 0
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from capsule.diff import Differences
 from capsule.diff.names import ROLES
+from capsule.notes import REFUSED_VALUE
 from capsule.report.terminal import agreement
 from capsule.report.terminal.agreement import Claimed
 from capsule.report.terminal.facing import describe, describe_worlds, sides_of, subject
@@ -32,7 +33,10 @@ _SAME_BY = {"same-config": "configuration", "same-tree": "root file system's tre
 _GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "SKIPPED": 2}
 
 SAID_ABOVE = frozenset(
-    {"uncontained", "containment-differs", "image-unused", "image-replaced", "image-named"}
+    {
+        *("uncontained", "containment-differs", "image-unused", "image-replaced", "image-named"),
+        REFUSED_VALUE,
+    }
 )
 """Notes that a verdict's first line, or the line of a side, says as well."""
 
@@ -62,6 +66,9 @@ def heading(verdict: Verdict) -> Table:
     rows = grid(style="")
     rows.add_row(word(verdict.word), text(verdict.sentence))
     differences = verdict.differences
+    for note in differences.notes:
+        if note.code == REFUSED_VALUE:
+            rows.add_row("refused", text(note.sentence))
     there, here = sides_of(verdict.claims or verdict.reported)
     first, second = differences.names.heads
     rows.add_row("title", text(_subjects(differences)))

@@ -1,0 +1,434 @@
+"""Which lines of a text are those that a pattern is about, and the numbers in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from capsule.extraction import whole
+from capsule.extraction.values import (
+    Found,
+    UnreadError,
+    Value,
+    cut,
+    is_number,
+    lines,
+    require_room,
+    to_number,
+    without_colours,
+)
+from capsule.manifest.sources import Pattern as Source
+from capsule.patterns import (
+    PLACEHOLDER,
+    Match,
+    Pattern,
+    PatternError,
+    compile_pattern,
+    replace_value,
+)
+
+State = Literal["number", "missing", "unread", "word"]
+_MISSING = r"[-+\x{2212}]?\b(?i:nan|inf(?:inity)?)|\b(?i:none|null|n/a|na)|--?"
+_ANYTHING = r"\S+|\s*"
+_MAY_MISS = re.compile(rb"(?i)nan|inf|none|null|n/?a|--?(?:[\s,;|)\]}]|$)")
+_NO_NUMBER = re.compile(r"[-+\u2212]?(?:nan|inf(?:inity)?)|none|null|n/a|na|--?", re.IGNORECASE)
+_NOT_FINITE = re.compile(r"[-+\u2212]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
+# what may follow a missing number: nothing that makes it another word
+_ENDS = re.compile(r"$|\s|(?!-\w|[._]\w|[=>])[^\w]")
+_DASH_ENDS = re.compile(r"$|[\s,;|)\]}%]")
+# a number in a spelling that a pattern for others does not fit
+_SPELLED = re.compile(
+    r"[\"'(\[{<$\u20ac\u00a3~]*[-+\u2212\u2013]?(?:\d{1,3}(?:[.,'\u2019_]\d{3})+|\d+)?(?:[.,]\d*)?"
+    r"(?:[eEdD][-+\u2212]?\d+)?[%jkMGx]?"
+)
+_CLOCK = re.compile(r"\d+(?::\d\d)+(?:\.\d+)?")
+_CALL = re.compile(r"[A-Za-z_][\w.]*\([^a-zA-Z]*\d.*")
+_PLAIN = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?")
+_NEAR = 40
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """A line that a pattern fits, or that has something else in the place of the number.
+
+    Attributes:
+        number: Of the line, from 1.
+        line: As it was searched.
+        match: Of the pattern, or of the one with another group that fits.
+        pattern: Which of them.
+        state: What stands in the number's place.
+        word: That, without white space at its ends.
+    """
+
+    number: int
+    line: bytes
+    match: Match
+    pattern: Pattern
+    state: State
+    word: str
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it is no line with a result."""
+        return self.state == "word"
+
+
+class LineReader:
+    """Reads the lines of one text by one pattern."""
+
+    def __init__(self, source: Source, name: str) -> None:
+        self._source, self._name = source, name
+        self._pattern = compile_pattern(source.pattern)
+        self._shown = cut(source.pattern)
+
+    @cached_property
+    def _missing(self) -> Pattern | None:
+        return _compile_other(self._source.pattern, _MISSING)
+
+    @cached_property
+    def _place(self) -> Pattern | None:
+        return _compile_other(self._source.pattern, _ANYTHING)
+
+    def find(self, text: bytes) -> Iterator[Hit]:
+        """Every line that the pattern fits, or would fit if a number stood in its place."""
+        count = 0
+        for number, line in lines(text):
+            hit = self._match(number, line) or self._look(number, line)
+            if hit is not None:
+                count += 1
+                require_room(count)
+                yield hit if hit.state != "number" else self._look_before(hit)
+
+    def read_last(self, text: bytes) -> Found:
+        """The number of the last line with one, or with what says that it is missing.
+
+        Raises:
+            UnreadError: There is none, or no whole number.
+        """
+        units: dict[str, int] = {}
+        last, words, at, count = self._find_last(text, units)
+        last = last and (self._look_before(last) if last.state == "number" else last)
+        for place, (number, line) in enumerate(lines(text), 1):
+            # lines before the last one that fits decide nothing
+            if place <= at or (hit := self._look(number, line)) is None:
+                continue
+            if hit.is_word:
+                words = words or hit
+            else:
+                last, count = hit, count + 1
+        if last is None:
+            raise self.nothing([words] if words else [])
+        whole.require_one_unit(units, self._name)
+        return self.evaluate([last], count)
+
+    def _find_last(
+        self, text: bytes, units: dict[str, int]
+    ) -> tuple[Hit | None, Hit | None, int, int]:
+        """The last line that the pattern fits, with a number or what says that it is missing.
+
+        Args:
+            text: What is searched.
+            units: Collects what stands behind numbers, each unit with its first line.
+
+        Returns:
+            That line; the first with a word in the place of the number; the last one's place among
+            the lines; and how many there are.
+        """
+        last: Hit | None = None
+        words: Hit | None = None
+        plain = None
+        count = at = 0
+        group, search = self._value_group, self._pattern.search
+        for place, (number, line) in enumerate(lines(text), 1):
+            if (match := search(line)) is None and b"\x1b" not in line:
+                continue
+            begin, end = (0, 0) if match is None else match.span(group)
+            # by far the most lines of the largest logs
+            if match is not None and _PLAIN.fullmatch(line, begin, end) and b"\x1b" not in line:
+                plain, at, count = (number, line), place, count + 1
+                if end < len(line) and (unit := whole.find_unit(line, end)):
+                    units.setdefault(unit, number)
+            elif (hit := self._match(number, line)) is None:
+                pass
+            elif hit.is_word:
+                words = words or hit
+            else:
+                last, plain, at, count = hit, None, place, count + 1
+                if hit.state == "number" and (unit := self._unit(hit)):
+                    units.setdefault(unit, number)
+        return self._match(*plain) if plain else last, words, at, count
+
+    def evaluate(self, hits: Sequence[Hit], count: int) -> Found:
+        """The numbers of lines, of so many that count.
+
+        Raises:
+            UnreadError: One has none, or not a whole one, or their units differ.
+        """
+        units: dict[str, int] = {}
+        undeclared: dict[str, int] = {}
+        values = []
+        for hit in hits:
+            value, found = self._value(hit)
+            if found is not None and (unit := self._unit(hit)):
+                units.setdefault(unit, hit.number)
+                if not found.is_declared:
+                    undeclared.setdefault(found.unit, hit.number)
+            values.append(Value(value=value, step=self._step(hit), line=hit.number))
+        whole.require_one_unit(units, self._name)
+        notes = whole.tell_units(undeclared, self._source.unit, self._name)
+        return Found(tuple(values), count, tuple(notes))
+
+    def nothing(self, words: Sequence[Hit]) -> UnreadError:
+        """That no line has a number."""
+        fits = next((hit for hit in words if hit.pattern is self._pattern), None)
+        if fits is not None:
+            return self.no_number(fits)
+        message = f"no line of {self._name} fits {self._shown}"
+        if words:
+            first = words[0]
+            message += f"; line {first.number} has {cut(first.word)!a} in the place of the number"
+        return UnreadError("no-result", message)
+
+    def no_number(self, hit: Hit) -> UnreadError:
+        """That something else stands in the place of a number."""
+        return UnreadError(
+            "bad-result", f"{self._what(hit)} is {cut(hit.word)!a}, which is no number"
+        )
+
+    def tell_skipped(self, words: Sequence[Hit]) -> Iterator[str]:
+        """What was skipped before the first number."""
+        if words:
+            first = words[0]
+            yield (
+                f"line {first.number} of {self._name} was skipped, with {cut(first.word)!a} in the"
+                " place of the number"
+                + (f"; so were {len(words) - 1} more before the first number" * (len(words) > 1))
+            )
+
+    def _what(self, hit: Hit) -> str:
+        return f"what {self._shown} gives in line {hit.number} of {self._name}"
+
+    @property
+    def _value_group(self) -> int:
+        return self._pattern.names.get("value", 1)
+
+    def _match(self, number: int, line: bytes) -> Hit | None:
+        """A line that the pattern fits, colours left out if they are not what it asks for."""
+        match = None
+        if b"\x1b" in line:
+            plain = without_colours(line)
+            if (match := self._pattern.search(plain)) is not None:
+                line = plain
+        match = match or self._pattern.search(line)
+        if match is None:
+            return None
+        taken = match.group(self._value_group)
+        if taken is None:
+            raise UnreadError(
+                "bad-result",
+                f"what {self._shown} gives in line {number} of {self._name} is nothing: its group"
+                " took no part",
+            )
+        word = taken.decode(errors="replace").strip()
+        state: State = "number"
+        if not is_number(word) and not any(char.isnumeric() for char in word):
+            state = "missing" if not word or _NO_NUMBER.fullmatch(word) else "word"
+        elif _NOT_FINITE.fullmatch(word):
+            end = match.span(self._value_group)[1]
+            behind = line[end : end + 4].decode(errors="replace")
+            state = "missing" if _ENDS.match(behind) or match.span()[1] > end else "word"
+        return Hit(
+            number=number, line=line, match=match, pattern=self._pattern, state=state, word=word
+        )
+
+    def _look_before(self, hit: Hit) -> Hit:
+        """The same line, or what is missing in it before the number that the pattern takes."""
+        start, begin = hit.match.span()[0], hit.match.span(self._value_group)[0]
+        if not _MAY_MISS.search(hit.line, start, begin):
+            return hit
+        missing = self._find_missing(hit.number, hit.line)
+        if missing is None or (missing.word.startswith("-") and len(missing.word) < 3):
+            return hit
+        return missing if missing.match.span(_group_of(missing.pattern))[0] < begin else hit
+
+    def _look(self, number: int, line: bytes) -> Hit | None:
+        """A line that the pattern does not fit, but which is one of its lines."""
+        if b"\x1b" in line:
+            line = without_colours(line)
+        if not line[-1:].isspace():
+            # a space that a pattern asks for is left out at the end of a line, most often
+            line += b" " if not line[-1:].isalnum() else b""
+        return self._find_missing(number, line) or self._find_other(number, line)
+
+    def _find_missing(self, number: int, line: bytes) -> Hit | None:
+        pattern = self._missing
+        if pattern is None or not _MAY_MISS.search(line):
+            return None
+        match = pattern.search(line)
+        if match is None:
+            return None
+        group = _group_of(pattern)
+        start, end = match.span(group)
+        word = line[start:end].decode()
+        left = line[max(0, start - 4) : start].decode(errors="replace")
+        right = line[max(end, match.span()[1]) :][:4].decode(errors="replace")
+        hit = Hit(
+            number=number, line=line, match=match, pattern=pattern, state="missing", word=word
+        )
+        if word.startswith("-") and len(word) < 3:
+            is_one = bool(_DASH_ENDS.match(right)) and bool(
+                re.search(r"(?:^|[\s:=|,(\[>]-?)$", left)
+            )
+            rest = line[end:].strip()
+            is_one &= (
+                not rest
+                or not right[:1].isspace()
+                or match.span()[1] > end
+                or (whole.is_spelled_before(line, match, pattern, group))
+            )
+        else:
+            is_one = bool(_ENDS.match(right)) and not re.search(r"(?:\w|\d\.)-?$", left)
+            if _NOT_FINITE.fullmatch(word):
+                return hit if is_one else None
+        is_alone = line.strip() == word.encode()
+        return (
+            hit if is_one and (is_alone or whole.is_placed(line, match, pattern, group)) else None
+        )
+
+    def _find_other(self, number: int, line: bytes) -> Hit | None:
+        """A line with white space, an odd number or a word in the place of the number."""
+        pattern = self._place
+        match = None if pattern is None else pattern.search(line)
+        if match is None or pattern is None:
+            return None
+        group = _group_of(pattern)
+        start, end = match.span(group)
+        word = line[start:end].decode(errors="replace").strip()
+        state: State = "word"
+        if not word:
+            if not line[end : match.span()[1]].strip() and line[end:].strip():
+                return None
+            state = "missing"
+        elif word[0].isalnum() and line[:start].decode(errors="replace")[-1:].isalnum():
+            return None
+        elif _is_number_spelled_otherwise(word):
+            state = "unread"
+        if not whole.is_placed(line, match, pattern, group):
+            return None
+        return Hit(number=number, line=line, match=match, pattern=pattern, state=state, word=word)
+
+    def _value(self, hit: Hit) -> tuple[float, whole.Whole | None]:
+        """The number of a line, and its unit.
+
+        Raises:
+            UnreadError: It has none, or not a whole one.
+        """
+        if hit.state == "unread":
+            raise self._unread(hit)
+        if hit.state == "missing":
+            if not _NOT_FINITE.fullmatch(hit.word):
+                raise self.no_number(hit)
+            return to_number(hit.word, self._what(hit)), None
+        try:
+            number = to_number(hit.word, self._what(hit))
+        except UnreadError as error:
+            better = self._suggest_here(hit)
+            more = "" if better is None else f"; {_way_out(better)}"
+            raise UnreadError(error.reason, f"{error}{more}") from None
+        return number, self._judge(hit, self._value_group, self._source.unit, self._what(hit))
+
+    def _step(self, hit: Hit) -> float | None:
+        group = hit.pattern.names.get("step")
+        if group is None:
+            return None
+        what = f"the step in line {hit.number} of {self._name}"
+        word = hit.match.group(group)
+        if word is None:
+            raise UnreadError("bad-result", f"{what} is nothing: its group took no part")
+        number = to_number(word.decode(errors="replace"), what)
+        self._judge(hit, group, "1", what)
+        return number
+
+    def _judge(self, hit: Hit, group: int, unit: str, what: str) -> whole.Whole:
+        """What stands behind a number that is whole.
+
+        Raises:
+            UnreadError: It is not.
+        """
+        span = _strip(hit.line, hit.match.span(group))
+        judged = whole.judge(hit.line, span, hit.pattern, group, unit)
+        if isinstance(judged, whole.Whole):
+            return judged
+        better = None
+        if group == self._value_group:
+            better = whole.suggest(self._source.pattern, hit.line, judged, unit)
+        raise UnreadError(
+            "bad-result",
+            f"{what} is {judged.taken!a} out of {cut(judged.word)!a}, and not the whole number:"
+            f" {whole.REASONS[judged.kind]}; the line is {self._quote(hit, span)};"
+            f" {_way_out(better, judged)}",
+        )
+
+    def _suggest_here(self, hit: Hit) -> str | None:
+        """A pattern for a line that has no number as this one takes it."""
+        start, span = hit.match.span()[0], hit.match.span(_group_of(hit.pattern))
+        source = self._source
+        return whole.suggest_at(source.pattern, hit.line, start, span[0], source.unit)
+
+    def _unread(self, hit: Hit) -> UnreadError:
+        better = self._suggest_here(hit)
+        span = hit.match.span(_group_of(hit.pattern))
+        return UnreadError(
+            "bad-result",
+            f"line {hit.number} of {self._name} has {cut(hit.word)!a} in the place of the number,"
+            f" which {self._shown} does not fit; the line is {self._quote(hit, span)};"
+            f" {_way_out(better)}",
+        )
+
+    def _quote(self, hit: Hit, span: tuple[int, int]) -> str:
+        begin, end = max(0, span[0] - _NEAR), span[1] + _NEAR
+        text = hit.line[begin:end].decode(errors="replace").strip()
+        return f"{'...' * (begin > 0)}{text!a}{'...' * (end < len(hit.line))}"
+
+    def _unit(self, hit: Hit) -> str:
+        return whole.find_unit(hit.line, _strip(hit.line, hit.match.span(self._value_group))[1])
+
+
+def _compile_other(source: str, content: str) -> Pattern | None:
+    """A pattern with something else in the place of the number; None where there is none."""
+    other = replace_value(source, content)
+    try:
+        return None if other is None else compile_pattern(other)
+    except PatternError:  # too large
+        return None
+
+
+def _group_of(pattern: Pattern) -> int:
+    return pattern.names.get("value", 1)
+
+
+def _strip(line: bytes, span: tuple[int, int]) -> tuple[int, int]:
+    """A span without the white space at its ends."""
+    begin, end = span
+    taken = line[begin:end]
+    return end - len(taken.lstrip()), begin + len(taken.rstrip())
+
+
+def _is_number_spelled_otherwise(word: str) -> bool:
+    core = word.rstrip(".,;:)]}>\"'")
+    is_one = any(char.isnumeric() for char in core) and (
+        _SPELLED.fullmatch(core) or _CLOCK.fullmatch(core) or _CALL.fullmatch(word)
+    )
+    return bool(is_one) or (not core[:1].isascii() and core[:1].isnumeric())
+
+
+def _way_out(better: str | None, fault: whole.Fault | None = None) -> str:
+    if better is not None:
+        declared = fault is not None and fault.kind in ("unit", "percent")
+        return f"a pattern that takes it is {better}{', or declare the unit' * declared}"
+    if fault is None or fault.kind in whole.UNREADABLE:
+        return "no pattern reads it: have the program print one plain number, such as 1234.5"
+    return f"let the group take all of it, such as by {PLACEHOLDER}, and spell out what touches it"
