@@ -21,7 +21,7 @@ class Note:
 
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
-REFUSED_VALUE = "refused-value"
+REFUSED_VALUE, OTHER_METRIC = "refused-value", "other-metric"
 """Of a value of an older capsule that today's rules of reading texts refuse."""
 REREAD, ADDED = "reread", "seeds-added"
 SITE_BINDS = "site-binds"
@@ -36,9 +36,10 @@ YOUR_KEYRING = "the user's own"
 OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
 """Codes of notes on what a machine, or whoever ran it, let workloads see besides."""
 CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
+REDUCED = "reduced-series"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
-DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED} | OF_SITES
+DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED} | OF_SITES
 """Codes of notes that follow from the rest of a record, so that a reader makes them again."""
 
 
@@ -150,6 +151,24 @@ def clocks_disagree(began: str, ended: str, whose: str) -> Note:
         code=CLOCKS,
         sentence=f"its runs are dated from {began}, before {whose} ended at {ended}: one of the two"
         " machines' clocks was wrong",
+    )
+
+
+def reduced_series(benchmarks: Mapping[str, int], ranks: int) -> Note:
+    """Series of many ranks of which not every value is kept.
+
+    Args:
+        benchmarks: The last segment of each metric, and of how many benchmarks it is reduced.
+        ranks: The most that one of them has.
+    """
+    names = ", ".join(
+        f"{name} of {count} benchmark{'s' * (count > 1)}" for name, count in benchmarks.items()
+    )
+    return Note(
+        code=REDUCED,
+        sentence=f"series of up to {ranks} ranks are kept as least, median, largest and digest of"
+        " each step, and as the median and the last value of each rank, from which the run's value"
+        f" follows as from all: {names}",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from capsule.averages import FEW, VERY_FEW, finite, mean, median, medians
 from capsule.manifest import Direction
-from capsule.record import Samples
+from capsule.record import RankSamples, Samples
 
 # values of different things, not repetitions
 _WORST_OF = ("node", "block")
@@ -37,6 +37,8 @@ def run_value(samples: Sequence[Samples], few: int = FEW) -> float | None:
 
 def _rank_value(samples: Samples, few: int) -> float | None:
     values = samples.values[samples.warmup :]
+    if isinstance(samples, RankSamples):
+        return worst(values, samples.direction) if finite(values) else None
     if samples.steps is not None:
         return median(values[-1:], few)
     if samples.per in _WORST_OF:
@@ -68,7 +70,8 @@ def run_values_of(runs: Sequence[tuple[Samples, ...]], few: int = FEW) -> Iterat
 
 
 def _repeats_few_calls(line: Samples) -> bool:
-    return line.steps is None and line.per not in _WORST_OF and len(line.values) <= VERY_FEW
+    is_repeated = line.steps is None and line.per not in _WORST_OF
+    return is_repeated and len(line.values) <= VERY_FEW and not isinstance(line, RankSamples)
 
 
 def first_not_finite(samples: tuple[Samples, ...]) -> float | None:

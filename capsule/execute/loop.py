@@ -239,7 +239,7 @@ def _run_group(
                 workspace, group, start, end, context, traces, joined=joined
             )
             for report in journal.reports:
-                room.add(report.trial, map(_count_numbers, report.series))
+                room.add(report.trial, [(one.metric, _count_numbers(one)) for one in report.series])
         for attempt in attempts:
             watch.attempt(attempt)
         if left := workspace.log.left.get(start.number, Left()).segments:
