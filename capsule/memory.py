@@ -101,6 +101,14 @@ def read(root: Path = _ROOT) -> Memory:
     )
 
 
+def describe_excess(used_bytes: int, most_bytes: int) -> str:
+    """What is said of a process start that was watched, and used more memory than it may."""
+    return (
+        f"used {size(used_bytes)} of memory, more than the {size(most_bytes)} that --memory allows"
+        " (all its processes, looked at once a second)"
+    )
+
+
 def _find_group(root: Path) -> _Group | None:
     """The control group of this process that counts memory."""
     lines = [line.split(":", 2) for line in _read_lines(root / "proc/self/cgroup")]

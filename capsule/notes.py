@@ -36,9 +36,10 @@ YOUR_KEYRING = "the user's own"
 OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
 """Codes of notes on what a machine, or whoever ran it, let workloads see besides."""
 CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
+REDUCED = "reduced-series"
 OF_IMAGES = frozenset({"image-replaced", "image-named"})
 """Codes of notes on an image that was named by whoever ran it."""
-DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED} | OF_SITES
+DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED} | OF_SITES
 """Codes of notes that follow from the rest of a record, so that a reader makes them again."""
 
 
@@ -111,6 +112,19 @@ def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
         yield Note(code=KEPT_KEYRING, sentence=sentence)
 
 
+def memory_limit(most: str, *, is_held: bool) -> Note:
+    """A limit of memory can change what is measured.
+
+    Args:
+        most: As people read it.
+        is_held: Whether the engine has the kernel hold each start to it.
+    """
+    how = "held by its control group" if is_held else "watched once a second"
+    return Note(
+        code="memory-limit", sentence=f"each process start had at most {most} of memory, {how}"
+    )
+
+
 def early_clock(began: str, release: str) -> Note:
     """The clock of the machine is wrong for certain.
 
@@ -137,6 +151,24 @@ def clocks_disagree(began: str, ended: str, whose: str) -> Note:
         code=CLOCKS,
         sentence=f"its runs are dated from {began}, before {whose} ended at {ended}: one of the two"
         " machines' clocks was wrong",
+    )
+
+
+def reduced_series(benchmarks: Mapping[str, int], ranks: int) -> Note:
+    """Series of many ranks of which not every value is kept.
+
+    Args:
+        benchmarks: The last segment of each metric, and of how many benchmarks it is reduced.
+        ranks: The most that one of them has.
+    """
+    names = ", ".join(
+        f"{name} of {count} benchmark{'s' * (count > 1)}" for name, count in benchmarks.items()
+    )
+    return Note(
+        code=REDUCED,
+        sentence=f"series of up to {ranks} ranks are kept as least, median, largest and digest of"
+        " each step, and as the median and the last value of each rank, from which the run's value"
+        f" follows as from all: {names}",
     )
 
 

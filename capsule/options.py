@@ -16,11 +16,14 @@ class Limits:
         walltime: Seconds that it goes on; then it is cut off, and can be resumed.
         disk: Bytes that each process start may leave behind, what it prints included.
         pids: Processes and threads of each process start.
+        memory: Bytes that the processes of each start may use together; a start that uses more has
+            failed, and the run goes on.
     """
 
     walltime: float | None = None
     disk: int | None = None
     pids: int | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,6 +107,10 @@ class Process:
                 count += processes.read_stat(pid).threads
         return count
 
+    def memory_bytes(self, most: int) -> int:
+        """The memory of it and everything that it started, see `processes.count_memory`."""
+        return processes.count_memory(self._members(), most)
+
     def _wait_for_leader(self, timeout_seconds: float) -> bool:
         if self._handle is None:
             return _until(self._has_ended, timeout_seconds)

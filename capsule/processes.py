@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,3 +85,30 @@ def read_lineage() -> set[int]:
         except OSError:
             break
     return own
+
+
+def count_memory(pids: Sequence[int], most: int) -> int:
+    """The memory that processes use together, in bytes: their own and shared pages, and swap.
+
+    Pages of files are left out, which the kernel can drop. What several processes share is counted
+    in each of them first, which is quick, and once where that would be too much.
+
+    Args:
+        pids: Those that are gone count nothing.
+        most: What would be too much.
+    """
+    quick = {pid: _read_sizes(pid, "status", ("RssAnon", "RssShmem", "VmSwap")) for pid in pids}
+    if sum(quick.values()) <= most:
+        return sum(quick.values())
+    names = ("Pss_Anon", "Pss_Shmem", "SwapPss")
+    return sum(_read_sizes(pid, "smaps_rollup", names) or size for pid, size in quick.items())
+
+
+def _read_sizes(pid: int, file: str, names: Sequence[str]) -> int:
+    """The sum of some sizes that a file of a process tells in kB; 0 where it cannot be read."""
+    try:
+        lines = Path(f"/proc/{pid}/{file}").read_text(errors="replace").splitlines()
+    except OSError:
+        return 0
+    fields = (line.partition(":") for line in lines)
+    return sum(int(rest.split()[0]) << 10 for name, _, rest in fields if name in names)

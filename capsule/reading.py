@@ -21,6 +21,7 @@ from capsule import (
     notes,
     program,
     quick,
+    rankseries,
     summary,
 )
 from capsule import plan as plans
@@ -344,6 +345,8 @@ def _notes(record: Record) -> Iterator[Note]:
     if not record.contained:
         yield notes.no_container()
     yield from notes.site_files(record.image_observations)
+    if (reduced := rankseries.note(record.samples)) is not None:
+        yield reduced
     yield from notes.kept_keyring(record.image_observations)
     if isinstance(record.origin, Rereading | Extension):
         from capsule import extension, rereading

@@ -146,6 +146,43 @@ class Samples:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RankSamples(Samples):
+    """One metric of all ranks of a trial attempt that has many: a line of `results/ranks.jsonl`.
+
+    `values` has one number a rank, by rank: the median of what it measured after its warm-up, NaN
+    for none. The run's value is the worst of them, as of samples that are kept rank by rank.
+
+    Attributes:
+        count: How many values each rank measured, its warm-up included; 0 where an attempt that did
+            not complete left different numbers of them.
+        discarded: How many leading ones of each rank are warm-up.
+        whole: All of them, rank by rank; empty where they were reduced.
+        last: The last value of each rank, NaN for none; like what follows empty unless they were.
+        least, median, largest: Over all ranks, at each of the values.
+        digests: The SHA-256 in hex of all ranks' values at each of them, as little-endian doubles.
+    """
+
+    count: int
+    discarded: int
+    whole: Sequence[float] = ()
+    last: Sequence[float] = ()
+    least: Sequence[float] = ()
+    median: Sequence[float] = ()
+    largest: Sequence[float] = ()
+    digests: tuple[str, ...] = ()
+
+    @property
+    def ranks(self) -> int:
+        """How many there were."""
+        return len(self.values)
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether values that were measured are not kept."""
+        return not self.whole
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FrozenClaim:
     """A claim with its wildcard resolved and its region turned into numbers at sealing.
 

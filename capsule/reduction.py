@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from capsule.averages import FEW, VERY_FEW, finite, mean, median, medians
 from capsule.manifest import Aggregate, Direction
-from capsule.record import Samples
+from capsule.record import RankSamples, Samples
 
 # values of different things, not repetitions
 _WORST_OF = ("node", "block")
@@ -54,6 +54,8 @@ def _aggregate(values: Sequence[float], few: int, aggregate: Aggregate) -> float
 
 def _rank_value(samples: Samples, few: int, aggregate: Aggregate | None) -> float | None:
     values = samples.values[samples.warmup :]
+    if isinstance(samples, RankSamples):
+        return worst(values, samples.direction) if finite(values) else None
     if aggregate is not None:
         return _aggregate(values, few, aggregate)
     if samples.steps is not None:
@@ -92,7 +94,8 @@ def run_values_of(
 
 
 def _repeats_few_calls(line: Samples) -> bool:
-    return line.steps is None and line.per not in _WORST_OF and len(line.values) <= VERY_FEW
+    is_repeated = line.steps is None and line.per not in _WORST_OF
+    return is_repeated and len(line.values) <= VERY_FEW and not isinstance(line, RankSamples)
 
 
 def first_not_finite(samples: tuple[Samples, ...]) -> float | None:

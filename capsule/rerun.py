@@ -196,7 +196,9 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
         options: As asked for.
         own: Whether the capsule is this user's, which needs no bounds.
     """
-    asked_for = Limits(walltime=options.walltime, disk=options.disk, pids=options.pids)
+    asked_for = Limits(
+        walltime=options.walltime, disk=options.disk, pids=options.pids, memory=options.memory
+    )
     if own:
         return asked_for
     record = original.record
@@ -218,6 +220,7 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
         walltime=usual.walltime if asked_for.walltime is None else asked_for.walltime,
         disk=usual.disk if asked_for.disk is None else asked_for.disk,
         pids=usual.pids if asked_for.pids is None else asked_for.pids,
+        memory=asked_for.memory,
     )
 
 

@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from capsule import __version__, archive, notes, places, reexecution, summary, verdict
+from capsule import (
+    __version__,
+    archive,
+    notes,
+    places,
+    rankseries,
+    reexecution,
+    summary,
+    verdict,
+)
 from capsule import earlier as earlier_runs
 from capsule import plan as planning
 from capsule import record as records
@@ -33,6 +42,7 @@ from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Record, Setup
 from capsule.resolve import Resolved
 from capsule.runtimes import keyring
+from capsule.sizes import size
 from capsule.trust import ledger
 from capsule.trust.privacy import Privacy
 from capsule.watch import Watch
@@ -264,12 +274,16 @@ def probe(session: Session, execution: Execution) -> Execution:
 
 def limit(session: Session, limits: Limits) -> Session:
     """The same run within limits: its time is counted from now on."""
-    setting = replace(session.setting, limits=limits)
+    setting, setup = replace(session.setting, limits=limits), session.setup
+    if limits.memory is not None:
+        is_held = setting.runtime.limits_memory()
+        note = notes.memory_limit(size(limits.memory), is_held=is_held)
+        setup = replace(setup, notes=(*setup.notes, note))
     if limits.walltime is not None:
         deadline = time.monotonic() + limits.walltime
         if setting.deadline is None or deadline < setting.deadline:
             setting = replace(setting, deadline=deadline, deadline_from="--walltime")
-    return replace(session, setting=setting)
+    return replace(session, setting=setting, setup=setup)
 
 
 @contextmanager
@@ -325,11 +339,13 @@ def assemble(session: Session, execution: Execution) -> Record:
     record = Privacy(session.workspace.folder).clean_record(replace(record, claims=claims))
     if session.earlier:
         record = earlier_runs.merge(record, session.earlier)
-    if session.follows is None:
-        return record
-    kept = tuple(note for note in record.notes if note.code != notes.CLOCKS)
-    clocks = reexecution.clock_note(session.follows, record)
-    return replace(record, notes=kept if clocks is None else (*kept, clocks))
+    # of all runs that it has now
+    due, codes = [rankseries.note(record.samples)], {notes.REDUCED}
+    if session.follows is not None:
+        due.append(reexecution.clock_note(session.follows, record))
+        codes.add(notes.CLOCKS)
+    kept = (one for one in record.notes if one.code not in codes)
+    return replace(record, notes=(*kept, *filter(None, due)))
 
 
 def _require_keyless(resolved: Resolved, folder: Path) -> None:
@@ -423,7 +439,7 @@ def _session(
         setup=replace(setup, variables=environment(setting)),
         setting=setting,
         claims=claims,
-        gatherer=gather.Gatherer(workspace),
+        gatherer=gather.Gatherer(workspace, archive.choose_kept(plan)),
         room=archive.Projection(plan),
     )
 

@@ -22,7 +22,8 @@ from capsule.options import RunOptions
 from capsule.plan import Plan
 from capsule.record import Attempt, Execution, Samples
 from capsule.resolve import Request, resolve
-from capsule.runtimes.base import Runtime
+from capsule.runtimes import scratch
+from capsule.runtimes.base import KeepsScratch, Runtime, Scratch
 from capsule.session import Session, Terms
 from capsule.watch import Watch
 
@@ -95,20 +96,20 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
     terms = Terms(image=resolved.override, keep_hosts=options.keep_hosts)
     setup = sessions.set_up(plan, resolved, terms)
     # where a run would lie, and gone in any case: what a kill leaves, the next start here removes
-    with places.scratch(Path()) as scratch:
-        folder = scratch / _FOLDER
+    with places.scratch(Path()) as top:
+        folder = top / _FOLDER
         sessions.lay_out(folder, plan, setup, resolved, terms, place=None)
         session = sessions.limit(sessions.enter(folder, plan, setup, resolved), options)
         try:
-            execution = sessions.perform(session, _Shown(watch, session.workspace.folder))
+            execution = sessions.perform(session, _Shown(watch, session))
         except (CannotRunError, ExecutionError) as error:
             end = "nothing is kept of a trial that is tried out; mend the cause, and try again"
             advice = "\n  ".join((*_hints(session), end))
-            what = _show_paths(error.what, session.workspace.folder)
+            what = _show_paths(error.what, session)
             raise type(error)(what, where=error.where, advice=advice) from None
         hints = _hints(session)
         tryout = _tell(execution, plan, whole)
-    message = _show_paths(tryout.attempt.message, session.workspace.folder)
+    message = _show_paths(tryout.attempt.message, session)
     left = session.workspace.log.left.values()
     return replace(
         tryout,
@@ -121,16 +122,16 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
 class _Shown(Watch):
     """Passes on what a trial prints, with paths that are known once its folder is gone."""
 
-    def __init__(self, watch: Watch, folder: Path) -> None:
+    def __init__(self, watch: Watch, session: Session) -> None:
         self._watch = watch
-        self._folder = folder
+        self._session = session
         self.hears_output = watch.hears_output
 
     def trial(self, trial: str) -> None:
         self._watch.trial(trial)
 
     def output(self, line: str) -> None:
-        self._watch.output(_show_paths(line, self._folder))
+        self._watch.output(_show_paths(line, self._session))
 
     def attempt(self, attempt: Attempt) -> None:
         self._watch.attempt(attempt)
@@ -139,11 +140,20 @@ class _Shown(Watch):
         self._watch.remains(sentence)
 
 
-def _show_paths(text: str, folder: Path) -> str:
-    # the author knows the inputs by their own names
+def _show_paths(text: str, session: Session) -> str:
+    """A text with the author's own names for inputs, and variables for folders that are gone."""
+    folder, setting = session.workspace.folder, session.setting
     for inputs in (f"{folder}/work/inputs/", f"{folder}/inputs/"):
         text = text.replace(inputs, "")
-    return re.sub(rf"{re.escape(str(folder))}/starts/\d+(/rank-\d+)?/out", "$CAPSULE_OUT", text)
+    text = re.sub(rf"{re.escape(str(folder))}/starts/\d+(/rank-\d+)?/out", "$CAPSULE_OUT", text)
+    if isinstance(setting.runtime, KeepsScratch) and "/.c" in text:
+        for begun in session.workspace.log.starts:
+            for rank in range(begun.ranks):
+                own = Scratch(start=begun.number, rank=rank)
+                for folders in scratch.choose(setting.label, own):
+                    text = text.replace(str(folders.home), "$HOME")
+                    text = text.replace(str(folders.temporary), "$TMPDIR")
+    return text
 
 
 def _hints(session: Session) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ _SIDE = Side(
     nonce=None,
     added=(),
     quick=False,
+    world="",
 )
 
 

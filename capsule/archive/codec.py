@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from capsule import __version__, digest, manifest, schema, summary
-from capsule.archive import forms, images, lines, run_list, setup
+from capsule.archive import forms, images, lines, ranks, run_list, setup
 from capsule.archive.indented import Written, pretty, pretty_members
 from capsule.archive.limits import ATTEMPT_BYTES, LINE_BYTES, Budget
 from capsule.archive.sharing import Sharing
@@ -21,7 +21,7 @@ from capsule.image import Image
 from capsule.manifest import Claim, Manifest
 from capsule.notes import Note
 from capsule.origin import Origin, changes
-from capsule.record import Dataset, FrozenClaim, Record
+from capsule.record import Dataset, FrozenClaim, RankSamples, Record, Samples, sample_order
 from capsule.starts import World
 from capsule.summary import Run
 
@@ -32,9 +32,10 @@ IMAGE = "records/image.json"
 IMAGE_INDEX = "records/image-index.json"
 IMAGE_MANIFEST, IMAGE_CONFIG = "records/image-manifest.json", "records/image-config.json"
 SAMPLES, ATTEMPTS = "results/samples.jsonl", "results/attempts.jsonl"
+RANKS = "results/ranks.jsonl"
 METRICS = "results/metrics.json"
 DOCUMENTS = frozenset(
-    {MANIFEST, RECORD, HARDWARE, SOFTWARE, ENVIRONMENT, PLAN, SAMPLES, ATTEMPTS, METRICS}
+    {MANIFEST, RECORD, HARDWARE, SOFTWARE, ENVIRONMENT, PLAN, SAMPLES, ATTEMPTS, METRICS, RANKS}
     | {IMAGE, IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG}
 )
 
@@ -74,16 +75,30 @@ def state(record: Record) -> dict[str, bytes]:
         ENVIRONMENT: pretty({"format": "capsule-environment/1", "environment": record.environment}),
         PLAN: pretty(record.plan),
         IMAGE: pretty(_image_json(record)),
-        SAMPLES: b"".join(map(lines.write_samples, record.samples)),
+        SAMPLES: b"".join(
+            lines.write_samples(one) for one in record.samples if not _is_folded(one)
+        ),
         ATTEMPTS: b"".join(map(lines.write_attempt, record.attempts)),
     }
+    if _has_ranks(record):
+        contents[RANKS] = b"".join(
+            ranks.write(one) for one in record.samples if isinstance(one, RankSamples)
+        )
     return contents | _image_documents(record.image)
 
 
 def names(record: Record) -> frozenset[str]:
     """The paths of `documents`, without making them."""
     absent = {IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG} - _image_documents(record.image).keys()
-    return DOCUMENTS - absent
+    return DOCUMENTS - absent - (frozenset() if _has_ranks(record) else {RANKS})
+
+
+def _is_folded(samples: Samples) -> bool:
+    return isinstance(samples, RankSamples)
+
+
+def _has_ranks(record: Record) -> bool:
+    return any(map(_is_folded, record.samples))
 
 
 def metrics(record: Record) -> Iterator[bytes]:
@@ -139,9 +154,20 @@ def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Rec
         worlds=tuple(map(_world, stated.get("worlds", ()))),
         claims=_claims(stated.pop("claims"), written, reader),
         attempts=lines.read_attempts(reader.lines(ATTEMPTS), where=reader.at(ATTEMPTS)),
-        samples=lines.read_samples(reader.lines(SAMPLES), where=reader.at(SAMPLES)),
+        samples=_samples(reader),
         notes=tuple(Note(**note) for note in stated["notes"]),
     )
+
+
+def _samples(reader: _Reader) -> tuple[Samples, ...]:
+    """Every line of samples, those of many ranks among the others."""
+    alone = lines.read_samples(reader.lines(SAMPLES), where=reader.at(SAMPLES))
+    if not reader.has(RANKS):
+        return alone
+    together = ranks.read(reader.lines(RANKS), where=reader.at(RANKS))
+    if not together or list(map(sample_order, together)) != sorted(map(sample_order, together)):
+        raise DamagedError("no lines, or not sorted", where=reader.at(RANKS))
+    return tuple(sorted((*alone, *together), key=sample_order))
 
 
 class _Reader:
@@ -156,13 +182,16 @@ class _Reader:
     def at(self, name: str) -> str:
         return f"{self._where}:data/{name}"
 
+    def has(self, name: str) -> bool:
+        return name in self._names
+
     def pieces(self, name: str) -> Iterable[bytes]:
         if name not in self._names:
             raise DamagedError(f"data/{name} is missing", where=self._where)
         return self._load(name)
 
     def lines(self, name: str) -> Iterator[bytes]:
-        line_bytes = LINE_BYTES if name == SAMPLES else ATTEMPT_BYTES
+        line_bytes = ATTEMPT_BYTES if name == ATTEMPTS else LINE_BYTES
         for piece in self.pieces(name):
             self._budget.spend_lines(piece, line_bytes, where=self.at(name))
             yield piece

@@ -9,10 +9,10 @@ from itertools import groupby, pairwise, starmap
 from operator import attrgetter, ge
 from typing import Any
 
-from capsule import averages, digest, plan, summary
+from capsule import averages, digest, plan, rankseries, summary
 from capsule.digest import Digest
 from capsule.manifest import Command, Metric, looks, recipes
-from capsule.record import Attempt, FrozenClaim, Record, Samples, sample_order
+from capsule.record import Attempt, FrozenClaim, RankSamples, Record, Samples, sample_order
 from capsule.starts import DECLARED, INDEPENDENT, JOINED
 
 EVIDENCE = "evidence/"
@@ -283,6 +283,17 @@ def _rank_fault(line: Samples, attempt: Attempt, *, is_repeated: bool) -> str | 
     return None
 
 
+def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
+    """Why a series of many ranks cannot be as it is."""
+    if not isinstance(line, RankSamples):
+        return None
+    if line.ranks != attempt.ranks or line.ranks <= rankseries.MANY_RANKS:
+        return f"a series of {line.ranks} ranks, and {attempt.ranks} were started"
+    if attempt.outcome == "completed" and not line.count:
+        return "its ranks measured different numbers of values, though it completed"
+    return next(rankseries.faults(line), None)
+
+
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
     if any(starmap(ge, pairwise(map(sample_order, record.samples)))):
         yield "samples are not sorted by metric, seed, attempt and rank, or there twice"
@@ -305,7 +316,9 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
                 fault = "they belong to another trial"
             elif _meaning(line) != meaning:
                 fault = "unit, direction, kind, resolution or per differ from the metric's"
-            elif wrong := _rank_fault(line, attempt, is_repeated=is_repeated):
+            elif wrong := (
+                _rank_fault(line, attempt, is_repeated=is_repeated) or _folding_fault(line, attempt)
+            ):
                 fault = wrong
             elif line.steps is not None and line.per not in ("call", "step", "rank"):
                 fault = f"a metric per {line.per} has no steps"

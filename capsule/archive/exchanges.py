@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite
 
+from capsule import rankseries
 from capsule.levels.catalog import schemes, splitting
 from capsule.manifest import LEVEL_OF_RANKS, Recipe
 from capsule.manifest.kinds import Scheme
-from capsule.record import Record, Samples
+from capsule.record import RankSamples, Record, Samples
 
 _BYTES = {"float32": 4, "float64": 8}
 _SHOWN = 3
@@ -27,6 +30,7 @@ class Shared:
         work: What they do in a step.
         parameters: Trained numbers, None where nobody said.
         series: What each rank reported, by rank and by the name of the metric.
+        folded: The series of many ranks that are kept as one, by the name of the metric.
     """
 
     where: str
@@ -36,6 +40,7 @@ class Shared:
     work: splitting.Work
     parameters: int | None
     series: Mapping[int, Mapping[str, Samples]]
+    folded: Mapping[str, RankSamples]
 
 
 def faults(record: Record) -> Iterator[str]:
@@ -61,8 +66,12 @@ def _read(record: Record) -> Iterator[Shared]:
         if isinstance(one.subject, Recipe) and one.subject.level == LEVEL_OF_RANKS
     }
     series: dict[tuple[str, int], dict[int, dict[str, Samples]]] = {}
+    folded: dict[tuple[str, int], dict[str, RankSamples]] = {}
     for line in record.samples:
-        if line.metric.partition("/")[0] in recipes:
+        if isinstance(line, RankSamples):
+            key, name = (line.trial, line.attempt), line.metric.rpartition("/")[2]
+            folded.setdefault(key, {})[name] = line
+        elif line.metric.partition("/")[0] in recipes:
             ranks = series.setdefault((line.trial, line.attempt), {})
             ranks.setdefault(line.rank, {})[line.metric.rpartition("/")[2]] = line
     for attempt in record.attempts:
@@ -83,12 +92,18 @@ def _read(record: Record) -> Iterator[Shared]:
             work=splitting.Work(recipe.name, settings.sizes, settings.batch, settings.accumulate),
             parameters=int(counted.values[0]) if counted and isfinite(counted.values[0]) else None,
             series=ranks,
+            folded=folded.get((attempt.trial, attempt.attempt), {}),
         )
 
 
 def _faults(one: Shared) -> Iterator[str]:
-    steps = set()
     counted = () if schemes.SCHEMES[one.scheme.name].independent else schemes.TRAFFIC
+    if "world_size" in one.folded:
+        yield from _folded_faults(one, counted)
+        yield from _staleness_faults(one)
+        yield from _instance_faults(one)
+        return
+    steps = set()
     for rank in range(one.ranks):
         series = one.series.get(rank, {})
         lacking = [name for name in ("world_size", *counted) if name not in series]
@@ -105,6 +120,72 @@ def _faults(one: Shared) -> Iterator[str]:
     yield from _instance_faults(one)
     if len(steps) > 1:
         yield "its ranks took different numbers of steps"
+
+
+def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
+    """The same of ranks whose series are kept together."""
+    if lacking := [name for name in counted if name not in one.folded]:
+        yield f"its ranks say nothing together of {', '.join(lacking)}"
+        return
+    world = one.folded["world_size"]
+    if wrong := [size for size in world.values if size != one.ranks]:
+        yield f"a rank saw {wrong[0]:g} ranks, and {one.ranks} were started"
+    if len({one.folded[name].count for name in counted}) > 1:
+        yield "its ranks took different numbers of steps"
+    elif one.parameters is not None:
+        for place, name in enumerate(counted):
+            yield from _step_faults(one, one.folded[name], place, one.parameters)
+
+
+def _step_faults(one: Shared, line: RankSamples, place: int, elements: int) -> Iterator[str]:
+    """Steps in which a rank exchanged something else than its scheme has it exchange."""
+    period = int(one.scheme.numbers.get("period", 1))
+    scheme = one.scheme.name, tuple(sorted(one.scheme.numbers.items()))
+    wrong = 0
+    for step in range(1, line.count + 1):
+        # in every period each of its steps exchanges the same again
+        turn = (step - 1) % period + 1
+        due = _due(*scheme, one.ranks, elements, one.item_bytes, turn, _Work(one.work))[place]
+        column = line.whole[step - 1 :: line.count]
+        same = list(column) == list(due[0]) if line.whole else line.digests[step - 1] == due[1]
+        if not same:
+            name = line.metric.rpartition("/")[2]
+            yield f"{name} of a rank in step {step} is not what its scheme exchanges"
+            wrong += 1
+            if wrong == _SHOWN:
+                return
+
+
+class _Work:
+    """The work of a step, as what results are remembered by: where it is equal to another one."""
+
+    def __init__(self, work: splitting.Work) -> None:
+        self.work = work
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Work) and self.work == other.work
+
+    def __hash__(self) -> int:
+        return hash((self.work.network, self.work.batch))
+
+
+@lru_cache(maxsize=64)
+def _due(
+    name: str,
+    numbers: tuple[tuple[str, float], ...],
+    ranks: int,
+    elements: int,
+    item: int,
+    step: int,
+    work: _Work,
+) -> tuple[tuple[array[float], str], ...]:
+    """What every rank exchanges in a step, and its digest: bytes sent, received, messages."""
+    rows = [
+        schemes.traffic(name, dict(numbers), rank, ranks, elements, item, step, work.work)
+        for rank in range(ranks)
+    ]
+    columns = [array("d", column) for column in zip(*rows, strict=True)]
+    return tuple((column, rankseries.digest(column)) for column in columns)
 
 
 def _traffic_faults(
@@ -147,5 +228,7 @@ def _instance_faults(one: Shared) -> Iterator[str]:
         for series in one.series.values()
         if "instance_reached" in series
     ]
+    if "instance_reached" in one.folded:
+        reached = list(one.folded["instance_reached"].values)
     if reported is None or reported.values[0] != sum(reached):
         yield f"rank 0 counts other instances than the {sum(reached):g} that reached their target"

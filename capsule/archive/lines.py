@@ -62,14 +62,14 @@ _REPEATED = ("trial", "group", "seed_source", "outcome", "started")
 _Fields = tuple[Any, ...]
 
 
-class _Fault(Exception):
+class _Fault(ValueError):
     """What is wrong with a line, which whoever reads it names."""
 
 
 def write_samples(samples: Samples) -> bytes:
     """One line of `results/samples.jsonl`; values that JSON lacks become strings."""
     fields = {name: getattr(samples, name) for name in _FIELDS}
-    fields["values"] = [_to_json(float(value)) for value in samples.values]
+    fields["values"] = [to_json(float(value)) for value in samples.values]
     for name in ("steps", "wall", "active"):
         places = getattr(samples, name)
         fields[name] = None if places is None else list(map(float, places))
@@ -378,10 +378,15 @@ def _any_values(text: bytes) -> list[float]:
         values = json.loads(text.decode(), parse_constant=_refuse)
     except ValueError as error:
         raise _Fault(f"values cannot be read: {error}") from None
-    return [_value(value) for value in values]
+    return [from_json(value) for value in values]
 
 
-def _value(value: object) -> float:
+def from_json(value: object) -> float:
+    """A value of a series, of which some have a name.
+
+    Raises:
+        ValueError: It is none.
+    """
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, str) and value in _NON_FINITE:
@@ -389,7 +394,8 @@ def _value(value: object) -> float:
     raise _Fault(f"not a value: {str(value)[:40]!r}")
 
 
-def _to_json(value: float) -> float | str:
+def to_json(value: float) -> float | str:
+    """What `from_json` reads."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

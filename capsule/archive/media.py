@@ -28,6 +28,7 @@ _TITLES = {
     "records/software.json": "Software inside the image",
     "results/attempts.jsonl": "Every attempt at every trial",
     "results/metrics.json": "One value per run and metric, with summaries",
+    "results/ranks.jsonl": "Series of many ranks",
     "results/samples.jsonl": "Every measured value",
 }
 

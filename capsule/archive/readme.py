@@ -9,7 +9,7 @@ from capsule.archive import hardware
 from capsule.digest import Digest
 from capsule.manifest import Command
 from capsule.origin import Side, predecessor_id
-from capsule.record import FrozenClaim, Record
+from capsule.record import FrozenClaim, RankSamples, Record
 
 NAME = "README.md"
 
@@ -156,16 +156,18 @@ def _data(record: Record) -> Iterator[str]:
         yield f"    capsule data fetch {record.manifest.name}.capsule.zip"
 
 
-def _contents(_: Record) -> Iterator[str]:
+def _contents(record: Record) -> Iterator[str]:
     yield "## What is in here"
     yield ""
     yield "All of it is text (UTF-8), apart from inputs that are not."
     yield ""
+    many = [("results/ranks.jsonl", "series of many ranks, one line per metric and attempt")]
     for path, meaning in (
         ("manifest.json", "what was asked for, as the author wrote it"),
         ("capsule.json", "what this capsule states: claims, datasets, times"),
         ("records/", "hardware, software, settings, image and plan"),
         ("results/samples.jsonl", "every measured value, one line per metric and attempt"),
+        *(many if any(isinstance(one, RankSamples) for one in record.samples) else ()),
         ("results/attempts.jsonl", "every attempt at every trial, failures included"),
         ("results/metrics.json", "one value per run: the median of its samples after warm-up"),
         ("inputs/", "the files that the benchmark read"),

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from capsule import rankseries
 from capsule.archive import limits
 from capsule.archive.indented import pretty
 from capsule.errors import UsageError
+from capsule.levels.catalog import schemes
+from capsule.levels.data import generators
 from capsule.manifest import (
     Benchmark,
+    Claim,
     Collective,
     Command,
+    Manifest,
+    Metric,
     Network,
     Operator,
     Reading,
     Recipe,
     serving,
 )
+from capsule.manifest.kinds import Settings
 from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
 
@@ -29,6 +36,9 @@ _PARSED_CLAIM, _PARSED_REST = 1600, 8 << 20
 # the measuring program, and further starts of a run that is cut off again and again
 _SPARE_ENTRIES = 20_000
 _STREAMS = 2
+# claims that look at more of a series than the run's value
+_STEP_BY_STEP = ("curve", "distribution")
+_SAMPLES = "results/samples.jsonl and results/ranks.jsonl"
 
 
 def require(plan: Plan, *, carried: Sequence[Path]) -> None:
@@ -63,6 +73,51 @@ def require(plan: Plan, *, carried: Sequence[Path]) -> None:
         )
 
 
+def choose_kept(plan: Plan) -> dict[tuple[str, str], bool]:
+    """Decide which series of many ranks are folded, and which of these keep all of their values.
+
+    All are kept where there is room for them; else those that a claim is about; else those of them
+    that a claim looks at step by step. Of every other one the run's value stays as it is.
+
+    Args:
+        plan: All that will run.
+
+    Returns:
+        Of each metric to fold, by benchmark and name, whether it is kept whole.
+    """
+    if max(group.ranks for group in plan.groups) <= rankseries.MANY_RANKS:
+        return {}
+    parsed = _parsed_bytes(plan, pretty(to_json(plan)), _count_claims(plan))
+    claims = plan.manifest.claims
+    stepwise = [one for one in claims if one.type in _STEP_BY_STEP or one.mean_of_last]
+    kept: dict[tuple[str, str], bool] = {}
+    for whole in (None, claims, stepwise):
+        kept = dict(_kept(plan.manifest.benchmarks, whole))
+        if all(number <= most for _, number, most in _needs_of_samples(plan, kept, parsed)):
+            break
+    return kept
+
+
+def _kept(
+    benchmarks: Sequence[Benchmark], whole: Sequence[Claim] | None
+) -> Iterator[tuple[tuple[str, str], bool]]:
+    """The metrics to fold, and whether they are kept whole: all of them, or what claims name."""
+    claimed = {
+        (benchmark.id, metric.name)
+        for claim in whole or ()
+        for benchmark, metric in matches(claim.metric, benchmarks)
+    }
+    for benchmark in benchmarks:
+        # what a text gives is read again from it, rank by rank
+        if isinstance(benchmark.subject, Command | Recipe):
+            for metric in benchmark.metrics:
+                key = benchmark.id, metric.name
+                # the value of a run with an aggregate is made of all values of a rank
+                is_usual = metric.source is None and metric.aggregate is None
+                if metric.per == "rank" and is_usual:
+                    yield key, whole is None or key in claimed
+
+
 class Projection:
     """What a run will leave behind as a whole, told by the trials of it that ended.
 
@@ -75,19 +130,32 @@ class Projection:
 
     def __init__(self, plan: Plan) -> None:
         trials = (trial.id for group in plan.groups for trial in group.trials)
+        self._kept = choose_kept(plan)
         self._planned = Counter(map(_subject, trials))
         self._ended: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
 
-    def add(self, trial: str, series: Iterable[int]) -> None:
+    def add(self, trial: str, series: Iterable[tuple[str, int]]) -> None:
         """Count a trial that ended.
 
         Args:
             trial: Its id, `benchmark/case/framework/seed`.
-            series: How many numbers each of its series has, steps and clocks included.
+            series: The metric's name of each of its series, and how many numbers it has, steps and
+                clocks included.
         """
         subject = _subject(trial)
-        lines = [limits.lines_bytes(1, numbers, limits.LINE_BYTES) for numbers in series]
+        by_metric: dict[str, list[int]] = {}
+        for name, numbers in series:
+            by_metric.setdefault(name, []).append(numbers)
+        lines = []
+        for name, counts in by_metric.items():
+            whole, ranks = self._kept.get((subject.partition("/")[0], name)), len(counts)
+            is_folded = whole is not None and ranks > rankseries.MANY_RANKS
+            folded = [rankseries.count_values(ranks, max(counts), whole=bool(whole))]
+            lines += [
+                limits.lines_bytes(1, numbers, limits.LINE_BYTES)
+                for numbers in (folded if is_folded else counts)
+            ]
         self._ended[subject] += 1
         self._bytes[subject] += limits.lines_bytes(1, 0, limits.ATTEMPT_BYTES) + sum(lines)
 
@@ -123,40 +191,75 @@ def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
     yield "files", entries, limits.MOST_ENTRIES
     benchmarks = plan.manifest.benchmarks
     paths = sum(map(_paths, benchmarks))
-    claims = sum(
+    claims = _count_claims(plan)
+    runs = sum(_count_trials(plan)[one.id] * len(one.metrics) for one in benchmarks)
+    document, most = pretty(to_json(plan)), limits.MOST_DOCUMENT_BYTES
+    yield "bytes of records/plan.json", len(document), most
+    yield "bytes of capsule.json", _CLAIM * claims, most
+    yield "bytes of results/metrics.json", _METRIC * paths + _RUN * runs, most
+    yield "bytes of ro-crate-metadata.json", _FILE * (entries + claims), most
+    parsed = _parsed_bytes(plan, document, claims)
+    yield "bytes of records once they are read", parsed, limits.MOST_PARSED_BYTES
+    yield from _needs_of_samples(plan, choose_kept(plan), parsed)
+
+
+def _parsed_bytes(plan: Plan, document: bytes, claims: int) -> int:
+    return (
+        limits.parsed_bytes(document)
+        + limits.parsed_bytes(plan.manifest.source)
+        + _PARSED_CLAIM * claims
+        + _PARSED_REST
+    )
+
+
+def _count_claims(plan: Plan) -> int:
+    benchmarks = plan.manifest.benchmarks
+    return sum(
         len(benchmark.cases if case == "*" and metric != benchmark.score else (case,))
         * len(benchmark.frameworks if framework == "*" else (framework,))
         for claim in plan.manifest.claims
         for benchmark, metric in matches(claim.metric, benchmarks)
         for _, case, framework, _ in [claim.metric.split("/")]
     )
-    trials = Counter(trial.benchmark.id for group in plan.groups for trial in group.trials)
-    runs = sum(trials[one.id] * len(one.metrics) for one in benchmarks)
-    document = pretty(to_json(plan))
-    most = limits.MOST_DOCUMENT_BYTES
-    yield "bytes of records/plan.json", len(document), most
-    yield "bytes of capsule.json", _CLAIM * claims, most
-    yield "bytes of results/metrics.json", _METRIC * paths + _RUN * runs, most
-    yield "bytes of ro-crate-metadata.json", _FILE * (entries + claims), most
-    parsed = (
-        limits.parsed_bytes(document)
-        + limits.parsed_bytes(plan.manifest.source)
-        + _PARSED_CLAIM * claims
-        + _PARSED_REST
+
+
+def _count_trials(plan: Plan) -> Counter[str]:
+    return Counter(trial.benchmark.id for group in plan.groups for trial in group.trials)
+
+
+def _needs_of_samples(
+    plan: Plan, kept: Mapping[tuple[str, str], bool], parsed: int
+) -> Iterator[tuple[str, int, int]]:
+    """What its samples would take, and what they may take.
+
+    Args:
+        plan: What will run.
+        kept: As of `choose_kept`.
+        parsed: Memory of its documents once they are parsed.
+    """
+    benchmarks = {one.id: one for one in plan.manifest.benchmarks}
+    worlds = Counter(
+        (trial.benchmark.id, group.ranks) for group in plan.groups for trial in group.trials
     )
-    yield "bytes of records once they are read", parsed, limits.MOST_PARSED_BYTES
-    ranks = plan.manifest.resources.ranks
-    values = sum(trials[one.id] * _values(one, ranks) for one in benchmarks)
+    lines = values = 0
+    for (name, ranks), trials in worlds.items():
+        for metric in benchmarks[name].metrics:
+            count = _count_values(plan.manifest, benchmarks[name], metric)
+            own, whole = (ranks if metric.per == "rank" else 1), kept.get((name, metric.name))
+            if whole is not None and ranks > rankseries.MANY_RANKS:
+                own, count = 1, rankseries.count_values(ranks, count, whole=whole)
+            lines += trials * own
+            values += trials * own * count
     yield (
-        "bytes of results/samples.jsonl",
-        _LINE * runs + _VALUE * values,
+        f"bytes of {_SAMPLES}",
+        _LINE * lines + _VALUE * values,
         limits.MOST_LINES_BYTES,
     )
-    attempts = sum(trials.values())
+    attempts = sum(worlds.values())
     yield (
         "bytes of samples, attempts and records once they are read",
         limits.bytes_to_keep(parsed)
-        + limits.lines_bytes(runs, values, limits.LINE_BYTES)
+        + limits.lines_bytes(lines, values, limits.LINE_BYTES)
         + limits.lines_bytes(attempts, 0, limits.ATTEMPT_BYTES),
         limits.MOST_KEPT_BYTES,
     )
@@ -166,8 +269,8 @@ def _paths(benchmark: Benchmark) -> int:
     return len(benchmark.cases) * len(benchmark.frameworks) * len(benchmark.metrics)
 
 
-def _values(benchmark: Benchmark, ranks: int) -> int:
-    """How many one trial has; how often a command reports a number is not known."""
+def _count_values(manifest: Manifest, benchmark: Benchmark, metric: Metric) -> int:
+    """How many one rank has in a trial; how often a command reports a number is not known."""
     match benchmark.subject:
         case Command():
             calls = 1
@@ -176,12 +279,22 @@ def _values(benchmark: Benchmark, ranks: int) -> int:
             calls = epochs
         case Recipe(settings=settings):
             calls = max(one.epochs for one in settings.values())
+            if metric.name in schemes.OF_STEPS:
+                return _count_steps(manifest, benchmark, settings.values())
         case Collective(repetitions=repetitions, warmup=warmup):
-            return len(benchmark.metrics) * (repetitions + warmup) * ranks
+            return repetitions + warmup
         case Operator() | Network() as subject:
             calls = subject.repetitions + subject.warmup
     served = serving.of(benchmark)
-    return sum(
-        serving.values(served, metric.name) or (calls if metric.per in ("call", "step") else 1)
-        for metric in benchmark.metrics
+    return serving.values(served, metric.name) or (calls if metric.per in ("call", "step") else 1)
+
+
+def _count_steps(manifest: Manifest, benchmark: Benchmark, settings: Iterable[Settings]) -> int:
+    """The most steps of a training's cases; its epochs where its data does not say how many."""
+    samples = None
+    for one in manifest.datasets:
+        if one.name == benchmark.datasets[0] and one.generator is not None:
+            samples = generators.complete(one.generator, one.parameters)["samples"]
+    return max(
+        one.epochs * (1 if samples is None else max(1, samples // one.batch)) for one in settings
     )

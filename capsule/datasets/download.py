@@ -264,7 +264,7 @@ class _Transfer:
         advice = "look whether the address has changed"
         if status in (401, 403):
             advice = (
-                "it asks for a login, and none of ~/.netrc is sent: fetch it by hand, and say in"
+                "a login may be needed, and ~/.netrc is not used: fetch it by hand, and say in"
                 " the site file where it lies"
             )
         return CannotRunError(f"the server answers {status}", where=self._url, advice=advice)

@@ -222,6 +222,7 @@ def _invocation(words: Sequence[str], around: _Surroundings, files: RankFiles) -
         network=trial.benchmark.online,
         label=setting.label,
         pids=setting.limits.pids,
+        memory=setting.limits.memory,
         stdout=files.stdout,
         stderr=files.stderr,
     )

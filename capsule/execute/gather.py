@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from capsule import leavings, notes, plain
+from capsule import leavings, notes, plain, rankseries
 from capsule.errors import CapsuleError, DamagedError
 from capsule.execute import meeting, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
@@ -81,11 +81,18 @@ def _answer(files: RankFiles) -> bytes:
 
 
 class Gatherer:
-    """What the starts of one run folder left behind; a further look reads the new ones alone."""
+    """What the starts of one run folder left behind; a further look reads the new ones alone.
 
-    def __init__(self, workspace: Workspace) -> None:
+    Args:
+        workspace: The run folder.
+        kept: As of `rankseries.fold`.
+    """
+
+    def __init__(self, workspace: Workspace, kept: Mapping[tuple[str, str], bool] = {}) -> None:
         self._workspace = workspace
+        self._kept = kept
         self._journals: dict[int, Journal] = {}
+        self._samples: dict[int, Sequence[Samples]] = {}
 
     def collect(self, plan: Plan) -> Execution:
         """Everything that the process starts of the plan's groups left behind."""
@@ -115,7 +122,12 @@ class Gatherer:
                 (begun.number, trial): replace(one, evidence=_evidence(begun, journal, trial))
                 for trial, one in own.items()
             }
-            samples += _samples(journal, own, group)
+            if begun.number not in self._samples:
+                lines = rankseries.fold(_samples(journal, own, group), own, self._kept)
+                self._samples[begun.number] = tuple(lines)
+                # of thousands of ranks they are gigabytes
+                self._journals[begun.number] = _without_series(journal)
+            samples += self._samples[begun.number]
         settled = [
             changed.get((number, attempt.trial), attempt)
             for number, attempt in log.attempts
@@ -171,6 +183,10 @@ class Gatherer:
                         name = _log_path(begun, rank, prefix + path.name)
                         logs.append(File(path=name, source=path))
         return logs
+
+
+def _without_series(journal: Journal) -> Journal:
+    return replace(journal, reports=tuple(replace(one, series=()) for one in journal.reports))
 
 
 def _log_path(begun: Begun, rank: int, name: str) -> str:
@@ -283,9 +299,8 @@ def _read(path: Path) -> bytes:
         return stream.read(predictions.MOST_BYTES + 1)
 
 
-def _samples(journal: Journal, attempts: Mapping[str, Attempt], group: Group) -> Sequence[Samples]:
+def _samples(journal: Journal, attempts: Mapping[str, Attempt], group: Group) -> Iterator[Samples]:
     trials = {trial.id: trial for trial in group.trials}
-    samples = []
     for report in journal.reports:
         attempt = attempts.get(report.trial)
         if attempt is None:
@@ -294,23 +309,20 @@ def _samples(journal: Journal, attempts: Mapping[str, Attempt], group: Group) ->
         metrics = {metric.name: metric for metric in trial.benchmark.metrics}
         for series in report.series:
             metric = metrics[series.metric]
-            samples.append(
-                Samples(
-                    metric=f"{trial.benchmark.id}/{trial.case.name}/{trial.framework}/{metric.name}",
-                    trial=trial.id,
-                    attempt=attempt.attempt,
-                    seed=trial.seed,
-                    unit=metric.unit,
-                    direction=metric.direction,
-                    kind=metric.kind,
-                    resolution=metric.resolution,
-                    per=metric.per,
-                    rank=series.rank,
-                    warmup=series.warmup,
-                    values=series.values,
-                    steps=series.steps,
-                    wall=series.wall,
-                    active=series.active,
-                )
+            yield Samples(
+                metric=f"{trial.benchmark.id}/{trial.case.name}/{trial.framework}/{metric.name}",
+                trial=trial.id,
+                attempt=attempt.attempt,
+                seed=trial.seed,
+                unit=metric.unit,
+                direction=metric.direction,
+                kind=metric.kind,
+                resolution=metric.resolution,
+                per=metric.per,
+                rank=series.rank,
+                warmup=series.warmup,
+                values=series.values,
+                steps=series.steps,
+                wall=series.wall,
+                active=series.active,
             )
-    return samples

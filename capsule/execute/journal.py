@@ -24,6 +24,7 @@ from capsule.manifest import recipes
 from capsule.plan import Trial
 from capsule.record import Reason
 from capsule.schema import parse
+from capsule.series import pack
 
 FORMAT = "capsule-journal/1"
 MAX_LINE_BYTES = 64 * 2**20
@@ -220,7 +221,7 @@ class OpenSeries:
             metric=self._metric,
             rank=self._rank,
             warmup=self._warmup,
-            values=tuple(self.values),
+            values=pack(self.values),
             steps=places.get("steps"),
             wall=places.get("wall"),
             active=places.get("active"),

@@ -1,6 +1,6 @@
-"""What a process start may take beside time: room on the disk, processes and threads.
+"""What a process start may take beside time: room on the disk, processes and threads, memory.
 
-Both are looked at once a second while it runs. Under Docker and Podman the kernel refuses what goes
+All are looked at once a second while it runs. Under Docker and Podman the kernel refuses what goes
 beyond, so that a fork bomb ends at its limit; else it lives for a second, and is then ended.
 """
 
@@ -10,7 +10,10 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Literal
 
+from capsule import memory
+from capsule.launch.base import Launched
 from capsule.options import Limits
 from capsule.sizes import size
 
@@ -28,7 +31,7 @@ class Guard:
     Args:
         limits: What it may take.
         folders: Says where it can leave anything on the disk.
-        tasks: Says how many processes and threads it has.
+        launched: Says what its processes take.
         spared_bytes: What lies in these folders by itself.
     """
 
@@ -36,26 +39,29 @@ class Guard:
         self,
         limits: Limits,
         folders: Callable[[], Iterable[Path]],
-        tasks: Callable[[], int],
+        launched: Launched,
         spared_bytes: int = 0,
     ) -> None:
         self._limits = limits
         self._folders = folders
         self._spared_bytes = spared_bytes
-        self._tasks = tasks
+        self._launched = launched
         self._next = time.monotonic() + _PAUSE_SECONDS
 
-    def fault(self) -> str | None:
+    def look(self) -> tuple[Literal["limit", "memory"], str] | None:
         """What it takes too much of, None while all is well or it is not yet time to look."""
-        if self._limits.disk is None and self._limits.pids is None:
+        limits = self._limits
+        if limits.disk is None and limits.pids is None and limits.memory is None:
             return None
         began = time.monotonic()
         if began < self._next:
             return None
+        if excess := self._memory_fault():
+            return "memory", excess
         fault = self._task_fault() or self.disk_fault()
         seconds = time.monotonic() - began
         self._next = began + seconds + max(_PAUSE_SECONDS, _SHARE * seconds)
-        return fault
+        return ("limit", fault) if fault else None
 
     def disk_fault(self) -> str | None:
         """Why what it left on the disk is too much, None where it is not."""
@@ -74,9 +80,15 @@ class Guard:
 
     def _task_fault(self) -> str | None:
         most = self._limits.pids
-        if most is None or self._tasks() < most:
+        if most is None or self._launched.tasks() < most:
             return None
         return task_fault(most)
+
+    def _memory_fault(self) -> str | None:
+        most = self._limits.memory
+        if most is None or (used := self._launched.memory_bytes(most)) <= most:
+            return None
+        return memory.describe_excess(used, most)
 
 
 def task_fault(most: int) -> str:

@@ -239,12 +239,12 @@ def _run_group(
                 workspace, group, start, end, context, traces, joined=joined
             )
             for report in journal.reports:
-                room.add(report.trial, map(_count_numbers, report.series))
+                room.add(report.trial, [(one.metric, _count_numbers(one)) for one in report.series])
         for attempt in attempts:
             watch.attempt(attempt)
         if left := workspace.log.left.get(start.number, Left()).segments:
             watch.remains(traced.describe(left, group.trials[0].id))
-    _check_limits(workspace, attempts, ends[-1].fault or None)
+    _check_limits(workspace, attempts, ends[-1].fault if ends[-1].cut == "limit" else None)
 
 
 def _join(
@@ -295,9 +295,7 @@ def _run_stage(
     progress = Progress(group, follower, first, is_told=stage.is_told)
     began = time.monotonic()
     launched = setting.launcher.start(setting.runtime, setting.prepared, stage.invocations)
-    guard = Guard(
-        setting.limits, lambda: traces.folders(start), launched.tasks, traces.spared_bytes
-    )
+    guard = Guard(setting.limits, lambda: traces.folders(start), launched, traces.spared_bytes)
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
     fault: str | None = None
@@ -395,8 +393,8 @@ def _follow(
             return ended, "limit" if fault else None, fault
         log.sync()
         traces.look()
-        if fault := guard.fault():
-            return None, "limit", fault
+        if excess := guard.look():
+            return None, *excess
         if progress.overdue():
             return None, "timeout", None
         if setting.deadline is not None and time.monotonic() > setting.deadline:

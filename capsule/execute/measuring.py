@@ -111,6 +111,7 @@ class LevelsWorkload:
             network=any(trial.benchmark.online for trial in group.trials),
             label=setting.label,
             pids=setting.limits.pids,
+            memory=setting.limits.memory,
             scratch=Scratch(start=start.number, rank=rank),
             stdout=files.stdout,
             stderr=files.stderr,

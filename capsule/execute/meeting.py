@@ -329,6 +329,7 @@ def _invocation(
         network=any(trial.benchmark.online for trial in group.trials),
         label=setting.label,
         pids=setting.limits.pids,
+        memory=setting.limits.memory,
         stdout=files.stdout,
         stderr=files.stderr,
     )

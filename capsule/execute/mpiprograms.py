@@ -7,8 +7,10 @@ import platform
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from string import Template
 from typing import BinaryIO
 
 from capsule import leavings
@@ -53,7 +55,7 @@ def find(
 
 
 def _find(invocation: Invocation, setting: Setting, scratch: Path) -> MpiProgram | None:
-    words = tuple(_candidates(invocation.command))
+    words = tuple(_candidates(invocation))
     of_image = []
     for word in words:
         place = _place(word, invocation, setting)
@@ -75,8 +77,9 @@ def _find(invocation: Invocation, setting: Setting, scratch: Path) -> MpiProgram
     return setting.programs[key]
 
 
-def _candidates(command: Sequence[str]) -> Iterator[str]:
+def _candidates(invocation: Invocation) -> Iterator[str]:
     """The words of a command that may be the program which it comes to, the likeliest first."""
+    command = invocation.command
     name = PurePosixPath(command[0]).name
     if programs.is_python(name) or name in _INTERPRETERS:
         return
@@ -84,13 +87,11 @@ def _candidates(command: Sequence[str]) -> Iterator[str]:
         yield command[0]
         return
     for word in command[1:]:
-        if name in _SHELLS and " " in word:
-            try:
-                yield from (one for one in shlex.split(word) if _is_program(one))
-            except ValueError:
-                continue
-        elif _is_program(word):
-            yield word
+        words = [word]
+        if name in _SHELLS:
+            with suppress(ValueError):
+                words = shlex.split(Template(word).safe_substitute(invocation.environment))
+        yield from filter(_is_program, words)
 
 
 def _is_program(word: str) -> bool:

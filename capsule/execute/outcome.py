@@ -17,7 +17,7 @@ from capsule.runtimes.base import Ended
 # so often a trial is tried that is interrupted without getting further
 MAX_ATTEMPTS = 3
 
-Cut = Literal["timeout", "walltime", "limit", "interrupt", "lost"]
+Cut = Literal["timeout", "walltime", "limit", "memory", "interrupt", "lost"]
 
 # signals by which a program ends itself; any other came from outside
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal.SIGILL}
@@ -187,6 +187,8 @@ def _end_fate(end: ProcessEnd, journal: Journal) -> _Fate:
     """What the end of its process means for a trial under way."""
     if end.cut == "limit":
         return _of(end, None, ("interrupted", "limit", end.fault))
+    if end.cut == "memory":
+        return _of(end, None, ("failed", "out-of-memory", end.fault))
     if end.cut is not None:
         return _of(end, None, _CUTS[end.cut])
     if end.ended is None:
@@ -213,7 +215,7 @@ def _severity(ended: Ended) -> int:
     """
     rules: tuple[Callable[[Ended], bool], ...] = (
         lambda one: one.engine_fault is not None,
-        lambda one: one.out_of_memory,
+        lambda one: one.out_of_memory or one.over_memory,
         lambda one: one.signal in _CRASHES,
         lambda one: one.signal not in (None, signal.SIGTERM),
         lambda one: bool(one.exit_code),
@@ -229,6 +231,8 @@ def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason
         return "interrupted", "engine", ended.engine_fault
     if ended.out_of_tasks:
         return "interrupted", "limit", "could start no more processes or threads, under --pids"
+    if ended.over_memory:
+        return "failed", "out-of-memory", ended.memory
     if ended.out_of_memory:
         message = "ended by the kernel's out-of-memory killer"
         return "failed", "out-of-memory", f"{message} ({ended.memory})" if ended.memory else message

@@ -35,7 +35,7 @@ class Series:
     metric: str
     rank: int = 0
     warmup: int
-    values: tuple[float, ...]
+    values: Sequence[float]
     steps: tuple[float, ...] | None = None
     wall: tuple[float, ...] | None = None
     active: tuple[float, ...] | None = None

@@ -283,6 +283,7 @@ def probe(workspace: Workspace, files: RankFiles, setting: Setting, python: str)
         devices=setting.devices[0],
         label=setting.label,
         pids=setting.limits.pids,
+        memory=setting.limits.memory,
         stdout=files.stdout,
         stderr=files.stderr,
     )

@@ -27,6 +27,9 @@ class Launched(Protocol):
     def tasks(self) -> int:
         """How many processes and threads all ranks have now."""
 
+    def memory_bytes(self, most: int) -> int:
+        """The memory that all ranks use now, see `Running.memory_bytes`."""
+
     def stop(self) -> None:
         """End every rank and all that they started; returns when nothing is left."""
 

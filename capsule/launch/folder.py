@@ -183,6 +183,7 @@ def _invocation(facts: Mapping[str, Any]) -> Invocation:
         network=facts["network"],
         label=facts["label"],
         pids=facts["pids"],
+        memory=facts["memory"],
         stdin=None if facts["stdin"] is None else Path(facts["stdin"]),
         stdout=Path(facts["stdout"]),
         stderr=Path(facts["stderr"]),

@@ -67,6 +67,10 @@ class LocalRanks:
         """Those of all ranks."""
         return sum(running.tasks() for running in self._running)
 
+    def memory_bytes(self, most: int) -> int:
+        """That of all ranks."""
+        return sum(running.memory_bytes(most) for running in self._running)
+
     def stop(self) -> None:
         """End every rank and everything it started."""
         _stop(self._running)

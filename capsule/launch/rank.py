@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from capsule import runtimes
+from capsule import memory, runtimes
 from capsule.errors import CapsuleError
 from capsule.launch.base import RENDEZVOUS
 from capsule.launch.folder import Begin, Call, LaunchFolder
@@ -125,6 +125,11 @@ def _wait(running: Running, invocation: Invocation) -> Ended:
         if invocation.pids is not None and running.tasks() > invocation.pids:
             running.stop()
             return Ended(exit_code=None, signal=signal.SIGKILL, out_of_tasks=True)
+        most = invocation.memory
+        if most is not None and (used := running.memory_bytes(most)) > most:
+            running.stop()
+            fault = memory.describe_excess(used, most)
+            return Ended(exit_code=None, signal=signal.SIGKILL, over_memory=True, memory=fault)
     return ended
 
 

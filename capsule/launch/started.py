@@ -124,6 +124,10 @@ class StartedRanks:
         """None that can be told from here: each node holds its own rank to its limit."""
         return 0
 
+    def memory_bytes(self, most: int) -> int:  # noqa: ARG002 - the protocol's
+        """None that can be told from here, likewise."""
+        return 0
+
     def stop(self) -> None:
         """End every rank, on whatever node; what does not go by itself is killed."""
         if self._launcher.wait(0) is None and self._terminate(self._folder):

@@ -29,7 +29,7 @@ _SEED = b"CAPSULE_SEED"
 _MPI = ("mpi4py", "MPI_Init", "MPI_INIT")
 # calls in C, Fortran and Python, but for what a comment holds
 _MPI_CALLS = (
-    re.compile(rb"(?m)^(?!\s*(?://|\*|/\*))[^\n/]*\bP?MPI_Init(_thread)?\s*\("),
+    re.compile(rb"(?m)^(?!\s*(?://|\*|/\*|!))[^\n/]*\bP?MPI_Init(_thread)?\s*\("),
     re.compile(rb"(?mi)^(?![cC*!])[^\n!'\"]*\bcall\s+mpi_init(_thread)?\b"),
     re.compile(rb"(?m)^\s*(from|import)\s+mpi4py\b"),
 )

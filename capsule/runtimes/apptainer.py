@@ -203,6 +203,10 @@ class Apptainer:
             return NeverStarted(f"cannot write beside {invocation.stdout}: {error.strerror}")
         return Started(started, partial(_judge, invocation, before, expected))
 
+    def limits_memory(self) -> bool:
+        """Its own limits need a control group of the user's, so that memory is watched."""
+        return False
+
     def reap(self, label: str) -> int:
         """End the engine and its containers' processes that a dead run with this label left."""
         return process.reap(label)

@@ -62,6 +62,8 @@ class Invocation:
         label: Marks every process and container of this run, so that a later process can find them.
         pids: Processes and threads that it may have, None for as many as it likes; an engine that
             cannot hold it to that leaves it to whoever watches `Running.tasks`.
+        memory: Bytes of memory that it may use, None for as much as there is; an engine that cannot
+            hold it to that leaves it to whoever watches `Running.memory_bytes`.
         stdin: File on this machine that it reads as its standard input, None for nothing.
         stdout: File that its standard output is appended to.
         stderr: File that its standard error is appended to.
@@ -80,6 +82,7 @@ class Invocation:
     network: bool = False
     label: str
     pids: int | None = None
+    memory: int | None = None
     stdin: Path | None = None
     stdout: Path
     stderr: Path
@@ -99,6 +102,8 @@ class Ended:
         memory: Of one that SIGKILL ended, what is known of memory before and after.
         out_of_tasks: It failed and said that it could start no more processes or threads, which its
             limit explains.
+        over_memory: Whoever watched it ended it, for it used more memory than it may; `memory` says
+            how much.
         engine_fault: The engine's own message when the workload never started, else None.
         lacks_program: The command's program is why: it is missing or cannot be executed, so that
             no second start can help.
@@ -109,6 +114,7 @@ class Ended:
     out_of_memory: bool = False
     memory: str = field(default="", compare=False)
     out_of_tasks: bool = False
+    over_memory: bool = False
     engine_fault: str | None = None
     lacks_program: bool = False
 
@@ -136,6 +142,12 @@ class Running(Protocol):
 
     def tasks(self) -> int:
         """How many processes and threads it has now, 0 where that cannot be told."""
+
+    def memory_bytes(self, most: int) -> int:
+        """The memory that its processes use now, as exactly as tells whether it is beyond `most`.
+
+        0 where that cannot be told, or where the engine holds it to its limit.
+        """
 
     def stop(self) -> None:
         """End it and everything it started: terminate, then kill; returns when nothing is left."""
@@ -248,6 +260,13 @@ class Runtime(Protocol):
     def reap(self, label: str) -> int:
         """End whatever a dead run with this label left running; returns how many were ended."""
 
+    def limits_memory(self) -> bool:
+        """Whether the kernel holds what it starts to a limit of memory, which needs no watching.
+
+        Raises:
+            CannotRunError: The engine cannot be asked.
+        """
+
 
 @runtime_checkable
 class Wraps(Protocol):
@@ -303,6 +322,10 @@ class Started:
         """Those of its session, and those that it started and that left it."""
         return self._process.tasks()
 
+    def memory_bytes(self, most: int) -> int:
+        """That of the same processes."""
+        return self._process.memory_bytes(most)
+
     def stop(self) -> None:
         """End it and everything it started."""
         self._process.stop()
@@ -339,6 +362,10 @@ class NeverStarted:
         return self._ended
 
     def tasks(self) -> int:
+        """None."""
+        return 0
+
+    def memory_bytes(self, most: int) -> int:  # noqa: ARG002
         """None."""
         return 0
 

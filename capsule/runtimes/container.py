@@ -14,6 +14,7 @@ from capsule.runtimes import answers, descendants
 from capsule.runtimes.answers import ContainerFacts
 from capsule.runtimes.base import Ended, Invocation, lacks_tasks, split_status, tail_since
 from capsule.runtimes.client import Client, explain
+from capsule.sizes import size
 
 _STOP_SECONDS = 5
 _GONE_SECONDS = 60.0
@@ -33,10 +34,13 @@ class Container:
         CannotRunError: The engine's program is gone.
     """
 
-    def __init__(self, client: Client, name: str, invocation: Invocation) -> None:
+    def __init__(
+        self, client: Client, name: str, invocation: Invocation, *, limits_memory: bool
+    ) -> None:
         self._client = client
         self._name = name
         self._invocation = invocation
+        self._limits_memory = limits_memory
         log = invocation.stderr
         self._before = log.stat().st_size if log.exists() else 0
         self._memory_before = memory.read()
@@ -52,11 +56,19 @@ class Container:
 
     def tasks(self) -> int:
         """Its threads, as this machine counts them; 0 where the engine is on another one."""
+        pid = self._find_pid()
+        return descendants.count(pid) if pid else 0
+
+    def memory_bytes(self, most: int) -> int:
+        """Its memory, likewise; 0 where the engine limits it."""
+        pid = 0 if self._limits_memory else self._find_pid()
+        return descendants.count_memory(pid, most) if pid else 0
+
+    def _find_pid(self) -> int:
+        """The first process of it, 0 where that cannot be told."""
         with suppress(CapsuleError):
-            if not self._pid:
-                self._pid = self._inspect().pid
-            return descendants.count(self._pid) if self._pid else 0
-        return 0
+            self._pid = self._pid or self._inspect().pid
+        return self._pid
 
     def stop(self) -> None:
         """SIGTERM, after 5 s SIGKILL to the container, which takes everything in it along."""
@@ -115,13 +127,17 @@ class Container:
             exit_code=code,
             signal=number,
             out_of_memory=killed,
-            memory=self._describe(now) if number == signal.SIGKILL and not killed else "",
+            memory=self._describe(now, killed=killed) if number == signal.SIGKILL else "",
             out_of_tasks=limited and lacks_tasks(output),
         )
 
-    def _describe(self, now: Memory) -> str:
+    def _describe(self, now: Memory, *, killed: bool) -> str:
+        most = self._invocation.memory
+        if killed and most is not None and self._limits_memory:
+            return f"{self._client.title} held it to the {size(most)} that --memory allows"
         told = now.describe_since(self._memory_before)
-        return f"{self._client.title} tells of no kill for want of memory; {told}"
+        none = "" if killed else f"{self._client.title} tells of no kill for want of memory; "
+        return f"{none}{told}"
 
     def _missing_program(self, facts: ContainerFacts, output: str) -> str | None:
         """What the first process said of a program that is not there, or is none.

@@ -75,6 +75,18 @@ class ContainerEngine(ABC):
         """
 
     @abstractmethod
+    def limits_memory(self) -> bool:
+        """As the protocol says."""
+
+    def memory_words(self, invocation: Invocation) -> tuple[str, ...]:
+        """Options of `create` that limit memory, none where nobody asks or the engine cannot."""
+        if invocation.memory is None or not self.limits_memory():
+            return ()
+        # with swap as large as that there is none beside it
+        most = str(invocation.memory)
+        return ("--memory", most, "--memory-swap", most)
+
+    @abstractmethod
     def device_words(self, devices: tuple[str, ...]) -> tuple[str, ...]:
         """Options of `create` that hand out NVIDIA devices."""
 
@@ -173,7 +185,9 @@ class ContainerEngine(ABC):
         try:
             words = self._create_words(prepared, invocation, name)
             self.client.ask("create", *words)
-            return Container(self.client, name, invocation)
+            return Container(
+                self.client, name, invocation, limits_memory=bool(self.memory_words(invocation))
+            )
         except OSError as error:
             return NeverStarted(f"cannot write beside {invocation.stdout}: {error.strerror}")
         except CapsuleError as error:

@@ -1,4 +1,4 @@
-"""How many threads a process of this machine has, with all that it started."""
+"""Processes of this machine that descend from another one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,22 @@ from capsule import processes
 def count(pid: int) -> int:
     """The threads of a process and of those below it, 0 where it is gone.
 
-    What loses its parent in a container is handed to the container's first process, so that below
-    that one lies all of it, whatever it did to its session, environment or namespaces.
-
     >>> count(os.getpid()) > 0
     True
+    """
+    return sum(_find(pid).values())
+
+
+def count_memory(pid: int, most: int) -> int:
+    """The memory of a process and of those below it, see `processes.count_memory`."""
+    return processes.count_memory(list(_find(pid)), most)
+
+
+def _find(pid: int) -> dict[int, int]:
+    """A process and those below it, each with its threads; empty where it is gone.
+
+    What loses its parent in a container is handed to the container's first process, so that below
+    that one lies all of it, whatever it did to its session, environment or namespaces.
     """
     children: defaultdict[int, list[int]] = defaultdict(list)
     threads: dict[int, int] = {}
@@ -28,9 +39,10 @@ def count(pid: int) -> int:
                 continue
             children[stat.parent].append(int(name))
             threads[int(name)] = stat.threads
-    total, waiting = 0, [pid]
+    found, waiting = {}, [pid]
     while waiting:
         one = waiting.pop()
-        total += threads.get(one, 0)
+        if one in threads:
+            found[one] = threads[one]
         waiting += children[one]
-    return total
+    return found

@@ -71,7 +71,14 @@ class Docker(ContainerEngine):
         """The caller's user, a limit that the kernel keeps, and no proxies of the client's."""
         pids = () if invocation.pids is None else ("--pids-limit", str(invocation.pids))
         unset = (name for name in _PROXIES if name not in invocation.environment)
-        return ("--user", self._user, *pids, *(word for name in unset for word in ("--env", name)))
+        return (
+            *("--user", self._user, *pids, *self.memory_words(invocation)),
+            *(word for name in unset for word in ("--env", name)),
+        )
+
+    def limits_memory(self) -> bool:
+        """As the daemon says."""
+        return self.client.ask("info", "--format", "{{json .MemoryLimit}}").strip() == b"true"
 
     def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:
         """A folder that the caller can enter, and the daemon cannot."""

@@ -107,6 +107,10 @@ class Host:
             return running
         return _Private(running, own, is_last=invocation.scratch.is_last)
 
+    def limits_memory(self) -> bool:
+        """Nothing does, so that it is watched."""
+        return False
+
     def reap(self, label: str) -> int:
         """End the processes that a dead run with this label left, and remove their folders."""
         ended = process.reap(label)
@@ -150,6 +154,10 @@ class _Private:
     def tasks(self) -> int:
         """Those of the process."""
         return self._running.tasks()
+
+    def memory_bytes(self, most: int) -> int:
+        """That of the process."""
+        return self._running.memory_bytes(most)
 
     def stop(self) -> None:
         """End it and everything it started, and remove its folders."""

@@ -26,11 +26,13 @@ class _Facts:
         version: Its own.
         rootless: Its containers' root is the caller.
         limits_tasks: The kernel holds a container to a number of processes and threads.
+        limits_memory: The same of memory.
     """
 
     version: str
     rootless: bool
     limits_tasks: bool
+    limits_memory: bool
 
 
 class Podman(ContainerEngine):
@@ -75,10 +77,15 @@ class Podman(ContainerEngine):
             # files of the caller are shown as they are, rather than labelled for one container
             *("--security-opt", "label=disable"),
         )
+        words = (*words, *self.memory_words(invocation))
         if not self._facts.limits_tasks:
             return words
         # its own default is 2048
         return (*words, "--pids-limit", str(-1 if invocation.pids is None else invocation.pids))
+
+    def limits_memory(self) -> bool:
+        """Where this user's control groups have the controller."""
+        return self._facts.limits_memory
 
     def device_words(self, devices: tuple[str, ...]) -> tuple[str, ...]:
         """By the names that the Container Device Interface gives them."""
@@ -101,6 +108,7 @@ class Podman(ContainerEngine):
                 version=str(answer["version"]["Version"]),
                 rootless=host["security"]["rootless"] is True,
                 limits_tasks="pids" in (host.get("cgroupControllers") or ()),
+                limits_memory="memory" in (host.get("cgroupControllers") or ()),
             )
         except CannotRunError as error:
             raise CannotRunError(f"Podman does not work: {error.what}", advice=_ADVICE) from None

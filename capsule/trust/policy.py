@@ -254,6 +254,8 @@ def _limits(limits: Limits) -> Iterator[str]:
         yield f"with at most {size(limits.disk)} on the disk in each process start (--disk)"
     if limits.pids is not None:
         yield f"with at most {limits.pids} processes and threads in each (--pids)"
+    if limits.memory is not None:
+        yield f"with at most {size(limits.memory)} of memory in each (--memory)"
 
 
 def _files(code: Code, manifest: Manifest) -> Iterator[str]:

@@ -159,7 +159,7 @@ def _add_lint(parser: ArgumentParser) -> None:
 def _lint(arguments: LintArguments, console: Console) -> int:
     from zipfile import is_zipfile
 
-    from capsule import lint, manifest, reading, seeds, site
+    from capsule import archive, lint, manifest, plan, reading, seeds, site
     from capsule.execute import inputs
 
     path = arguments.manifest
@@ -175,7 +175,8 @@ def _lint(arguments: LintArguments, console: Console) -> int:
     else:
         checked = manifest.load(path, arguments.frameworks)
         seeds.require_winner(checked)
-        inputs.collect(checked, checked.folder)
+        carried = inputs.collect(checked, checked.folder).files
+        archive.require_room(plan.make(checked), carried=tuple(carried.values()))
         hints, measured = lint.hints(checked), []
         warnings = lint.warnings(checked, launcher=site.load().launcher)
     warnings = list(dict.fromkeys((*measured, *warnings)))

@@ -76,6 +76,7 @@ def _run(arguments: Arguments, console: Console) -> int:
             walltime=arguments.walltime,
             disk=arguments.disk,
             pids=arguments.pids,
+            memory=arguments.memory,
             strict_privacy=arguments.strict_privacy,
             trust=arguments.trust,
             allow_host=arguments.allow_host,

@@ -189,6 +189,13 @@ def add_limits(parser: ArgumentParser, default: str) -> None:
         metavar="N",
         help=f"processes and threads that a process start may have{default}",
     )
+    parser.add_argument(
+        "--memory",
+        type=size,
+        metavar="SIZE",
+        help="memory that the processes of a start may use together, such as 8G; a trial that uses"
+        " more has failed",
+    )
 
 
 def seconds(text: str) -> int:
@@ -313,6 +320,7 @@ def limit_flags(limits: Limits) -> dict[str, str | None]:
         "--walltime": walltime,
         "--disk": None if limits.disk is None else str(limits.disk),
         "--pids": None if limits.pids is None else str(limits.pids),
+        "--memory": None if limits.memory is None else str(limits.memory),
     }
 
 

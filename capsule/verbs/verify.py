@@ -129,6 +129,7 @@ def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
             walltime=arguments.walltime,
             disk=arguments.disk,
             pids=arguments.pids,
+            memory=arguments.memory,
             strict_privacy=arguments.strict_privacy,
             trust=arguments.trust,
             allow_host=arguments.allow_host,

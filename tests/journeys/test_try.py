@@ -121,6 +121,7 @@ def test_it_says_of_a_failure_what_a_run_says(author: User, kind: str) -> None:
         assert word in run.stderr
     # each path that a trial prints is one that its author knows
     assert "capsule-partial" not in tried.stdout + tried.stderr
+    assert "/tmp/.c" not in tried.stdout + tried.stderr
     assert tried.stderr.count("Traceback") <= 1
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from capsule.errors import ManifestError
 from capsule.jsons import Json, JsonObject
-from capsule.manifest.pitfalls import find_lost_meeting, find_pitfalls
+from capsule.manifest.pitfalls import find_lost_meeting, find_pitfalls, ranks_pitfall
 from tests.manifest.test_reader import read, variant
 
 
@@ -128,3 +129,93 @@ def test_a_rendezvous_that_is_a_place_is_none_of_these(
     words: tuple[str, ...], environment: dict[str, str]
 ) -> None:
     assert lost(words, environment, are_apart=True) is None
+
+
+def rank_pitfall(
+    folder: Path,
+    name: str,
+    text: str,
+    *words: str,
+    ranks: int = 2,
+    joins: bool = False,
+    fields: JsonObject | None = None,
+) -> str | None:
+    (folder / name).write_text(text)
+    benchmark: JsonObject = {
+        "id": "train",
+        "command": list(words) or ["python3", name],
+        "inputs": [name],
+        "metrics": {"loss": {"from": {"pattern": "loss (.*)"}}},
+        **(fields or {}),
+    }
+    (made,) = read(variant(benchmarks=[benchmark], claims=[])).benchmarks
+    return ranks_pitfall(made, folder, ranks, joins=joins)
+
+
+CALLS = {
+    "pi.c": "int main(void)\n{\n    MPI_Init(0, 0);\n}",
+    "pi.cpp": "if (MPI_Init_thread (&argc, &argv, 3, &given)) {}",
+    "pi.f90": "  use mpi_f08\n  call MPI_Init(ierror)\n",
+    "old.f": "      CALL MPI_INIT ( IERR )\n",
+    "pi.py": "import sys\nfrom mpi4py import MPI\n",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_sources_of_mpi_that_nothing_joins_are_named(tmp_path: Path, name: str) -> None:
+    words = () if name.endswith(".py") else ("{out}/pi",)
+    said = rank_pitfall(tmp_path, name, CALLS[name], *words)
+    assert said is not None
+    assert f'"{name}"' in said
+    assert "2 ranks are asked for, and nothing starts them together" in said
+    assert rank_pitfall(tmp_path, name, CALLS[name], *words, ranks=1) is None
+    assert rank_pitfall(tmp_path, name, CALLS[name], *words, joins=True) is None
+    separate: JsonObject = {"ranks_independent": True}
+    assert rank_pitfall(tmp_path, name, CALLS[name], *words, fields=separate) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.c", "// MPI_Init(0, 0);\n * MPI_Init();\nint MPI_Initials;"),
+        ("a.f90", "! call MPI_Init(ierror)\n"),
+        ("a.py", "# import mpi4py\n"),
+    ],
+)
+def test_what_a_comment_says_calls_nothing(tmp_path: Path, name: str, text: str) -> None:
+    assert rank_pitfall(tmp_path, name, text, "{out}/a") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "words"),
+    [
+        ("import os; os.environ['CAPSULE_RANK']", {}, ()),
+        ("init_method=os.environ['CAPSULE_RENDEZVOUS']", {}, ()),
+        ("print(1)", {}, ("python3", "train.py", "{rank}")),
+        ("os.environ['RANK']", {"environment": {"RANK": "{rank}"}}, ()),
+        ("print(1)", {}, ("torchrun", "train.py")),
+        ("print(1)", {"world": "declared"}, ()),
+        ("print(1)", {"ranks_independent": True}, ()),
+        # of a program of the image nobody can tell
+        ("print(1)", {}, ("train",)),
+    ],
+)
+def test_ranks_that_take_a_number_are_not_doubted(
+    tmp_path: Path, text: str, fields: JsonObject, words: tuple[str, ...]
+) -> None:
+    assert rank_pitfall(tmp_path, "train.py", text, *words, fields=fields) is None
+
+
+def test_ranks_that_nobody_numbers_are_doubted(tmp_path: Path) -> None:
+    said = rank_pitfall(tmp_path, "train.py", "rank = os.environ.get('RANK', 0)")
+    assert said is not None
+    assert "each of the 2 processes most likely does all of the work alone" in said
+    assert '"environment": {"RANK": "{rank}"}' in said
+    assert "RANK" in (rank_pitfall(tmp_path, "train.py", "print(1)") or "")
+
+
+def test_independent_ranks_declare_no_world(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="/benchmarks/0/world"):
+        rank_pitfall(tmp_path, "a.py", "", fields={"ranks_independent": True, "world": "declared"})
+    with pytest.raises(ManifestError, match="/benchmarks/0/world"):
+        rank_pitfall(tmp_path, "a.py", "", fields={"world": "seen"})

@@ -141,6 +141,32 @@ def test_a_kill_for_want_of_memory_is_told(
 
 @pytest.mark.engines
 @pytest.mark.parametrize("make", CONTAINERS)
+def test_a_container_is_held_to_its_memory_or_watched(
+    image: Image, tmp_path: Path, make: Callable[[], ContainerEngine]
+) -> None:
+    runtime = make()
+    engine = Engine(runtime=runtime, prepared=runtime.prepare(image, cache=tmp_path))
+    program = (
+        "import os, time\nkept = bytearray(b'x') * (32 << 20)\nopen('ready', 'w').write('yes\\n')\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\nmore = bytearray(b'x') * (400 << 20)\n"
+    )
+    wanted = invocation(engine, tmp_path, "python3", "-c", program)
+    running = start(engine, replace(wanted, memory=128 << 20))
+    read_lines(tmp_path / "out/ready")
+    if runtime.limits_memory():
+        assert running.memory_bytes(128 << 20) == 0
+        (tmp_path / "out/go").touch()
+        ended = running.wait(PATIENCE_SECONDS)
+        assert ended == Ended(exit_code=None, signal=9, out_of_memory=True)
+        assert ended is not None
+        assert "128.0 MiB that --memory allows" in ended.memory
+    else:
+        assert 32 << 20 < running.memory_bytes(128 << 20) < 128 << 20
+        running.stop()
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("make", CONTAINERS)
 def test_a_container_that_somebody_removed_is_told(
     image: Image, tmp_path: Path, make: Callable[[], ContainerEngine]
 ) -> None:

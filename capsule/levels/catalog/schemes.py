@@ -268,6 +268,9 @@ ELEMENTWISE = ("sgd", "adam", "adamw", "adagrad", "rmsprop")
 TRAFFIC = ("bytes_sent", "bytes_received", "messages")
 """Metrics that `traffic` gives."""
 
+OF_STEPS = frozenset((*TRAFFIC, "communication_time", "wait_time", "step_time"))
+"""Of what each rank yields, that which has a value for each step."""
+
 
 def traffic(
     name: str,

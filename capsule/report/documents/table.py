@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from capsule.record import Record, Samples
+from capsule import rankseries
+from capsule.record import RankSamples, Record, Samples
 
 _COLUMNS = (
     *("metric", "trial", "attempt", "outcome", "rank", "seed", "seed_source", "index", "warmup"),
@@ -21,11 +23,12 @@ def samples_to_csv(record: Record) -> Iterator[str]:
 
     `warmup` is 1 for values that count for nothing. Numbers are written so that they are read
     again as they are; what a metric does not have is empty. A text that a spreadsheet would take
-    for a formula has an apostrophe in front.
+    for a formula has an apostrophe in front. Of series of many ranks of which not every value was
+    kept there is the median of each rank.
     """
     attempts = {(one.trial, one.attempt): one for one in record.attempts}
     yield ",".join(_COLUMNS)
-    for samples in record.samples:
+    for samples in _by_rank(record.samples):
         attempt = attempts[samples.trial, samples.attempt]
         before = (samples.metric, samples.trial, samples.attempt, attempt.outcome, samples.rank)
         seed = (samples.seed, attempt.seed_source)
@@ -33,6 +36,18 @@ def samples_to_csv(record: Record) -> Iterator[str]:
             counts = int(index < samples.warmup)
             row = (*before, *seed, index, counts, *_places(samples, index), value, samples.unit)
             yield _line(row)
+
+
+def _by_rank(lines: Iterable[Samples]) -> Iterator[Samples]:
+    """Samples rank by rank; of a series that was reduced the number of each rank."""
+    for line in lines:
+        if not isinstance(line, RankSamples):
+            yield line
+            continue
+        for rank, number in enumerate(line.values):
+            values = (number,) if line.is_reduced else rankseries.row(line, rank)
+            discarded = 0 if line.is_reduced else line.discarded
+            yield replace(line, rank=rank, values=values, warmup=discarded)
 
 
 def _places(samples: Samples, index: int) -> tuple[float | None, ...]:

@@ -1,0 +1,204 @@
+"""Series of many ranks, folded into one: whole where there is room for them, else reduced."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from sys import byteorder, intern
+
+from capsule import averages
+from capsule.notes import Note, reduced_series
+from capsule.record import Attempt, RankSamples, Samples
+from capsule.series import pack
+
+MANY_RANKS = 64
+"""Up to so many ranks every one has its own samples."""
+
+MANY_STEPS = 10
+"""Up to so many values of each rank, all of them are kept."""
+
+MOST_WHOLE = 1 << 20
+"""Values in one line of all ranks: more of them would be a line that no reader takes."""
+
+# memory of a digest, counted in values
+_DIGEST_VALUES = 14
+
+
+def count_values(ranks: int, count: int, *, whole: bool) -> int:
+    """Return about how many values the folded series of so many ranks holds.
+
+    Args:
+        ranks: Their number.
+        count: Of the values of each.
+        whole: Whether all of them are to be kept where they can be.
+    """
+    if not can_be_reduced(ranks, count) or (whole and ranks * count <= MOST_WHOLE):
+        return ranks * (1 + count)
+    return 2 * ranks + (3 + _DIGEST_VALUES) * count
+
+
+def can_be_reduced(ranks: int, count: int) -> bool:
+    """Return whether series of so many ranks, with so many values each, may be reduced."""
+    return ranks > MANY_RANKS and count > MANY_STEPS
+
+
+def fold(
+    samples: Iterable[Samples],
+    attempts: Mapping[str, Attempt],
+    kept: Mapping[tuple[str, str], bool],
+) -> Iterator[Samples]:
+    """Put the series of all ranks of an attempt into one, for each metric that asks for it.
+
+    Args:
+        samples: Of one process start.
+        attempts: Its attempts, by the id of their trial.
+        kept: Of each metric to fold, by benchmark and name, whether all of its values are kept.
+    """
+    many: dict[tuple[str, str], list[Samples]] = {}
+    for line in samples:
+        if attempts[line.trial].ranks > MANY_RANKS and _key(line.metric) in kept:
+            many.setdefault((line.trial, line.metric), []).append(line)
+        else:
+            yield line
+    for (trial, metric), lines in many.items():
+        attempt = attempts[trial]
+        folded = _fold(lines, attempt, whole=kept[_key(metric)])
+        yield from lines if folded is None else [folded]
+
+
+def _key(metric: str) -> tuple[str, str]:
+    benchmark, *_, name = metric.split("/")
+    return benchmark, name
+
+
+def _fold(lines: Sequence[Samples], attempt: Attempt, *, whole: bool) -> RankSamples | None:
+    """All ranks in one; None where they are not alike, and all that they measured counts."""
+    shapes = {(len(line.values), line.warmup, line.steps is not None) for line in lines}
+    alike = len(shapes) == 1 and len(lines) == attempt.ranks and not shapes.copy().pop()[2]
+    if not alike and attempt.outcome == "completed":
+        return None
+    by_rank = {line.rank: line.values for line in lines}
+    own: dict[int, float | None] = dict(
+        zip(
+            by_rank,
+            averages.medians([array("d", line.values[line.warmup :]) for line in lines]),
+            strict=True,
+        )
+    )
+    numbers = [own.get(rank) for rank in range(attempt.ranks)]
+    count, discarded, _ = shapes.pop() if alike else (0, 0, False)
+    first = lines[0]
+    folded = RankSamples(
+        metric=first.metric,
+        trial=first.trial,
+        attempt=first.attempt,
+        seed=first.seed,
+        unit=first.unit,
+        direction=first.direction,
+        kind=first.kind,
+        resolution=first.resolution,
+        per=first.per,
+        warmup=0,
+        values=pack([math.nan if one is None else one for one in numbers]),
+        count=count,
+        discarded=discarded,
+    )
+    rows = [by_rank.get(rank, ()) for rank in range(attempt.ranks)]
+    few = not can_be_reduced(attempt.ranks, count)
+    if alike and (few or (whole and count * len(rows) <= MOST_WHOLE)):
+        return replace(folded, whole=pack([value for row in rows for value in row]))
+    last = pack([row[-1] if row else math.nan for row in rows])
+    return replace(_summarize(folded, rows if alike else ()), last=last)
+
+
+def _summarize(folded: RankSamples, rows: Sequence[Sequence[float]]) -> RankSamples:
+    """The same with what all ranks had at each of their values."""
+    columns = _transpose(rows)
+    middles = averages.medians(columns)
+    return replace(
+        folded,
+        least=pack([min(column) for column in columns]),
+        median=pack([math.nan if one is None else one for one in middles]),
+        largest=pack([max(column) for column in columns]),
+        digests=tuple([intern(digest(column)) for column in columns]),
+    )
+
+
+def _transpose(rows: Sequence[Sequence[float]]) -> list[array[float]]:
+    import numpy as np
+
+    columns = []
+    for column in np.array([array("d", row) for row in rows]).T:
+        columns.append(array("d"))
+        columns[-1].frombytes(column.tobytes())
+    return columns
+
+
+def digest(values: Sequence[float]) -> str:
+    """The SHA-256 in hex of values as little-endian doubles."""
+    column = array("d", values)
+    if byteorder == "big":
+        column.byteswap()
+    return sha256(column.tobytes()).hexdigest()
+
+
+def row(line: RankSamples, rank: int) -> Sequence[float]:
+    """All values of a rank, of a series that is whole."""
+    return line.whole[rank * line.count : (rank + 1) * line.count]
+
+
+def faults(line: RankSamples) -> Iterator[str]:
+    """Where a folded series contradicts itself."""
+    if line.whole:
+        if len(line.whole) != line.ranks * line.count or line.last or line.digests:
+            yield "not as many values as its ranks have"
+            return
+        rows = [array("d", row(line, rank)[line.discarded :]) for rank in range(line.ranks)]
+        if not _same(line.values, averages.medians(rows)):
+            yield "a rank's number is not the median of its values"
+        return
+    sizes = {len(line.least), len(line.median), len(line.largest), len(line.digests)}
+    if len(line.last) != line.ranks or sizes != {line.count}:
+        yield "not as many last values as ranks, or not as many steps as it says"
+    elif not can_be_reduced(line.ranks, line.count) and line.count:
+        yield "it is reduced, and has too few ranks or values for that"
+    elif line.count:
+        steps = zip(line.least, line.median, line.largest, strict=True)
+        if averages.finite(line.last):
+            ends = min(line.last), averages.median(line.last), max(line.last)
+            if ends != (line.least[-1], line.median[-1], line.largest[-1]):
+                yield "its last values are not those of its last step"
+            if not all(least <= median <= largest for least, median, largest in steps):
+                yield "a median is not between the least and the largest value"
+            elif _beyond(line):
+                yield "a rank's number is beyond all values"
+        if line.digests[-1] != digest(line.last):
+            yield "its last values do not have the digest of its last step"
+
+
+def _beyond(line: RankSamples) -> bool:
+    counted = slice(line.discarded, None)
+    low, high = min(line.least[counted]), max(line.largest[counted])
+    return not all(low <= value <= high for value in line.values)
+
+
+def _same(values: Sequence[float], due: Sequence[float | None]) -> bool:
+    pairs = zip(values, due, strict=True)
+    return all(math.isnan(value) if one is None else value == one for value, one in pairs)
+
+
+def note(samples: Iterable[Samples]) -> Note | None:
+    """Return the note that names every metric of which values are not kept, None for none."""
+    reduced: dict[str, set[str]] = {}
+    ranks = 0
+    for line in samples:
+        if isinstance(line, RankSamples) and line.is_reduced and line.count:
+            benchmark, name = _key(line.metric)
+            reduced.setdefault(name, set()).add(benchmark)
+            ranks = max(ranks, line.ranks)
+    if not reduced:
+        return None
+    return reduced_series({name: len(of) for name, of in sorted(reduced.items())}, ranks)
