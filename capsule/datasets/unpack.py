@@ -27,7 +27,9 @@ _MAX_PART_BYTES, _MAX_NAME_BYTES, _MAX_DEPTH = 255, 4000, 100
 # nothing but a bomb gains more by being compressed
 _MAX_GAIN, _FREE_GAIN_BYTES = 200, 256 << 20
 # nor do its files take less of an archive: 100 bytes are few
-_FREE_ENTRIES, _MIN_ENTRY_BYTES = 20_000, 32
+_FREE_ENTRIES, _MIN_ENTRY_BYTES = 50_000, 32
+# a tar that is not larger is looked through before anything is written, as every zip is
+_MAX_LOOK_BYTES = 64 << 20
 _LONGEST_MAGIC = 6
 _UNREAD = {
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -61,14 +63,13 @@ def unpack(archive: Path, target: Path, *, most_bytes: int, most_files: int, whe
             packed_bytes = os.fstat(stream.fileno()).st_size
             most_bytes = min(most_bytes, _FREE_GAIN_BYTES + _MAX_GAIN * packed_bytes)
             most_files = min(most_files, _FREE_ENTRIES + packed_bytes // _MIN_ENTRY_BYTES)
-            writer = _Writer(target, most_bytes, most_files)
             head = stream.read(_LONGEST_MAGIC)
-            stream.seek(0)
-            if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-                _unpack_zip(ZipReader(stream, where=where, most_entries=most_files), writer)
-            else:
-                _unpack_tar(stream, head, writer, where)
-        writer.copy_links()
+            is_zip = head.startswith((b"PK\x03\x04", b"PK\x05\x06"))
+            read = _read_zip if is_zip else _read_tar
+            if is_zip or packed_bytes <= _MAX_LOOK_BYTES:
+                # what is refused now has cost no files, which take most of the time
+                read(stream, _Inventory(most_bytes, most_files), where)
+            read(stream, _Writer(target, most_bytes, most_files), where)
     except DamagedError as error:
         raise DamagedError(error.what, where=where, advice=error.advice) from None
     except OSError as error:
@@ -81,28 +82,27 @@ def unpack(archive: Path, target: Path, *, most_bytes: int, most_files: int, whe
         ) from None
 
 
-class _Writer:
-    """Writes each entry once below a new folder, and counts what they take."""
+class _Inventory:
+    """The files and folders of an archive, each once, and what they take; nothing is written."""
 
-    def __init__(self, target: Path, most_bytes: int, most_files: int) -> None:
-        self._target = target
+    def __init__(self, most_bytes: int, most_files: int) -> None:
         self._most_bytes = self._left_bytes = most_bytes
-        self._most_files = self._left_files = most_files
+        self.most_files = self._left_files = most_files
         self._folders = {""}
         self._files: dict[str, int] = {}
         self._links: dict[str, tuple[str, str]] = {}
 
     def add_folder(self, name: str) -> None:
-        """Make a folder, unless it is there."""
+        """Add a folder, unless it is there."""
         place = _clean(name)
         if place in self._folders:
             self._count()
         self._make_folder(place)
 
     def add_file(self, name: str, pieces: Iterable[bytes], size_bytes: int) -> None:
-        """Write a file of so many bytes."""
+        """Add a file of so many bytes."""
         place = self._claim(name)
-        self._write(place, pieces, size_bytes)
+        self._add(place, pieces, size_bytes)
         self._files[place] = size_bytes
 
     def add_link(self, name: str, to: str, *, is_hard: bool = False) -> None:
@@ -120,12 +120,11 @@ class _Writer:
         self._links[place] = "" if is_hard else _parent(place), to
 
     def copy_links(self) -> None:
-        """Write a copy of the file that each link leads to."""
+        """Add a copy of the file that each link leads to."""
         sources: dict[str, tuple[str, int]] = {}
         for place in self._links:
             source = self._follow(place, sources)
-            with (self._target / source).open("rb") as stream:
-                self._write(place, copy(stream.read), self._files[source])
+            self._add(place, self._content(source), self._files[source])
 
     def _follow(self, place: str, known: dict[str, tuple[str, int]]) -> str:
         """The file that a link leads to.
@@ -173,29 +172,13 @@ class _Writer:
                 raise DamagedError(f"{place!a} is a link that leads out of it, to {to!a}")
         return here
 
-    def _write(self, place: str, pieces: Iterable[bytes], size_bytes: int) -> None:
+    def _add(self, place: str, pieces: Iterable[bytes], size_bytes: int) -> None:
         self._left_bytes -= size_bytes
         if self._left_bytes < 0:
             what = f"unpacks to more than the {self._most_bytes} bytes that it may have"
             raise DamagedError(what)
         self._make_folder(_parent(place))
-        left = size_bytes
-        try:
-            # with half the system calls of a file object, which counts for a million files
-            file = os.open(self._target / place, _CREATE, 0o666)
-        except FileExistsError:
-            # on a file system without regard to case, or to how letters are composed
-            raise DamagedError(f"has {place!a} twice") from None
-        try:
-            for piece in pieces:
-                left -= len(piece)
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[os.write(file, rest) :]
-        finally:
-            os.close(file)
-        if left:
-            raise DamagedError(f"ends within {place!a}")
+        self._write(place, pieces, size_bytes)
 
     def _make_folder(self, place: str) -> None:
         missing = []
@@ -206,10 +189,7 @@ class _Writer:
             self._count()
             if folder in self._files or folder in self._links:
                 raise _conflict(folder)
-            try:
-                (self._target / folder).mkdir()
-            except FileExistsError:
-                raise DamagedError(f"has {folder!a} twice") from None
+            self._make(folder)
             self._folders.add(folder)
 
     def _claim(self, name: str) -> str:
@@ -228,9 +208,56 @@ class _Writer:
         self._left_files -= 1
         if self._left_files < 0:
             raise DamagedError(
-                f"has more than the {self._most_files} files and folders that it may have",
+                f"has more than the {self.most_files} files and folders that it may have",
                 advice="if that is right, unpack it yourself and name the folder in the site file",
             )
+
+    def _make(self, folder: str) -> None:
+        """Make a new folder, whose parent is there."""
+
+    def _write(self, place: str, pieces: Iterable[bytes], size_bytes: int) -> None:
+        """Write a new file, whose folder is there."""
+
+    def _content(self, place: str) -> Iterator[bytes]:  # noqa: ARG002 - as below
+        """Read a file that was written."""
+        return iter(())
+
+
+class _Writer(_Inventory):
+    """Writes what it adds below a new folder, which nobody else writes."""
+
+    def __init__(self, target: Path, most_bytes: int, most_files: int) -> None:
+        super().__init__(most_bytes, most_files)
+        self._target = target
+
+    def _make(self, folder: str) -> None:
+        try:
+            (self._target / folder).mkdir()
+        except FileExistsError:
+            # on a file system without regard to case, or to how letters are composed
+            raise DamagedError(f"has {folder!a} twice") from None
+
+    def _write(self, place: str, pieces: Iterable[bytes], size_bytes: int) -> None:
+        left = size_bytes
+        try:
+            # with half the system calls of a file object, which counts for a million files
+            file = os.open(self._target / place, _CREATE, 0o666)
+        except FileExistsError:
+            raise DamagedError(f"has {place!a} twice") from None
+        try:
+            for piece in pieces:
+                left -= len(piece)
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[os.write(file, rest) :]
+        finally:
+            os.close(file)
+        if left:
+            raise DamagedError(f"ends within {place!a}")
+
+    def _content(self, place: str) -> Iterator[bytes]:
+        with (self._target / place).open("rb") as stream:
+            yield from copy(stream.read)
 
 
 def _conflict(place: str) -> DamagedError:
@@ -249,7 +276,8 @@ def _clean(name: str) -> str:
         or _DRIVE.match(place) is not None
     ):
         raise DamagedError(f"has an entry that would lie elsewhere: {name!a}")
-    if (
+    # no letter takes more than four bytes
+    if len(name) > _MAX_PART_BYTES // 4 and (
         len(parts) > _MAX_DEPTH
         or len(os.fsencode(place)) > _MAX_NAME_BYTES
         or any(len(os.fsencode(part)) > _MAX_PART_BYTES for part in parts)
@@ -262,7 +290,10 @@ def _parent(place: str) -> str:
     return place.rpartition("/")[0]
 
 
-def _unpack_tar(stream: BinaryIO, head: bytes, writer: _Writer, where: str) -> None:
+def _read_tar(stream: BinaryIO, inventory: _Inventory, where: str) -> None:
+    stream.seek(0)
+    head = stream.read(_LONGEST_MAGIC)
+    stream.seek(0)
     for magic, name in _UNREAD.items():
         if head.startswith(magic):
             what = f"is packed by {name}, which is not read: zip and tar are, by gzip, bzip2 or xz"
@@ -278,7 +309,8 @@ def _unpack_tar(stream: BinaryIO, head: bytes, writer: _Writer, where: str) -> N
         raise DamagedError("is neither a tar nor a zip archive")
     reader = TarReader(source.pull, source.skip, where=where, reads_sparse=True)
     for entry in reader:
-        _write_entry(entry, reader, writer)
+        _add_tar_entry(entry, reader, inventory)
+    inventory.copy_links()
 
 
 def _limit_gain(pieces: Iterator[bytes], stream: BinaryIO) -> Iterator[bytes]:
@@ -297,34 +329,36 @@ def _require_gain(content_bytes: int, packed_bytes: int) -> None:
         )
 
 
-def _write_entry(entry: Entry, reader: TarReader, writer: _Writer) -> None:
+def _add_tar_entry(entry: Entry, reader: TarReader, inventory: _Inventory) -> None:
     name, target = os.fsdecode(entry.path), os.fsdecode(entry.target)
     if entry.kind == "d" and not entry.size:
-        writer.add_folder(name)
+        inventory.add_folder(name)
     elif entry.kind == "f":
-        writer.add_file(name, reader.pieces(), entry.size)
+        inventory.add_file(name, reader.pieces(), entry.size)
     elif entry.kind in ("l", "h"):
-        writer.add_link(name, target, is_hard=entry.kind == "h")
+        inventory.add_link(name, target, is_hard=entry.kind == "h")
     else:
         raise DamagedError(f"{name!a} is neither a file, a folder nor a link")
 
 
-def _unpack_zip(reader: ZipReader, writer: _Writer) -> None:
+def _read_zip(stream: BinaryIO, inventory: _Inventory, where: str) -> None:
+    reader = ZipReader(stream, where=where, most_entries=inventory.most_files)
     content_bytes = packed_bytes = 0
     for entry in reader:
         content_bytes, packed_bytes = content_bytes + entry.size, packed_bytes + entry.packed_bytes
         _require_gain(content_bytes, packed_bytes)
-        _write_zip_entry(entry, reader, writer)
+        _add_zip_entry(entry, reader, inventory)
+    inventory.copy_links()
 
 
-def _write_zip_entry(entry: ZipEntry, reader: ZipReader, writer: _Writer) -> None:
+def _add_zip_entry(entry: ZipEntry, reader: ZipReader, inventory: _Inventory) -> None:
     kind = stat.S_IFMT(entry.mode)
     is_folder = entry.name.endswith("/") or kind == stat.S_IFDIR
     if is_folder and kind in (0, stat.S_IFDIR, stat.S_IFREG) and not entry.size:
-        writer.add_folder(entry.name)
+        inventory.add_folder(entry.name)
     elif not is_folder and kind in (0, stat.S_IFREG):
-        writer.add_file(entry.name, reader.pieces(entry), entry.size)
+        inventory.add_file(entry.name, reader.pieces(entry), entry.size)
     elif not is_folder and kind == stat.S_IFLNK and entry.size <= _MAX_LINK_BYTES:
-        writer.add_link(entry.name, os.fsdecode(b"".join(reader.pieces(entry))))
+        inventory.add_link(entry.name, os.fsdecode(b"".join(reader.pieces(entry))))
     else:
         raise DamagedError(f"{entry.name!a} is neither a file, a folder nor a link")

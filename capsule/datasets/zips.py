@@ -58,6 +58,8 @@ class ZipEntry:
 class ZipReader:
     """The entries of a zip file, in the order of its directory.
 
+    An error at the end tells that some of them share bytes: a small archive could be huge then.
+
     Args:
         stream: The file.
         where: Its name, for messages.
@@ -74,18 +76,26 @@ class ZipReader:
             raise self._damage(f"it has more than {most_entries} entries")
         if self._count * _LOCAL.size > self._place:
             raise self._damage("its entries overlap")
-        self._refuse_overlaps()
 
     def __iter__(self) -> Iterator[ZipEntry]:
+        begins, ends = array("Q"), array("Q")
         place = self._place
         for _ in range(self._count):
             self._stream.seek(place)
-            fixed = self._read(_ENTRY.size)
-            entry, rest_bytes = self._parse(fixed)
-            place += _ENTRY.size + rest_bytes
+            entry, entry_bytes = self._parse()
+            place += entry_bytes
+            end = entry.place + _LOCAL.size + len(entry.raw_name) + entry.packed_bytes
             if place > self._place + self._bytes:
                 raise self._damage("its directory is longer than it says")
+            if end > self._place:
+                raise self._damage("its entries overlap")
+            begins.append(entry.place)
+            ends.append(end)
             yield entry
+        # intervals are apart if, each list by itself in order, one ends before the next begins
+        for end, begin in zip(sorted(ends), sorted(begins)[1:], strict=False):
+            if end > begin:
+                raise self._damage("its entries overlap")
 
     def pieces(self, entry: ZipEntry) -> Iterator[bytes]:
         """Yield the content of an entry.
@@ -164,29 +174,16 @@ class ZipReader:
         disk, first_disk, here, count, size, at = fields
         return end, (disk, first_disk, here, count, size, at)
 
-    def _refuse_overlaps(self) -> None:
-        """Stop at entries that share bytes: a small archive would unpack to a huge one."""
-        begins, ends = array("Q"), array("Q")
-        for entry in self:
-            end = entry.place + _LOCAL.size + len(entry.raw_name) + entry.packed_bytes
-            if end > self._place:
-                raise self._damage("its entries overlap")
-            begins.append(entry.place)
-            ends.append(end)
-        # intervals are apart if each ends before the next one begins
-        for end, begin in zip(sorted(ends), sorted(begins)[1:], strict=False):
-            if end > begin:
-                raise self._damage("its entries overlap")
-
-    def _parse(self, fixed: bytes) -> tuple[ZipEntry, int]:
-        """An entry, and the size of what follows its fixed part."""
-        fields = _ENTRY.unpack(fixed)
+    def _parse(self) -> tuple[ZipEntry, int]:
+        """The entry that comes next in the directory, and the bytes that it takes there."""
+        fields = _ENTRY.unpack(self._read(_ENTRY.size))
         mark, _, _, flags, method = fields[:5]
         crc, packed_bytes, size, name_bytes, extra_bytes, comment_bytes, disk = fields[7:14]
         attributes, place = fields[15:]
         if mark != b"PK\1\2":
             raise self._damage("its directory is broken")
-        raw_name, extra = self._read(name_bytes), self._read(extra_bytes)
+        variable = self._read(name_bytes + extra_bytes)
+        raw_name, extra = variable[:name_bytes], variable[name_bytes:]
         encoded = raw_name if flags & _UTF8 else _recode(raw_name)
         sizes = [size, packed_bytes, place]
         for tag, value in _extras(extra):
@@ -212,7 +209,7 @@ class ZipReader:
         )
         if entry.method is None and entry.size != entry.packed_bytes:
             raise self._damage(f"{name!a} is not compressed, and has two sizes")
-        return entry, name_bytes + extra_bytes + comment_bytes
+        return entry, _ENTRY.size + name_bytes + extra_bytes + comment_bytes
 
     def _widen(self, sizes: list[int], value: bytes) -> list[int]:
         """Size, packed size and place, of which those that do not fit are in an extra field."""

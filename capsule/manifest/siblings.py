@@ -16,7 +16,7 @@ _MOST_FILES, _MOST_BYTES = 200, 1 << 20
 _MOST_NAMES = 1000
 _IMPORT = re.compile(r"(?m)^[ \t]*import[ \t]+([\w., \t]+)")
 _FROM = re.compile(
-    r"(?m)^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]{0,9999}\)|[^\n#]*)"
+    r"(?m)^[ \t]*from[ \t]+(\.{0,20})(\w[\w.]{0,200})?[ \t]+import[ \t]+(\([^)]{0,9999}\)|[^\n#]*)"
 )
 _TEXTS = re.compile(r'("""|\'\'\')[\s\S]*?\1')
 _BINARY = (".so", ".pyd")

@@ -371,6 +371,26 @@ def test_links_inside_become_copies(tmp_path: Path) -> None:
         assert (fetched.path / name).stat().st_nlink == 1
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), CannotRunError("no space")])
+def test_an_unpacking_that_is_cut_off_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def stop(_: object, target: Path, **__: object) -> None:
+        target.mkdir()
+        (target / "half").write_bytes(b"1")
+        raise error
+
+    with shelve(make_tar(TREE)) as shelf:
+        wanted = spec(shelf.url(), None, unpack=True)
+        with monkeypatch.context() as patch, pytest.raises(type(error)):
+            patch.setattr(fetching, "unpack", stop)
+            fetch(wanted, tmp_path)
+        assert not [name for name in left(tmp_path) if "half" in name or "unpacked" in name]
+        fetched = fetch(wanted, tmp_path)
+    assert fetched.state == "fetched"
+    assert len(shelf.heads) == 2
+
+
 def test_a_doi_alone_is_told(tmp_path: Path) -> None:
     wanted = DatasetSpec(name="corpus", parameters={}, digest=DIGEST, doi="10.5555/1")
     fetched = fetch(wanted, tmp_path)

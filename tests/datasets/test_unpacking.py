@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import os
 import signal
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from capsule.datasets.unpack import unpack
 from capsule.errors import DamagedError
 from tests.support.hostile_archives import (
+    END,
     MANY_FILES,
     REFUSED_TARS,
     REFUSED_ZIPS,
     RIGHT_TARS,
     RIGHT_ZIPS,
+    D,
+    F,
     Files,
+    H,
+    S,
+    Zip,
+    file,
+    header,
+    link,
+    stamp,
 )
+from tests.support.properties import examples
 
 _CPU_SECONDS = 5
 _MOST_BYTES, _MOST_FILES = 100 << 30, 2_000_000
@@ -74,8 +93,13 @@ def test_a_hostile_archive_is_refused(tmp_path: Path, make: Callable[[], bytes])
     assert caught.value.where == "a"
 
 
-@pytest.mark.long
-@named(MANY_FILES)
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=[] if name == "gzip-of-files" else [pytest.mark.long])
+        for name, make in MANY_FILES.items()
+    ],
+)
 def test_more_files_than_real_data_has_are_refused(
     tmp_path: Path, make: Callable[[], bytes]
 ) -> None:
@@ -91,3 +115,139 @@ def test_an_odd_archive_is_unpacked(
     tmp_path: Path, make: Callable[[], bytes], files: Files
 ) -> None:
     assert read(send(make(), tmp_path)) == files
+
+
+# --- what a kernel makes of the same entries ---
+
+_PLACES = ("a", "b", "d", "d/a", "d/e", "d/e/a", "l", "d/l", "m")
+_TARGETS = ("a", "b", "d", "d/a", "e/a", "../a", "l", "../l", "d/l", "m", "..", ".", "d/../a")
+_Entry = tuple[str, bytes, str]
+_ENTRIES = st.lists(
+    st.tuples(
+        st.sampled_from(_PLACES),
+        st.sampled_from((F, F, D, S, S, S, H)),
+        st.sampled_from(_TARGETS),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+def as_tar(entries: Sequence[_Entry]) -> bytes:
+    data = b""
+    for name, kind, target in entries:
+        if kind == F:
+            data += file(name, name.encode())
+        else:
+            data += header(f"{name}/", D) if kind == D else link(name, target, kind)
+    return data
+
+
+def as_zip(entries: Sequence[_Entry]) -> bytes:
+    archive = Zip()
+    for name, kind, target in entries:
+        if kind == D:
+            archive.add(f"{name}/", b"", mode=0o040755)
+        else:
+            data, mode = (name, 0o100644) if kind == F else (target, 0o120777)
+            archive.add(name, data.encode(), mode=mode)
+    return archive.end()
+
+
+def extract(entries: Sequence[_Entry], top: Path) -> Files | None:
+    """What the links of an archive lead to where a kernel follows them; None if not to files."""
+    top.mkdir()
+    taken: dict[str, bytes] = {}
+    for name, kind, _ in entries:
+        if not (taken.get(name, kind) == kind == D) and name in taken:
+            return None
+        taken[name] = kind
+    for name in [*taken]:
+        for parent in list(Path(name).parents)[:-1]:
+            if taken.setdefault(str(parent), D) != D:
+                return None
+    for name in sorted(name for name, kind in taken.items() if kind == D):
+        (top / name).mkdir(parents=True, exist_ok=True)
+    for name, kind, target in entries:
+        if kind == F:
+            (top / name).write_text(name)
+        elif kind != D:
+            up = "../" * name.count("/") if kind == H else ""
+            (top / name).symlink_to(up + target)
+    found = {}
+    for name, kind in taken.items():
+        if kind != D:
+            real = Path(os.path.realpath(top / name))
+            if not (real.is_file() and real.is_relative_to(top.resolve())):
+                return None
+            found[name] = real.read_bytes()
+    return found
+
+
+@given(entries=_ENTRIES)
+@examples(60)
+def test_a_link_becomes_what_the_kernel_finds_there(entries: list[_Entry]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        expected = extract(entries, Path(name, "kernel"))
+        tar = as_tar(entries) + END
+        packed = [tar, gzip.compress(tar), bz2.compress(tar), lzma.compress(tar)]
+        if all(kind != H for _, kind, _ in entries):
+            packed.append(as_zip(entries))
+        for number, data in enumerate(packed):
+            base = Path(name, str(number))
+            base.mkdir()
+            if expected is None:
+                with pytest.raises(DamagedError):
+                    send(data, base)
+            else:
+                assert read(send(data, base)) == expected
+
+
+# --- headers that were changed ---
+
+_TARS = {**REFUSED_TARS, **{name: make for name, (make, _) in RIGHT_TARS.items()}}
+_SMALL = [data for make in _TARS.values() if 0 < len(data := make()) < 1 << 16]
+_CHANGES = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 511), st.binary(min_size=1, max_size=13)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(data=st.sampled_from(_SMALL), changes=_CHANGES, is_stamped=st.booleans())
+@examples(150)
+def test_a_changed_tar_is_unpacked_inside_or_refused(
+    data: bytes, changes: list[tuple[int, int, bytes]], is_stamped: bool
+) -> None:
+    changed = bytearray(data)
+    for block, place, value in changes:
+        at = block % (len(data) // 512 or 1) * 512
+        changed[at + place : at + place + len(value)] = value
+        if is_stamped and len(changed) >= at + 512:
+            changed[at : at + 512] = stamp(bytes(changed[at : at + 512]))
+    with tempfile.TemporaryDirectory() as name, suppress(DamagedError):
+        send(bytes(changed), Path(name))
+
+
+_ZIPS = [data for make in REFUSED_ZIPS.values() if len(data := make()) < 1 << 16]
+_ZIPS += [make() for make, _ in RIGHT_ZIPS.values()]
+
+
+@given(
+    data=st.sampled_from(_ZIPS),
+    changes=st.lists(
+        st.tuples(st.integers(0, 1 << 16), st.binary(min_size=1, max_size=8)),
+        min_size=1,
+        max_size=4,
+    ),
+)
+@examples(150)
+def test_a_changed_zip_is_unpacked_inside_or_refused(
+    data: bytes, changes: list[tuple[int, bytes]]
+) -> None:
+    changed = bytearray(data)
+    for place, value in changes:
+        at = place % len(data)
+        changed[at : at + len(value)] = value
+    with tempfile.TemporaryDirectory() as name, suppress(DamagedError):
+        send(bytes(changed), Path(name))

@@ -38,6 +38,10 @@ def process(
     signal: int | None = None,
     out_of_memory: bool = False,
     engine_fault: str | None = None,
+    lacks_program: bool = False,
+    over_memory: bool = False,
+    memory: str = "",
+    words: str = "last words",
 ) -> ProcessEnd:
     """A process that ended by itself."""
     ended = Ended(
@@ -45,8 +49,11 @@ def process(
         signal=signal,
         out_of_memory=out_of_memory,
         engine_fault=engine_fault,
+        lacks_program=lacks_program,
+        over_memory=over_memory,
+        memory=memory,
     )
-    return ProcessEnd(ended=(ended,), cut=None, seconds=2.0, words=("last words",))
+    return ProcessEnd(ended=(ended,), cut=None, seconds=2.0, words=(words,))
 
 
 def process_cut(cut: Cut) -> ProcessEnd:
@@ -75,6 +82,13 @@ UNDER_WAY = TrialReport(trial=TWO.id)
         (process(exit_code=None, signal=9, out_of_memory=True), "failed", "out-of-memory"),
         (process(), "failed", "no-result"),
         (process(exit_code=255, engine_fault="FATAL: no squashfuse"), "interrupted", "engine"),
+        (
+            process(exit_code=None, engine_fault="cannot start x", lacks_program=True),
+            "failed",
+            "not-started",
+        ),
+        (process(exit_code=None, signal=9, over_memory=True), "failed", "out-of-memory"),
+        (process_cut("memory"), "failed", "out-of-memory"),
         (process_cut("timeout"), "failed", "timeout"),
         (process_cut("walltime"), "interrupted", "walltime"),
         (process_cut("interrupt"), "interrupted", "killed"),
@@ -199,6 +213,37 @@ def test_what_we_ended_ourselves_is_never_a_failure() -> None:
     context = replace(CONTEXT, deaths=lambda trial, number: 2)
     (only,) = settle((TWO,), journal(UNDER_WAY), process_cut("interrupt"), context)
     assert only.outcome == "interrupted"
+
+
+@pytest.mark.parametrize("deaths", [0, 1, 2])
+def test_a_kill_by_nobody_known_names_memory_with_what_is_known(deaths: int) -> None:
+    context = replace(CONTEXT, deaths=lambda trial, number: deaths)
+    end = process(exit_code=None, signal=9, memory="1.0 GiB are free now")
+    (only,) = settle((TWO,), journal(UNDER_WAY), end, context)
+    assert only.outcome == ("failed" if deaths == 2 else "interrupted")
+    for words in ("SIGKILL", "lack of memory", "1.0 GiB are free now"):
+        assert words in only.message
+    assert "own doing" not in only.message
+
+
+def test_a_kill_that_the_kernel_counted_tells_its_numbers() -> None:
+    end = process(exit_code=None, signal=9, out_of_memory=True, memory="oom_kill is 1 now")
+    (only,) = settle((TWO,), journal(UNDER_WAY), end, CONTEXT)
+    assert (only.outcome, only.reason) == ("failed", "out-of-memory")
+    assert "oom_kill is 1 now" in only.message
+
+
+@pytest.mark.parametrize("length", [10, 1990, 2000, 2100, 20_000])
+@pytest.mark.parametrize("width", [1, 79, 5000])
+def test_a_long_output_is_cut_at_a_line_and_the_exit_code_stays(length: int, width: int) -> None:
+    row = "x" * width
+    output = "\n".join([*[row] * (length // width), "no data here"])
+    (only,) = settle((TWO,), journal(UNDER_WAY), process(exit_code=3, words=output), CONTEXT)
+    head, *rows = only.message.split("\n")
+    assert head == "exit code 3"
+    assert rows[-1] == "no data here"
+    assert len(only.message) <= 2000
+    assert {one for one in rows[:-1] if not one.startswith("...")} <= {row}
 
 
 def test_a_message_can_always_be_written() -> None:

@@ -218,6 +218,8 @@ def test_a_command_that_cannot_start_is_an_engine_fault(
     ended = run(engine, tmp_path, command, "word")
     assert ended.engine_fault
     assert command in ended.engine_fault
+    # the engine is well, and no second start can help
+    assert ended.lacks_program
     assert left("test-label") == []
 
 
@@ -226,6 +228,7 @@ def test_a_mount_that_is_not_there_is_an_engine_fault(engine: Engine, tmp_path: 
     ended = run(engine, tmp_path, "true", mounts=(missing,))
     assert ended.engine_fault
     assert "nothing-here" in ended.engine_fault
+    assert not ended.lacks_program
 
 
 def test_a_program_that_talks_like_the_engine_is_no_engine_fault(

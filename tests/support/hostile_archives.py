@@ -335,11 +335,11 @@ REFUSED_TARS: dict[str, Callable[[], bytes]] = {
 
 MANY_FILES: dict[str, Callable[[], bytes]] = {
     f"{name}-of-files": lambda pack=pack: pack(  # type: ignore[misc]
-        b"".join(file(f"{n}", b"") for n in range(60_000)) + END
+        b"".join(file(f"{n}", b"") for n in range(90_000)) + END
     )
     for name, pack in {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}.items()
 }
-"""Refused after tens of thousands of files were made."""
+"""More files than real data has in as many bytes."""
 
 _ONE = {"a": b"1"}
 
