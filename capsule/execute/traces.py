@@ -107,13 +107,11 @@ class Traces:
         self._next = now + _SHARE * (time.monotonic() - now)
 
     def end(self) -> Left:
-        """Remove its own folders and its segments, and restore the inputs.
+        """Remove its segments, and restore the inputs.
 
         Returns:
             What it had changed among them, and what stays in /dev/shm.
         """
-        if isinstance(self._setting.runtime, KeepsScratch):
-            self._setting.runtime.clear_scratch(self._setting.label)
         changed = [
             name
             for name in payload.restore_inputs(self._workspace, self._setting.writable)
@@ -124,6 +122,11 @@ class Traces:
             first=tuple(map(plain.clean, changed[:_SHOWN])),
             segments=tuple(self._end_segments()),
         )
+
+    def clear(self) -> None:
+        """Remove its HOME and temporary folders on this machine, however far it got."""
+        if isinstance(self._setting.runtime, KeepsScratch):
+            self._setting.runtime.clear_scratch(self._setting.label)
 
     def explain(self, attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
         """The same attempts; one that failed on a segment says whose that is."""
