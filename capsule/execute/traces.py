@@ -176,9 +176,11 @@ def read_ledger() -> list[Earlier]:
         lines = stream.read(_MOST_BYTES).splitlines()
     entries = []
     for line in lines:
-        with suppress(ValueError, TypeError, RecursionError):
-            entries.append(Earlier(**json.loads(line)))
-    return [one for one in entries if segments.is_there(one.segment)]
+        with suppress(ValueError, TypeError, RecursionError, OverflowError):
+            entry = Earlier(**json.loads(line))
+            if segments.is_there(entry.segment):
+                entries.append(entry)
+    return entries
 
 
 def _add_to_ledger(left: Sequence[Segment], trial: str) -> None:
@@ -221,7 +223,7 @@ def _explain(
     for one in sorted(named, key=lambda one: one.path)[:_SHOWN]:
         path, known = os.fsdecode(one.path), ledger.get(one)
         whose = (
-            f"was left by {known.trial}, which ended at {known.at}"
+            plain.clean(f"was left by {known.trial}, which ended at {known.at}")
             if known
             else "was there before this trial began"
         )
