@@ -134,6 +134,7 @@ class Projection:
         self._kept = choose_kept(plan)
         self._planned = Counter(map(_subject, trials))
         self._bytes: dict[str, list[int]] = {}
+        self._total = 0
 
     def add(self, trial: str, series: Iterable[tuple[str, int]]) -> None:
         """Count a trial that ended.
@@ -159,6 +160,7 @@ class Projection:
         taken = limits.lines_bytes(1, 0, limits.ATTEMPT_BYTES) + sum(lines)
         # sorted, so that the one in the middle is at hand
         insort(self._bytes.setdefault(subject, []), taken)
+        self._total += taken
 
     def require(self) -> None:
         """Stop where all trials together would have more than a reader takes on.
@@ -167,8 +169,8 @@ class Projection:
             UsageError: Says how much, and what to change.
         """
         # one trial that says more than others do tells nothing of those that are to come
-        expected = sum(
-            sum(ended) + ended[len(ended) // 2] * max(0, self._planned[subject] - len(ended))
+        expected = self._total + sum(
+            ended[len(ended) // 2] * max(0, self._planned[subject] - len(ended))
             for subject, ended in self._bytes.items()
         )
         if expected > limits.MOST_KEPT_BYTES:

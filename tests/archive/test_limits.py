@@ -175,9 +175,9 @@ def test_one_trial_that_says_much_does_not_end_a_run_of_many() -> None:
     trials = [trial.id for group in made.groups for trial in group.trials]
     room = archive.Projection(made)
     for number, trial in enumerate(trials[:5]):
-        room.add(trial, [4_000_000 if number == 1 else 10])
+        room.add(trial, [("m00000", 4_000_000 if number == 1 else 10)])
     room.require()
     for trial in trials[5:12]:
-        room.add(trial, [4_000_000])
+        room.add(trial, [("m00000", 4_000_000)])
     with pytest.raises(UsageError, match="take about"):
         room.require()
