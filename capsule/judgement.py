@@ -17,6 +17,7 @@ from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
 from capsule.diff.several import compare_several
 from capsule.errors import UsageError
+from capsule.manifest import catalogued
 from capsule.notes import Note
 from capsule.record import Record
 from capsule.verdict import Verdict
@@ -98,6 +99,8 @@ def judge_records(
     original: Record, original_id: str, rerun: Record, rerun_id: str | None
 ) -> Verdict:
     """The same of a record that was read, or sealed just now."""
-    return verdict.judge(
-        differences.compare(original, rerun, original_id=original_id, rerun_id=rerun_id)
-    )
+    compared = differences.compare(original, rerun, original_id=original_id, rerun_id=rerun_id)
+    # where this version's own program measures, there are none: the reader sees to that
+    others = catalogued.deviations(original.manifest.benchmarks)
+    meanings = (Note(code=notes.OTHER_METRIC, sentence=one) for one in others)
+    return verdict.judge(replace(compared, notes=(*meanings, *compared.notes)))

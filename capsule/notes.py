@@ -21,7 +21,7 @@ class Note:
 
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
-REFUSED_VALUE = "refused-value"
+REFUSED_VALUE, OTHER_METRIC = "refused-value", "other-metric"
 """Of a value of an older capsule that today's rules of reading texts refuse."""
 REREAD, ADDED = "reread", "seeds-added"
 SITE_BINDS = "site-binds"

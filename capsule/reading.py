@@ -29,7 +29,7 @@ from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
 from capsule.errors import DamagedError, ManifestError, UsageError
 from capsule.levels.catalog.ruler import RULER
-from capsule.manifest import Manifest, looks
+from capsule.manifest import Manifest, catalogued, looks
 from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
 from capsule.record import FrozenClaim, Record
@@ -391,6 +391,9 @@ def release_faults(record: Record) -> Iterator[str]:
     """A measuring program that is said to be this release's, and is another, or has its ruler."""
     stated = record.levels
     is_own = stated["digest"] == own_program(record.manifest)
+    if is_own:
+        # those of another version's program may have other catalogues
+        yield from catalogued.deviations(record.manifest.benchmarks)
     if is_own and stated.get("ruler") not in (None, str(RULER)):
         yield f"levels/ takes bounds by ruler {RULER}, the record says {stated['ruler']}"
     if stated["release"] == __version__ and not is_own:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from capsule.archive.limits import MOST_LINE_BYTES
+from capsule.archive.limits import MOST_LINE_BYTES, require_short_lines
 from capsule.errors import DamagedError
 
 # so many bytes of lines are taken together: more of their values no longer stay in the cache
 PIECE = 1 << 17
 
 
-def of(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
+def of(pieces: Iterable[bytes], where: str, most: int = MOST_LINE_BYTES) -> Iterator[bytes]:
     """The same bytes, cut behind the ends of lines.
 
     Args:
         pieces: They.
         where: Their name in messages.
+        most: How many bytes a line may have.
 
     Raises:
         DamagedError: A line is too long, or the last one does not end.
@@ -25,11 +26,13 @@ def of(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
     for piece in pieces:
         end = piece.rfind(b"\n") + 1
         if end:
-            yield b"".join([*rest, piece[:end]])
+            block = b"".join([*rest, piece[:end]])
+            require_short_lines(block, where=where, most=most)
+            yield block
             rest = []
         rest.append(piece[end:])
-        if sum(map(len, rest)) > MOST_LINE_BYTES:
-            raise DamagedError(f"a line is longer than {MOST_LINE_BYTES} bytes", where=where)
+        if sum(map(len, rest)) > most:
+            raise DamagedError(f"a line is longer than {most} bytes", where=where)
     if any(rest):
         raise DamagedError("the last line does not end", where=where)
 

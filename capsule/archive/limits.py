@@ -10,13 +10,15 @@ from capsule.errors import DamagedError
 from capsule.series import FEW_VALUES
 
 MOST_ENTRIES = 250_000
-MOST_DIRECTORY_BYTES = 40 << 20
+MOST_DIRECTORY_BYTES = 32 << 20
 MOST_FOLDERS = 50_000
 MOST_NAME_BYTES = 200
 MOST_DOCUMENT_BYTES = 1 << 27
 MOST_LINES_BYTES = 1 << 32
 MOST_TAG_BYTES = 1 << 16
 MOST_LINE_BYTES = 1 << 25
+# of a document, whose numbers and strings each have a line, and of an attempt
+MOST_TEXT_BYTES = 1 << 23
 MOST_PARSED_BYTES = 216 << 20
 MOST_KEPT_BYTES = 212 << 20
 # all files together: a file with holes costs whoever sends it nothing, and hashing it a day
@@ -30,6 +32,8 @@ LINE_BYTES, ATTEMPT_BYTES = 640, 320
 _COMMAS, _VALUE_BYTES, _LOOSE_VALUE_BYTES = 14, 8, 24
 _KEPT_SHARE = 0.55
 _OBJECT, _MEMBER, _LIST, _ITEM, _STRING = 64, 48, 56, 8, 60
+# a number in a list: itself, and what a validator makes of it
+_NUMBER = 72
 
 
 def parsed_bytes(data: bytes) -> int:
@@ -38,15 +42,19 @@ def parsed_bytes(data: bytes) -> int:
     >>> parsed_bytes(b'[{}, {}, "a"]') > parsed_bytes(b'["aaaaaaaaaa"]')
     True
     """
-    members = data.count(b":")
+    members, commas = data.count(b":"), data.count(b",")
+    objects, lists = data.count(b"{"), data.count(b"[")
     strings = max(0, data.count(b'"') // 2 - members)
+    # what no member, string, object or list is
+    numbers = max(0, commas + lists + objects - members - strings - lists - objects)
     return (
         2 * len(data) * (1 if data.isascii() else 2)
-        + _OBJECT * data.count(b"{")
+        + _OBJECT * objects
         + _MEMBER * members
-        + _LIST * data.count(b"[")
-        + _ITEM * data.count(b",")
+        + _LIST * lists
+        + _ITEM * commas
         + _STRING * strings
+        + _NUMBER * numbers
     )
 
 
@@ -70,17 +78,22 @@ def bytes_to_keep(parsed: int) -> int:
     return int(_KEPT_SHARE * parsed)
 
 
-def require_short_lines(data: bytes, *, where: str) -> None:
+def require_short_lines(data: bytes, *, where: str, most: int | None = None) -> None:
     """Stop where a line is longer than a reader takes on.
+
+    Args:
+        data: Some lines.
+        where: Their name in messages.
+        most: How many bytes one may have, None for as many as one of samples.
 
     Raises:
         DamagedError: One is.
     """
-    start = 0
-    while len(data) - start > MOST_LINE_BYTES:
-        end = data.rfind(b"\n", start, start + MOST_LINE_BYTES + 1)
+    start, most = 0, MOST_LINE_BYTES if most is None else most
+    while len(data) - start > most:
+        end = data.rfind(b"\n", start, start + most + 1)
         if end < 0:
-            raise DamagedError(f"a line is longer than {MOST_LINE_BYTES} bytes", where=where)
+            raise DamagedError(f"a line is longer than {most} bytes", where=where)
         start = end + 1
 
 
@@ -95,8 +108,9 @@ class Budget:
         """Take off what a document takes.
 
         Raises:
-            DamagedError: There is not so much left.
+            DamagedError: There is not so much left, or a line of it is too long.
         """
+        require_short_lines(data, where=where, most=MOST_TEXT_BYTES)
         taken = parsed_bytes(data)
         if taken > self._left:
             raise DamagedError(

@@ -16,6 +16,7 @@ import orjson
 
 from capsule import digest, schema
 from capsule.archive import blocks, columns, flat
+from capsule.archive.limits import MOST_TEXT_BYTES
 from capsule.archive.strict import MEMORY_IS_LIMITED, parse_line
 from capsule.errors import DamagedError
 from capsule.record import Attempt, Evidence, Samples
@@ -113,7 +114,7 @@ def read_attempts(pieces: Iterable[bytes], *, where: str) -> tuple[Attempt, ...]
     """
     check = flat.checker(schema.load("attempt-1"))
     attempts: list[Attempt] = []
-    for block in blocks.of(pieces, where):
+    for block in blocks.of(pieces, where, MOST_TEXT_BYTES):
         for start, end in blocks.lines(block, 0, len(block)):
             at = f"{where}:{len(attempts) + 1}"
             value = parse_line(block[start:end], where=at)

@@ -27,8 +27,11 @@ _ITEMS = 1000
 # numbers that Python writes otherwise than orjson; each ends its line, as no string does
 _SMALL = re.compile(rb"0\.0000\d+(?=,?(?:\n|$))")
 _EXPONENT = re.compile(rb"e(-?)(\d+)(?=,?(?:\n|$))")
+# what others wrote takes several times the memory
+_MOST_FOREIGN = 32 << 20
 # so far right stands what is nested as deep as `schema.parse` allows
 _TOO_DEEP = b"\n" + b" " * 128
+_BLANK_LINE = b"\n\n"
 _FEW_BRACKETS = 64
 # orjson ends the process where it is given no memory
 MEMORY_IS_LIMITED = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
@@ -48,8 +51,17 @@ def parse(data: bytes, *, where: str, visit: Visit | None = None) -> Any:
     Raises:
         DamagedError: Says what is wrong and in which line.
     """
-    value = None if _TOO_DEEP in data else _fast(data, _is_indented, visit)
-    return _slowly(data, where) if value is None else value
+    is_foreign = _TOO_DEEP in data or _BLANK_LINE in data
+    value = None if is_foreign else _fast(data, _is_indented, visit)
+    if value is not None:
+        return value
+    if len(data) > _MOST_FOREIGN and not MEMORY_IS_LIMITED:
+        raise DamagedError(
+            f"{len(data)} bytes, and not as capsule writes JSON: of that at most {_MOST_FOREIGN}"
+            " are read",
+            where=where,
+        )
+    return _slowly(data, where)
 
 
 def parse_line(data: bytes, *, where: str) -> Any:
@@ -102,7 +114,8 @@ def _load(data: bytes, visit: Visit | None) -> Any:
                 visit(item)
         items += read
         place = stop + 1
-    value = orjson.loads(data[: match.end()] + data[max(match.end(), end) :])
+    rest = memoryview(data)
+    value = orjson.loads(b"".join((rest[: match.end()], rest[max(match.end(), end) :])))
     value[match[1].decode()] = items
     return value
 

@@ -57,6 +57,10 @@ _OF_ENVIRON = re.compile(r"File \"(?:<frozen os>|[^\"]*/os\.py)\"")
 _NO_TERMINAL = re.compile(r"\$TERM\b|TERM environment variable|Error opening terminal")
 _NO_DISPLAY = re.compile(r"\$DISPLAY\b|connect to (?:X server|display)|cannot open display")
 _NO_NAME = re.compile(r"No username set in the environment|getpwuid\(\): uid not found")
+# by Python, and by shells and C programs, which name the file first
+_READ_ONLY = re.compile(
+    r"Read-only file system: (?:'([^'\n]*)'|\"([^\"\n]*)\")|([^\s:'\"]+): Read-only file system"
+)
 _NO_REPOSITORY = re.compile(r"not a git repository|InvalidGitRepositoryError")
 # who captures what git says tells its exit status alone
 _GIT_FAILED = re.compile(r"\bgit\b[^\n]*(?:\b(?:status|code) |ProcessExited\()128\b")
@@ -376,6 +380,24 @@ def _about_repository(failure: _Failure) -> Iterator[str]:
         )
 
 
+def _about_inputs(failure: _Failure) -> Iterator[str]:
+    """An input folder that the trial could only read."""
+    scene, command = failure.scene, failure.command
+    for match in _READ_ONLY.finditer(failure.text):
+        path = next(filter(None, match.groups()), "")
+        is_relative = not path.startswith("/") and command.cwd is not None
+        if scene.contained and (is_relative or path.startswith(f"{scene.inputs}/")):
+            rest = path.removeprefix(f"{scene.inputs}/")
+            inputs = [one for one in scene.benchmark.inputs if commands.is_below(rest, [one])]
+            copied = command.cwd or next(iter(inputs), "FOLDER")
+            yield (
+                "a container can only read its inputs: have the program write to the folder that"
+                " CAPSULE_OUT names, or, if it writes beside its own code, set"
+                f' "cwd": {{"copy": {quote(copied)}}}'
+            )
+            return
+
+
 def _about_files(failure: _Failure) -> Iterator[str]:
     """Where on this machine a file is that the trial did not find."""
     scene = failure.scene
@@ -438,5 +460,6 @@ _RULES: tuple[Callable[[_Failure], Iterator[str]], ...] = (
     _about_library,
     _about_variables,
     _about_repository,
+    _about_inputs,
     _about_files,
 )

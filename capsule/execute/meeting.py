@@ -57,10 +57,12 @@ def require(workspace: Workspace, group: Group, setting: Setting) -> None:
         return
     _refuse_lost_words(group, setting)
     by_mpi = _joins_all(setting) or _use_mpi(workspace, group, setting)
-    if (group.ranks, by_mpi) not in setting.joined:
+    enough = (_MPI,) if by_mpi else (_MPI, "")
+    if not any((group.ranks, how) in setting.joined for how in enough):
         with _advising_to_resume(workspace):
             world = _meet(workspace, group, setting, by_mpi=by_mpi)
-            _note(workspace, group, setting, world, by_mpi=by_mpi)
+        _keep(workspace, world)
+        setting.joined[group.ranks, _MPI if by_mpi else ""] = world.means
 
 
 def join(
@@ -101,11 +103,20 @@ def join(
         return invocations, False
     with _advising_to_resume(workspace):
         _refuse_unjoined(program, group, setting)
-        if _MPI not in setting.joined.get((group.ranks, True), ()):
-            world = _meet(workspace, group, setting, by_mpi=True, program=program)
-            _note(workspace, group, setting, world, by_mpi=True)
-    is_seen = _MPI in setting.joined[group.ranks, True]
+        is_seen = _is_joined(workspace, group, setting, program)
     return invocations, is_seen and program.family is not None and all(programs)
+
+
+def _is_joined(workspace: Workspace, group: Group, setting: Setting, program: MpiProgram) -> bool:
+    """Whether pre-flight saw the launcher join as many ranks, by the image's MPI or a program's."""
+    if _MPI in setting.joined.get((group.ranks, _MPI), ()):
+        return True
+    key = (group.ranks, program.library)
+    if key not in setting.joined:
+        world = _meet(workspace, group, setting, by_mpi=True, program=program)
+        _keep(workspace, world)
+        setting.joined[key] = world.means
+    return _MPI in setting.joined[key]
 
 
 def judge(journal: Journal, group: Group, *, joined: bool) -> Journal:
@@ -133,7 +144,7 @@ def _hold(report: TrialReport, finding: Finding, echoes: Sequence[str]) -> Trial
         words += echoes
     message = "\n".join(words)
     if finding.fault:
-        message = "\n".join((finding.fault, *words))
+        message = "\n".join((*words, finding.fault))
         return replace(report, outcome="failed", reason="bad-result", message=message)
     return replace(report, world=finding.world, message=message[:MAX_MESSAGE])
 
@@ -340,15 +351,6 @@ def _python(group: Group, setting: Setting) -> str:
     if not isinstance(group.subject, Command):
         return setting.prepared.python
     return next(filter(programs.is_python, group.subject.words), "python3")
-
-
-def _note(
-    workspace: Workspace, group: Group, setting: Setting, world: World, *, by_mpi: bool
-) -> None:
-    """Keep what pre-flight saw, in the run folder and for this process."""
-    _keep(workspace, world)
-    setting.joined[group.ranks, by_mpi] = world.means
-    setting.joined.setdefault((group.ranks, False), world.means)
 
 
 def _keep(workspace: Workspace, world: World) -> None:

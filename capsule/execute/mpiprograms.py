@@ -28,10 +28,10 @@ _WRAPPERS = {
 }
 _SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "ash", "busybox"}
 _INTERPRETERS = {"perl", "ruby", "Rscript", "R", "julia", "node", "java", "lua", "octave", "php"}
-# what a container is asked for: the first of the words that is a file, by its path, and all of it
+# what a container is asked for: the first of the words that is a file, all of it, and its path
 _FIND = (
-    'for word do path=$(command -v -- "$word") && [ -f "$path" ] && printf "%s\\n" "$path" && exec'
-    ' cat -- "$path"; done; exit 1'
+    'for word do path=$(command -v -- "$word") && [ -f "$path" ] && printf "%s\\n" "$path" >&2 &&'
+    ' exec cat -- "$path"; done; exit 1'
 )
 _FIND_SECONDS = 120.0
 _SEARCHED = "LD_LIBRARY_PATH"
@@ -206,8 +206,7 @@ def _ask(
             ended = running.wait(_FIND_SECONDS)
         finally:
             running.stop()
-        stream = leavings.open_file(copy)
-        if ended is None or ended.exit_code != 0 or stream is None:
+        if ended is None or ended.exit_code != 0 or (stream := leavings.open_file(copy)) is None:
             return None
         # an engine may have warned before
         *_, path = tail_since(errors, 0).splitlines() or [""]

@@ -3,6 +3,8 @@
 No workload is handed the copies in the run's own `inputs/`, but read-only in a container. Where it
 may write among its inputs it has another copy of them, which is used again as long as nothing in it
 changed. Size, times, inode and mode tell that; bytes are read again only where one of them did.
+On tmpfs a page that was read and is then written through a shared mapping moves no time: such a
+change is not seen.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ class Setting:
         limits: What each process start may take.
         writable: Input folders that workloads may write in, `.` for all inputs.
         joined: What the ranks of pre-flight's own program reached each other by since this process
-            began to work here, by how many they were and whether they tried MPI, too.
+            began to work here, by how many they were and which MPI they tried besides: none,
+            `mpi` for the image's own, or a library.
         programs: Programs of MPI in the image, by the words that name one; None for no such one.
     """
 
@@ -79,7 +80,7 @@ class Setting:
     deadline_from: str = "/resources/walltime"
     limits: Limits = Limits()
     writable: tuple[str, ...] = ()
-    joined: dict[tuple[int, bool], tuple[str, ...]] = field(default_factory=dict)
+    joined: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
     programs: dict[tuple[str, ...], MpiProgram | None] = field(default_factory=dict)
 
 

@@ -18,7 +18,8 @@ import signal
 import socket
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,18 +90,33 @@ def _start(folder: LaunchFolder, rank: int, size: int) -> Ended:
 
 def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
     invocation = _complete(folder, rank, call)
-    running = runtimes.make(call.runtime).start(call.prepared, invocation)
+    running: Running | None = None
     ended: Ended | None = None
     try:
+        with _put_off():
+            running = runtimes.make(call.runtime).start(call.prepared, invocation)
         ended = _wait(running, invocation)
     except _Stopped:
         # before it is gone: for want of it others fail, and look like the cause
         folder.note_end(rank, _STOPPED)
         raise
     finally:
-        if ended is None:
+        if ended is None and running is not None:
             running.stop()
     return ended
+
+
+@contextmanager
+def _put_off() -> Iterator[None]:
+    """Be asked to end only afterwards: a process that is being started is known to nobody yet."""
+    asked = list[int]()
+    _handle(lambda number, _: asked.append(number))
+    try:
+        yield
+    finally:
+        _handle(_stop)
+    if asked:
+        _stop(asked[0], None)
 
 
 def _complete(folder: LaunchFolder, rank: int, call: Call) -> Invocation:

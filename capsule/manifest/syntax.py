@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-MOST_BYTES = 1 << 20
+# a syntax tree takes a thousand times its text
+MOST_BYTES = 192 << 10
+# before Python 3.12 one takes the square of its length to read
+_MOST_FORMATTED_BYTES = 16 << 10
+_FORMATTED = re.compile(rb"[fF][rR]?(\"\"\"|'''|\"|')")
+_REST = {
+    b'"': rb'(?:[^"\\\n]|\\.)',
+    b"'": rb"(?:[^'\\\n]|\\.)",
+    b'"""': rb'(?:[^"\\]|\\.|"(?!""))',
+    b"'''": rb"(?:[^'\\]|\\.|'(?!''))",
+}
+_LONG = {
+    quote: re.compile(b"%b{%d}" % (character, _MOST_FORMATTED_BYTES), re.DOTALL)
+    for quote, character in _REST.items()
+}
 
 
 class Definitions(NamedTuple):
@@ -38,6 +53,10 @@ def definitions(data: bytes, literals: Sequence[str]) -> Definitions:
     """
     if len(data) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES} bytes")
+    for start in _FORMATTED.finditer(data):
+        if _LONG[start[1]].match(data, start.end()):
+            line = data.count(b"\n", 0, start.start()) + 1
+            raise ValueError(f"line {line}: an f-string of more than {_MOST_FORMATTED_BYTES} bytes")
     try:
         with warnings.catch_warnings():
             # those of the user's own code are for who runs it

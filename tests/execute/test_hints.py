@@ -338,3 +338,23 @@ def test_no_cause_is_told_without_evidence(folder: Path, kind: str) -> None:
         (folder / "libraries/libc.so.6").touch()
         failure["variables"] = {"LD_LIBRARY_PATH": str(folder / "libraries")}
     assert find(folder, **failure) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "cwd", "copied"),
+    [
+        (f"OSError: [Errno 30] Read-only file system: '{INPUTS}/src/a.ckpt'", None, "src"),
+        ("OSError: [Errno 30] Read-only file system: 'a.ckpt'", "src", "src"),
+        ("sh: 1: cannot create state.txt: Read-only file system", "src/nets", "src/nets"),
+        ("OSError: [Errno 30] Read-only file system: '/etc/hosts'", None, None),
+        ("OSError: [Errno 30] Read-only file system: 'a.ckpt'", None, None),
+    ],
+)
+def test_an_input_that_can_only_be_read_can_be_copied(
+    folder: Path, message: str, cwd: str | None, copied: str | None
+) -> None:
+    fields: dict[str, Any] = {"inputs": ["src"], **({"cwd": cwd} if cwd else {})}
+    hints = " ".join(find(folder, message, contained=True, **fields))
+    assert ("CAPSULE_OUT" in hints) == (copied is not None)
+    assert copied is None or f'"cwd": {{"copy": "{copied}"}}' in hints
+    assert "CAPSULE_OUT" not in " ".join(find(folder, message, **fields))

@@ -239,6 +239,32 @@ def test_home_and_temporary_folder_are_short_and_nobody_elses(author: User, aske
         shutil.rmtree("/tmp/long")
 
 
+def test_what_a_dead_trial_left_goes_at_the_next_one(author: User) -> None:
+    go, told = author.folder / "go", author.folder / "told"
+    script = (
+        SHOW
+        + """
+import time
+with open(TOLD + "~", "w") as file:
+    file.write(os.environ["HOME"])
+os.rename(TOLD + "~", TOLD)
+while not os.path.exists(GO):
+    time.sleep(0.02)
+"""
+    )
+    script = script.replace("TOLD", repr(str(told))).replace("GO", repr(str(go)))
+    path = manifest(author, script, names=("home",))
+    running = author.start("run", "--try", path)
+    until(told.exists, "the trial")
+    kill_tree(running)
+    home = Path(told.read_text())
+    assert home.exists()
+    go.touch()
+    assert author.run("run", "--try", path).returncode == 0
+    assert Path(told.read_text()) != home
+    assert not home.parent.exists()
+
+
 def test_what_a_dead_run_left_goes_when_it_is_taken_up(author: User) -> None:
     script = (
         SHOW

@@ -337,3 +337,82 @@ def test_patterns_that_are_none_are_refused(author: User) -> None:
     ended = author.run("lint", path)
     assert ended.returncode == 2
     assert "/benchmarks/0/exclude/0" in ended.stdout + ended.stderr
+
+
+def test_the_whole_folder_is_carried_but_for_what_is_no_input(author: User) -> None:
+    top = author.folder
+    fill(top, **{"pkg/a.py": "", "sub/deep/b.txt": "", "data/1.zip": "no capsule"})
+    run(author, "run.py", script="run.py")
+    shutil.move(top / "a.zip", top / "sub" / "first.zip")
+    fill(top, **{".venv/pyvenv.cfg": "", ".venv/lib/x.py": "", "conda/conda-meta/history": ""})
+    fill(top, **{"old.run/run.json": "{}", "old.run/attempts.jsonl": "", "old.run/lock": ""})
+    fill(top, **{".capsule.0a1b2c3d.capsule-partial/x": "", "pkg/__pycache__/a.pyc": ""})
+    fill(top, **{"sub/unpacked/bagit.txt": "", "sub/unpacked/data/capsule.json": "{}"})
+    words = run(author, ".", script="run.py")
+    names = ("run.py", "pkg/a.py", "sub/deep/b.txt", "data/1.zip", "tiny.json")
+    assert carried(author) == set(names)
+    for left_out in (
+        "2 capsules (sub/first.zip, sub/unpacked)",
+        "1 run folders (old.run)",
+        "2 virtual environments (.venv, conda)",
+        "1 __pycache__ (pkg/__pycache__)",
+    ):
+        assert left_out in words
+    assert author.run("check", "a.zip").returncode == 0
+    ended = author.run("verify", "a.zip", "--output", "b.zip")
+    assert ended.returncode in (0, 3), ended.stderr
+
+
+@NEEDS_GIT
+@pytest.mark.parametrize("cwd", [".", {"copy": "."}, {"copy": "pkg"}])
+def test_of_a_whole_clone_what_git_keeps_is_carried(author: User, cwd: object) -> None:
+    repo = clone(author.folder, **{".gitignore": "*.ckpt\n", "pkg/a.py": "", "tiny.json": "{}"})
+    fill(repo, **{"last.ckpt": "x", "new.txt": ""})
+    script = "import os\nprint(os.path.relpath(os.getcwd(), os.environ['CAPSULE_INPUTS']))\n"
+    (repo / "run.py").write_text(script + NOISY)
+    words = run(author, ".", script="run.py", cwd=cwd)
+    assert carried(author) == {"run.py", "pkg/a.py", "new.txt", "tiny.json"}
+    assert "1 that git ignores (last.ckpt)" in words
+    (source,) = sources(author)
+    assert (source["inputs"], source["modified"]) == (["."], True)
+    place = cwd["copy"] if isinstance(cwd, dict) else cwd
+    assert printed(author, "a.zip").splitlines()[0] == place
+    assert author.run("check", "a.zip").returncode == 0
+    assert author.run("run", "tiny.json", "--dry-run").returncode == 0
+
+
+@pytest.mark.parametrize("words", [["python3", "run.py"], ["python3", "./run.py"], ["./run.py"]])
+def test_words_that_name_files_of_the_whole_folder_mean_these(
+    author: User, words: list[str]
+) -> None:
+    fill(author.folder)
+    path = author.folder / "run.py"
+    path.write_text("#!/usr/bin/env python3\n" + NOISY)
+    path.chmod(0o755)
+    run(author, ".", command=words)
+    assert "run.py" in carried(author)
+
+
+@pytest.mark.parametrize("name", ["..", "./", "a/..", "/", "./repo"])
+def test_no_other_folder_than_the_manifests_is_whole(author: User, name: str) -> None:
+    fill(author.folder / "repo")
+    ended = author.run("lint", manifest(author, name))
+    assert ended.returncode == 2
+    assert "/benchmarks/0/inputs/0" in ended.stdout + ended.stderr
+
+
+def test_files_that_look_like_keys_are_named_before_anything_runs(author: User) -> None:
+    names = ("id_rsa", "deploy/server.pem", ".env", ".aws/credentials", "token.txt", ".netrc")
+    others = ("id_rsa.pub", "tokens.py", "environment.yml", "key.py", "monkey")
+    fill(author.folder, **dict.fromkeys((*names, *others), "x"))
+    path = manifest(author, ".", script="run.py")
+    ended = author.run("run", path, "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    before, _, _ = ended.stderr.partition("[0/1]")
+    for name in names:
+        assert f"inputs/{name}" in before
+    for name in others:
+        assert f"inputs/{name}:" not in before
+    ended = author.run("run", path, "--strict-privacy")
+    assert ended.returncode == 2
+    assert "id_rsa" in ended.stderr

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.journeys.test_resume import attempts_in
 from tests.support import launched
 from tests.support.command import User
 from tests.support.engines import engine_cache
@@ -16,13 +17,11 @@ from tests.support.launched import JOINED, NOT_SEEN, OTHER, RIGHT, WRONG, Launch
 from tests.support.slurm import in_job
 
 TABLES = {"wrong": WRONG, "right": RIGHT, "other": OTHER}
-# of each kind, without an engine and torch
-SHORT = {("wrong", "no library"), ("other", "independent"), ("other", "-S"), ("other", "sockets")}
-SHORT |= {("other", "C without MPI")}
-# with them
+# one of each kind
 PINNED = {
-    *(("wrong", name) for name in ("C", "half a world", "C in containers")),
-    *(("right", name) for name in ("torch", "C of Open MPI", "C on two nodes")),
+    *(("wrong", name) for name in ("no library", "half a world")),
+    *(("right", name) for name in ("torch", "C on two nodes")),
+    *(("other", name) for name in ("independent", "sockets", "-S")),
 }
 
 
@@ -32,7 +31,7 @@ def rows() -> list[Any]:
     for table, launches in TABLES.items():
         for name, launch in launches.items():
             marks: list[Any] = []
-            if (table, name) not in SHORT | PINNED:
+            if (table, name) not in PINNED:
                 marks.append(pytest.mark.long)
             if launch.where != "host" or launch.path or launch.launcher:
                 marks.append(pytest.mark.engines)
@@ -78,3 +77,46 @@ def test_ranks_are_one_world_or_nobody_says_so(
         assert verified.returncode == 0, verified.stdout + verified.stderr
         assert lines[0].startswith("REPRODUCED")
         assert any(NOT_SEEN in line for line in lines[:6])
+
+
+@pytest.mark.engines
+def test_a_program_of_mpi_that_was_refused_goes_on_under_a_launcher(author: User) -> None:
+    launch = WRONG["C"]
+    variables, options = launched.write(author.folder, launch), tuple(launched.words(launch))
+    ended = author.run("run", "m.json", "--output", "a.zip", *options, **variables)
+    said = " ".join(ended.stderr.split())
+    assert ended.returncode == 6, said
+    assert "pi needs libmpi.so.12" in said
+    assert "launcher local does not join its 2 ranks" in said
+    (work,) = author.folder.glob("*.run")
+    assert f"go on with the run folder {work}" in said
+    (author.folder / "site.json").write_text('{"launcher": "mpirun"}')
+    ended = author.run("run", "--resume", work, "--output", "a.zip", **variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    # what was refused was no attempt
+    assert [one["world"] for one in attempts_in(author.folder / "a.zip")] == [JOINED]
+    means = [one["means"] for one in author.json("show", author.folder / "a.zip")["worlds"]]
+    assert "mpi" in means[-1]
+
+
+SAME = 'import os\nprint("loss:", 1.25)\nprint("rate:", os.environ["CAPSULE_RANK"])\n'
+
+
+@pytest.mark.usefixtures("bare_python")
+def test_the_same_value_of_a_second_rank_is_noted_where_no_world_was_seen(author: User) -> None:
+    launched.write(author.folder, launched.python(SAME, "-I"))
+    document = json.loads((author.folder / "m.json").read_text())
+    document["benchmarks"][0]["metrics"] |= {
+        "rate": {"from": {"pattern": "rate: ([0-9]+)"}},
+        "each": {"per": "rank", "from": {"pattern": "loss: ([0-9.]+)"}},
+    }
+    (author.folder / "m.json").write_text(json.dumps(document))
+    tried = author.json("run", "--try", "m.json", "--runtime", "host")
+    assert (tried["outcome"], tried["world"], tried["ranks"]) == ("completed", NOT_SEEN, 2)
+    ended = author.run("run", "m.json", "--runtime", "host", "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    (attempt,) = attempts_in(author.folder / "a.zip")
+    # not of what each rank has, and not of a value of its own
+    (note,) = attempt["message"].splitlines()
+    assert note.startswith("loss: rank 1 has the same value as rank 0, 1.25")
+    assert "note: loss: rank 1 has the same value" in ended.stdout

@@ -189,7 +189,7 @@ class Launch:
         setup: A line of shell, empty for none.
         where: By what engine, and whether by Slurm on two nodes.
         launcher: A family of MPI whose `mpirun` starts them, `srun`, or None for none.
-        path: A family whose programs come first on the PATH, where that is not the launcher's.
+        path: A family whose compiler the setup takes, where that is not the launcher's.
         ranks: World size.
         fields: Others of the benchmark.
         image: Reference of an image, by its function; None for the one with torch.
@@ -417,12 +417,16 @@ def write(folder: Path, launch: Launch) -> dict[str, str]:
     if isinstance(family := fields.get("environment"), str):
         fields["environment"] = _mpi4py(family)
     nodes = 2 if launch.where.startswith("slurm") else 1
+    setup = launch.setup
+    if launch.path and launch.launcher:
+        compiler = Path(programs(launch.path).split(os.pathsep)[0], "mpicc")
+        setup = setup.replace("mpicc", str(compiler))
     benchmark = {
         "id": "b",
         "command": list(launch.command),
         "inputs": sorted(launch.files),
         "metrics": {"loss": {"from": {"pattern": "loss: ([0-9.e+-]+)"}}},
-        **({"setup": ["sh", "-c", launch.setup]} if launch.setup else {}),
+        **({"setup": ["sh", "-c", setup]} if setup else {}),
         **fields,
     }
     manifest = {

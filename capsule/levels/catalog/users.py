@@ -86,7 +86,7 @@ def make_onnx_network(name: str, *, trains: bool) -> Network:
 def make_module_network(name: str, *, trains: bool) -> Network:
     """The catalogue's entry of a `torch.nn.Module` of a user's file; see `make_network`."""
     network = networks.make_network(name, "module", (), {})
-    metrics = (*network.metrics, _NODE_ERROR_RATIO)
+    metrics = (*network.metrics, *MODULE_METRICS)
     known = (*_OF_MODULES, *(_OF_TRAINED_MODULES if trains else ()))
     return replace(
         network,
@@ -96,7 +96,7 @@ def make_module_network(name: str, *, trains: bool) -> Network:
     )
 
 
-_NODE_ERROR_RATIO = MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial", "nodes")
+MODULE_METRICS = (MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial", "nodes"),)
 """Of operations that are bounded in the norm alone."""
 
 _OF_MODULES = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from capsule.diff import Differences
 from capsule.diff.names import ROLES
-from capsule.notes import REFUSED_VALUE
+from capsule.notes import OTHER_METRIC, REFUSED_VALUE
 from capsule.report.terminal import agreement
 from capsule.report.terminal.agreement import Claimed
 from capsule.report.terminal.facing import describe, describe_worlds, sides_of, subject
@@ -35,7 +35,7 @@ _GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "SKIPPED": 2}
 SAID_ABOVE = frozenset(
     {
         *("uncontained", "containment-differs", "image-unused", "image-replaced", "image-named"),
-        REFUSED_VALUE,
+        *(REFUSED_VALUE, OTHER_METRIC),
     }
 )
 """Notes that a verdict's first line, or the line of a side, says as well."""
@@ -69,6 +69,11 @@ def heading(verdict: Verdict) -> Table:
     for note in differences.notes:
         if note.code == REFUSED_VALUE:
             rows.add_row("refused", text(note.sentence))
+    others = [note.sentence for note in differences.notes if note.code == OTHER_METRIC]
+    for sentence in others[:_WARNINGS]:
+        rows.add_row("metric", text(sentence))
+    if (more := len(others) - _WARNINGS) > 0:
+        rows.add_row("", text(f"and {count(more, 'more metric')}: --full"))
     there, here = sides_of(verdict.claims or verdict.reported)
     first, second = differences.names.heads
     rows.add_row("title", text(_subjects(differences)))
