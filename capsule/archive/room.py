@@ -112,7 +112,9 @@ def _kept(
         if isinstance(benchmark.subject, Command | Recipe):
             for metric in benchmark.metrics:
                 key = benchmark.id, metric.name
-                if metric.per == "rank" and metric.source is None:
+                # the value of a run with an aggregate is made of all values of a rank
+                is_usual = metric.source is None and metric.aggregate is None
+                if metric.per == "rank" and is_usual:
                     yield key, whole is None or key in claimed
 
 
