@@ -219,7 +219,13 @@ def start(
         except (OSError, ValueError) as error:
             # ValueError: a null byte in a word or a variable
             raise _explain(error, argv[0], cwd) from None
-    return Process(popen, mark)
+    try:
+        return Process(popen, mark)
+    except BaseException:
+        # an interrupt, while nobody else knows of it
+        with suppress(ProcessLookupError):
+            os.killpg(popen.pid, signal.SIGKILL)
+        raise
 
 
 def in_thread(work: Callable[[], _T]) -> _T:

@@ -303,11 +303,11 @@ def _run_stage(
     progress = Progress(group, follower, first, is_told=stage.is_told)
     began = time.monotonic()
     launched = setting.launcher.start(setting.runtime, setting.prepared, stage.invocations)
-    guard = Guard(setting.limits, lambda: traces.folders(start), launched, traces.spared_bytes)
     ended: tuple[Ended, ...] | None = None
     cut: Cut | None = "interrupt"
     fault: str | None = None
     try:
+        guard = Guard(setting.limits, lambda: traces.folders(start), launched, traces.spared_bytes)
         ended, cut, fault = _follow(
             launched, progress, guard, workspace.log, setting, watch, traces
         )
