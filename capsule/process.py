@@ -8,12 +8,13 @@ import secrets
 import select
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from capsule import leavings, memory, places, processes, segments
 from capsule.errors import CannotRunError, ExecutionError, ProgramError
@@ -214,18 +215,41 @@ def start(
                 preexec_fn=_restore_signals if _ignored_signals() else None,  # noqa: PLW1509
             )
 
-        try:
-            popen = spawn() if guard is None else in_thread(spawn)
-        except (OSError, ValueError) as error:
-            # ValueError: a null byte in a word or a variable
-            raise _explain(error, argv[0], cwd) from None
+        with _put_off_signals() as asked:
+            try:
+                popen = spawn() if guard is None else in_thread(spawn)
+            except (OSError, ValueError) as error:
+                # ValueError: a null byte in a word or a variable
+                raise _explain(error, argv[0], cwd) from None
+            started = Process(popen, mark)
     try:
-        return Process(popen, mark)
+        for came in asked[:1]:
+            signal.raise_signal(came)
     except BaseException:
-        # an interrupt, while nobody else knows of it
-        with suppress(ProcessLookupError):
-            os.killpg(popen.pid, signal.SIGKILL)
+        started.stop(grace_seconds=0.0)
         raise
+    return started
+
+
+@contextmanager
+def _put_off_signals() -> Iterator[list[int]]:
+    """Have handlers wait that would raise: a process that is being started is known to nobody yet.
+
+    Yields:
+        The signals that came, which are to be sent again. Other threads get none.
+    """
+    asked = list[int]()
+    handlers: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(handler := signal.getsignal(number)):
+                handlers[number] = handler
+                signal.signal(number, lambda came, _: asked.append(came))
+    try:
+        yield asked
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def in_thread(work: Callable[[], _T]) -> _T:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -227,3 +228,37 @@ def test_reap_spares_the_process_that_asks_and_its_ancestors(tmp_path: Path) -> 
         },
     )
     assert ended.stdout == b"[]\n"
+
+
+def test_a_start_that_is_interrupted_leaves_nothing_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(Exception):
+        """What a handler raises."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise Interrupted
+
+    def spawn(*words: Any, **more: Any) -> Any:
+        made = popen(*words, **more)
+        # it runs, and nobody knows of it yet
+        signal.raise_signal(signal.SIGHUP)
+        return made
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", spawn)
+    before = signal.signal(signal.SIGHUP, interrupt)
+    mark = f"test-{tmp_path}"
+    try:
+        with pytest.raises(Interrupted):
+            process.start(
+                ("sleep", "1000"),
+                env={**os.environ, process.RUN_MARK: mark},
+                cwd=tmp_path,
+                stdout=tmp_path / "out",
+                stderr=tmp_path / "err",
+            )
+        assert signal.getsignal(signal.SIGHUP) is interrupt
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert not process.find_marked(mark)
