@@ -240,6 +240,7 @@ def _run_group(
             )
             for report in journal.reports:
                 room.add(report.trial, [(one.metric, _count_numbers(one)) for one in report.series])
+        traces.clear()
         for attempt in attempts:
             watch.attempt(attempt)
         if left := workspace.log.left.get(start.number, Left()).segments:

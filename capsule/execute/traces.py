@@ -107,13 +107,11 @@ class Traces:
         self._next = now + _SHARE * (time.monotonic() - now)
 
     def end(self) -> Left:
-        """Remove its own folders and its segments, and restore the inputs.
+        """Remove its segments, and restore the inputs.
 
         Returns:
             What it had changed among them, and what stays in /dev/shm.
         """
-        if isinstance(self._setting.runtime, KeepsScratch):
-            self._setting.runtime.clear_scratch(self._setting.label)
         changed = [
             name
             for name in payload.restore_inputs(self._workspace, self._setting.writable)
@@ -124,6 +122,11 @@ class Traces:
             first=tuple(map(plain.clean, changed[:_SHOWN])),
             segments=tuple(self._end_segments()),
         )
+
+    def clear(self) -> None:
+        """Remove its HOME and temporary folders on this machine, however far it got."""
+        if isinstance(self._setting.runtime, KeepsScratch):
+            self._setting.runtime.clear_scratch(self._setting.label)
 
     def explain(self, attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
         """The same attempts; one that failed on a segment says whose that is."""
@@ -173,9 +176,11 @@ def read_ledger() -> list[Earlier]:
         lines = stream.read(_MOST_BYTES).splitlines()
     entries = []
     for line in lines:
-        with suppress(ValueError, TypeError, RecursionError):
-            entries.append(Earlier(**json.loads(line)))
-    return [one for one in entries if segments.is_there(one.segment)]
+        with suppress(ValueError, TypeError, RecursionError, OverflowError):
+            entry = Earlier(**json.loads(line))
+            if segments.is_there(entry.segment):
+                entries.append(entry)
+    return entries
 
 
 def _add_to_ledger(left: Sequence[Segment], trial: str) -> None:
@@ -218,7 +223,7 @@ def _explain(
     for one in sorted(named, key=lambda one: one.path)[:_SHOWN]:
         path, known = os.fsdecode(one.path), ledger.get(one)
         whose = (
-            f"was left by {known.trial}, which ended at {known.at}"
+            plain.clean(f"was left by {known.trial}, which ended at {known.at}")
             if known
             else "was there before this trial began"
         )

@@ -133,6 +133,11 @@ class LaunchFolder:
         # opening a folder has a network file system look anew, which asking for one file has not
         return bool(os.listdir(self.path / "failed"))  # noqa: PTH208 - no Path is needed
 
+    def count_ends(self) -> int:
+        """How many ranks have reported their end by now."""
+        names = os.listdir(self.path / "ended")  # noqa: PTH208 - as above
+        return sum(name.isdigit() for name in names)
+
     def begins(self) -> Mapping[int, Begin]:
         """The ranks that are there by now."""
         return {rank: Begin(**facts) for rank, facts in self._read_all("begun").items()}

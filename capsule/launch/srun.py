@@ -181,13 +181,13 @@ def _terminate(folder: LaunchFolder) -> bool:
         return False
 
 
-def _sweep(name: str) -> None:
+def _sweep(name: str, seconds: float) -> None:
     """End a step that outlived its srun, which may be killed before the step is its own to end.
 
     Raises:
         ExecutionError: It does not end.
     """
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     try:
         while steps := _find_steps(name):
             process.run(("scancel", *steps))

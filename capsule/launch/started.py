@@ -9,13 +9,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from capsule import plain, process
-from capsule.errors import CannotRunError
+from capsule.errors import CannotRunError, ExecutionError
 from capsule.launch.folder import Call, LaunchFolder, is_failure
 from capsule.process import Process
 from capsule.runtimes.base import Ended, Invocation, Prepared, Runtime, Wraps, tail_since
 
 _LOOK_SECONDS = 0.02
 _STOP_SECONDS = 20.0
+# a launcher that is well ends at once when its last rank has
+_SILENCE_SECONDS = 10.0
+_COUNT_SECONDS = 1.0
+# for what a launcher leaves on other nodes: while ranks may run there, and once all have ended
+_SWEEP_SECONDS = (60.0, 2.0)
 _TAIL_LETTERS = 600
 _ENDED = Ended(exit_code=None, signal=signal.SIGTERM)
 _KILLED = Ended(exit_code=None, signal=signal.SIGKILL)
@@ -80,7 +85,8 @@ class StartedRanks:
         ranks: World size.
         label: Marks the processes of their run.
         terminate: Asks all of them to end; whether there were any that could be asked.
-        sweep: Ends what the launcher leaves on other nodes where it had to be killed.
+        sweep: Ends what the launcher leaves on other nodes where it had to be killed, within so
+            many seconds, or raises an ExecutionError.
     """
 
     def __init__(
@@ -90,7 +96,7 @@ class StartedRanks:
         ranks: int,
         label: str,
         terminate: Callable[[LaunchFolder], bool],
-        sweep: Callable[[], None] = lambda: None,
+        sweep: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._launcher = launcher
         self._folder = folder
@@ -101,11 +107,17 @@ class StartedRanks:
         self._ended: tuple[Ended, ...] | None = None
         # by what each rank's own node is told, with time to say how it ended
         self._is_asked = False
+        self._is_stopped = False
+        # since when every rank has reported its end, and the launcher runs on
+        self._silent_since: float | None = None
+        self._look_at = 0.0
 
     def wait(self, timeout_seconds: float) -> tuple[Ended, ...] | None:
         """Wait at most so long; None while one still runs.
 
         Those that one takes with it are told as ended by SIGTERM, as the local launcher tells them.
+        A launcher that stays silent once every rank has reported its end is stopped: what started
+        the ranks on another node may be dead, and their own results count.
         """
         deadline = time.monotonic() + timeout_seconds
         while self._ended is None:
@@ -116,9 +128,38 @@ class StartedRanks:
                 before = self._folder.ends()
                 self.stop()
                 self._ended = self._judge(before)
+            elif self._is_silent():
+                self._end_launcher()
+                self._ended = self._judge(self._folder.ends())
             elif time.monotonic() >= deadline:
                 return None
         return self._ended
+
+    def _is_silent(self) -> bool:
+        """Whether every rank has reported its end some seconds ago."""
+        now = time.monotonic()
+        if self._silent_since is None and now >= self._look_at:
+            # of thousands of ranks it is a long list, on a network disk
+            self._look_at = now + _COUNT_SECONDS
+            if self._folder.count_ends() == self._ranks:
+                self._silent_since = now
+        return self._silent_since is not None and now - self._silent_since >= _SILENCE_SECONDS
+
+    def _end_launcher(self) -> None:
+        """End the launcher, and what it leaves on other nodes.
+
+        Raises:
+            ExecutionError: Something of it does not end, and a rank may still run.
+        """
+        self._launcher.stop()
+        # once all ranks have ended, what is left is a name that nobody may be left to take away
+        is_over = self._folder.count_ends() == self._ranks
+        try:
+            self._sweep(_SWEEP_SECONDS[is_over])
+        except ExecutionError:
+            if not is_over:
+                raise
+        process.reap(self._label)
 
     def tasks(self) -> int:
         """None that can be told from here: each node holds its own rank to its limit."""
@@ -130,12 +171,11 @@ class StartedRanks:
 
     def stop(self) -> None:
         """End every rank, on whatever node; what does not go by itself is killed."""
+        self._is_stopped = True
         if self._launcher.wait(0) is None and self._terminate(self._folder):
             self._is_asked = True
             self._launcher.wait(_STOP_SECONDS)
-        self._launcher.stop()
-        self._sweep()
-        process.reap(self._label)
+        self._end_launcher()
 
     def _judge(self, seen: Mapping[int, Ended]) -> tuple[Ended, ...]:
         """How each ended, by rank.
@@ -151,8 +191,9 @@ class StartedRanks:
             if rank in late:
                 ended.append(late[rank])
             elif rank in begun:
-                # nobody is left to say what became of it: its node went, or all of it was killed
-                ended.append(_KILLED)
+                # nobody is left to say what became of it: its node went, or all of it was killed;
+                # where it was this process that had all of it killed, the rank is not to blame
+                ended.append(_ENDED if self._is_stopped else _KILLED)
             else:
                 fault = f"rank {rank} was never there: {self._words()}"
                 ended.append(Ended(exit_code=None, signal=None, engine_fault=fault))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from capsule import archive
+from tests.journeys.test_independence import COUNT, PLACES
 from tests.support.command import write_manifest, write_script
 from tests.support.engines import as_user, small_image
 from tests.support.mpi import programs
@@ -115,3 +116,31 @@ def test_what_two_nodes_sealed_is_verified_by_mpirun_on_one(folder: Path) -> Non
     assert [attempt.nodes for attempt in verified.attempts] == [(0,)] * len(verified.attempts)
     assert verified.image_observations["launcher"].startswith("mpirun of MPICH 5.0")
     assert "REPRODUCED" in output
+
+
+def test_ranks_of_two_nodes_find_nothing_of_an_earlier_trial(folder: Path) -> None:
+    write_script(folder, COUNT)
+    benchmark = {
+        "id": "tiny",
+        "command": ["python3", "tiny.py"],
+        "inputs": ["tiny.py"],
+        "ranks_independent": True,
+        "metrics": {name: {"per": "rank", "direction": "lower"} for name in PLACES},
+    }
+    resources = {"nodes": 2, "ranks_per_node": 1}
+    write_manifest(
+        folder, benchmarks=[benchmark], seeds=[1, 2, 3], resources=resources, claims=None
+    )
+    words = ("submit", "tiny.json", "--runtime", "host", "--output", "count.zip")
+    code, output = capsule(folder, os.environ["PATH"], None, *words)
+    assert code == 0, output
+    record = archive.read(folder / "count.zip").record
+    assert {attempt.nodes for attempt in record.attempts} == {(0, 1)}
+    values: dict[str, list[float]] = {}
+    for one in record.samples:
+        values.setdefault(one.metric.rpartition("/")[2], []).extend(one.values)
+    assert {name: values[name] for name in ("cwd", "home", "tmp")} == {
+        name: [1] * 6 for name in ("cwd", "home", "tmp")
+    }
+    # both ranks of a start write in one copy of the inputs, and no other start's
+    assert {max(values[name]) for name in ("inputs", "above", "bytecode")} <= {1, 2}

@@ -16,7 +16,7 @@ import pytest
 
 from capsule import launch, process, processes
 from capsule.errors import CannotRunError
-from capsule.launch import preflight
+from capsule.launch import preflight, started
 from capsule.launch.base import RENDEZVOUS, Launched
 from capsule.launch.preflight import Request
 from capsule.launch.srun import Srun
@@ -282,3 +282,37 @@ def test_several_nodes_are_refused_where_there_is_no_allocation_of_so_many(
         launch.choose(TWO_NODES, site)
     with pytest.raises(CannotRunError, match="srun is to start the ranks"):
         launch.choose(Resources(), replace(site, launcher="srun"))
+
+
+def test_a_dead_stepd_costs_some_seconds_and_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(started, "_SILENCE_SECONDS", 1.0)
+    goes_on = "echo >>there; while [ ! -e go ]; do sleep 0.01; done"
+    launched = start(tmp_path, goes_on, f"{THEN}{goes_on}")
+    while len(read_lines(tmp_path / "there")) < 2:
+        pass
+    (step,) = steps()
+    stepds = find_stepds(step)
+    assert stepds
+    for pid in stepds:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        (tmp_path / "go").touch()
+        assert launched.wait(PATIENCE_SECONDS) == (WELL, WELL)
+    finally:
+        for pid in stepds:
+            os.kill(pid, signal.SIGCONT)
+        launched.stop()
+
+
+def find_stepds(step: str) -> list[int]:
+    """The programs of Slurm's that stand above a step's ranks."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().startswith(f"slurmstepd: [{step}]".encode()):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
