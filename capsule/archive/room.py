@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -132,8 +133,8 @@ class Projection:
         trials = (trial.id for group in plan.groups for trial in group.trials)
         self._kept = choose_kept(plan)
         self._planned = Counter(map(_subject, trials))
-        self._ended: Counter[str] = Counter()
-        self._bytes: Counter[str] = Counter()
+        self._bytes: dict[str, list[int]] = {}
+        self._total = 0
 
     def add(self, trial: str, series: Iterable[tuple[str, int]]) -> None:
         """Count a trial that ended.
@@ -156,8 +157,10 @@ class Projection:
                 limits.lines_bytes(1, numbers, limits.LINE_BYTES)
                 for numbers in (folded if is_folded else counts)
             ]
-        self._ended[subject] += 1
-        self._bytes[subject] += limits.lines_bytes(1, 0, limits.ATTEMPT_BYTES) + sum(lines)
+        taken = limits.lines_bytes(1, 0, limits.ATTEMPT_BYTES) + sum(lines)
+        # sorted, so that the one in the middle is at hand
+        insort(self._bytes.setdefault(subject, []), taken)
+        self._total += taken
 
     def require(self) -> None:
         """Stop where all trials together would have more than a reader takes on.
@@ -165,9 +168,10 @@ class Projection:
         Raises:
             UsageError: Says how much, and what to change.
         """
-        expected = sum(
-            self._bytes[subject] * max(self._planned[subject], ended) // ended
-            for subject, ended in self._ended.items()
+        # one trial that says more than others do tells nothing of those that are to come
+        expected = self._total + sum(
+            ended[len(ended) // 2] * max(0, self._planned[subject] - len(ended))
+            for subject, ended in self._bytes.items()
         )
         if expected > limits.MOST_KEPT_BYTES:
             raise UsageError(
