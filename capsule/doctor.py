@@ -162,13 +162,19 @@ def _cache(site: Site) -> Iterator[Finding]:
     except CapsuleError as error:
         yield _fail("cache", error)
         return
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    mend = "name another folder with CAPSULE_CACHE, or `cache` in the site file"
+    if sites.lacks_cache(site):
+        what = f"{folder} cannot be written, so a run has a cache beside its folder, until its end"
+        yield Finding(area="cache", word="limited", what=what, mend=mend)
+        return
+    # not by `Path.exists`, which raises where this user may not look
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not os.access(existing, os.W_OK | os.X_OK):
         yield Finding(
             area="cache",
             word="missing",
             what=f"{folder} cannot be written",
-            mend="name another folder with CAPSULE_CACHE, or `cache` in the site file",
+            mend=mend,
         )
         return
     free, kind = shutil.disk_usage(existing).free, places.file_system(existing)

@@ -95,7 +95,8 @@ class Process:
         if self._exit is None:
             self._end_members(grace_seconds)
             if not _until(self._has_ended, _KILL_SECONDS):
-                raise ExecutionError(f"process {self.pid} does not end, even by SIGKILL")
+                state = processes.describe([self.pid])
+                raise ExecutionError(f"{state} does not end, even by SIGKILL")
             self._exit = self._reap()
         return self._exit
 
@@ -106,6 +107,10 @@ class Process:
             with suppress(OSError):
                 count += processes.read_stat(pid).threads
         return count
+
+    def describe(self) -> str:
+        """What it and everything that it started do now, see `processes.describe`."""
+        return processes.describe(self._members())
 
     def memory_bytes(self, most: int) -> int:
         """The memory of it and everything that it started, see `processes.count_memory`."""

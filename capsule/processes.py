@@ -112,3 +112,42 @@ def _read_sizes(pid: int, file: str, names: Sequence[str]) -> int:
         return 0
     fields = (line.partition(":") for line in lines)
     return sum(int(rest.split()[0]) << 10 for name, _, rest in fields if name in names)
+
+
+_STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "waiting inside the kernel, mostly for a disk, a network file system or a device",
+    "T": "stopped",
+    "t": "stopped by a debugger",
+    "Z": "ended, and not waited for",
+    "I": "idle",
+}
+_MOST_DESCRIBED = 3
+
+
+def describe(pids: Sequence[int]) -> str:
+    """Return what processes do now, in words; empty where none of them is left.
+
+    Of a process and those that it started the last ones are told: the others wait for them.
+    """
+    stats: dict[int, Stat] = {}
+    for pid in pids:
+        with suppress(OSError):
+            stats[pid] = read_stat(pid)
+    parents = {stat.parent for stat in stats.values()}
+    last = [pid for pid in stats if pid not in parents]
+    told = [_describe(pid, stats[pid]) for pid in last[:_MOST_DESCRIBED]]
+    more = len(last) - len(told)
+    return ", ".join(told) + (f" and {more} more" if more else "")
+
+
+def _describe(pid: int, stat: Stat) -> str:
+    name = place = ""
+    with suppress(OSError):
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    with suppress(OSError):
+        place = Path(f"/proc/{pid}/wchan").read_text(errors="replace").strip().strip("0")
+    state = _STATES.get(stat.state, "of unknown state")
+    where = f" in {place}" if place else ""
+    return f"{name or 'process'} ({pid}) {stat.state}, {state}{where}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from capsule.averages import FEW, VERY_FEW, finite, mean, median, medians
-from capsule.manifest import Direction
+from capsule.manifest import Aggregate, Direction
 from capsule.record import RankSamples, Samples
 
 # values of different things, not repetitions
@@ -15,30 +15,49 @@ _WORST_OF = ("node", "block")
 _TOGETHER = 128
 
 
-def run_value(samples: Sequence[Samples], few: int = FEW) -> float | None:
+def run_value(
+    samples: Sequence[Samples], few: int = FEW, aggregate: Aggregate | None = None
+) -> float | None:
     """One number for a run, None when there is none or a value is not finite.
 
     Repeated calls have the median of the values after warm-up, where an even number of values has
     the mean of the two middle ones. A curve has its last value. Values of nodes and blocks are
     different things, not repetitions, and have the worst one by the metric's direction (the
     largest one where lower is better, or nothing is); so have ranks, each with its own number.
+    Where an author has chosen an aggregate, it takes the place of all of these.
 
     Args:
         samples: All values, one for each rank that reported the metric.
         few: Of how many values numpy need not find the median.
+        aggregate: What the author has chosen, None for nothing.
     """
     if len(samples) == 1:
-        return _rank_value(samples[0], few)
-    numbers = [_rank_value(one, few) for one in samples]
-    if not numbers or None in numbers:
+        return _rank_value(samples[0], few, aggregate)
+    values = [_rank_value(one, few, aggregate) for one in samples]
+    numbers = [number for number in values if number is not None]
+    if not numbers or len(numbers) < len(values):
         return None
-    return worst([number for number in numbers if number is not None], samples[0].direction)
+    if aggregate is not None:
+        return _aggregate(numbers, few, aggregate)
+    return worst(numbers, samples[0].direction)
 
 
-def _rank_value(samples: Samples, few: int) -> float | None:
+def _aggregate(values: Sequence[float], few: int, aggregate: Aggregate) -> float | None:
+    if aggregate == "median":
+        return median(values, few)
+    if not values or not finite(values):
+        return None
+    if aggregate == "mean":
+        return mean(values)
+    return min(values) if aggregate == "min" else max(values)
+
+
+def _rank_value(samples: Samples, few: int, aggregate: Aggregate | None) -> float | None:
     values = samples.values[samples.warmup :]
     if isinstance(samples, RankSamples):
         return worst(values, samples.direction) if finite(values) else None
+    if aggregate is not None:
+        return _aggregate(values, few, aggregate)
     if samples.steps is not None:
         return median(values[-1:], few)
     if samples.per in _WORST_OF:
@@ -59,8 +78,13 @@ def worst(values: Sequence[float], direction: Direction) -> float:
     return min(values) if direction == "higher" else max(values)
 
 
-def run_values_of(runs: Sequence[tuple[Samples, ...]], few: int = FEW) -> Iterator[float | None]:
+def run_values_of(
+    runs: Sequence[tuple[Samples, ...]], few: int = FEW, aggregate: Aggregate | None = None
+) -> Iterator[float | None]:
     """`run_value` of each run; of many that repeat a few calls of several at once."""
+    if aggregate is not None:
+        yield from (run_value(samples, few, aggregate) for samples in runs)
+        return
     for start in range(0, len(runs), _TOGETHER):
         part = runs[start : start + _TOGETHER]
         if all(len(samples) == 1 and _repeats_few_calls(samples[0]) for samples in part):

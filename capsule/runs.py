@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from capsule import stats
-from capsule.manifest import Direction, Kind, Per
+from capsule.manifest import Aggregate, Direction, Kind, Per
 from capsule.record import Attempt, Samples
 
 RunStatus = Literal["ok", "failed", "missing"]
@@ -74,6 +74,7 @@ class MetricRuns:
     kind: Kind
     resolution: float
     per: Per = "call"
+    aggregate: Aggregate | None = None
     runs: tuple[Run, ...]
     test_set: int | None = None
     controls: tuple[Run, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import ZipFile
 
 from capsule import archive, earlier, extension, leavings, places, reading
 from capsule.archive.limits import MOST_LOG_BYTES
@@ -43,6 +44,20 @@ class Sealed:
     def failures(self) -> tuple[Attempt, ...]:
         """The attempts that failed; they are outcomes, and sealed with the rest."""
         return tuple(one for one in self.record.attempts if one.outcome == "failed")
+
+    def line_counts(self) -> dict[str, tuple[int, int]]:
+        """Of how many lines the last one gave each metric; empty where nothing is read of texts."""
+        if not self.record.manifest.reads_texts:
+            return {}
+        from capsule.archive import texts
+
+        with suppress(KeyError), ZipFile(self.path) as opened:
+            return texts.count_lines(
+                self.record.manifest,
+                self.record.attempts,
+                lambda name: (opened.read(f"data/{name}"),),
+            )
+        return {}
 
 
 def check_inputs(

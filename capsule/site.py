@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -170,8 +171,10 @@ def lacks_cache(site: Site, *, environ: Mapping[str, str] = os.environ) -> bool:
         return False
     folder = own_cache_folder(environ=environ)
     with suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return not os.access(folder, os.W_OK | os.X_OK)
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        # a file without a name, since nothing is to be made yet
+        with tempfile.TemporaryFile(dir=existing):
+            return False
     return True
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from capsule import latencies, scaling, searches
 from capsule.averages import FEW, VERY_FEW, mean, median
-from capsule.manifest import Benchmark, Claim, Command, Metric
+from capsule.manifest import Aggregate, Benchmark, Claim, Command, Metric
 from capsule.record import Attempt, Record, Samples
 from capsule.reduction import first_not_finite, mean_of_last, run_values_of, worst
 from capsule.runs import Draft, MetricRuns, Run, RunStatus, list_values
@@ -173,7 +173,7 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
             own = trials
             if earlier and metric.kind == "machine":
                 own = [trial for trial in trials if trial.seed not in earlier]
-            runs = _runs(own, samples.pop(path, ()), few)
+            runs = _runs(own, samples.pop(path, ()), few, metric.aggregate)
             if runs:
                 metrics[path] = _metric_runs(path, metric, runs, len(trials) - len(own))
     for one in record.manifest.benchmarks:
@@ -210,13 +210,15 @@ def _trial(planned: Mapping[str, Any], attempt: Attempt | None) -> _Trial:
     )
 
 
-def _runs(trials: Sequence[_Trial], samples: Iterable[Samples], few: int) -> list[Run]:
+def _runs(
+    trials: Sequence[_Trial], samples: Iterable[Samples], few: int, aggregate: Aggregate | None
+) -> list[Run]:
     """One metric's runs, of which none counts where all are controls."""
     lines: dict[str, list[Samples]] = {}
     for line in samples:
         lines.setdefault(line.trial, []).append(line)
     reported = [tuple(lines.get(trial.id, ())) for trial in trials]
-    runs = list(map(_run, trials, reported, run_values_of(reported, few)))
+    runs = list(map(_run, trials, reported, run_values_of(reported, few, aggregate)))
     return runs if any(run.seed_source != "control" for run in runs) else []
 
 
@@ -243,6 +245,7 @@ def _metric_runs(path: str, metric: Metric, runs: Sequence[Run], earlier: int) -
         kind=metric.kind,
         resolution=metric.resolution,
         per=metric.per,
+        aggregate=metric.aggregate,
         runs=tuple(sorted(counted, key=attrgetter("seed"))),
         test_set=metric.test_set,
         controls=tuple([run for run in runs if run.seed_source == "control"]),

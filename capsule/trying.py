@@ -12,6 +12,7 @@ from pathlib import Path
 from capsule import places, reduction
 from capsule import plan as planning
 from capsule import session as sessions
+from capsule.archive import texts
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.execute.loop import hint_at
 from capsule.execute.workspace import Workspace
@@ -37,11 +38,15 @@ class Reported:
         metric: As the manifest declares it.
         count: How many values the trial reported, those of all ranks together.
         value: The trial's own, in the metric's unit; None where there is none, or none is finite.
+        samples: All values, one for each rank that reported the metric.
+        lines: Of how many lines the last one gave it; None where it was read otherwise.
     """
 
     metric: Metric
     count: int
     value: float | None
+    samples: tuple[Samples, ...] = ()
+    lines: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +108,7 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
             what = _show_paths(error.what, session)
             raise type(error)(what, where=error.where, advice=advice) from None
         hints = _hints(session)
-    tryout = _tell(execution, plan, whole)
+        tryout = _tell(execution, plan, whole)
     message = _show_paths(tryout.attempt.message, session)
     left = session.workspace.log.left.values()
     return replace(
@@ -197,11 +202,16 @@ def _tell(execution: Execution, plan: Plan, whole: Plan) -> Tryout:
     by_metric: dict[str, list[Samples]] = {}
     for samples in execution.samples:
         by_metric.setdefault(samples.metric.rpartition("/")[2], []).append(samples)
+    sources = {file.path: file.source for file in execution.logs}
+    lines = texts.count_lines(
+        plan.manifest, execution.attempts[-1:], lambda name: (_load(sources[name]),)
+    )
+    subject = trial.id.rpartition("/")[0]
     trials = [one.id.rpartition("/")[0] for group in whole.groups for one in group.trials]
     return Tryout(
         attempt=execution.attempts[-1],
         reported=tuple(
-            _report(metric, by_metric.get(metric.name, ()))
+            _report(metric, by_metric.get(metric.name, ()), lines.get(f"{subject}/{metric.name}"))
             for metric in trial.benchmark.due(trial.framework)
         ),
         trials=len(trials),
@@ -210,9 +220,15 @@ def _tell(execution: Execution, plan: Plan, whole: Plan) -> Tryout:
     )
 
 
-def _report(metric: Metric, samples: Sequence[Samples]) -> Reported:
+def _load(source: object) -> bytes:
+    return source if isinstance(source, bytes) else Path(str(source)).read_bytes()
+
+
+def _report(metric: Metric, samples: Sequence[Samples], lines: tuple[int, int] | None) -> Reported:
     return Reported(
         metric=metric,
         count=sum(len(one.values) for one in samples),
-        value=reduction.run_value(samples),
+        value=reduction.run_value(samples, aggregate=metric.aggregate),
+        samples=tuple(samples),
+        lines=lines and lines[1],
     )

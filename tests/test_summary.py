@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capsule import averages, digest, reduction, summary
+from capsule.manifest import Aggregate
 from capsule.record import Record
 from capsule.series import pack
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_attempt, make_record
@@ -243,3 +244,19 @@ def test_values_of_many_runs_are_those_of_each(table: list[Sequence[float]], war
     for several in (runs, runs * 4, [*runs, (curve,), (), (nodes,), (runs[0][0], runs[1][0])]):
         values = list(reduction.run_values_of(several))
         assert list(map(repr, values)) == [repr(reduction.run_value(run)) for run in several]
+
+
+def test_an_author_may_choose_what_a_value_is_of_several() -> None:
+    values = (1.0, 2.0, 9.0)
+    line = make_record(step_times=dict.fromkeys(SEEDS, (5.0, *values))).samples
+    (samples,) = [one for one in line if one.metric == STEP_TIME][:1]
+    ways: Mapping[Aggregate, float] = {"mean": 4.0, "median": 2.0, "min": 1.0, "max": 9.0}
+    for way, value in ways.items():
+        assert reduction.run_value([samples], aggregate=way) == value
+        curve = dataclasses.replace(samples, steps=(0, 1, 2, 3))
+        assert reduction.run_value([curve], aggregate=way) == value
+        other = dataclasses.replace(samples, rank=1, values=(5.0, value, value, value))
+        assert reduction.run_value([samples, other], aggregate=way) == value
+        bad = dataclasses.replace(samples, values=(5.0, 1.0, math.nan))
+        assert reduction.run_value([bad], aggregate=way) is None
+    assert list(reduction.run_values_of([(samples,)] * 200, aggregate="mean")) == [4.0] * 200

@@ -17,10 +17,14 @@ MOST_DOCUMENT_BYTES = 1 << 27
 MOST_LINES_BYTES = 1 << 32
 MOST_TAG_BYTES = 1 << 16
 MOST_LINE_BYTES = 1 << 25
+# numbers of one series, each of 25 bytes at most, and of one trial: so many take a quarter of what
+# is kept of a capsule
+MOST_SERIES_NUMBERS = MOST_LINE_BYTES // 25
 # of a document, whose numbers and strings each have a line, and of an attempt
 MOST_TEXT_BYTES = 1 << 23
 MOST_PARSED_BYTES = 216 << 20
 MOST_KEPT_BYTES = 212 << 20
+MOST_TRIAL_NUMBERS = MOST_KEPT_BYTES // 4 // 8
 # all files together: a file with holes costs whoever sends it nothing, and hashing it a day
 MOST_BYTES = 128 << 30
 MOST_INPUT_BYTES = MOST_BYTES // 2

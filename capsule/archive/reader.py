@@ -136,6 +136,24 @@ class Capsule:
         for reading in texts.read_again(self.record, lambda name: (self.open(name),)):
             yield from texts.quote(reading)
 
+    def line_counts(self) -> dict[str, tuple[int, int]]:
+        """Of how many lines the last one gave each metric: the fewest and the most of its runs.
+
+        Raises:
+            DamagedError: A text was changed since the capsule was read.
+        """
+        record = self.record
+        if not record.manifest.reads_texts:
+            return {}
+        from capsule.archive import texts
+
+        return texts.count_lines(
+            record.manifest,
+            record.attempts,
+            lambda name: (self.open(name),),
+            before_whole=texts.took_parts(record),
+        )
+
     def refused_values(self) -> list[str]:
         """Its values that today's rules of reading texts refuse, of an older capsule, as sentences.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -112,7 +113,9 @@ def _kept(
         if isinstance(benchmark.subject, Command | Recipe):
             for metric in benchmark.metrics:
                 key = benchmark.id, metric.name
-                if metric.per == "rank" and metric.source is None:
+                # the value of a run with an aggregate is made of all values of a rank
+                is_usual = metric.source is None and metric.aggregate is None
+                if metric.per == "rank" and is_usual:
                     yield key, whole is None or key in claimed
 
 
@@ -130,8 +133,8 @@ class Projection:
         trials = (trial.id for group in plan.groups for trial in group.trials)
         self._kept = choose_kept(plan)
         self._planned = Counter(map(_subject, trials))
-        self._ended: Counter[str] = Counter()
-        self._bytes: Counter[str] = Counter()
+        self._bytes: dict[str, list[int]] = {}
+        self._total = 0
 
     def add(self, trial: str, series: Iterable[tuple[str, int]]) -> None:
         """Count a trial that ended.
@@ -154,8 +157,10 @@ class Projection:
                 limits.lines_bytes(1, numbers, limits.LINE_BYTES)
                 for numbers in (folded if is_folded else counts)
             ]
-        self._ended[subject] += 1
-        self._bytes[subject] += limits.lines_bytes(1, 0, limits.ATTEMPT_BYTES) + sum(lines)
+        taken = limits.lines_bytes(1, 0, limits.ATTEMPT_BYTES) + sum(lines)
+        # sorted, so that the one in the middle is at hand
+        insort(self._bytes.setdefault(subject, []), taken)
+        self._total += taken
 
     def require(self) -> None:
         """Stop where all trials together would have more than a reader takes on.
@@ -163,9 +168,10 @@ class Projection:
         Raises:
             UsageError: Says how much, and what to change.
         """
-        expected = sum(
-            self._bytes[subject] * max(self._planned[subject], ended) // ended
-            for subject, ended in self._ended.items()
+        # one trial that says more than others do tells nothing of those that are to come
+        expected = self._total + sum(
+            ended[len(ended) // 2] * max(0, self._planned[subject] - len(ended))
+            for subject, ended in self._bytes.items()
         )
         if expected > limits.MOST_KEPT_BYTES:
             raise UsageError(

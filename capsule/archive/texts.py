@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from capsule.manifest import Benchmark, commands
-from capsule.manifest.sources import EventTag, Pointer, Source
+from capsule.manifest import Benchmark, Manifest, commands
+from capsule.manifest.sources import EventTag, Pattern, Pointer, Source
 from capsule.record import Attempt, Record, Samples
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LONGEST_BYTES = 2000
 _SHOWN = 100
+_COUNTED = 100
 _WHOLE_SINCE = (0, 3)
 """The version from which on a number that is read from a text is a whole one."""
 Load = Callable[[str], Iterable[bytes]]
@@ -126,15 +127,44 @@ def read_again(
         before_whole: Whether by the rules before 0.3.0; None for those that it was sealed by.
     """
     by_old = took_parts(record) if before_whole is None else before_whole
+    yield from _read_texts(record.manifest, record.attempts, load, before_whole=by_old)
+
+
+def _read_texts(
+    manifest: Manifest, attempts: Sequence[Attempt], load: Load, *, before_whole: bool
+) -> Iterator[Reading]:
     benchmarks = {
         one.id: one
-        for one in record.manifest.benchmarks
+        for one in manifest.benchmarks
         if any(metric.source is not None for metric in one.metrics)
     }
-    for attempt in record.attempts if benchmarks else ():
+    for attempt in attempts if benchmarks else ():
         benchmark = benchmarks.get(attempt.trial.split("/")[0])
         if benchmark is not None and attempt.exit_code == 0:
-            yield from _of_attempt(benchmark, attempt, load, before_whole=by_old)
+            yield from _of_attempt(benchmark, attempt, load, before_whole=before_whole)
+
+
+def count_lines(
+    manifest: Manifest, attempts: Sequence[Attempt], load: Load, *, before_whole: bool = False
+) -> dict[str, tuple[int, int]]:
+    """Of how many lines the last one gave each metric: the fewest and the most of any attempt.
+
+    Args:
+        manifest: Says where its metrics are.
+        attempts: Those that are counted, of which the first ones stand for the rest.
+        load: Gives the texts.
+        before_whole: Whether by the rules before 0.3.0.
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    chosen = [one for one in attempts if one.outcome == "completed"][:_COUNTED]
+    for reading in _read_texts(manifest, chosen, load, before_whole=before_whole):
+        subject = reading.attempt.trial.rpartition("/")[0]
+        for name, count in reading.extract.lines.items():
+            source = reading.sources[name]
+            if isinstance(source, Pattern) and source.occurrence == "last":
+                fewest, most = counts.get(f"{subject}/{name}", (count, count))
+                counts[f"{subject}/{name}"] = min(fewest, count), max(most, count)
+    return counts
 
 
 def refused(record: Record, load: Load) -> Iterator[str]:

@@ -292,6 +292,9 @@ def _refusal(
     claim: FrozenClaim, there: MetricRuns, runs: MetricRuns, here: MetricRuns
 ) -> str | None:
     """Why a re-execution's runs say nothing of a claim, None where they do."""
+    if there.aggregate != here.aggregate:
+        words = [side.aggregate or "usual value" for side in (there, here)]
+        return f"a run's value is the {words[0]} of its values there, and the {words[1]} here"
     if runs.runs and not here.runs:
         return (
             "every run of the re-execution repeats a seed of the original, and with the seed its"
@@ -394,7 +397,7 @@ def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Ite
         claimed = pair.claim is not None and pair.claim.type not in ("exact", "bound")
         named = ((pair.names.there, pair.original), (pair.names.here, pair.rerun))
         for name, side in named:
-            if claimed and side is not None and evidence.repeats(side):
+            if claimed and side is not None and evidence.is_constant(side):
                 yield Note(
                     code="equal-values",
                     sentence=f"{pair.metric}: all {len(side.values)} runs of {name} have the"

@@ -106,10 +106,18 @@ def repetition(metric: MetricRuns, side: str) -> str | None:
 
 def repeats(metric: MetricRuns) -> bool:
     """Whether every run has the same value, of a quantity that is not counted and not 0."""
-    # counted quantities agree legitimately, and so does an error of exactly 0
+    return is_constant(metric) and metric.values[0] != 0
+
+
+def is_constant(metric: MetricRuns) -> bool:
+    """Whether every run has the same value, which a seed should have changed.
+
+    Counted quantities agree legitimately, and so does an error of exactly 0 at Levels 0 to 3.
+    """
     values = metric.values
     alike = len(values) >= _FEW and values[0] == values[-1] and len(set(values)) == 1
-    return alike and values[0] != 0 and metric.resolution == 0
+    of_command = metric.metric.split("/")[2:3] == ["command"]
+    return alike and (of_command or values[0] != 0) and metric.resolution == 0
 
 
 def reuse(original: MetricRuns, rerun: MetricRuns) -> str | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from capsule import leavings
 from capsule.archive import strict
+from capsule.archive.limits import MOST_SERIES_NUMBERS, MOST_TRIAL_NUMBERS
 from capsule.errors import DamagedError
 from capsule.execute.reports import MAX_MESSAGE, Journal, Series, TrialReport, writable
 from capsule.jsons import Json, JsonObject
@@ -57,7 +58,10 @@ def read(path: Path, trials: Sequence[Trial], *, rank: int = 0, ranks: int = 1) 
     defect = None
     try:
         for event in _events(path):
-            reader.take(event)
+            if event is None:
+                reader.overflow(f"a line of more than {MAX_LINE_BYTES} bytes")
+            else:
+                reader.take(event)
     except (Defect, DamagedError) as error:
         defect = str(error)[:MAX_MESSAGE]
     reader.close()
@@ -79,6 +83,7 @@ class _Reader:
         self._current: str | None = None
         self._series: dict[str, OpenSeries] = {}
         self._due: frozenset[str] = frozenset()
+        self._excess: str | None = None
         self.hello: JsonObject = {}
         self.reports: dict[str, TrialReport] = {}
 
@@ -116,7 +121,7 @@ class _Reader:
             raise Defect(f"begins a trial that it was not given: {str(trial)[:80]!r}")
         if trial in self.reports or self._current is not None:
             raise Defect(f"begins {trial} out of order")
-        self._current, self._series = trial, {}
+        self._current, self._series, self._excess = trial, {}, None
         begun = self._trials[trial]
         self._due = frozenset(metric.name for metric in begun.benchmark.due(begun.framework))
         self.reports[trial] = TrialReport(trial=trial)
@@ -145,10 +150,27 @@ class _Reader:
         name = event.get("metric")
         if not isinstance(name, str) or name not in self._due:
             raise Defect(f"reports the undeclared metric {str(name)[:80]!r}")
+        if self._excess is not None:
+            return
         series = self._series.get(name)
         if series is None:
             series = self._series[name] = OpenSeries(name, self._rank)
         series.take(event)
+        if series.numbers > MOST_SERIES_NUMBERS:
+            self.overflow(f"more than {MOST_SERIES_NUMBERS} numbers of {name}")
+        elif sum(one.numbers for one in self._series.values()) > MOST_TRIAL_NUMBERS:
+            self.overflow(f"more than {MOST_TRIAL_NUMBERS} numbers")
+
+    def overflow(self, what: str) -> None:
+        """Keep nothing of a trial that reports more than a capsule takes of one.
+
+        Raises:
+            Defect: None is under way.
+        """
+        if self._current is None:
+            raise Defect(f"has {what}")
+        self._series = {}
+        self._excess = f"reports {what}, which is more than a capsule takes of one trial"
 
     def close(self) -> None:
         """Keep what the trial under way has reported so far."""
@@ -159,7 +181,10 @@ class _Reader:
 
     def _end(self, event: JsonObject) -> None:
         trial = self._under_way(event)
-        self.reports[trial.id] = _close_report(self.reports[trial.id], event)
+        report = _close_report(self.reports[trial.id], event)
+        if self._excess is not None:
+            report = replace(report, outcome="failed", reason="bad-result", message=self._excess)
+        self.reports[trial.id] = report
         self.close()
 
 
@@ -172,6 +197,11 @@ class OpenSeries:
         self._warmup = 0
         self.values: list[float] = []
         self._places: dict[str, list[float]] = {}
+
+    @property
+    def numbers(self) -> int:
+        """How many there are, steps and clocks included."""
+        return len(self.values) + sum(map(len, self._places.values()))
 
     def take(self, line: JsonObject) -> None:
         """Append one line's values.
@@ -228,8 +258,13 @@ class OpenSeries:
         )
 
 
-def _events(path: Path) -> Iterator[JsonObject]:
+def _events(path: Path) -> Iterator[JsonObject | None]:
+    """What a journal says; None for a line that is too long to be read."""
     for number, line in _lines(path):
+        # parsed, so many numbers take ten times the memory
+        if len(line) > MAX_LINE_BYTES or line.count(b",") > 2 * MOST_SERIES_NUMBERS:
+            yield None
+            continue
         if number == 1 and len(line) > MAX_SOFTWARE_BYTES:
             raise Defect(f"says hello in more than {MAX_SOFTWARE_BYTES} bytes")
         event = parse_foreign(line, where=f"journal line {number}")
@@ -247,9 +282,13 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
             raise Defect(f"larger than {MAX_FILE_BYTES} bytes")
         for number in range(1, MAX_FILE_BYTES):
             line = stream.readline(MAX_LINE_BYTES + 1)
-            if len(line) > MAX_LINE_BYTES:
-                raise Defect(f"line {number} is longer than {MAX_LINE_BYTES} bytes")
-            if not line.endswith(b"\n"):
+            is_whole = line.endswith(b"\n")
+            while len(line) > MAX_LINE_BYTES and not is_whole:
+                rest = stream.readline(MAX_LINE_BYTES)
+                is_whole = rest.endswith(b"\n")
+                if not rest:
+                    break
+            if not is_whole:
                 return
             yield number, line
 

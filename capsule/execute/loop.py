@@ -26,7 +26,14 @@ from capsule.execute.hints import Scene, hint
 from capsule.execute.kinds import workload_of
 from capsule.execute.limits import Guard
 from capsule.execute.log import Begun, Left, Log, goes_further
-from capsule.execute.outcome import MAX_ATTEMPTS, Context, Cut, ProcessEnd, settle
+from capsule.execute.outcome import (
+    MAX_ATTEMPTS,
+    Context,
+    Cut,
+    ProcessEnd,
+    describe_hung,
+    settle,
+)
 from capsule.execute.progress import Listener, Progress
 from capsule.execute.reports import Journal, Series
 from capsule.execute.traces import Traces
@@ -314,6 +321,7 @@ def _run_stage(
                 seconds=time.monotonic() - began,
                 words=tuple(tail(files.stderr) for files in stage.files),
                 fault=fault or "",
+                hung=describe_hung(launched.stopped(), len(stage.files)),
                 of_setup=stage.is_setup,
             )
         )

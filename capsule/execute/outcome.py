@@ -19,6 +19,8 @@ MAX_ATTEMPTS = 3
 
 Cut = Literal["timeout", "walltime", "limit", "memory", "interrupt", "lost"]
 
+# of ranks that hang, so many are named, and of so many it is told what they do
+_NAMED, _SHOWN = 16, 4
 # signals by which a program ends itself; any other came from outside
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal.SIGILL}
 
@@ -33,6 +35,7 @@ class ProcessEnd:
         seconds: Duration of the process, None when nobody saw its end.
         words: The end of each rank's standard error.
         fault: What it took too much of, where that is why we ended it.
+        hung: The ranks that still ran when we ended them, and what they did; empty for none.
         of_setup: Whether it is what was to run before the workload, which was then not started.
         setup_seconds: Duration of what ran before the workload and ended well, None for nothing.
     """
@@ -42,6 +45,7 @@ class ProcessEnd:
     seconds: float | None
     words: tuple[str, ...]
     fault: str = ""
+    hung: str = ""
     of_setup: bool = False
     setup_seconds: float | None = None
 
@@ -89,6 +93,24 @@ class _Fate:
     ended: Ended | None = None
     resumed_after: int | None = None
     world: str = ""
+
+
+def describe_hung(stopped: Mapping[int, str], ranks: int) -> str:
+    """Return which ranks still ran when they were ended, and what they did; empty for none.
+
+    >>> describe_hung({1: "python3 (7) S, sleeping", 2: ""}, 4)
+    'ranks 1, 2 of 4 still ran, rank 1: python3 (7) S, sleeping'
+    """
+    if not stopped:
+        return ""
+    told = [(rank, state) for rank, state in sorted(stopped.items()) if state][:_SHOWN]
+    if ranks == 1:
+        return f"it still ran: {told[0][1]}" if told else ""
+    names = ", ".join(map(str, sorted(stopped)[:_NAMED]))
+    more = f" and {len(stopped) - _NAMED} more" if len(stopped) > _NAMED else ""
+    which = f"rank{'s' * (len(stopped) > 1)} {names}{more} of {ranks}"
+    states = "".join(f", rank {rank}: {state}" for rank, state in told)
+    return f"{which} still ran{states}"
 
 
 def settle(
@@ -190,7 +212,9 @@ def _end_fate(end: ProcessEnd, journal: Journal) -> _Fate:
     if end.cut == "memory":
         return _of(end, None, ("failed", "out-of-memory", end.fault))
     if end.cut is not None:
-        return _of(end, None, _CUTS[end.cut])
+        outcome, reason, message = _CUTS[end.cut]
+        hung = f"; {end.hung}" if end.cut == "timeout" and end.hung else ""
+        return _of(end, None, (outcome, reason, f"{message}{hung}"))
     if end.ended is None:
         return _of(end, None, _CUTS["lost"])
     severities = list(map(_severity, end.ended))

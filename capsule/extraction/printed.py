@@ -76,10 +76,12 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
     """
     pattern = compile_pattern(source.pattern)
     matches: list[tuple[int, Match]] = []
+    count = 0
     for number, line in lines(text):
         match = pattern.search(line)
         if match is None:
             continue
+        count += 1
         if source.occurrence == "last":
             matches.clear()
         matches.append((number, match))
@@ -98,7 +100,8 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
                 line=number,
             )
             for number, match in matches
-        )
+        ),
+        count,
     )
 
 

@@ -33,6 +33,9 @@ class Launched(Protocol):
     def stop(self) -> None:
         """End every rank and all that they started; returns when nothing is left."""
 
+    def stopped(self) -> Mapping[int, str]:
+        """The ranks that still ran when all were stopped, and what each did; empty for unknown."""
+
 
 class Launcher(Protocol):
     """What starts ranks.

@@ -3,6 +3,7 @@
     calls/RRRR.json     how one rank is started, written before any of them is
     begun/RRRR          it is there: its node's name, and the launcher's own name of the step
     ended/RRRR          how it ended
+    stopped/RRRR        what it did when it was asked to end
     failed/RRRR         empty: it did not end well, so that one look tells it of all ranks
     meeting             where rank 0 waits for the others, HOST:PORT
 
@@ -67,7 +68,7 @@ class LaunchFolder:
         Raises:
             OSError: It is there, or cannot be made.
         """
-        for name in ("", "calls", "begun", "ended", "failed"):
+        for name in ("", "calls", "begun", "stopped", "ended", "failed"):
             (path / name).mkdir(mode=0o700)
         return cls(path)
 
@@ -127,6 +128,14 @@ class LaunchFolder:
         self._write(self.path / "ended" / f"{rank:04}", asdict(ended))
         if is_failure(ended):
             (self.path / "failed" / f"{rank:04}").touch()
+
+    def note_stop(self, rank: int, state: str) -> None:
+        """A rank is asked to end, and does this."""
+        self._write(self.path / "stopped" / f"{rank:04}", {"state": state})
+
+    def stops(self) -> Mapping[int, str]:
+        """What those did that were asked to end while they ran."""
+        return {rank: facts["state"] for rank, facts in self._read_all("stopped").items()}
 
     def find_failure(self) -> bool:
         """Whether a rank has failed by now."""

@@ -11,6 +11,8 @@ from capsule.runtimes.base import Ended, Invocation, Prepared, Running, Runtime
 
 _LOOK_SECONDS = 0.005
 _STOPPERS = 32
+# of so many ranks it is looked what they do when they are ended
+_DESCRIBED = 8
 
 
 class Local:
@@ -43,6 +45,7 @@ class LocalRanks:
     def __init__(self, running: Sequence[Running]) -> None:
         self._running = running
         self._ended: list[Ended | None] = [None] * len(running)
+        self._stopped: Mapping[int, str] = {}
 
     def wait(self, timeout_seconds: float) -> tuple[Ended, ...] | None:
         """Wait at most so long; None while one still runs.
@@ -73,7 +76,16 @@ class LocalRanks:
 
     def stop(self) -> None:
         """End every rank and everything it started."""
+        left = self._find_running()
+        self._stopped = {
+            rank: self._running[rank].describe() if place < _DESCRIBED else ""
+            for place, rank in enumerate(left)
+        }
         _stop(self._running)
+
+    def stopped(self) -> Mapping[int, str]:
+        """The ranks that still ran when all were stopped, and what the first of them did."""
+        return self._stopped
 
     def _find_running(self) -> list[int]:
         """The ranks that run, as far as was seen."""

@@ -99,6 +99,7 @@ def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
     except _Stopped:
         # before it is gone: for want of it others fail, and look like the cause
         folder.note_end(rank, _STOPPED)
+        folder.note_stop(rank, running.describe() if running is not None else "")
         raise
     finally:
         if ended is None and running is not None:

@@ -22,6 +22,7 @@ _COUNT_SECONDS = 1.0
 # for what a launcher leaves on other nodes: while ranks may run there, and once all have ended
 _SWEEP_SECONDS = (60.0, 2.0)
 _TAIL_LETTERS = 600
+_SILENT = "its node did not answer"
 _ENDED = Ended(exit_code=None, signal=signal.SIGTERM)
 _KILLED = Ended(exit_code=None, signal=signal.SIGKILL)
 
@@ -176,6 +177,12 @@ class StartedRanks:
             self._is_asked = True
             self._launcher.wait(_STOP_SECONDS)
         self._end_launcher()
+
+    def stopped(self) -> Mapping[int, str]:
+        """The ranks that were asked to end while they ran, and those that never answered."""
+        begun, ended = self._folder.begins(), self._folder.ends()
+        silent = {rank: _SILENT for rank in begun if rank not in ended}
+        return {**silent, **self._folder.stops()} if self._is_stopped else {}
 
     def _judge(self, seen: Mapping[int, Ended]) -> tuple[Ended, ...]:
         """How each ended, by rank.

@@ -123,7 +123,7 @@ def _missing_margin(one: _Measured) -> str | None:
 
 def _ignored_seed(one: _Measured) -> str | None:
     """Runs that no seed changed."""
-    if one.claim.type in _CONSTANT or not evidence.repeats(one.metric):
+    if one.claim.type in _CONSTANT or not evidence.is_constant(one.metric):
         return None
     return _IGNORED.format(runs=len(one.metric.values), value=one.metric.values[0])
 

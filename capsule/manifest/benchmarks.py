@@ -191,6 +191,7 @@ def _metric(name: str, raw: Raw) -> Metric:
         per=raw.get("per", "call"),
         test_set=int(raw["test_set"]) if "test_set" in raw else None,
         source=_source(raw) if "from" in raw else None,
+        aggregate=raw.get("aggregate"),
     )
 
 

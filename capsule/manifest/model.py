@@ -35,6 +35,7 @@ Per = Literal["call", "trial", "node", "block", "step", "rank"]
 Repeated calls of one thing, one number for the trial, one for each node of a network, block of a
 result, step on the way, or rank. Only calls are repetitions: their median is the run's value.
 """
+Aggregate = Literal["mean", "median", "min", "max"]
 Preset = Literal["strict", "middle", "default", "lenient"]
 # between-run standard deviations; what each preset means is told in docs/statistics
 PRESETS: Mapping[Preset, float] = {"strict": 1.0, "middle": 1.5, "default": 2.0, "lenient": 2.8}
@@ -58,6 +59,7 @@ class Metric:
         per: What its several values in one trial are.
         test_set: Of how many test examples the number is a fraction, None when of none.
         source: Where a command's number is read, None where the command reports it itself.
+        aggregate: What a run's value is of several values, None for what `per` says.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Metric:
     per: Per = "call"
     test_set: int | None = None
     source: Source | None = None
+    aggregate: Aggregate | None = None
 
     @property
     def is_of_one_attempt(self) -> bool:

@@ -126,6 +126,8 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
         problems: Collects what is wrong.
     """
     for name, metric in metrics.items():
+        if "aggregate" in metric and metric.get("per") == "trial":
+            problems.add(f"{here}/{name}/aggregate", "declared per trial, which has one value")
         if "from" not in metric:
             continue
         source = read(metric["from"], metric.get("per", "call"))
@@ -135,6 +137,8 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
         wrong = problems.below(place)
         if not wrong and metric.get("per") == "step" and not gives_steps(source):
             problems.add(place, _without_steps(source))
+        elif not wrong and "aggregate" in metric and (reason := _single(source)):
+            problems.add(f"{here}/{name}/aggregate", f"there is one value: {reason}")
 
 
 def gives_steps(source: Source) -> bool:
@@ -150,6 +154,19 @@ def gives_steps(source: Source) -> bool:
             return source.is_curve
         case Pointer():
             return False
+
+
+def _single(source: Source) -> str:
+    """Why a source gives one value alone, and what would give several; empty where it does not."""
+    match source:
+        case Pattern() if source.occurrence != "all":
+            return 'with "occurrence": "all" every line counts'
+        case Column() if source.step is None:
+            return 'with "step", the name of a column, every row counts'
+        case EventTag() if not source.is_curve:
+            return 'with "per": "step" every step counts'
+        case _:
+            return ""
 
 
 def _check_pattern(source: Pattern, here: str, problems: Problems) -> None:

@@ -149,6 +149,9 @@ class Running(Protocol):
         0 where that cannot be told, or where the engine holds it to its limit.
         """
 
+    def describe(self) -> str:
+        """What its processes do now, see `processes.describe`; empty where that is not known."""
+
     def stop(self) -> None:
         """End it and everything it started: terminate, then kill; returns when nothing is left."""
 
@@ -326,6 +329,10 @@ class Started:
         """That of the same processes."""
         return self._process.memory_bytes(most)
 
+    def describe(self) -> str:
+        """What the same processes do."""
+        return self._process.describe()
+
     def stop(self) -> None:
         """End it and everything it started."""
         self._process.stop()
@@ -368,6 +375,10 @@ class NeverStarted:
     def memory_bytes(self, most: int) -> int:  # noqa: ARG002
         """None."""
         return 0
+
+    def describe(self) -> str:
+        """Nothing."""
+        return ""
 
     def stop(self) -> None:
         """Nothing is left to end."""

@@ -64,6 +64,11 @@ class Container:
         pid = 0 if self._limits_memory else self._find_pid()
         return descendants.count_memory(pid, most) if pid else 0
 
+    def describe(self) -> str:
+        """What its processes do, likewise; empty where the engine is on another machine."""
+        pid = self._find_pid()
+        return descendants.describe(pid) if pid else ""
+
     def _find_pid(self) -> int:
         """The first process of it, 0 where that cannot be told."""
         with suppress(CapsuleError):

@@ -22,6 +22,11 @@ def count_memory(pid: int, most: int) -> int:
     return processes.count_memory(list(_find(pid)), most)
 
 
+def describe(pid: int) -> str:
+    """What a process and those below it do now, see `processes.describe`."""
+    return processes.describe(list(_find(pid)))
+
+
 def _find(pid: int) -> dict[int, int]:
     """A process and those below it, each with its threads; empty where it is gone.
 

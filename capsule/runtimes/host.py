@@ -159,6 +159,10 @@ class _Private:
         """That of the process."""
         return self._running.memory_bytes(most)
 
+    def describe(self) -> str:
+        """That of the process."""
+        return self._running.describe()
+
     def stop(self) -> None:
         """End it and everything it started, and remove its folders."""
         self._running.stop()

@@ -107,6 +107,9 @@ def _show(arguments: Arguments, console: Console) -> int:
     ):
         record = capsule.record
         quotations = list(capsule.quotations()) if arguments.evidence else []
+        is_drawn = not (arguments.evidence or arguments.json)
+        refused = capsule.refused_values() if is_drawn else []
+        lines = capsule.line_counts() if is_drawn else {}
     if arguments.evidence and arguments.json:
         console.document(report.evidence_to_json(quotations, capsule.id))
     elif arguments.evidence:
@@ -114,7 +117,9 @@ def _show(arguments: Arguments, console: Console) -> int:
     elif arguments.json:
         console.document(report.record_to_json(record, capsule.id))
     else:
-        console.show(*report.draw_record(record, capsule.id))
+        for sentence in refused:
+            console.data(sentence)
+        console.show(*report.draw_record(record, capsule.id, lines))
     return 0
 
 

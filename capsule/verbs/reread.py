@@ -59,7 +59,7 @@ def _reread(arguments: Arguments, console: Console) -> int:
             }
         )
     else:
-        console.show(*report.draw_sealed(sealed.record, sealed.id, warnings))
+        console.show(*report.draw_sealed(sealed.record, sealed.id, warnings, sealed.line_counts()))
         console.data(f"sealed {sealed.path}")
     if sealed.failures:
         raise report.failure(sealed.record, sealed.path)

@@ -120,7 +120,8 @@ def tell_outcome(sealed: Sealed, console: Console, *, as_json: bool) -> int:
             }
         )
     else:
-        console.show(*report.draw_sealed(sealed.record, sealed.id, warnings))
+        lines = sealed.line_counts()
+        console.show(*report.draw_sealed(sealed.record, sealed.id, warnings, lines))
         console.data(f"sealed {sealed.path}")
     if sealed.failures:
         raise report.failure(sealed.record, sealed.path)

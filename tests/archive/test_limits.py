@@ -168,3 +168,16 @@ def test_what_is_larger_than_any_is_refused_before_it_is_hashed(tmp_path: Path) 
         pytest.raises(DamagedError, match="larger than 100 bytes"),
     ):
         archive.read(path)
+
+
+def test_one_trial_that_says_much_does_not_end_a_run_of_many() -> None:
+    made = plan.make(bulk.read_manifest(bulk.manifest_document(metrics=1, seeds=100)))
+    trials = [trial.id for group in made.groups for trial in group.trials]
+    room = archive.Projection(made)
+    for number, trial in enumerate(trials[:5]):
+        room.add(trial, [("m00000", 4_000_000 if number == 1 else 10)])
+    room.require()
+    for trial in trials[5:12]:
+        room.add(trial, [("m00000", 4_000_000)])
+    with pytest.raises(UsageError, match="take about"):
+        room.require()

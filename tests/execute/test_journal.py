@@ -398,3 +398,41 @@ def test_a_failure_names_the_ranks_that_say_nothing_of_the_end() -> None:
     journals = [Journal(software={}, environment={}, reports=reports) for reports in said]
     (report,) = merge(journals, (ONE,)).reports
     assert report.unended == (0,)
+
+
+@pytest.mark.parametrize(
+    "excess",
+    [
+        [samples(TWO, "loss", *[0.5] * 11)],
+        [samples(TWO, "loss", *[0.5] * 6), samples(TWO, "loss", *[0.5] * 6)],
+        [point(TWO, "loss", step, 0.5) for step in range(4)],
+        [samples(TWO, "loss", *[0.5] * 9), samples(TWO, "time", *[0.5] * 9)],
+        [samples(TWO, "loss", *[0.5] * 500), samples(TWO, "time", 1.0)],
+        [{"event": "samples", "padding": "x" * 3000}],
+    ],
+    ids=["one line", "lines", "a curve", "several metrics", "many values", "a long line"],
+)
+def test_a_trial_that_reports_too_much_fails_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, excess: list[Event]
+) -> None:
+    monkeypatch.setattr(journal, "MOST_SERIES_NUMBERS", 10)
+    monkeypatch.setattr(journal, "MOST_TRIAL_NUMBERS", 15)
+    monkeypatch.setattr(journal, "MAX_LINE_BYTES", 2500)
+    three = trial(3)
+    events = [*whole(ONE), begin(TWO), *excess, end(TWO), *whole(three)]
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(encode([HELLO, *events]))
+    told = merge([journal.read(path, (ONE, TWO, three))], (ONE, TWO, three))
+    assert told.defect is None
+    first, second, third = told.reports
+    assert (first.outcome, third.outcome) == ("completed", "completed")
+    assert (second.outcome, second.reason, second.series) == ("failed", "bad-result", ())
+
+
+def test_too_much_before_any_trial_is_a_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MAX_LINE_BYTES", 2500)
+    told = read(tmp_path, [{"event": "begin", "padding": "x" * 3000}, *whole(ONE)])
+    assert told.defect is not None
+    assert told.reports == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -114,6 +115,19 @@ def test_a_link_in_the_place_of_the_cache_is_refused(author: User, tmp_path: Pat
     assert not list(elsewhere.iterdir())
     shown = author.run("site", "show", CAPSULE_CACHE=str(parent))
     assert shown.returncode == 0
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("home", ["/root", "/proc/nowhere"])
+def test_a_home_of_somebody_else_costs_no_command(ordinary: User, home: str) -> None:
+    write(ordinary)
+    for words in (("site", "show"), ("data", "hash", "tiny.py"), ("run", "--dry-run", "tiny.json")):
+        ended = ordinary.run(*words, HOME=home)
+        assert ended.returncode == 0, ended.stderr
+    examined = ordinary.run("doctor", "--json", HOME=home)
+    assert examined.returncode in (0, 6), examined.stderr
+    (cache,) = [one for one in json.loads(examined.stdout)["findings"] if one["area"] == "cache"]
+    assert cache["word"] == "limited"
 
 
 @pytest.mark.engines

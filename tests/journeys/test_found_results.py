@@ -325,3 +325,115 @@ def test_a_number_that_its_text_does_not_give_damages_a_capsule(
     ended = author.run("check", "forged.zip")
     assert ended.returncode == 4
     assert words in " ".join(ended.stderr.split())
+
+
+FOLDS = """
+import os, random
+rng = random.Random(int(os.environ["CAPSULE_SEED"]))
+for fold, base in enumerate((0.90, 0.91, 0.70, 0.92, 0.93)):
+    print(f"fold {fold} acc {base + rng.uniform(-0.004, 0.004):.4f}")
+"""
+
+
+def test_a_mean_of_folds_is_sealed_verified_and_told(author: User) -> None:
+    folds: Document = {"from": {"pattern": "fold [0-9] acc {number}", "occurrence": "all"}}
+    last: Document = {"from": {"pattern": "fold [0-9] acc {number}"}}
+    mean: Document = {**folds, "aggregate": "mean"}
+    manifest = write(author, FOLDS, loss=mean, last=last, middle=folds)
+    told = ("mean of 5 values", "the last of 5 lines", "median of 5 values")
+    tried = author.run("run", "--try", manifest, "--runtime", "host")
+    assert all(words in " ".join(tried.stdout.split()) for words in told)
+    ended = author.run("run", manifest, "--runtime", "host", "--output", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    shown = author.run("show", "a.capsule.zip").stdout
+    assert "mean of 5 values" in " ".join(ended.stdout.split())
+    assert all(words.split()[0] in shown.split() for words in told)
+    assert "lines" in shown.split()
+    with archive.read(author.folder / "a.capsule.zip") as capsule:
+        metrics = summary.run_values(capsule.record)
+    assert all(0.868 < value < 0.876 for value in metrics["tiny/default/command/loss"].values)
+    assert author.run("check", "a.capsule.zip").returncode == 0
+    again = author.run("verify", "a.capsule.zip", "--output", "b.capsule.zip")
+    assert again.returncode in (0, 3), again.stderr
+    with archive.read(author.folder / "b.capsule.zip") as capsule:
+        metrics = summary.run_values(capsule.record)
+    assert all(0.868 < value < 0.876 for value in metrics["tiny/default/command/loss"].values)
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ({"per": "mean", "from": {"pattern": "acc {number}"}}, '"aggregate": "mean"'),
+        ({"aggregate": "mean", "from": {"pattern": "acc {number}"}}, '"occurrence": "all"'),
+        ({"aggregate": "mean", "from": {"csv": "acc", "file": "a.csv"}}, '"step"'),
+        ({"aggregate": "mean", "per": "trial"}, "one value"),
+        ({"aggregate": "average"}, "mean"),
+    ],
+)
+def test_a_mean_of_one_value_is_refused_with_what_gives_several(
+    author: User, metric: Document, words: str
+) -> None:
+    ended = author.run("lint", write(author, loss=metric))
+    assert (ended.returncode, words in " ".join(ended.stderr.split())) == (2, True)
+
+
+def with_older_rules(record: Record, files: list[File]) -> tuple[Record, list[File]]:
+    """As an older version sealed it, which took the digits before an exponent for the number."""
+    (first,) = (one.values[0] for one in record.samples if one.trial.endswith("/1"))
+    log = f"epoch 2 loss: {first:.6f}e-07\n".encode()
+    changed = [
+        replace(file, source=log) if file.path == "logs/0001-stdout.txt" else file for file in files
+    ]
+    return replace(record, tool="0.2.0"), changed
+
+
+def test_values_of_an_older_capsule_that_would_be_refused_are_told_first(author: User) -> None:
+    publish(author, write(author, loss={"from": {"pattern": "loss: ([0-9.]+)"}}))
+    with archive.read(author.folder / "a.capsule.zip") as capsule:
+        forge(*with_older_rules(capsule.record, carry(capsule)), author.folder / "old.zip")
+    checked = author.run("check", "old.zip")
+    assert checked.returncode == 0, checked.stderr
+    first = checked.stdout.splitlines()[1]
+    assert "seed 1" in first and "e-07" in first and "line 1" in first
+    assert len(author.json("check", "old.zip")["refused"]) == 1
+    options = ("--trust", "--allow-host", "--runtime", "host", "--output", "b.capsule.zip")
+    verified = author.run("verify", "old.zip", *options)
+    assert verified.returncode in (0, 1, 3), verified.stderr
+    assert "e-07" in " ".join(verified.stdout.split()[:60])
+    compared = author.run("diff", "old.zip", "b.capsule.zip")
+    assert "e-07" in " ".join(compared.stdout.split()[:60])
+    added = author.run("run", "--add-seeds", "2", "old.zip", *options[2:4])
+    assert added.returncode != 0
+    # one of today has none
+    assert author.json("check", "a.capsule.zip")["refused"] == []
+
+
+def test_a_run_that_another_version_began_names_it(author: User) -> None:
+    manifest = write(author, "raise SystemExit(1)")
+    options = ("--runtime", "host", "--work", "tiny.run", "--output", "a.capsule.zip")
+    assert author.run("run", manifest, *options).returncode == 5
+    header = author.folder / "tiny.run" / "run.json"
+    content = json.loads(header.read_text())
+    for tool, version in (("0.2.9", "0.2.9"), (None, "")):
+        content["tool"] = tool
+        content["setup"]["levels"]["release"] = None
+        header.write_text(json.dumps(content))
+        ended = author.run("run", "--resume", "tiny.run")
+        assert (ended.returncode, version in ended.stderr) == (2, True)
+        assert "version" in ended.stderr
+
+
+def test_a_constant_of_a_command_is_warned_of_even_where_it_is_0(author: User) -> None:
+    publish(
+        author, write(author, "print('loss: 0.0')", loss={"from": {"pattern": "loss: {number}"}})
+    )
+    ended = author.run("lint", "a.capsule.zip")
+    assert "whatever their seed" in " ".join((ended.stdout + ended.stderr).split())
+
+
+def test_a_number_on_standard_error_is_named(author: User) -> None:
+    script = "import sys\nprint('start')\nprint('loss: 0.5', file=sys.stderr)"
+    manifest = write(author, script, loss={"from": {"pattern": "loss: {number}"}})
+    ended = author.run("run", "--try", manifest, "--runtime", "host")
+    assert ended.returncode == 5
+    assert '"stream": "stderr"' in " ".join(ended.stderr.split())

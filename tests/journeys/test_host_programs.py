@@ -146,4 +146,4 @@ def test_a_module_that_the_callers_python_lacks_is_told_with_which_python_that_i
     ended = author.run("run", manifest, PATH=path_with(python.parent))
     assert ended.returncode == 5
     assert "No module named 'nothing_of_that_name'" in ended.stderr
-    assert f"python3 is {python} here: put the one that has the module first" in ended.stderr
+    assert f"python3 is {python} here and has no module nothing_of_that_name" in ended.stderr

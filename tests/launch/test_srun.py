@@ -306,6 +306,15 @@ def test_a_dead_stepd_costs_some_seconds_and_no_result(
         launched.stop()
 
 
+def test_a_rank_that_is_ended_on_another_node_says_what_it_did(tmp_path: Path) -> None:
+    launched = start(tmp_path, "true", WAITS)
+    read_lines(tmp_path / "there")
+    launched.stop()
+    ((rank, state),) = launched.stopped().items()
+    assert rank == 1
+    assert re.search(r"(?:sh|sleep) \([0-9]+\) [A-Z], ", state)
+
+
 def find_stepds(step: str) -> list[int]:
     """The programs of Slurm's that stand above a step's ranks."""
     found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import sys
@@ -77,6 +78,10 @@ def test_a_launcher_is_not_stopped_while_a_rank_runs(tmp_path: Path) -> None:
     assert launched.wait(1.0) is None
     launched.stop()
     assert launched.wait(PATIENCE_SECONDS) == (WELL, TAKEN)
+    # and is named, with what it did
+    ((rank, state),) = launched.stopped().items()
+    assert rank == 1
+    assert re.search(r"(?:sh|sleep) \([0-9]+\) [A-Z], ", state)
 
 
 def test_ranks_that_we_killed_with_their_launcher_are_not_said_to_have_been_killed(

@@ -13,6 +13,7 @@ from capsule.image import IDENTITIES
 from capsule.manifest import Benchmark, Command, Network, Operator
 from capsule.origin import Side, predecessor_id
 from capsule.record import Dataset, FrozenClaim, Record, Source
+from capsule.report.terminal import derivation
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.roofline import draw_rooflines
 from capsule.report.terminal.runs import draw_runs
@@ -44,23 +45,30 @@ _SOURCES = 10
 _INPUTS = _PROGRAMS = _LEFT_OUT = 5
 
 
-def draw_record(record: Record, capsule_id: str | None) -> tuple[RenderableType, ...]:
+def draw_record(
+    record: Record,
+    capsule_id: str | None,
+    lines: Mapping[str, tuple[int, int]] | None = None,
+) -> tuple[RenderableType, ...]:
     """A record as rich renderables, to be printed one below the other.
 
     Args:
         record: Of an original or of a re-execution.
         capsule_id: None while it is not sealed.
+        lines: Of how many lines the last one gave each metric, by its path.
     """
-    return tuple(_parts(record, capsule_id))
+    return tuple(_parts(record, capsule_id, lines or {}))
 
 
-def _parts(record: Record, capsule_id: str | None) -> Iterator[RenderableType]:
+def _parts(
+    record: Record, capsule_id: str | None, lines: Mapping[str, tuple[int, int]]
+) -> Iterator[RenderableType]:
     facts = grid()
     for name, value in (*_subject(record, capsule_id), *_contents(record), *_execution(record)):
         facts.add_row(name, text(value))
     yield facts
     metrics = summary.run_values(record)
-    yield from _draw_metrics(record, metrics)
+    yield from _draw_metrics(record, metrics, derivation.of_commands(record, metrics, lines))
     yield from draw_sweeps(sweeps.find(record))
     yield from draw_rooflines(record, metrics)
     yield from draw_latencies(record, metrics)
@@ -253,16 +261,26 @@ def _seeds(record: Record) -> str:
     )
 
 
-def name_claim(claim: FrozenClaim) -> RenderableType:
-    """The metric of a claim, with the value that is judged where it is not the runs' own."""
+def name_claim(claim: FrozenClaim, rule: str | None) -> RenderableType:
+    """The metric of a claim, and the value that is judged, or how each run's value is made."""
     from rich.console import Group
 
     value = claim.pattern.value
-    return Group(Path(claim.metric), text(value, "dim")) if value else Path(claim.metric)
+    if value:
+        return Group(Path(claim.metric), text(value, "dim"))
+    return Group(Path(claim.metric), name_rule(rule)) if rule else Path(claim.metric)
 
 
-def _draw_metrics(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[RenderableType]:
-    """A line for each metric, those first of which something is claimed."""
+def _draw_metrics(
+    record: Record, metrics: Mapping[str, MetricRuns], rules: Mapping[str, str]
+) -> Iterator[RenderableType]:
+    """A line for each metric, those first of which something is claimed.
+
+    Args:
+        record: Whose metrics.
+        metrics: Their runs.
+        rules: How each run's value is made, by the path of the metric.
+    """
     claims: dict[str, list[FrozenClaim]] = {}
     for claim in record.claims[:_CLAIM_ROWS]:
         claims.setdefault(claim.metric, []).append(claim)
@@ -286,7 +304,7 @@ def _draw_metrics(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator
         cells = _values(metric, variations) if metric else ["", "", "", "", "", ""]
         if not any(variations.values()):
             del cells[3]
-        name = _with_order(metric) if metric else Path(path)
+        name = _with_order(metric, rules.get(path)) if metric else Path(path)
         rows.add_row(
             name, *cells, *([_list_claims(claims.get(path, ()), metric)] if claims else [])
         )
@@ -326,13 +344,19 @@ def _word_claim(claim: FrozenClaim, metric: MetricRuns | None) -> Iterator[str]:
     yield "not run" if runs is None else wording.region(claim, runs)
 
 
-def _with_order(metric: MetricRuns) -> RenderableType:
-    """A metric's path, and below it its values in the order in which the runs started."""
+def _with_order(metric: MetricRuns, rule: str | None) -> RenderableType:
+    """A metric's path, and below it how a run's value is made, and the values in time order."""
     from rich.console import Group
 
     order = in_time_order(metric) if len(set(metric.values)) > 1 else ""
     below = [_Below(f"in time order: {order}", len(metric.metric))] if order else []
-    return Group(Path(metric.metric), *below)
+    rules = [name_rule(rule)] if rule else []
+    return Group(Path(metric.metric), *rules, *below)
+
+
+def name_rule(rule: str) -> RenderableType:
+    """How each run's value is made, to stand below the metric's path."""
+    return text(rule, "dim")
 
 
 class _Below:

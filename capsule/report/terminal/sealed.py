@@ -9,8 +9,9 @@ from capsule import summary
 from capsule.errors import ExecutionError
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.record import Attempt, Record
+from capsule.report.terminal import derivation
 from capsule.report.terminal.agreement import mean
-from capsule.report.terminal.contents import head, name_claim, remarks
+from capsule.report.terminal.contents import head, name_claim, name_rule, remarks
 from capsule.report.terminal.style import Path, draw_notes, table, text
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
@@ -31,7 +32,10 @@ _VALUES: tuple[tuple[str, Mapping[str, object]], ...] = (
 
 
 def draw_sealed(
-    record: Record, capsule_id: str, warnings: Sequence[str]
+    record: Record,
+    capsule_id: str,
+    warnings: Sequence[str],
+    lines: Mapping[str, tuple[int, int]] | None = None,
 ) -> tuple[RenderableType, ...]:
     """A newly sealed record in brief: primary claims first, `capsule show` has the rest.
 
@@ -41,10 +45,12 @@ def draw_sealed(
         record: What was sealed.
         capsule_id: Its id.
         warnings: What will hurt later, the gravest first.
+        lines: Of how many lines the last one gave each metric, by its path.
     """
+    rules = derivation.of_commands(record, summary.run_values(record), lines or {})
     drawn = [
         head(record, capsule_id),
-        *(_draw_claims(record) if record.claims else _draw_metrics(record)),
+        *(_draw_claims(record, rules) if record.claims else _draw_metrics(record, rules)),
     ]
     return (*drawn, *draw_notes(remarks(record)), *_draw_warnings(warnings))
 
@@ -56,7 +62,7 @@ def _draw_warnings(warnings: Sequence[str]) -> Iterator[RenderableType]:
         yield text(f"warning: {left}: capsule lint, and the capsule's name")
 
 
-def _draw_claims(record: Record) -> Iterator[RenderableType]:
+def _draw_claims(record: Record, rules: Mapping[str, str]) -> Iterator[RenderableType]:
     metrics = summary.run_values(record)
     rows = table(
         ("metric", {"overflow": "fold"}),
@@ -67,20 +73,25 @@ def _draw_claims(record: Record) -> Iterator[RenderableType]:
     claims = sorted(record.claims, key=lambda claim: not claim.primary)
     for claim in claims[:_ROWS]:
         runs = summary.values_for(claim.pattern, metrics[claim.metric])
-        rows.add_row(name_claim(claim), *_values(runs), text(wording.region(claim, runs)))
+        name = name_claim(claim, rules.get(claim.metric))
+        rows.add_row(name, *_values(runs), text(wording.region(claim, runs)))
     yield rows
     if len(claims) > _ROWS:
         yield text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim")
 
 
-def _draw_metrics(record: Record) -> Iterator[RenderableType]:
+def _draw_metrics(record: Record, rules: Mapping[str, str]) -> Iterator[RenderableType]:
+    from rich.console import Group
+
     metrics = summary.run_values(record)
     right = {"justify": "right", "no_wrap": True}
     rows = table(("metric", {"overflow": "fold"}), *_VALUES, ("sd of runs", right))
     for path in sorted(metrics)[:_ROWS]:
         spread = sides.counts(metrics[path], all_count=False).sd
         shown = "" if spread is None else number(spread, 3)
-        rows.add_row(Path(path), *_values(metrics[path]), shown)
+        rule = rules.get(path)
+        name = Group(Path(path), name_rule(rule)) if rule else Path(path)
+        rows.add_row(name, *_values(metrics[path]), shown)
     yield rows
     if len(metrics) > _ROWS:
         yield text(f"and {len(metrics) - _ROWS} more metrics: capsule show", "dim")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,6 @@ def draw_site(settings: Sequence[Setting], wide: Path, own: Path) -> tuple[Rende
         rows.add_row(text(setting.name), text(setting.value), text(setting.source))
     files = grid()
     for name, file in (("the site's file", wide), ("your own", own)):
-        there = "" if file.exists() else " (not there)"
+        there = "" if os.path.lexists(file) else " (not there)"
         files.add_row(name, text(f"{file}{there}"))
     return rows, files

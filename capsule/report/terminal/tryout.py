@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from capsule.durations import duration
 from capsule.errors import CannotRunError, CapsuleError, ExecutionError
+from capsule.report.terminal import derivation
 from capsule.report.terminal.style import draw_rest, table, text
 from capsule.segments import removal
 from capsule.starts import describe_world
@@ -56,7 +57,9 @@ def _values(one: Reported) -> tuple[str, str]:
     if one.count == 0:
         return "missing", ""
     shown = "not finite" if one.value is None else number(one.value, 6)
-    return shown, count(one.count, "value")
+    lines = None if one.lines is None else (one.lines, one.lines)
+    rule = derivation.describe(one.metric, [one.samples], lines)
+    return shown, rule or count(one.count, "value")
 
 
 def _outlook(tryout: Tryout, seconds: float) -> str:
