@@ -288,6 +288,16 @@ def test_words_before_the_first_number_are_skipped_with_a_note_and_later_ones_fa
         (LOSS, "loss: 1\nloss: ０．５", None),
         ("loss: ([0-9]+[.][0-9]+)", "loss: 1.5\nloss: 3e-07", None),
         ("loss: ([0-9]+) s", "loss: 15 s\nloss: 1,234 s", None),
+        # numbers of a fixed width have more white space before them the smaller they are
+        (NUMBER, "loss: 12.50\nloss:  9.80", None),
+        (NUMBER, "loss: 12.50\nloss:   nan", math.nan),
+        ("loss: {number} acc", "loss: 12.50 acc\nloss:  9.80 acc", None),
+        ("loss: {number} acc", "loss: 12.50 acc\nloss:  acc", None),
+        (NUMBER, "loss: 12.50\nloss:  of what", 12.5),
+        ("loss={number}", "loss=1\nloss=tensor(nan, device='cuda:0')", None),
+        ("loss={number}", "loss=1\nloss=1.#QNAN", None),
+        ("loss={number}", "loss=1\nloss=-1.#IND", None),
+        ("loss={number}", "loss=1\nloss=∞", None),
     ],
 )  # fmt: skip
 def test_what_loose_patterns_are_about(pattern: str, text: str, value: float | None) -> None:
