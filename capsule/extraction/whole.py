@@ -322,7 +322,7 @@ def _judge_punctuation(left: str, digits: str, right: str, beside: _Beside) -> K
         return "point"
     elif char in _SIGNS and not right.startswith(("+-", "+/-")):
         cut = after.isnumeric() or re.match(r".\.\d", right) or (not after or after.isspace())
-        return "sign" if cut or char == "+" else Whole()
+        kind = "sign" if cut or char == "+" else None
     elif char in _COMMAS and after.isdigit():
         kind = _judge_comma(left, digits, right)
     elif char == ":" and digits.isdigit() and _CLOCK.match(right):
