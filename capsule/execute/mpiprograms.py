@@ -190,6 +190,7 @@ def _ask(
         command=("sh", "-c", _FIND, "sh", *words),
         stdin=None,
         joins=False,
+        scratch=None,
         stdout=copy,
         stderr=errors,
     )
