@@ -390,7 +390,7 @@ def obtain_image(
         DamagedError: What was fetched is not what its digest names.
     """
     cache, runtime, image = sites.cache_folder(site), choice.runtime, choice.image
-    prepare = partial(runtime.prepare, cache=cache, keep_keyring=keep_keyring)
+    prepare = partial(runtime.prepare, cache=cache, keep_keyring=keep_keyring, own=choice.own)
     if image is None:
         return prepare(None)
     watch.image(image, runtime.name)

@@ -34,7 +34,9 @@ class Contained:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def prepare(self, image: Image | None, *, cache: Path, keep_keyring: bool = False) -> Prepared:
+    def prepare(
+        self, image: Image | None, *, cache: Path, keep_keyring: bool = False, own: bool = True
+    ) -> Prepared:
         return Prepared(handle="")
 
 
@@ -174,7 +176,7 @@ def test_a_long_preparation_is_told_of_while_it_lasts(
 
     class Slow(Contained):
         def prepare(
-            self, image: Image | None, *, cache: Path, keep_keyring: bool = False
+            self, image: Image | None, *, cache: Path, keep_keyring: bool = False, own: bool = True
         ) -> Prepared:
             assert pending.wait(PATIENCE_SECONDS)
             return super().prepare(image, cache=cache)

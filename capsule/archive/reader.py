@@ -165,7 +165,7 @@ class Capsule:
         from capsule.archive import texts
 
         sentences = list(texts.refused(self.record, lambda name: (self.open(name),)))
-        told = [f"today's rules refuse a value of it: {one}" for one in sentences[:_REFUSED]]
+        told = sentences[:_REFUSED]
         more = len(sentences) - _REFUSED
         return told + ([f"and {more} more of its values"] if more > 0 else [])
 

@@ -168,21 +168,26 @@ def count_lines(
 
 
 def refused(record: Record, load: Load) -> Iterator[str]:
-    """Values of an older record that today's rules do not read, or read as others, as sentences."""
+    """Values of an older record that today's rules refuse, or read otherwise, as sentences."""
     from capsule import extraction
 
     if not took_parts(record):
         return
     for reading in read_again(record, load):
         attempt = reading.attempt
-        for name, values in reading.extract.values.items():
+        for name in reading.sources:
+            values = reading.extract.values.get(name)
             today = extraction.extract({name: reading.sources[name]}, reading.texts)
             metric = f"{attempt.trial.rpartition('/')[0]}/{name}"
             where = f"{metric}, seed {attempt.seed}"
-            if today.reason is not None:
-                yield f"{where}: {today.message.rpartition(chr(10))[2].partition(': ')[2]}"
-            elif fault := _difference(values, today.values[name], reading, name):
-                yield f"{where}: {fault}"
+            if values is None:
+                if today.reason is None:
+                    yield f"today's rules read a value that was refused: {where}"
+            elif today.reason is not None:
+                fault = today.message.rpartition("\n")[2].partition(": ")[2]
+                yield f"today's rules refuse a value: {where}: {fault}"
+            elif change := _difference(values, today.values[name], reading, name):
+                yield f"today's rules refuse a value: {where}: {change}"
 
 
 def _difference(

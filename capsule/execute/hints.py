@@ -61,6 +61,13 @@ _NO_NAME = re.compile(r"No username set in the environment|getpwuid\(\): uid not
 _READ_ONLY = re.compile(
     r"Read-only file system: (?:'([^'\n]*)'|\"([^\"\n]*)\")|([^\s:'\"]+): Read-only file system"
 )
+# PyTorch's DataLoader and torchrun, concurrent.futures, subprocess, and shells
+_KILLED = re.compile(
+    r"""(?xm)
+    killed\ by\ signal:\ Killed | Signal\ 9\ \(SIGKILL\) | exit\ ?code\s*:?\ *=?\ *-9\b
+    | died\ with\ <Signals\.SIGKILL | terminated\ abruptly\ while\ the\ future | \bKilled\s*$
+    """
+)
 _NO_REPOSITORY = re.compile(r"not a git repository|InvalidGitRepositoryError")
 # who captures what git says tells its exit status alone
 _GIT_FAILED = re.compile(r"\bgit\b[^\n]*(?:\b(?:status|code) |ProcessExited\()128\b")
@@ -97,6 +104,7 @@ class Scene:
         benchmark: Of which it was a trial.
         folder: Where the manifest's files lie, None where they are not at hand.
         inputs: Where the trial saw the inputs.
+        carried: Where the run keeps them, None where that is not at hand.
         places: Folders that were the trial's own, as it saw them: its home and where it started.
         contained: Whether it ran in a container.
         programs: Where the machine's own programs lie by name, without a container.
@@ -108,6 +116,7 @@ class Scene:
     benchmark: Benchmark
     folder: Path | None
     inputs: str
+    carried: Path | None = None
     places: tuple[str, ...] = ()
     contained: bool
     programs: Mapping[str, str]
@@ -132,6 +141,7 @@ class Scene:
             benchmark=benchmark,
             folder=workspace.header.folder,
             inputs=INPUTS if contained else str(workspace.work / "inputs"),
+            carried=workspace.inputs,
             places=tuple(places),
             contained=contained,
             programs=setting.prepared.programs,
@@ -164,8 +174,10 @@ class _Failure:
         return self.scene.folder is not None and os.path.lexists(self.scene.folder / path)
 
     def is_input(self, path: str) -> bool:
-        """Whether a path relative to the manifest is among the inputs."""
-        return commands.is_below(path, self.scene.benchmark.inputs)
+        """Whether a path relative to the manifest is among the inputs, and was not left out."""
+        carried = self.scene.carried
+        is_named = commands.is_below(path, self.scene.benchmark.inputs)
+        return is_named and (carried is None or os.path.lexists(carried / path))
 
 
 def hint(attempt: Attempt, scene: Scene) -> list[str]:
@@ -367,6 +379,15 @@ def _about_variables(failure: _Failure) -> Iterator[str]:
             )
 
 
+def _about_memory(failure: _Failure) -> Iterator[str]:
+    """A process of the trial that was killed, while the one that was started told of it."""
+    if _KILLED.search(failure.text):
+        yield (
+            "a process of the trial was ended by SIGKILL, most likely for want of memory: give it"
+            " less to do at once, or more memory"
+        )
+
+
 def _about_repository(failure: _Failure) -> Iterator[str]:
     folder = failure.scene.folder
     is_clone = folder is not None and any(
@@ -459,6 +480,7 @@ _RULES: tuple[Callable[[_Failure], Iterator[str]], ...] = (
     _about_module,
     _about_library,
     _about_variables,
+    _about_memory,
     _about_repository,
     _about_inputs,
     _about_files,

@@ -36,7 +36,7 @@ _KEYS = re.compile(
     | [^/]+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|p8|ovpn|gpg|token|secret)
     | \.env(?:\.[^/]+)? | [^/]*\.env
     | [._]netrc | \.pgpass | \.my\.cnf | \.npmrc | \.pypirc | \.git-credentials | \.htpasswd
-    | \.?(?:token|tokens|secret|secrets|credential|credentials|password|passwords|api_?key)
+    | \.?(?:token|secret|secrets|credential|credentials|password|passwords|api_?key)
       (?:\.(?:txt|json|ya?ml|toml|ini|csv|cfg|conf))?
     | client_secret[^/]*\.json | service[-_]account[^/]*\.json | kaggle\.json | kubeconfig
     | application_default_credentials\.json
@@ -134,7 +134,8 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
         DamagedError: One is not there.
         UsageError: One has a name that a capsule cannot hold, or is no plain file of its own.
     """
-    walk = _Walk(_require(manifest, folder))
+    data = frozenset(one.path for one in manifest.datasets if one.path is not None)
+    walk = _Walk(_require(manifest, folder), data=data)
     for name, patterns in _entries(manifest):
         walk.add(name, patterns)
     if recipe := _recipe(manifest):
@@ -188,9 +189,13 @@ class _Walk:
     Args:
         base: What the names are relative to.
         whole: Nothing is left out.
+        data: Paths of datasets, which are no inputs because their folder is one.
     """
 
-    def __init__(self, base: Path, *, whole: bool = False) -> None:
+    def __init__(
+        self, base: Path, *, whole: bool = False, data: frozenset[str] = frozenset()
+    ) -> None:
+        self._data = data
         self.files: dict[str, Path] = {}
         self.left_out: dict[str, str] = {}
         self._base = base
@@ -202,6 +207,8 @@ class _Walk:
     def _find_own(self, folder: str, entry: os.DirEntry[str]) -> str | None:
         """What of capsule, or of Python's environments, an entry of the whole folder is."""
         path = self._base / folder / entry.name
+        if (entry.name if folder == _WHOLE else f"{folder}/{entry.name}") in self._data:
+            return "datasets"
         if entry.name.startswith(".") and entry.name.endswith(
             (".capsule-partial", ".capsule-done")
         ):

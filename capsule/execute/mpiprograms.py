@@ -130,61 +130,54 @@ def _seen_from(word: str, invocation: Invocation) -> str:
 def _read(
     word: str, stream: BinaryIO, path: str, invocation: Invocation, setting: Setting
 ) -> MpiProgram | None:
-    needs = elf.needs(stream)
-    if needs is None:
+    """The program of MPI in a file; None for another one, as far as its libraries are seen."""
+    program = elf.needs(stream)
+    if program is None:
         return None
-    folders = [*_expand(needs, path), *_searched(invocation)]
-    library = next(filter(families.is_library, needs.libraries), None)
-    library = library or _look_further(needs, folders, invocation, setting)
-    if library is None:
-        return None
-    own = next((one for one in needs.libraries if one.startswith("libmpi.so")), library)
-    known = (families.find_by_name(one) for one in (library, own, *needs.libraries))
-    return MpiProgram(
-        word=word,
-        library=library,
-        family=next(filter(None, known), None),
-        candidates=(*(f"{folder}/{own}" for folder in folders), own),
-    )
-
-
-def _expand(needs: Needs, path: str) -> list[str]:
-    origin = str(PurePosixPath(path).parent)
-    return [
-        one.replace("$ORIGIN", origin).replace("${ORIGIN}", origin)
-        for one in needs.folders
-        if one.startswith(("/", "$ORIGIN", "${ORIGIN}"))
-    ]
-
-
-def _searched(invocation: Invocation) -> list[str]:
-    """Folders that the loader is told to look through."""
-    told = invocation.environment.get(_SEARCHED, os.environ.get(_SEARCHED, ""))
-    return [one for one in told.split(os.pathsep) if one.startswith("/")]
-
-
-def _look_further(
-    needs: Needs, folders: Sequence[str], invocation: Invocation, setting: Setting
-) -> str | None:
-    """The library of MPI that a library needs which the program needs; None as far as is seen."""
-    left, seen = list(needs.libraries), set(needs.libraries)
+    left, seen = [(program, _folders(program, path, invocation, setting))], set[str]()
     while left and len(seen) < _MOST_LOOKED_AT:
-        name = left.pop(0)
-        for folder in (*folders, *_LIBRARIES):
-            path = PurePosixPath(folder, name)
-            place = _behind(path, invocation, setting) if setting.runtime.contained else str(path)
-            stream = leavings.open_file(Path(os.path.realpath(place))) if place else None
-            if stream is None:
-                continue
-            with stream:
-                further = elf.needs(stream)
-            new = [one for one in further.libraries if one not in seen] if further else []
-            if library := next(filter(families.is_library, new), None):
-                return library
-            seen.update(new)
-            left += new
-            break
+        needs, folders = left.pop(0)
+        if library := next(filter(families.is_library, needs.libraries), None):
+            own = next((one for one in needs.libraries if one.startswith("libmpi.so")), library)
+            known = (families.find_by_name(one) for one in (library, own))
+            return MpiProgram(
+                word=word,
+                library=library,
+                family=next(filter(None, known), None),
+                candidates=(*(f"{folder}/{own}" for folder in folders), own),
+            )
+        for name in needs.libraries:
+            places = [] if name in seen else [f"{one}/{name}" for one in (*folders, *_LIBRARIES)]
+            seen.add(name)
+            found = ((one, _read_needs(one, invocation, setting)) for one in places)
+            place, further = next((one for one in found if one[1] is not None), ("", None))
+            if further is not None:
+                left.append((further, _folders(further, place, invocation, setting)))
     return None
+
+
+def _read_needs(path: str, invocation: Invocation, setting: Setting) -> Needs | None:
+    """What a library needs; None where there is none, or the image alone has it."""
+    place: str | None = path
+    if setting.runtime.contained:
+        place = _behind(PurePosixPath(path), invocation, setting)
+    stream = leavings.open_file(Path(os.path.realpath(place))) if place else None
+    if stream is None:
+        return None
+    with stream:
+        return elf.needs(stream)
+
+
+def _folders(needs: Needs, path: str, invocation: Invocation, setting: Setting) -> list[str]:
+    """Where the loader looks for the libraries that a file at a path needs, before the system's."""
+    own = {} if setting.runtime.contained else os.environ
+    told = invocation.environment.get(_SEARCHED, own.get(_SEARCHED, "")).split(os.pathsep)
+    origin = str(PurePosixPath(path).parent)
+    folders = [
+        one.replace("$ORIGIN", origin).replace("${ORIGIN}", origin)
+        for one in (*needs.folders, *told)
+    ]
+    return [one for one in folders if one.startswith("/")]
 
 
 def _ask(
@@ -197,6 +190,7 @@ def _ask(
         command=("sh", "-c", _FIND, "sh", *words),
         stdin=None,
         joins=False,
+        scratch=None,
         stdout=copy,
         stderr=errors,
     )

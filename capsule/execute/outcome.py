@@ -266,7 +266,9 @@ def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason
             return "failed", "signal", f"crashed with {name}\n{words}"
         return "interrupted", "killed", f"ended by {_tell_signal(ended)}"
     if ended.exit_code:
-        return "failed", "exit", f"exit code {ended.exit_code}\n{words}"
+        # how shells tell that SIGKILL ended what they had started
+        cause = f", as after SIGKILL: {_LACK} ({ended.memory})" if ended.memory else ""
+        return "failed", "exit", f"exit code {ended.exit_code}{cause}\n{words}"
     if journal.defect is not None:
         return "failed", "bad-result", f"its journal is not sound: {journal.defect}"
     return "failed", "no-result", "ended with exit code 0 and without a result"
@@ -286,9 +288,10 @@ def _tell_signal(ended: Ended) -> str:
     if ended.signal != signal.SIGKILL:
         return f"{name}, whose sender is not known"
     known = f" ({ended.memory})" if ended.memory else ""
-    return f"{name}, whose sender is not known; the most likely cause is a lack of memory{known}"
+    return f"{name}, whose sender is not known; {_LACK}{known}"
 
 
+_LACK = "the most likely cause is a lack of memory"
 _CUTS: Mapping[str, tuple[Outcome, Reason, str]] = {
     "timeout": ("failed", "timeout", "exceeded the benchmark's time limit"),
     "walltime": ("interrupted", "walltime", "the run's walltime was used up"),

@@ -187,9 +187,15 @@ def _digests(workspace: Workspace) -> dict[str, Digest]:
         digests = {name: Digest.parse(f"sha256:{hexadecimal}") for hexadecimal, name in pairs}
     except (OSError, ValueError, UsageError):
         raise _list_error(workspace) from None
-    if not all(name.startswith((_INPUTS, embedding.FOLDER, _LEVELS)) for name in digests):
+    tops = (_INPUTS, embedding.FOLDER, _LEVELS)
+    if not all(name.startswith(tops) and _is_plain(name) for name in digests):
         raise _list_error(workspace)
     return digests
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a path leads down alone: what lies beside the copies is removed before each start."""
+    return not {"", ".", ".."} & set(name.split("/"))
 
 
 def _list_error(workspace: Workspace) -> DamagedError:

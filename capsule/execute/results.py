@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from capsule import leavings
+from capsule.archive.limits import MOST_SERIES_NUMBERS
 from capsule.execute.journal import MAX_LINE_BYTES, Defect, OpenSeries
 from capsule.execute.reports import TrialReport, writable
 from capsule.jsons import JsonObject
 from capsule.plan import Trial
 
 _NAMES, _LONGEST_NAME = 10, 80
+_MOST_ENTRY_BYTES = 1 << 20
 
 
 def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialReport:
@@ -43,10 +45,18 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
             if name not in declared:
                 others[name] = None
                 continue
+            one = series.setdefault(name, OpenSeries(name, rank))
             try:
-                series.setdefault(name, OpenSeries(name, rank)).take(entry)
+                one.take(entry)
             except Defect as error:
                 raise Defect(f"results line {number}: {error}") from None
+            if one.numbers > MOST_SERIES_NUMBERS:
+                # none of it could be sealed
+                series.clear()
+                raise Defect(
+                    f"reports more than {MOST_SERIES_NUMBERS} numbers of {name}, which is more than"
+                    " a capsule takes of one trial"
+                )
     except Defect as error:
         defect = str(error)
     reported = tuple(one.close() for one in series.values() if one.values)
@@ -84,6 +94,8 @@ def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
 
 def _entry(number: int, line: bytes) -> tuple[str, JsonObject]:
     """A line's metric, and its value as a line of a journal has it."""
+    if len(line) > _MOST_ENTRY_BYTES:
+        raise Defect(f"results line {number} is longer than {_MOST_ENTRY_BYTES} bytes")
     try:
         entry = json.loads(line.decode())
     except (ValueError, RecursionError):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -205,16 +206,13 @@ class WorkingCopy:
 
     def _await_later(self, changed_ns: int) -> None:
         """Wait until what changes from now on has a later time than what has been noted."""
-        probe = self._folder.with_name(f".{self._folder.name}.time")
         deadline = time.monotonic() + _LONGEST_STEP_SECONDS
-        try:
+        with tempfile.TemporaryFile(dir=self._folder.parent) as probe:
             while time.monotonic() < deadline:
-                probe.touch()
-                if probe.lstat().st_ctime_ns > changed_ns:
+                os.utime(probe.fileno())
+                if os.fstat(probe.fileno()).st_ctime_ns > changed_ns:
                     break
                 time.sleep(_PAUSE_SECONDS)
-        finally:
-            probe.unlink(missing_ok=True)
 
 
 def _look(path: Path) -> _Stamp | None:

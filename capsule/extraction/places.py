@@ -31,8 +31,9 @@ from capsule.patterns import (
 )
 
 State = Literal["number", "missing", "unread", "word"]
-_MISSING = r"[-+\x{2212}]?\b(?i:nan|inf(?:inity)?)|\b(?i:none|null|n/a|na)|--?"
-_ANYTHING = r"\S+|\s*"
+# numbers that are aligned have more white space before them than a pattern may ask for
+_MISSING = r"\s*(?:[-+\x{2212}]?\b(?i:nan|inf(?:inity)?)|\b(?i:none|null|n/a|na)|--?)"
+_ANYTHING = r"\s*\S+|\s*"
 _MAY_MISS = re.compile(rb"(?i)nan|inf|none|null|n/?a|--?(?:[\s,;|)\]}]|$)")
 _NO_NUMBER = re.compile(r"[-+\u2212]?(?:nan|inf(?:inity)?)|none|null|n/a|na|--?", re.IGNORECASE)
 _NOT_FINITE = re.compile(r"[-+\u2212]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
@@ -45,7 +46,7 @@ _SPELLED = re.compile(
     r"(?:[eEdD][-+\u2212]?\d+)?[%jkMGx]?"
 )
 _CLOCK = re.compile(r"\d+(?::\d\d)+(?:\.\d+)?")
-_CALL = re.compile(r"[A-Za-z_][\w.]*\([^a-zA-Z]*\d.*")
+_CALL = re.compile(r"[A-Za-z_][\w.]*\((?:[^a-zA-Z]*\d|[-+]?(?i:nan|inf)\b).*")
 _PLAIN = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?")
 _NEAR = 40
 
@@ -271,7 +272,7 @@ class LineReader:
         if match is None:
             return None
         group = _group_of(pattern)
-        start, end = match.span(group)
+        start, end = _strip(line, match.span(group))
         word = line[start:end].decode()
         left = line[max(0, start - 4) : start].decode(errors="replace")
         right = line[max(end, match.span()[1]) :][:4].decode(errors="replace")
@@ -420,9 +421,11 @@ def _strip(line: bytes, span: tuple[int, int]) -> tuple[int, int]:
 def _is_number_spelled_otherwise(word: str) -> bool:
     core = word.rstrip(".,;:)]}>\"'")
     is_one = any(char.isnumeric() for char in core) and (
-        _SPELLED.fullmatch(core) or _CLOCK.fullmatch(core) or _CALL.fullmatch(word)
+        _SPELLED.fullmatch(core) or _CLOCK.fullmatch(core)
     )
-    return bool(is_one) or (not core[:1].isascii() and core[:1].isnumeric())
+    return bool(is_one or _CALL.fullmatch(word) or core.lstrip("+-") == "\u221e") or (
+        not core[:1].isascii() and core[:1].isnumeric()
+    )
 
 
 def _way_out(better: str | None, fault: whole.Fault | None = None) -> str:

@@ -66,6 +66,8 @@ _CUT_EXPONENT = re.compile(
 )
 _CLOCK = re.compile(r":(?:\d{1,2}(?![\d.])|[0-5]\d(?!\d))")
 _CLOCK_FIELD = re.compile(r"[0-5]?\d|[0-5]\d\.\d*")
+# 1.#QNAN, as some libraries of C print it
+_ODD = re.compile(r"\.?#[A-Z]")
 _THOUSANDS = re.compile(r"\d{1,3}")
 _DECIMALS = re.compile(r".\d+(?![\d.,:eE])")
 _NUMBER = re.compile(r"[-+\u2212]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
@@ -312,13 +314,15 @@ def _judge_punctuation(left: str, digits: str, right: str, beside: _Beside) -> K
     """A sign, point, comma or other character that touches a number."""
     char, after = right[:1], right[1:2]
     kind: Kind | None = None
+    if _ODD.match(right):
+        return "word"
     if char == "_":
         kind = "underscore"
     elif char == "." and after.isdigit():
         return "point"
     elif char in _SIGNS and not right.startswith(("+-", "+/-")):
         cut = after.isnumeric() or re.match(r".\.\d", right) or (not after or after.isspace())
-        return "sign" if cut or char == "+" else Whole()
+        kind = "sign" if cut or char == "+" else None
     elif char in _COMMAS and after.isdigit():
         kind = _judge_comma(left, digits, right)
     elif char == ":" and digits.isdigit() and _CLOCK.match(right):
@@ -478,7 +482,8 @@ def _spell_out(
         covers = number.start() <= begin and number.end() >= end
         if covers if after is None else number.start() >= end:
             behind = re.match(rf"[{_PERCENTS}]|[^\W\d_]+(?:/s)?", text[number.end() :])
-            prefix = re.sub(r"[0-9]+", "[0-9]+", _ESCAPE.sub(r"\\\1", text[: number.start()]))
+            prefix = re.sub("[0-9]+", "[0-9]+", _ESCAPE.sub(r"\\\1", text[: number.start()]))
+            prefix = re.sub(r"\s{2,}", r"\\s+", prefix)
             one = f"{prefix}{PLACEHOLDER}{behind[0] if behind else ''}"
             if len(one) <= _LONGEST_PATTERN and _takes_whole(one, line, unit):
                 return one

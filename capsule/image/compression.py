@@ -21,7 +21,7 @@ _READ_BYTES = 1 << 14
 # zstandard returns at once all that it can make of its input
 _ZSTD_READ_BYTES = 1 << 10
 _ZSTD_WINDOW_BYTES = 1 << 27
-_XZ_MEMORY_BYTES = 256 << 20
+_XZ_MEMORY_BYTES = 128 << 20
 # to begin a stream takes time, even if nothing comes out of it
 _FREE_STREAMS, _MIN_STREAM_BYTES = 10_000, 128
 _MAGIC: dict[bytes, Method] = {

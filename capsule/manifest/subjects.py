@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from capsule.levels import catalog
 from capsule.levels.catalog import modules, optimizers, users
-from capsule.manifest import syntax
+from capsule.manifest import commands, syntax
 from capsule.manifest.problems import Problems, instead, quote
 
 Raw = Mapping[str, Any]
@@ -114,7 +114,7 @@ def check_input(path: str, form: str, where: str, raw: Raw, problems: Problems) 
     """
     if not path.endswith(ENDINGS[form]):
         problems.add(where, f"{quote(path)} does not end in {ENDINGS[form]}")
-    if not any(path == name or path.startswith(f"{name}/") for name in raw.get("inputs", ())):
+    if not commands.is_below(path, raw.get("inputs", ())):
         problems.add(where, f"{quote(path)} is not among this benchmark's inputs, nor below one")
     return not problems.below(where)
 

@@ -102,7 +102,9 @@ class Apptainer:
             )
         return Availability(usable=True, version=answer.stdout.decode(errors="replace").strip())
 
-    def prepare(self, image: Image | None, *, cache: Path, keep_keyring: bool = False) -> Prepared:
+    def prepare(
+        self, image: Image | None, *, cache: Path, keep_keyring: bool = False, own: bool = True
+    ) -> Prepared:
         """The image as a SIF, made unless this user has it already or named one, and tried.
 
         Raises:
@@ -114,11 +116,11 @@ class Apptainer:
         if image.file is not None and image.file.form == "sif":
             sif = sifs.adopt(image, cache)
         else:
-            keyring = "kept" if keep_keyring else _usual_keyring()
+            keyring = "kept" if keep_keyring else _usual_keyring(own=own)
             try_start = partial(_try, keyring=keyring)
             make = partial(convert, image, program=str(_program()), try_start=try_start)
             sif = sifs.obtain(image.identity.digest, cache, make)
-        keyring = "kept" if keep_keyring else _choose_keyring(sif.path)
+        keyring = "kept" if keep_keyring else _choose_keyring(sif.path, own=own)
         refused = _refused_isolation(sif.path, keyring=keyring)
         observations = {
             "version": version,
@@ -289,38 +291,47 @@ def _refused_isolation(
     )
 
 
-def _choose_keyring(sif: Path) -> Keyring:
+def _choose_keyring(sif: Path, *, own: bool) -> Keyring:
     """How workloads of an image are kept from the user's keys here.
+
+    Args:
+        sif: The image.
+        own: Whether it is this user's: a stranger's Python would set no filter against itself.
 
     Raises:
         CannotRunError: They cannot be, or the image lies where those keys are needed.
     """
     keyrings.require_reachable([sif])
-    if _usual_keyring() == "outside":
-        return "outside"
-    without_python = _try(sif, keyring="inside")
-    if without_python is None:
-        return "inside"
-    if (fault := _try(sif, keyring="userns")) is None:
-        return "userns"
+    usual = _usual_keyring(own=own)
+    if usual == "outside":
+        return usual
+    reasons = []
+    # the site's own starter mounts images faster
+    ways: tuple[Keyring, ...] = ("inside", "userns") if own else ("userns",)
+    for keyring in ways:
+        if (fault := _try(sif, keyring=keyring)) is None:
+            return keyring
+        reasons.append(fault)
     raise CannotRunError(
-        "your keys cannot be kept from the workload: Apptainer is installed setuid here, the image"
-        f" has no python3 that refuses calls about keys ({without_python}), and Apptainer cannot"
-        f" start it with --userns ({fault})",
+        "your keys cannot be kept from the workload, since Apptainer is installed setuid here:"
+        f" {'; '.join(reasons)}",
         where=str(sif),
-        advice="--keep-keyring leaves them in its reach; --runtime docker or podman does not",
+        advice="have python3 in an image of your own; or enable user namespaces for --userns; or"
+        " choose --runtime docker; or --keep-keyring, which leaves your keys in its reach",
     )
 
 
-@cache
-def _usual_keyring() -> Keyring:
+def _usual_keyring(*, own: bool) -> Keyring:
     """Where calls are refused here: outside, unless Apptainer's setuid starter comes first.
 
     It would have no rights where `no_new_privs` is set, which root's filters do without.
     """
-    return "outside" if os.geteuid() == 0 or not _has_setuid_starter() else "inside"
+    if os.geteuid() == 0 or not _has_setuid_starter():
+        return "outside"
+    return "inside" if own else "userns"
 
 
+@cache
 def _has_setuid_starter() -> bool:
     """Whether ordinary users start containers by a program with the rights of root."""
     program = Path(str(_program()))

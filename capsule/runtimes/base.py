@@ -230,13 +230,17 @@ class Runtime(Protocol):
     def available(self) -> Availability:
         """Look whether the engine can be used, without changing anything."""
 
-    def prepare(self, image: Image | None, *, cache: Path, keep_keyring: bool = False) -> Prepared:
+    def prepare(
+        self, image: Image | None, *, cache: Path, keep_keyring: bool = False, own: bool = True
+    ) -> Prepared:
         """Fetch the image by digest, or find it in the cache.
 
         Args:
             image: None without one.
             cache: Folder of images that are kept.
             keep_keyring: Whether workloads may reach the user's keys.
+            own: Whether what runs in it is this user's; a stranger's image is no help in keeping
+                its workload from anything.
 
         Raises:
             DamagedError: What was fetched is not what the digest names.

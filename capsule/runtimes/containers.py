@@ -111,6 +111,7 @@ class ContainerEngine(ABC):
         *,
         cache: Path,  # noqa: ARG002
         keep_keyring: bool = False,  # noqa: ARG002
+        own: bool = True,  # noqa: ARG002
     ) -> Prepared:
         """Have the image, by digest; the engine keeps images itself.
 

@@ -53,6 +53,7 @@ class Host:
         *,
         cache: Path,  # noqa: ARG002
         keep_keyring: bool = False,  # noqa: ARG002
+        own: bool = True,  # noqa: ARG002
     ) -> Prepared:
         """Nothing to fetch: an image is not used."""
         return Prepared(

@@ -7,6 +7,8 @@ import gzip
 import lzma
 import os
 import signal
+import subprocess
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -62,6 +64,7 @@ def _limit() -> Iterator[None]:
 def send(data: bytes, base: Path) -> Path:
     """Unpack it deep in a folder, and look whether anything else was made."""
     archive, target = base / "archive", base / "here" / "deep" / "target"
+    before = set(base.iterdir())
     archive.write_bytes(data)
     signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS)
     try:
@@ -69,7 +72,7 @@ def send(data: bytes, base: Path) -> Path:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         beside = {path for folder in list(target.parents)[:3] for path in folder.iterdir()}
-        assert beside == {archive, base / "here", target.parent, target}
+        assert beside == {*before, archive, base / "here", target.parent, target}
         assert not any(path.is_symlink() for path in target.rglob("*"))
     return target
 
@@ -115,6 +118,49 @@ def test_an_odd_archive_is_unpacked(
     tmp_path: Path, make: Callable[[], bytes], files: Files
 ) -> None:
     assert read(send(make(), tmp_path)) == files
+
+
+# --- archives as people make them ---
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with long and foreign names, links, and a file with holes."""
+    top = tmp_path_factory.mktemp("usual") / "src"
+    deep = top / "d" / ("x" * 90)
+    deep.mkdir(parents=True)
+    (deep / ("y" * 90)).write_bytes(b"long")
+    (top / "a.txt").write_bytes(b"one")
+    (top / "d/\u00e9\u6f22").write_bytes(b"two")
+    (top / "d/link").symlink_to("../a.txt")
+    (top / "hard.txt").hardlink_to(top / "a.txt")
+    with (top / "holes").open("wb") as stream:
+        for place in range(1 << 20, 30 << 20, 4 << 20):
+            stream.seek(place)
+            stream.write(b"data")
+        stream.truncate(31 << 20)
+    return top
+
+
+_TAR_WORDS = [
+    *([f"--format={name}"] for name in ("ustar", "oldgnu", "gnu", "posix")),
+    *([f"--format={name}", "-S"] for name in ("oldgnu", "gnu", "posix")),
+    *([word] for word in ("-z", "-j", "-J", "-b2048")),
+]
+
+
+@pytest.mark.parametrize("words", _TAR_WORDS, ids=" ".join)
+def test_what_gnu_tar_makes_is_the_same_data(usual: Path, tmp_path: Path, words: list[str]) -> None:
+    archive = tmp_path / "made.tar"
+    subprocess.run(["tar", *words, "-cf", archive, "-C", usual.parent, "src"], check=True)
+    assert read(send(archive.read_bytes(), tmp_path)) == read(usual.parent)
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_what_python_makes_is_the_same_data(usual: Path, tmp_path: Path, form: int) -> None:
+    with tarfile.open(tmp_path / "made.tar", "w", format=form) as tar:
+        tar.add(usual, "src")
+    assert read(send((tmp_path / "made.tar").read_bytes(), tmp_path)) == read(usual.parent)
 
 
 # --- what a kernel makes of the same entries ---

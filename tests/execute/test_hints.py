@@ -47,6 +47,7 @@ def find(
     contained: bool = False,
     origin: Origin = NOWHERE,
     variables: Mapping[str, str] | None = None,
+    carried: str | None = None,
     **fields: Any,
 ) -> list[str]:
     benchmark: JsonObject = {
@@ -61,6 +62,7 @@ def find(
         benchmark=made,
         folder=folder,
         inputs=INPUTS,
+        carried=folder / carried if carried else None,
         places=(OUT,),
         contained=contained,
         programs={"python3": "/usr/bin/python3"},
@@ -165,6 +167,18 @@ EXPLAINED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"message": "exit code 1\nOSError: No username set in the environment", "contained": True},
         ['{"USER": "user"}'],
     ),
+    "a killed worker": (
+        {"message": "exit code 1\nRuntimeError: worker (pid 7) is killed by signal: Killed."},
+        ["SIGKILL", "memory"],
+    ),
+    "a killed rank of torchrun": (
+        {"message": "exit code 1\n  exitcode  : -9 (pid: 7)\n  traceback : no"},
+        ["SIGKILL", "memory"],
+    ),
+    "a killed program of a script": (
+        {"message": "exit code 3\ngo.sh: line 2:    7 Killed\n"},
+        ["SIGKILL", "memory"],
+    ),
     "a window": (
         {"message": "exit code 1\n_tkinter.TclError: no display name and no $DISPLAY environment"},
         ["DISPLAY", "MPLBACKEND"],
@@ -174,6 +188,10 @@ EXPLAINED: dict[str, tuple[dict[str, Any], list[str]]] = {
         [".git is not in a capsule", '"environment"'],
     ),
     "GitPython": ({"message": "exit code 1\ngit.exc.InvalidGitRepositoryError: /x"}, [".git"]),
+    "a module that git ignores": (
+        {"message": missing("model"), "inputs": ["."], "carried": "elsewhere"},
+        ['add "src/model.py" to "inputs"'],
+    ),
     "a data file beside the script": (
         {"message": no_file(f"{INPUTS}/src/config.yaml")},
         ["src/config.yaml", 'add it to "inputs"'],

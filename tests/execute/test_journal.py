@@ -436,3 +436,16 @@ def test_too_much_before_any_trial_is_a_defect(
     told = read(tmp_path, [{"event": "begin", "padding": "x" * 3000}, *whole(ONE)])
     assert told.defect is not None
     assert told.reports == ()
+
+
+def test_results_of_a_command_that_are_too_many_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "MOST_SERIES_NUMBERS", 10)
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"metric": "loss", "value": 0.5}\n' * 11)
+    told = results.read(path, ONE, ended_well=True)
+    assert (told.outcome, told.reason, told.series) == ("failed", "bad-result", ())
+    path.write_text('{"metric": "loss", "value": [%s0.5]}\n' % ("0.5," * 400_000))
+    told = results.read(path, ONE, ended_well=True)
+    assert (told.outcome, told.reason) == ("failed", "bad-result")

@@ -226,6 +226,14 @@ def test_a_kill_by_nobody_known_names_memory_with_what_is_known(deaths: int) -> 
     assert "own doing" not in only.message
 
 
+def test_an_exit_code_of_a_shell_whose_program_was_killed_names_memory() -> None:
+    end = process(exit_code=137, memory="1.0 GiB are free now")
+    (only,) = settle((TWO,), journal(UNDER_WAY), end, CONTEXT)
+    assert (only.outcome, only.reason, only.exit_code) == ("failed", "exit", 137)
+    for words in ("exit code 137", "lack of memory", "1.0 GiB are free now"):
+        assert words in only.message.splitlines()[0]
+
+
 def test_a_kill_that_the_kernel_counted_tells_its_numbers() -> None:
     end = process(exit_code=None, signal=9, out_of_memory=True, memory="oom_kill is 1 now")
     (only,) = settle((TWO,), journal(UNDER_WAY), end, CONTEXT)

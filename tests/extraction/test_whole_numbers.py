@@ -81,6 +81,7 @@ WHOLE = [
     ("plus-minus", "loss: 0.91±0.02", LOSS, "1", 0.91),
     ("plus-minus of ASCII", "loss: 0.91+/-0.02", LOSS, "1", 0.91),
     ("arrow", "loss: 0.5->0.4", LOSS, "1", 0.5),
+    ("deviation that is spelled out", "rmse:0.34+0.01", r"rmse:{number}\+", "1", 0.34),
     ("dictionary", "{3:0.5}", r"\{([0-9]+)", "1", 3),
     ("Chinese", "损失0.25，准确率0.9", f"损失{DIGITS}", "1", 0.25),
     ("Greek", "απώλεια=0.25", f"απώλεια={DIGITS}", "1", 0.25),
@@ -149,6 +150,8 @@ CUT = [
     ("date", "2024-01-05", "^([0-9]+)", "1", "sign"),
     ("range", "n: 10-20", "n: {number}", "1", "sign"),
     ("complex sum", "z: 1+2j", "z: {number}", "1", "sign"),
+    ("deviation", "rmse:0.34+0.01", "rmse:{number}", "1", "sign"),
+    ("sign that is spelled out", "loss: -0.5", "loss: -{number}", "1", "sign"),
     ("greedy digits", "n: 125", "n: .*([0-9])", "1", "digit"),
     ("few digits", "n: 125", "n: ([0-9]{2})", "1", "digit"),
     ("full-width digits", "n: 5５", "n: ([0-9]+)", "1", "digit"),
@@ -288,6 +291,16 @@ def test_words_before_the_first_number_are_skipped_with_a_note_and_later_ones_fa
         (LOSS, "loss: 1\nloss: ０．５", None),
         ("loss: ([0-9]+[.][0-9]+)", "loss: 1.5\nloss: 3e-07", None),
         ("loss: ([0-9]+) s", "loss: 15 s\nloss: 1,234 s", None),
+        # numbers of a fixed width have more white space before them the smaller they are
+        (NUMBER, "loss: 12.50\nloss:  9.80", None),
+        (NUMBER, "loss: 12.50\nloss:   nan", math.nan),
+        ("loss: {number} acc", "loss: 12.50 acc\nloss:  9.80 acc", None),
+        ("loss: {number} acc", "loss: 12.50 acc\nloss:  acc", None),
+        (NUMBER, "loss: 12.50\nloss:  of what", 12.5),
+        ("loss={number}", "loss=1\nloss=tensor(nan, device='cuda:0')", None),
+        ("loss={number}", "loss=1\nloss=1.#QNAN", None),
+        ("loss={number}", "loss=1\nloss=-1.#IND", None),
+        ("loss={number}", "loss=1\nloss=∞", None),
     ],
 )  # fmt: skip
 def test_what_loose_patterns_are_about(pattern: str, text: str, value: float | None) -> None:

@@ -401,9 +401,21 @@ def test_no_other_folder_than_the_manifests_is_whole(author: User, name: str) ->
     assert "/benchmarks/0/inputs/0" in ended.stdout + ended.stderr
 
 
+def test_a_dataset_is_no_input_because_its_folder_is_one(author: User) -> None:
+    fill(author.folder, **{"data/large.bin": "x" * 1000, "data.py": ""})
+    path = manifest(author, ".", script="run.py", datasets=["d"])
+    document = json.loads(path.read_text())
+    document["datasets"] = {"d": {"path": "data", "embed": False}}
+    path.write_text(json.dumps(document))
+    ended = author.run("run", path, "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    assert carried(author) == {"run.py", "data.py", "tiny.json"}
+    assert "1 datasets (data)" in ended.stderr
+
+
 def test_files_that_look_like_keys_are_named_before_anything_runs(author: User) -> None:
     names = ("id_rsa", "deploy/server.pem", ".env", ".aws/credentials", "token.txt", ".netrc")
-    others = ("id_rsa.pub", "tokens.py", "environment.yml", "key.py", "monkey")
+    others = ("id_rsa.pub", "tokens.txt", "environment.yml", "key.py", "monkey")
     fill(author.folder, **dict.fromkeys((*names, *others), "x"))
     path = manifest(author, ".", script="run.py")
     ended = author.run("run", path, "--output", "a.zip")

@@ -20,16 +20,16 @@ from capsule.runtimes.base import Ended, Prepared, Scratch
 from capsule.runtimes.host import Host
 from capsule.runtimes.scratch import choose, clear, make
 from tests.support.launches import TAKEN, WAITS, label, ranks
-from tests.support.patience import read_lines
+from tests.support.patience import PATIENCE_SECONDS, read_lines
 
 FAILED = Ended(exit_code=3, signal=None)
 
 
 def start(
-    folder: Path, script: str, scratch: Scratch | None = None
+    folder: Path, script: str, scratch: Scratch | None = None, memory: int | None = None
 ) -> tuple[LaunchFolder, subprocess.Popen[bytes]]:
     launched = LaunchFolder.create(folder / "launch")
-    invocation = replace(ranks(folder, script)[0], scratch=scratch)
+    invocation = replace(ranks(folder, script)[0], scratch=scratch, memory=memory)
     launched.write_call(
         0, Call(runtime="host", ranks=1, prepared=Prepared(handle=""), invocation=invocation)
     )
@@ -65,6 +65,17 @@ def test_one_that_is_asked_again_and_again_ends_its_rank(
             wrapper.send_signal(one)
     assert launched.ends() == {0: TAKEN}
     assert wrapper.returncode == 0
+    assert not process.find_marked(label(tmp_path))
+
+
+def test_a_rank_that_uses_more_memory_than_it_may_is_ended(tmp_path: Path) -> None:
+    program = "import os, time; kept = os.urandom(300_000_000); time.sleep(999)"
+    greedy = f"exec {sys.executable} -c '{program}'"
+    launched, wrapper = start(tmp_path, greedy, memory=100 << 20)
+    assert wrapper.wait(PATIENCE_SECONDS) == 0
+    ended = launched.ends()[0]
+    assert (ended.over_memory, ended.signal) == (True, signal.SIGKILL)
+    assert "--memory allows" in ended.memory
     assert not process.find_marked(label(tmp_path))
 
 

@@ -278,6 +278,7 @@ def test_in_an_image_it_is_the_same_for_root_and_a_missing_program_is_told_as_be
     assert all(answer == REFUSED for answer in answers.values())
 
 
+ALL_USERS = "['0', '0', '4294967295']"
 IN_IMAGE = """
 import sys, tempfile
 from pathlib import Path
@@ -285,7 +286,7 @@ from capsule.image import reference, registry
 from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import Invocation, Mount
 image = registry.resolve(reference.parse(sys.argv[1]))
-prepared = Apptainer().prepare(image, cache=Path(sys.argv[2]))
+prepared = Apptainer().prepare(image, cache=Path(sys.argv[2]), own=sys.argv[5] == 'own')
 print(prepared.keyring)
 def start(*command):
     folder = Path(tempfile.mkdtemp())
@@ -305,7 +306,7 @@ print(start('cat', '/proc/self/uid_map')[1].split())
 
 
 def in_image() -> list[str]:
-    words = (small_image(), str(fill_user_cache()), str(PATIENCE_SECONDS), PROBE)
+    words = (small_image(), str(fill_user_cache()), str(PATIENCE_SECONDS), PROBE, "own")
     return as_user(IN_IMAGE, *words).splitlines()
 
 
@@ -337,10 +338,10 @@ def setuid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], l
         shutil.copy(folder / "starter", shown / name)
         (shown / name).chmod(mode)
 
-    def run(image: str) -> list[str]:
+    def run(whose: str) -> list[str]:
         account = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
         path = os.pathsep.join([str(ROOT), *(p for p in sys.path if p.endswith("-packages"))])
-        words = (image, str(fill_user_cache()), str(PATIENCE_SECONDS), PROBE)
+        words = (small_image(), str(fill_user_cache()), str(PATIENCE_SECONDS), PROBE, whose)
         mount = 'mount --make-rprivate / && mount --bind "$1" "$2" && shift 2 && exec "$@"'
         identity = (f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups")
         variables = (
@@ -371,10 +372,51 @@ def setuid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], l
 def test_where_the_starter_is_setuid_the_filter_is_set_inside(
     setuid: Callable[[str], list[str]],
 ) -> None:
-    lines = setuid(small_image())
+    lines = setuid("own")
     check_image(lines, "inside")
     # by the setuid starter, in the machine's own namespace of users
-    assert lines[-1] == "['0', '0', '4294967295']"
+    assert lines[-1] == ALL_USERS
+
+
+@pytest.mark.engines
+def test_but_a_strangers_image_is_not_asked_to_guard_against_itself(
+    setuid: Callable[[str], list[str]],
+) -> None:
+    lines = setuid("a stranger's")
+    check_image(lines, "userns")
+    assert lines[-1] != ALL_USERS
+
+
+ENCRYPTED = """
+import fcntl, os, struct
+from pathlib import Path
+from capsule.errors import CannotRunError
+from capsule.runtimes import keyring
+os.mkdir("/mnt/secret")
+policy = struct.pack("BBBB8s", 0, 1, 4, 0, b"whatever")
+fcntl.ioctl(os.open("/mnt/secret", os.O_RDONLY), 0x800C6613, policy)
+keyring.require_reachable([Path("/mnt")])
+try:
+    keyring.require_reachable([Path("/mnt/secret/data")])
+except CannotRunError as error:
+    print(error.where, error.what)
+"""
+
+
+@pytest.mark.engines
+def test_a_folder_that_its_file_system_encrypts_is_named(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as stream:
+        stream.truncate(32 << 20)
+    process.run(["mkfs.ext4", "-q", "-O", "encrypt", str(image)])
+    mount = 'mount --make-rprivate / && mount -o loop "$1" /mnt && shift && exec "$@"'
+    ended = process.run(
+        [
+            *("unshare", "--mount", "sh", "-c", mount, "sh", str(image)),
+            *(sys.executable, "-c", ENCRYPTED),
+        ]
+    )
+    assert ended.stdout.startswith(b"/mnt/secret is on fscrypt"), ended.stderr
 
 
 @pytest.mark.torch

@@ -136,7 +136,7 @@ if rank == 0:
 while not os.path.exists(place[7:] + "-port"):
     time.sleep(0.01)
 address = "127.0.0.1:" + open(place[7:] + "-port").read()
-jax.distributed.initialize(address, RANKS, NUMBER)
+jax.distributed.initialize(address, HOW_MANY, NUMBER)
 tell()
 """
 TENSORFLOW = f"""{WHO}
@@ -295,7 +295,7 @@ WRONG: dict[str, Launch] = {
         command=(*TORCHRUN, "2", "--standalone", "x.py"), files={"x.py": BY_ENVIRONMENT}
     ),
     "jax of one": python(
-        JAX.replace("RANKS", "1").replace("NUMBER", "0").replace("-port", "{rank}")
+        JAX.replace("HOW_MANY", "1").replace("NUMBER", "0").replace("-port", "{rank}")
     ),
     "a script of Python": Launch(command=("sh", "run.sh"), files=IN_SCRIPT),
     "alone with -I": python(ALONE, "-I", world=NOT_SEEN),
@@ -306,7 +306,7 @@ WRONG: dict[str, Launch] = {
     "no variables in a container": python(BY_ENVIRONMENT, where="apptainer"),
     "C on two nodes": compiled(where="slurm", path="Open MPI", code=6),
     "torch alone on two nodes": python(ALONE, where="slurm"),
-    "half a world on two nodes": python(f"{TORCH}{HALF}", where="slurm", ranks=4),
+    "half a world on two nodes": python(f"{TORCH}if rank == 0:\n    {OF_ONE}tell()", where="slurm"),
     "two worlds on two nodes": python(OWN_WORLD, where="slurm"),
     "no variables on two nodes": python(BY_ENVIRONMENT, where="slurm"),
     "torch alone in containers of two nodes": python(ALONE, where="slurm apptainer"),
@@ -344,7 +344,7 @@ RIGHT: dict[str, Launch] = {
         files={"x.py": BY_ENVIRONMENT},
         world=SEEN,
     ),
-    "jax": python(JAX.replace("RANKS", "ranks").replace("NUMBER", "rank"), world="seen by jax"),
+    "jax": python(JAX.replace("HOW_MANY", "ranks").replace("NUMBER", "rank"), world="seen by jax"),
     "C": compiled(launcher="MPICH", world=JOINED),
     "C of Open MPI": compiled(launcher="Open MPI", world=JOINED),
     "C behind env": compiled("env", "X=1", "{out}/pi", launcher="MPICH", world=JOINED),
@@ -368,7 +368,7 @@ RIGHT: dict[str, Launch] = {
         OF_MPI, where="apptainer", launcher="MPICH", world="seen by mpi4py"
     ),
     "C in containers": compiled(where="apptainer", launcher="MPICH", world=JOINED),
-    "torch on two nodes": python(f"{GLOO}tell()", where="slurm", ranks=4, world=SEEN),
+    "torch on two nodes": python(f"{GLOO}tell()", where="slurm", world=SEEN),
     "C on two nodes": compiled(where="slurm", path="MPICH", world=JOINED),
     "torch in containers of two nodes": python(
         f"{GLOO}tell()", where="slurm apptainer", world=SEEN

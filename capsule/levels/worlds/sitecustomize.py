@@ -7,10 +7,16 @@ here: each is looked at when the program itself has imported it. Whatever goes w
 program goes on.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
-from typing import Any, Callable, Optional
+
+# what checks types reads it as true; every program would wait for the import else
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 _PLACE = os.environ.get("CAPSULE_WORLD", "")
 _KEY = "capsule-world"
@@ -62,7 +68,7 @@ def _watch_torch(module: Any) -> None:
     module.init_process_group = _after(module.init_process_group, look)
 
 
-def _share_token(module: Any) -> Optional[str]:
+def _share_token(module: Any) -> str | None:
     """A word that all ranks of one store have: the first one there sets it, and nobody waits."""
     own = f"{os.getpid()}-{os.urandom(8).hex()}"
     try:
@@ -110,7 +116,7 @@ def _watch_tensorflow(module: Any) -> None:
     strategy.__init__ = _after(strategy.__init__, look)
 
 
-_WATCHERS: "dict[str, Callable[[Any], None]]" = {
+_WATCHERS: dict[str, Callable[[Any], None]] = {
     "torch.distributed.distributed_c10d": _watch_torch,
     "mpi4py.MPI": _watch_mpi,
     "jax._src.distributed": _watch_jax,
@@ -122,7 +128,7 @@ class _Finder:
     """Has a library watched once the program has imported it."""
 
     @classmethod
-    def find_spec(cls, name: str, *place: Any) -> Optional[ModuleSpec]:
+    def find_spec(cls, name: str, *place: Any) -> ModuleSpec | None:
         """What the other finders find of a library that is watched; None of all others."""
         watch = _WATCHERS.get(name)
         if watch is None:

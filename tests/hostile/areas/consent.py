@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -180,6 +181,13 @@ def _list_too(folder: Path, name: str) -> Path:
     return folder
 
 
+def _list_a_file_beside_it(folder: Path) -> Path:
+    (folder.parent / "x").touch()
+    with (folder / "digests.txt").open("a") as stream:
+        stream.write(f"{hashlib.sha256().hexdigest()}  inputs/../../x\n")
+    return folder
+
+
 def _ledger(change: Callable[[Path], None]) -> Prepare:
     """One's own capsule, and a ledger that somebody else could have written."""
 
@@ -321,7 +329,13 @@ CASES = (
         name="consent/a-run-folder-whose-list-leads-out",
         prepare=_own_folder(partial(_list_too, name="inputs/../../x")),
         status=4,
-        says="was changed, or is gone",
+        says="this is not the list of what the run copied",
+    ),
+    Case(
+        name="consent/a-run-folder-whose-list-leads-out-rightly",
+        prepare=_own_folder(_list_a_file_beside_it),
+        status=4,
+        says="this is not the list of what the run copied",
     ),
     Case(
         name="consent/a-run-folder-whose-list-names-what-has-no-place",

@@ -152,6 +152,14 @@ CASES = (
     Case(
         name="inputs/one-that-changes-while-it-is-measured",
         prepare=_run(NOISY + 'open(__file__, "a").write("# more")\n'),
+        status=0,
+        says="wrote among its inputs: tiny.py",
+    ),
+    Case(
+        name="inputs/a-copy-that-no-workload-was-handed",
+        prepare=_run(
+            NOISY + 'open(os.environ["CAPSULE_INPUTS"] + "/../../inputs/tiny.py", "a").write("#")\n'
+        ),
         status=4,
         says="inputs/tiny.py was changed",
         says_not="sealed",

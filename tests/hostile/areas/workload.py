@@ -179,6 +179,7 @@ if seed == 2:
     """
 )
 _LINK = "(first / 'stdout.txt').symlink_to('/etc/passwd')"
+_ASTRAY = "shutil.rmtree(run / 'work'); (run / 'work').symlink_to(run.parent)"
 _CHANGED = "what it had reported was changed after it had ended"
 
 NEIGHBOURS = tuple(
@@ -200,7 +201,9 @@ NEIGHBOURS = tuple(
         ("log-removed", "(run / 'attempts.jsonl').unlink()", 0, "sealed tiny-"),
         ("header-removed", "(run / 'run.json').unlink()", 0, "sealed tiny-"),
         ("lock-removed", "(run / 'lock').unlink()", 0, "sealed tiny-"),
-        ("inputs-removed", "shutil.rmtree(run / 'inputs')", 6, "inputs does not exist"),
+        ("inputs-removed", "shutil.rmtree(run / 'inputs')", 5, "cannot be read for sealing"),
+        ("copies-removed", "shutil.rmtree(run / 'work')", 0, "wrote among its inputs"),
+        ("copies-are-a-link", _ASTRAY, 0, "wrote among its inputs"),
         ("run-removed", "shutil.rmtree(run)", 5, "cannot write: the folder is gone"),
         ("note-of-no-json", "(run / 'sealing.json').write_text('{')", 0, "sealed tiny-"),
         ("note-with-nul", "(run / 'sealing.json').write_text(NUL)", 0, "sealed tiny-"),
