@@ -241,10 +241,10 @@ def _put_off_signals() -> Iterator[list[int]]:
     asked = list[int]()
     handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if callable(handler := signal.getsignal(number)):
-                handlers[number] = handler
-                signal.signal(number, lambda came, _: asked.append(came))
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(handler := signal.getsignal(one)):
+                handlers[one] = handler
+                signal.signal(one, lambda came, _: asked.append(came))
     try:
         yield asked
     finally:
