@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +17,14 @@ pytestmark = pytest.mark.long
 RANKS = 4096
 MOST_BYTES = 256 << 20
 MOST_CPU_SECONDS = 30.0
+# started by a small process: the memory of whoever starts another one counts as that one's
+MEASURE = """
+import json, os, subprocess, sys
+words = [sys.executable, "-m", "capsule", "check", sys.argv[1]]
+checking = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(checking.pid, 0)
+print(json.dumps([status, used.ru_maxrss << 10, used.ru_utime + used.ru_stime]))
+"""
 
 
 def test_a_capsule_of_4096_ranks_is_sealed_and_checked_in_little_memory(
@@ -25,12 +33,9 @@ def test_a_capsule_of_4096_ranks_is_sealed_and_checked_in_little_memory(
     template = manyranks.run_template(author, ())
     target = tmp_path / "a.zip"
     manyranks.seal(template, manyranks.document(RANKS, steps=12), tmp_path / "run", target)
-    checking = subprocess.Popen(
-        [sys.executable, "-m", "capsule", "check", str(target)], stdout=subprocess.PIPE, text=True
-    )
-    assert checking.stdout is not None
-    said = checking.stdout.read()
-    _, status, used = os.wait4(checking.pid, 0)
-    assert status == 0, said
-    assert used.ru_maxrss << 10 <= MOST_BYTES
-    assert used.ru_utime + used.ru_stime <= MOST_CPU_SECONDS
+    words = [sys.executable, "-c", MEASURE, str(target)]
+    answer = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    status, most_bytes, cpu_seconds = json.loads(answer)
+    assert status == 0
+    assert most_bytes <= MOST_BYTES
+    assert cpu_seconds <= MOST_CPU_SECONDS
