@@ -23,7 +23,7 @@ _ATTEMPTS, _SAMPLES = "data/results/attempts.jsonl", "data/results/samples.jsonl
 _README_ID = b'"@id": "README.md"'
 _LOAD = b'"load": 0.25'
 _DEEP = b"[" * 200_000
-_LONG_KEY = b'"' + b"k" * 4_400_000 + b'": 1, '
+_LONG_KEY = b'"' + b"k" * 4_100_000 + b'": 1, '
 
 
 def _edited(name: str, edit: Callable[[bytes], bytes]) -> Make:
