@@ -230,7 +230,7 @@ def test_a_sif_that_others_may_exchange_runs_from_a_copy(
         seal(author, str(shared / "made.sif"), "apptainer")
     finally:
         shutil.rmtree(shared)
-    (kept,) = (tmp_path / "cache" / "sif").glob("*.sif")
+    (kept,) = (tmp_path / "cache" / str(os.getuid()) / "sif").glob("*.sif")
     assert not kept.is_symlink()
 
 
@@ -244,7 +244,7 @@ def test_docker_says_who_starts_a_sif(forms: Forms, author: User) -> None:
 
 
 def test_a_definition_is_built_and_its_sif_verifies(
-    forms: Forms, author: User, stranger: User
+    forms: Forms, author: User, stranger: User, tmp_path: Path
 ) -> None:
     definition = f"Bootstrap: localimage\nFrom: {forms.sif}\n\n%labels\n    made here\n"
     (author.folder / "own.def").write_text(definition)
@@ -260,7 +260,7 @@ def test_a_definition_is_built_and_its_sif_verifies(
     assert ended.returncode == 0, ended.stdout + ended.stderr
     shown = author.json("show", target)["image"]
     assert (shown["reference"], shown["identity"]["kind"]) == ("sif:own.sif", "tree")
-    (sif,) = (author.home / ".cache/capsule/definitions").glob("*.sif")
+    (sif,) = (tmp_path / "cache" / str(os.getuid()) / "definitions").glob("*.sif")
     words = ("--runtime", "apptainer", "--image", sif, "--trust")
     ended = stranger.run("verify", target, *words)
     assert ended.returncode == 0, ended.stdout + ended.stderr
