@@ -14,7 +14,6 @@ from capsule.extraction.values import (
     UnreadError,
     Value,
     cut,
-    is_number,
     lines,
     require_room,
     to_number,
@@ -34,12 +33,15 @@ State = Literal["number", "missing", "unread", "word"]
 # numbers that are aligned have more white space before them than a pattern may ask for
 _MISSING = r"\s*(?:[-+\x{2212}]?\b(?i:nan|inf(?:inity)?)|\b(?i:none|null|n/a|na)|--?)"
 _ANYTHING = r"\s*\S+|\s*"
-_MAY_MISS = re.compile(rb"(?i)nan|inf|none|null|n/?a|--?(?:[\s,;|)\]}]|$)")
+_MAY_MISS = re.compile(rb"(?i)nan|inf|none|null|n/?a|-")
 _NO_NUMBER = re.compile(r"[-+\u2212]?(?:nan|inf(?:inity)?)|none|null|n/a|na|--?", re.IGNORECASE)
 _NOT_FINITE = re.compile(r"[-+\u2212]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 # what may follow a missing number: nothing that makes it another word
 _ENDS = re.compile(r"$|\s|(?!-\w|[._]\w|[=>])[^\w]")
 _DASH_ENDS = re.compile(r"$|[\s,;|)\]}%]")
+# a dash behind it is none between words
+_EQUALS = re.compile(rb"=\s*$")
+_DASH_BEGINS = re.compile(r"(?:^|[^\w.-]-?)$")
 # a number in a spelling that a pattern for others does not fit
 _SPELLED = re.compile(
     r"[\"'(\[{<$\u20ac\u00a3~]*[-+\u2212\u2013]?(?:\d{1,3}(?:[.,'\u2019_]\d{3})+|\d+)?(?:[.,]\d*)?"
@@ -47,6 +49,9 @@ _SPELLED = re.compile(
 )
 _CLOCK = re.compile(r"\d+(?::\d\d)+(?:\.\d+)?")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\((?:[^a-zA-Z]*\d|[-+]?(?i:nan|inf)\b).*")
+_OPENS = "\"'([{<"
+# what Fortran prints for a number that is wider than its field
+_OVERFLOW = re.compile(r"\*{2,}")
 _PLAIN = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?")
 _NEAR = 40
 
@@ -195,9 +200,9 @@ class LineReader:
 
     def no_number(self, hit: Hit) -> UnreadError:
         """That something else stands in the place of a number."""
-        return UnreadError(
-            "bad-result", f"{self._what(hit)} is {cut(hit.word)!a}, which is no number"
-        )
+        line = self._quote(hit, hit.match.span(_group_of(hit.pattern)))
+        is_nothing = f"is {cut(hit.word)!a}, which is no number" if hit.word else "is nothing"
+        return UnreadError("bad-result", f"{self._what(hit)} {is_nothing}; the line is {line}")
 
     def tell_skipped(self, words: Sequence[Hit]) -> Iterator[str]:
         """What was skipped before the first number."""
@@ -235,12 +240,20 @@ class LineReader:
             )
         word = taken.decode(errors="replace").strip()
         state: State = "number"
-        if not is_number(word) and not any(char.isnumeric() for char in word):
-            state = "missing" if not word or _NO_NUMBER.fullmatch(word) else "word"
-        elif _NOT_FINITE.fullmatch(word):
-            end = match.span(self._value_group)[1]
+        if not any(char.isnumeric() for char in word):
+            begin, end = _strip(line, match.span(self._value_group))
+            other = self._find_missing(number, line)
+            if other is not None:
+                span = _strip(line, other.match.span(_group_of(other.pattern)))
+                if span[0] == begin and span[1] > end:
+                    # the group takes the sign of -inf alone
+                    return other
+            ends = _DASH_ENDS if _is_dash(word) else _ENDS
             behind = line[end : end + 4].decode(errors="replace")
-            state = "missing" if _ENDS.match(behind) or match.span()[1] > end else "word"
+            is_one = _NO_NUMBER.fullmatch(word) and (
+                ends.match(behind) or match.span()[1] > match.span(self._value_group)[1]
+            )
+            state = "missing" if is_one or not word else "word"
         return Hit(
             number=number, line=line, match=match, pattern=self._pattern, state=state, word=word
         )
@@ -251,18 +264,24 @@ class LineReader:
         if not _MAY_MISS.search(hit.line, start, begin):
             return hit
         missing = self._find_missing(hit.number, hit.line)
-        if missing is None or (missing.word.startswith("-") and len(missing.word) < 3):
+        if missing is None:
             return hit
-        return missing if missing.match.span(_group_of(missing.pattern))[0] < begin else hit
+        place = missing.match.span(_group_of(missing.pattern))[0]
+        if _is_dash(missing.word) and not _EQUALS.search(missing.line[:place]):
+            return hit
+        return missing if place < begin else hit
 
     def _look(self, number: int, line: bytes) -> Hit | None:
         """A line that the pattern does not fit, but which is one of its lines."""
         if b"\x1b" in line:
             line = without_colours(line)
-        if not line[-1:].isspace():
+        ways = [line]
+        if not line[-1:].isspace() and not line[-1:].isalnum():
             # a space that a pattern asks for is left out at the end of a line, most often
-            line += b" " if not line[-1:].isalnum() else b""
-        return self._find_missing(number, line) or self._find_other(number, line)
+            ways.append(line + b" ")
+        looks = (self._find_missing, self._find_other)
+        found = (hit for look in looks for way in ways if (hit := look(number, way)) is not None)
+        return next(found, None)
 
     def _find_missing(self, number: int, line: bytes) -> Hit | None:
         pattern = self._missing
@@ -279,25 +298,26 @@ class LineReader:
         hit = Hit(
             number=number, line=line, match=match, pattern=pattern, state="missing", word=word
         )
-        if word.startswith("-") and len(word) < 3:
-            is_one = bool(_DASH_ENDS.match(right)) and bool(
-                re.search(r"(?:^|[\s:=|,(\[>]-?)$", left)
-            )
+        if _is_dash(word):
+            is_one = bool(_DASH_ENDS.match(right)) and bool(_DASH_BEGINS.search(left))
             rest = line[end:].strip()
             is_one &= (
                 not rest
                 or not right[:1].isspace()
                 or match.span()[1] > end
-                or (whole.is_spelled_before(line, match, pattern, group))
+                or whole.is_spelled_before(line, match, pattern, group)
+                or bool(_EQUALS.search(line[:start]))
             )
         else:
             is_one = bool(_ENDS.match(right)) and not re.search(r"(?:\w|\d\.)-?$", left)
             if _NOT_FINITE.fullmatch(word):
                 return hit if is_one else None
-        is_alone = line.strip() == word.encode()
-        return (
-            hit if is_one and (is_alone or whole.is_placed(line, match, pattern, group)) else None
+        is_there = is_one and (
+            line.strip() == word.encode()
+            or whole.is_placed(line, match, pattern, group)
+            or whole.is_in_column(line, match, pattern, group)
         )
+        return hit if is_there else None
 
     def _find_other(self, number: int, line: bytes) -> Hit | None:
         """A line with white space, an odd number or a word in the place of the number."""
@@ -418,13 +438,22 @@ def _strip(line: bytes, span: tuple[int, int]) -> tuple[int, int]:
     return end - len(taken.lstrip()), begin + len(taken.rstrip())
 
 
+def _is_dash(word: str) -> bool:
+    return word in ("-", "--")
+
+
 def _is_number_spelled_otherwise(word: str) -> bool:
     core = word.rstrip(".,;:)]}>\"'")
     is_one = any(char.isnumeric() for char in core) and (
         _SPELLED.fullmatch(core) or _CLOCK.fullmatch(core)
     )
-    return bool(is_one or _CALL.fullmatch(word) or core.lstrip("+-") == "\u221e") or (
-        not core[:1].isascii() and core[:1].isnumeric()
+    is_no_finite = _NOT_FINITE.fullmatch(core.lstrip(_OPENS)) or core.lstrip("+-") == "\u221e"
+    return bool(
+        is_one
+        or is_no_finite
+        or _CALL.fullmatch(word)
+        or _OVERFLOW.fullmatch(core)
+        or (not core[:1].isascii() and core[:1].isnumeric())
     )
 
 
@@ -432,6 +461,6 @@ def _way_out(better: str | None, fault: whole.Fault | None = None) -> str:
     if better is not None:
         declared = fault is not None and fault.kind in ("unit", "percent")
         return f"a pattern that takes it is {better}{', or declare the unit' * declared}"
-    if fault is None or fault.kind in whole.UNREADABLE:
+    if fault is None or fault.kind not in whole.SPELLABLE:
         return "no pattern reads it: have the program print one plain number, such as 1234.5"
     return f"let the group take all of it, such as by {PLACEHOLDER}, and spell out what touches it"
