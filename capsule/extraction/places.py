@@ -49,7 +49,8 @@ _SPELLED = re.compile(
 )
 _CLOCK = re.compile(r"\d+(?::\d\d)+(?:\.\d+)?")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\((?:[^a-zA-Z]*\d|[-+]?(?i:nan|inf)\b).*")
-_OPENS = "\"'([{<"
+# .nan is the one of YAML
+_WRAPPED_NAN = re.compile(r"[\"'(\[{<]*[-+\u2212]?\.?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 # what Fortran prints for a number that is wider than its field
 _OVERFLOW = re.compile(r"\*{2,}")
 _PLAIN = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?")
@@ -447,7 +448,7 @@ def _is_number_spelled_otherwise(word: str) -> bool:
     is_one = any(char.isnumeric() for char in core) and (
         _SPELLED.fullmatch(core) or _CLOCK.fullmatch(core)
     )
-    is_no_finite = _NOT_FINITE.fullmatch(core.lstrip(_OPENS)) or core.lstrip("+-") == "\u221e"
+    is_no_finite = _WRAPPED_NAN.fullmatch(core) or core.lstrip("+-") == "\u221e"
     return bool(
         is_one
         or is_no_finite

@@ -61,9 +61,13 @@ _UNITS = re.compile(
 )
 _BEFORE, _BEHIND = re.compile(r"\S+$"), re.compile(r"\S+")
 _LETTERS = re.compile(r"[^\W\d_]+")
+_A_SECOND = re.compile(r"/sec(?:ond)?$")
+# 12.3k
+_SCALE = re.compile(r"[kKMGT](?![\w/%])")
+_ONE_SPELLING = str.maketrans("\u00b5\u03bc\uff05\ufe6a", "uu%%")
 _RATE = re.compile(r"/[^\W\d_]+")
 _CUT_EXPONENT = re.compile(
-    rf"\.?(?:[eEdD][{_SIGNS}]?|[fFqQ][{_SIGNS}])\d|(?:\^|\*\*)\s*[{_SIGNS}(]?\d"
+    rf"\.?(?:[eEdD][{_SIGNS}]?|[fFqQ][{_SIGNS}])\d|(?:\*?\^|\*\*)\s*[{_SIGNS}(]?\d"
     r"|\s*[x\u00d7*\u00b7]\s*10\s*(?:\^|\*\*|[\u2070-\u2079\u207a\u207b\u00b9\u00b2\u00b3])"
 )
 _CLOCK = re.compile(r":(?:\d{1,2}(?![\d.])|[0-5]\d(?!\d))")
@@ -398,14 +402,21 @@ def _means(text: str, unit: str) -> bool:
     if unit == "1":
         return False
     names = {unit, unit.replace("By", "B"), f"{unit}s" if len(unit) > 2 else unit}
-    return text in names or text in _NAMES.get(unit, ())
+    return _A_SECOND.sub("/s", text) in names or text in _NAMES.get(unit, ())
 
 
 def find_unit(line: bytes, end: int) -> str:
     """What of the units that are known stands behind a number that ends there; empty for none."""
     right = line[end : end + _LONGEST_UNIT].decode(errors="replace")
     match = _UNITS.match(right) or _UNITS.match(f" {right}")
-    return match["unit"] if match else ""
+    if match is None:
+        scale = _SCALE.match(right)
+        return scale[0] if scale else ""
+    return _in_one_spelling(match["unit"])
+
+
+def _in_one_spelling(unit: str) -> str:
+    return unit.replace("KB", "kB").translate(_ONE_SPELLING)
 
 
 def split_unit(cell: str, unit: str) -> tuple[str, str] | Fault:
@@ -425,7 +436,7 @@ def split_unit(cell: str, unit: str) -> tuple[str, str] | Fault:
     if isinstance(judged, Fault):
         return judged
     rest = cell[number.end() :].strip()
-    return (number[0], judged.unit) if rest == judged.unit else (cell, "")
+    return (number[0], _in_one_spelling(rest)) if rest == judged.unit else (cell, "")
 
 
 def require_one_unit(units: Mapping[str, int], name: str) -> None:

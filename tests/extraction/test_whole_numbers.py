@@ -73,6 +73,7 @@ WHOLE = [
     ("unit of the pattern", "12ms", f"^{DIGITS}ms", "1", 12),
     ("one of two units", "12ms", f"^{DIGITS}(?:s|ms)", "1", 12),
     ("unit of UCUM", "3.2GB/s", f"^{DIGITS}", "GBy/s", 3.2),
+    ("rate of another spelling", "3.2GB/sec", f"^{DIGITS}", "GBy/s", 3.2),
     ("micro sign", "3.2µs", f"^{DIGITS}", "us", 3.2),
     ("long unit", "3.2sec", f"^{DIGITS}", "s", 3.2),
     ("time of an iteration", "3.51s/it", f"^{DIGITS}", "s", 3.51),
@@ -183,6 +184,7 @@ CUT = [
     ("hyphen of a word that begins", "GPU-0: 512.3", "GPU.*?{number}", "1", "sign"),
     ("exponent of Julia", "loss: 1.0f-5", f"{NUMBER}f", "1", "exponent"),
     ("exponent of four words", "loss: 1.0Q+02", f"{NUMBER}Q", "1", "exponent"),
+    ("exponent of Mathematica", "loss: 1.5*^-7", NUMBER, "1", "exponent"),
     ("exponent without a letter", "loss: 0.123-100", NUMBER, "1", "sign"),
     ("minutes and seconds", "time: 5 min 3 s", "time: {number}", "min", "clock"),
     ("hours and minutes", "time: 1h 3m", "time: {number}", "h", "clock"),
@@ -338,6 +340,8 @@ def test_words_before_the_first_number_are_skipped_with_a_note_and_later_ones_fa
         ("loss={number}", "loss=1\nloss= ****", None),
         ("loss={number}", "loss=1\nloss='nan'", None),
         ("loss={number}", "loss=1\nloss=[-inf]", None),
+        ("loss: {number}$", "loss: 1\nloss: -.inf", None),
+        ("loss: {number}", "loss: 1\nloss: .nan", None),
         ("loss.*?{number}", "loss=1\nloss=- lr=3", None),
         ("loss.*?{number}", "loss=1\nloss = - 0.5", None),
         ("b={number}", "a=- b=3", 3),
@@ -383,6 +387,18 @@ def test_a_unit_behind_white_space_is_noted(unit: str, text: str, told: bool) ->
     assert len(values(extract)) == 1
     assert bool(extract.notes) == told
     assert not read("loss: {number} (?:ms|%|GB/s|images)", text).notes
+
+
+@pytest.mark.parametrize("text", ["t: 5 µs\nt: 6 us\n", "t: 5 KB\nt: 6 kB\n", "t: 5 %\nt: 6 ％\n"])
+def test_a_unit_of_two_spellings_is_one(text: str) -> None:
+    assert values(read("t: {number}", text, occurrence="all")) == [5, 6]
+    table = text.replace("t: 5", "s,t\n1,5").replace("t: 6", "2,6")
+    assert values(read_from(Column(text="out/a", column="t", step="s"), table)) == [5, 6]
+
+
+def test_a_scale_that_changes_fails() -> None:
+    extract = read("t: {number}(?:k|M)", "t: 900k\nt: 1.2M\n")
+    assert (extract.reason, "k in line 1, M in line 2" in extract.message) == ("bad-result", True)
 
 
 @pytest.mark.parametrize("occurrence", ["last", "all"])
