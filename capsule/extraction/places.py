@@ -268,7 +268,7 @@ class LineReader:
         if missing is None:
             return hit
         place = missing.match.span(_group_of(missing.pattern))[0]
-        if _is_dash(missing.word) and not _EQUALS.search(missing.line[:place]):
+        if _is_dash(missing.word) and not _follows_equals(missing.line, place):
             return hit
         return missing if place < begin else hit
 
@@ -307,7 +307,7 @@ class LineReader:
                 or not right[:1].isspace()
                 or match.span()[1] > end
                 or whole.is_spelled_before(line, match, pattern, group)
-                or bool(_EQUALS.search(line[:start]))
+                or _follows_equals(line, start)
             )
         else:
             is_one = bool(_ENDS.match(right)) and not re.search(r"(?:\w|\d\.)-?$", left)
@@ -437,6 +437,10 @@ def _strip(line: bytes, span: tuple[int, int]) -> tuple[int, int]:
     begin, end = span
     taken = line[begin:end]
     return end - len(taken.lstrip()), begin + len(taken.rstrip())
+
+
+def _follows_equals(line: bytes, place: int) -> bool:
+    return _EQUALS.search(line[max(0, place - _NEAR) : place]) is not None
 
 
 def _is_dash(word: str) -> bool:

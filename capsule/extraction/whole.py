@@ -192,6 +192,8 @@ def is_placed(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
 def is_in_column(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
     """Whether a pattern says how far from a line's beginning its group is, as `^.{10}` does."""
     start = match.span()[0]
+    if len(line) > _LONGEST_LINE:
+        return False
     moved = pattern.search(b"".join((line[:start], b"~", line[start:])))
     return moved is None or moved.span(group)[0] != match.span(group)[0] + 1
 
