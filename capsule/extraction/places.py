@@ -53,6 +53,9 @@ _CALL = re.compile(r"[A-Za-z_][\w.]*\((?:[^a-zA-Z]*\d|[-+]?(?i:nan|inf)\b).*")
 _WRAPPED_NAN = re.compile(r"[\"'(\[{<]*[-+\u2212]?\.?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 # what Fortran prints for a number that is wider than its field
 _OVERFLOW = re.compile(r"\*{2,}")
+_ODD_STEP = re.compile(
+    r"\d{1,3}(?:[,'\u2019_]\d{3})+|\d+(?:\.\d*)?(?:[eE][-+]?\d+|[kKM])|[A-Za-z_][\w.]*\(\d+\)"
+)
 _PLAIN = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?")
 _NEAR = 40
 
@@ -94,6 +97,11 @@ class LineReader:
     @cached_property
     def _missing(self) -> Pattern | None:
         return _compile_other(self._source.pattern, _MISSING)
+
+    @cached_property
+    def _any_step(self) -> Pattern | None:
+        has_step = "step" in self._pattern.names
+        return _compile_other(self._source.pattern, r"\S+", "step") if has_step else None
 
     @cached_property
     def _place(self) -> Pattern | None:
@@ -201,7 +209,7 @@ class LineReader:
 
     def no_number(self, hit: Hit) -> UnreadError:
         """That something else stands in the place of a number."""
-        line = self._quote(hit, hit.match.span(_group_of(hit.pattern)))
+        line = self._quote(hit.line, hit.match.span(_group_of(hit.pattern)))
         is_nothing = f"is {cut(hit.word)!a}, which is no number" if hit.word else "is nothing"
         return UnreadError("bad-result", f"{self._what(hit)} {is_nothing}; the line is {line}")
 
@@ -280,6 +288,7 @@ class LineReader:
         if not line[-1:].isspace() and not line[-1:].isalnum():
             # a space that a pattern asks for is left out at the end of a line, most often
             ways.append(line + b" ")
+        self._require_no_odd_step(number, line)
         looks = (self._find_missing, self._find_other)
         found = (hit for look in looks for way in ways if (hit := look(number, way)) is not None)
         return next(found, None)
@@ -342,6 +351,29 @@ class LineReader:
             return None
         return Hit(number=number, line=line, match=match, pattern=pattern, state=state, word=word)
 
+    def _require_no_odd_step(self, number: int, line: bytes) -> None:
+        """Stop at a line that would fit, were its step not spelled as `1,000` or `1k`.
+
+        Raises:
+            UnreadError: It is one.
+        """
+        pattern = self._any_step
+        match = None if pattern is None else pattern.search(line)
+        if match is None or pattern is None:
+            return
+        span = match.span(pattern.names["step"])
+        word = line[span[0] : span[1]].decode(errors="replace")
+        if not _ODD_STEP.fullmatch(word):
+            return
+        other = _compile_other(self._source.pattern, PLACEHOLDER, "step")
+        fits = other is not None and other.search(line) is not None
+        better = replace_value(self._source.pattern, PLACEHOLDER, "step") if fits else None
+        raise UnreadError(
+            "bad-result",
+            f"the step in line {number} of {self._name} is {cut(word)!a}, which {self._shown} does"
+            f" not fit; the line is {self._quote(line, span)}; {_way_out(better)}",
+        )
+
     def _value(self, hit: Hit) -> tuple[float, whole.Whole | None]:
         """The number of a line, and its unit.
 
@@ -390,7 +422,7 @@ class LineReader:
         raise UnreadError(
             "bad-result",
             f"{what} is {judged.taken!a} out of {cut(judged.word)!a}, and not the whole number:"
-            f" {whole.REASONS[judged.kind]}; the line is {self._quote(hit, span)};"
+            f" {whole.REASONS[judged.kind]}; the line is {self._quote(hit.line, span)};"
             f" {_way_out(better, judged)}",
         )
 
@@ -406,22 +438,22 @@ class LineReader:
         return UnreadError(
             "bad-result",
             f"line {hit.number} of {self._name} has {cut(hit.word)!a} in the place of the number,"
-            f" which {self._shown} does not fit; the line is {self._quote(hit, span)};"
+            f" which {self._shown} does not fit; the line is {self._quote(hit.line, span)};"
             f" {_way_out(better)}",
         )
 
-    def _quote(self, hit: Hit, span: tuple[int, int]) -> str:
+    def _quote(self, line: bytes, span: tuple[int, int]) -> str:
         begin, end = max(0, span[0] - _NEAR), span[1] + _NEAR
-        text = hit.line[begin:end].decode(errors="replace").strip()
-        return f"{'...' * (begin > 0)}{text!a}{'...' * (end < len(hit.line))}"
+        text = line[begin:end].decode(errors="replace").strip()
+        return f"{'...' * (begin > 0)}{text!a}{'...' * (end < len(line))}"
 
     def _unit(self, hit: Hit) -> str:
         return whole.find_unit(hit.line, _strip(hit.line, hit.match.span(self._value_group))[1])
 
 
-def _compile_other(source: str, content: str) -> Pattern | None:
+def _compile_other(source: str, content: str, group: str = "value") -> Pattern | None:
     """A pattern with something else in the place of the number; None where there is none."""
-    other = replace_value(source, content)
+    other = replace_value(source, content, group)
     try:
         return None if other is None else compile_pattern(other)
     except PatternError:  # too large

@@ -88,6 +88,7 @@ WHOLE = [
     ("Greek", "απώλεια=0.25", f"απώλεια={DIGITS}", "1", 0.25),
     ("word behind white space", "12 images", f"^{DIGITS}", "1", 12),
     ("colours", "loss: \x1b[32m0.25\x1b[0m", LOSS, "1", 0.25),
+    ("colours reset as by tput", "loss: \x1b(B\x1b[m0.\x1b(B25", LOSS, "1", 0.25),
     ("colours that are asked for", "\x1b[32m0.25", rf"\x1b\[32m{DIGITS}", "1", 0.25),
     ("byte order mark", "\ufeffloss: 0.25", f"^{LOSS}", "1", 0.25),
     ("cell behind digits and a letter", "sst2,123.4", f"{DIGITS}$", "1", 123.4),
@@ -225,6 +226,29 @@ def test_a_step_is_whole_too(word: str, step: str) -> None:
         "step (?P<step>{number})(?:k|%|/9) loss {number}", "step 5% loss 1", occurrence="all"
     )
     assert [value.step for value in spelled.values["x"]] == [5]
+
+
+@pytest.mark.parametrize("word", ["1,000", "1_000", "1'000", "1e3", "1k", "1.2M", "np.int64(5)"])
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("step (?P<step>[0-9]+) loss {number}", "step {} loss {}\n"),
+        ("step (?P<step>[0-9]+): loss {number}", "step {}: loss {}\n"),
+        ("^(?P<step>[0-9]+) (?P<value>{number})", "{} {}\n"),
+    ],
+)
+def test_a_step_of_another_spelling_does_not_end_a_curve(
+    word: str, pattern: str, line: str
+) -> None:
+    extract = read(pattern, line.format(999, 2) + line.format(word, 1), occurrence="all")
+    assert (extract.reason, "the step in line 2" in extract.message) == ("bad-result", True)
+
+
+@pytest.mark.parametrize("line", ["step 3[10/391] loss 9", "step 3/9 loss 9", "step 3.5 loss 9",
+                                  "step all loss 9"])  # fmt: skip
+def test_a_line_of_another_kind_is_none_of_a_curve(line: str) -> None:
+    pattern = "step (?P<step>[0-9]+) loss {number}"
+    assert values(read(pattern, f"step 3 loss 2\n{line}\n", occurrence="all")) == [2]
 
 
 @pytest.mark.parametrize(
