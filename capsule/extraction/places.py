@@ -45,7 +45,8 @@ _DASH_BEGINS = re.compile(r"(?:^|[^\w.-]-?)$")
 # a number in a spelling that a pattern for others does not fit
 _SPELLED = re.compile(
     r"[\"'(\[{<$\u20ac\u00a3~]*[-+\u2212\u2013]?(?:\d{1,3}(?:[.,'\u2019_]\d{3})+|\d+)?(?:[.,]\d*)?"
-    r"(?:[eEdD][-+\u2212]?\d+)?[%jkMGx]?"
+    r"(?:[eEdD][-+\u2212]?\d+)?(?:%|[^\W\d_]{1,8}(?:/[^\W\d_]+)?|(?:[*x\u00d7^\u00b1]|\+/?-).*)?"
+    r"|0x[0-9a-fA-F]+"
 )
 _CLOCK = re.compile(r"\d+(?::\d\d)+(?:\.\d+)?")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\((?:[^a-zA-Z]*\d|[-+]?(?i:nan|inf)\b).*")
@@ -347,7 +348,8 @@ class LineReader:
             return None
         elif _is_number_spelled_otherwise(word):
             state = "unread"
-        if not whole.is_placed(line, match, pattern, group):
+        is_alone = state == "unread" and line.strip() == line[start:end].strip()
+        if not is_alone and not whole.is_placed(line, match, pattern, group):
             return None
         return Hit(number=number, line=line, match=match, pattern=pattern, state=state, word=word)
 

@@ -386,6 +386,19 @@ def test_words_before_the_first_number_are_skipped_with_a_note_and_later_ones_fa
         ("loss: ([-+0-9.eE]+)", "loss: 5\nloss: --help", 5),
         (r"loss: (\w+)", "loss: 5\nloss: n/a", None),
         (r"loss: (\w+)", "loss: 5\nloss: none-reduction", 5),
+        # a number with something behind it, where the pattern goes on
+        *(
+            ("loss: {number} acc", f"loss: 5 acc\nloss: {word} acc", None)
+            for word in ("5ms", "5ms,", "0x1F", "5+-1", "5±1", "1.5*10^-3", "12it/s", "1.5x10^3")
+        ),
+        *(
+            ("loss: {number} acc", f"loss: 5 acc\nloss: {word} acc", 5)
+            for word in ("L2", "v3", "4-bit", "mse", "weights.0.5", "2024-01-05")
+        ),
+        ("^([0-9.]+)$", "0.5\n1e-7", None),
+        ("^([0-9.]+)$", "0.5\n-0.5", None),
+        ("^([0-9.]+)$", "0.5\n1,234", None),
+        ("^([0-9.]+)$", "0.5\n3 epochs", 0.5),
         # columns of a fixed width
         ("^.{10}{number}", "name      0.5\nname      -", None),
         ("^.{10}{number}", "name      0.5\nother     words", 0.5),
