@@ -112,12 +112,13 @@ def compile_pattern(text: str) -> Pattern:
     return Pattern(groups=engine.groups, names=names, engine=engine)
 
 
-def replace_value(text: str, content: str) -> str | None:
-    r"""The same pattern with something else in the group that holds the number.
+def replace_value(text: str, content: str, group: str = "value") -> str | None:
+    r"""The same pattern with something else in the group that holds the number, or the step.
 
     Args:
         text: A pattern that compiles.
         content: What the group is to fit.
+        group: `value` or `step`.
 
     Returns:
         None where no group, or not one alone, holds the number.
@@ -126,8 +127,10 @@ def replace_value(text: str, content: str) -> str | None:
     ('loss: {number}%', 'a (\\S+)')
     """
     parts = list(_parts(text))
-    value = [part for part in parts if part.name == "value"] or [
-        part for part in parts if part.name == "" and (len(parts) == 1 or part.is_placeholder)
+    value = [part for part in parts if part.name == group] or [
+        part
+        for part in parts
+        if group == "value" and part.name == "" and (len(parts) == 1 or part.is_placeholder)
     ]
     if len(value) != 1:
         return None

@@ -41,7 +41,7 @@ def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
         message = f"{name} has {len(text)} bytes, and {MOST_JSON_BYTES} are the most of a JSON file"
         raise UnreadError("bad-result", message)
     try:
-        value: Json = json.loads(text.decode())
+        value: Json = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         reason = cut(str(error))
         raise UnreadError("bad-result", f"{name} is no JSON document: {reason}") from None

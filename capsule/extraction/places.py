@@ -14,7 +14,6 @@ from capsule.extraction.values import (
     UnreadError,
     Value,
     cut,
-    is_number,
     lines,
     require_room,
     to_number,
@@ -34,19 +33,30 @@ State = Literal["number", "missing", "unread", "word"]
 # numbers that are aligned have more white space before them than a pattern may ask for
 _MISSING = r"\s*(?:[-+\x{2212}]?\b(?i:nan|inf(?:inity)?)|\b(?i:none|null|n/a|na)|--?)"
 _ANYTHING = r"\s*\S+|\s*"
-_MAY_MISS = re.compile(rb"(?i)nan|inf|none|null|n/?a|--?(?:[\s,;|)\]}]|$)")
+_MAY_MISS = re.compile(rb"(?i)nan|inf|none|null|n/?a|-")
 _NO_NUMBER = re.compile(r"[-+\u2212]?(?:nan|inf(?:inity)?)|none|null|n/a|na|--?", re.IGNORECASE)
 _NOT_FINITE = re.compile(r"[-+\u2212]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 # what may follow a missing number: nothing that makes it another word
 _ENDS = re.compile(r"$|\s|(?!-\w|[._]\w|[=>])[^\w]")
 _DASH_ENDS = re.compile(r"$|[\s,;|)\]}%]")
+# a dash behind it is none between words
+_EQUALS = re.compile(rb"=\s*$")
+_DASH_BEGINS = re.compile(r"(?:^|[^\w.-]-?)$")
 # a number in a spelling that a pattern for others does not fit
 _SPELLED = re.compile(
     r"[\"'(\[{<$\u20ac\u00a3~]*[-+\u2212\u2013]?(?:\d{1,3}(?:[.,'\u2019_]\d{3})+|\d+)?(?:[.,]\d*)?"
-    r"(?:[eEdD][-+\u2212]?\d+)?[%jkMGx]?"
+    r"(?:[eEdD][-+\u2212]?\d+)?(?:%|[^\W\d_]{1,8}(?:/[^\W\d_]+)?|(?:[*x\u00d7^\u00b1]|\+/?-).*)?"
+    r"|0x[0-9a-fA-F]+"
 )
 _CLOCK = re.compile(r"\d+(?::\d\d)+(?:\.\d+)?")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\((?:[^a-zA-Z]*\d|[-+]?(?i:nan|inf)\b).*")
+# .nan is the one of YAML
+_WRAPPED_NAN = re.compile(r"[\"'(\[{<]*[-+\u2212]?\.?(?:nan|inf(?:inity)?)", re.IGNORECASE)
+# what Fortran prints for a number that is wider than its field
+_OVERFLOW = re.compile(r"\*{2,}")
+_ODD_STEP = re.compile(
+    r"\d{1,3}(?:[,'\u2019_]\d{3})+|\d+(?:\.\d*)?(?:[eE][-+]?\d+|[kKM])|[A-Za-z_][\w.]*\(\d+\)"
+)
 _PLAIN = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?")
 _NEAR = 40
 
@@ -88,6 +98,11 @@ class LineReader:
     @cached_property
     def _missing(self) -> Pattern | None:
         return _compile_other(self._source.pattern, _MISSING)
+
+    @cached_property
+    def _any_step(self) -> Pattern | None:
+        has_step = "step" in self._pattern.names
+        return _compile_other(self._source.pattern, r"\S+", "step") if has_step else None
 
     @cached_property
     def _place(self) -> Pattern | None:
@@ -195,9 +210,9 @@ class LineReader:
 
     def no_number(self, hit: Hit) -> UnreadError:
         """That something else stands in the place of a number."""
-        return UnreadError(
-            "bad-result", f"{self._what(hit)} is {cut(hit.word)!a}, which is no number"
-        )
+        line = self._quote(hit.line, hit.match.span(_group_of(hit.pattern)))
+        is_nothing = f"is {cut(hit.word)!a}, which is no number" if hit.word else "is nothing"
+        return UnreadError("bad-result", f"{self._what(hit)} {is_nothing}; the line is {line}")
 
     def tell_skipped(self, words: Sequence[Hit]) -> Iterator[str]:
         """What was skipped before the first number."""
@@ -235,12 +250,20 @@ class LineReader:
             )
         word = taken.decode(errors="replace").strip()
         state: State = "number"
-        if not is_number(word) and not any(char.isnumeric() for char in word):
-            state = "missing" if not word or _NO_NUMBER.fullmatch(word) else "word"
-        elif _NOT_FINITE.fullmatch(word):
-            end = match.span(self._value_group)[1]
+        if not any(char.isnumeric() for char in word):
+            begin, end = _strip(line, match.span(self._value_group))
+            other = self._find_missing(number, line)
+            if other is not None:
+                span = _strip(line, other.match.span(_group_of(other.pattern)))
+                if span[0] == begin and span[1] > end:
+                    # the group takes the sign of -inf alone
+                    return other
+            ends = _DASH_ENDS if _is_dash(word) else _ENDS
             behind = line[end : end + 4].decode(errors="replace")
-            state = "missing" if _ENDS.match(behind) or match.span()[1] > end else "word"
+            is_one = _NO_NUMBER.fullmatch(word) and (
+                ends.match(behind) or match.span()[1] > match.span(self._value_group)[1]
+            )
+            state = "missing" if is_one or not word else "word"
         return Hit(
             number=number, line=line, match=match, pattern=self._pattern, state=state, word=word
         )
@@ -251,18 +274,25 @@ class LineReader:
         if not _MAY_MISS.search(hit.line, start, begin):
             return hit
         missing = self._find_missing(hit.number, hit.line)
-        if missing is None or (missing.word.startswith("-") and len(missing.word) < 3):
+        if missing is None:
             return hit
-        return missing if missing.match.span(_group_of(missing.pattern))[0] < begin else hit
+        place = missing.match.span(_group_of(missing.pattern))[0]
+        if _is_dash(missing.word) and not _follows_equals(missing.line, place):
+            return hit
+        return missing if place < begin else hit
 
     def _look(self, number: int, line: bytes) -> Hit | None:
         """A line that the pattern does not fit, but which is one of its lines."""
         if b"\x1b" in line:
             line = without_colours(line)
-        if not line[-1:].isspace():
+        ways = [line]
+        if not line[-1:].isspace() and not line[-1:].isalnum():
             # a space that a pattern asks for is left out at the end of a line, most often
-            line += b" " if not line[-1:].isalnum() else b""
-        return self._find_missing(number, line) or self._find_other(number, line)
+            ways.append(line + b" ")
+        self._require_no_odd_step(number, line)
+        looks = (self._find_missing, self._find_other)
+        found = (hit for look in looks for way in ways if (hit := look(number, way)) is not None)
+        return next(found, None)
 
     def _find_missing(self, number: int, line: bytes) -> Hit | None:
         pattern = self._missing
@@ -279,25 +309,26 @@ class LineReader:
         hit = Hit(
             number=number, line=line, match=match, pattern=pattern, state="missing", word=word
         )
-        if word.startswith("-") and len(word) < 3:
-            is_one = bool(_DASH_ENDS.match(right)) and bool(
-                re.search(r"(?:^|[\s:=|,(\[>]-?)$", left)
-            )
+        if _is_dash(word):
+            is_one = bool(_DASH_ENDS.match(right)) and bool(_DASH_BEGINS.search(left))
             rest = line[end:].strip()
             is_one &= (
                 not rest
                 or not right[:1].isspace()
                 or match.span()[1] > end
-                or (whole.is_spelled_before(line, match, pattern, group))
+                or whole.is_spelled_before(line, match, pattern, group)
+                or _follows_equals(line, start)
             )
         else:
             is_one = bool(_ENDS.match(right)) and not re.search(r"(?:\w|\d\.)-?$", left)
             if _NOT_FINITE.fullmatch(word):
                 return hit if is_one else None
-        is_alone = line.strip() == word.encode()
-        return (
-            hit if is_one and (is_alone or whole.is_placed(line, match, pattern, group)) else None
+        is_there = is_one and (
+            line.strip() == word.encode()
+            or whole.is_placed(line, match, pattern, group)
+            or whole.is_in_column(line, match, pattern, group)
         )
+        return hit if is_there else None
 
     def _find_other(self, number: int, line: bytes) -> Hit | None:
         """A line with white space, an odd number or a word in the place of the number."""
@@ -317,9 +348,33 @@ class LineReader:
             return None
         elif _is_number_spelled_otherwise(word):
             state = "unread"
-        if not whole.is_placed(line, match, pattern, group):
+        is_alone = state == "unread" and line.strip() == line[start:end].strip()
+        if not is_alone and not whole.is_placed(line, match, pattern, group):
             return None
         return Hit(number=number, line=line, match=match, pattern=pattern, state=state, word=word)
+
+    def _require_no_odd_step(self, number: int, line: bytes) -> None:
+        """Stop at a line that would fit, were its step not spelled as `1,000` or `1k`.
+
+        Raises:
+            UnreadError: It is one.
+        """
+        pattern = self._any_step
+        match = None if pattern is None else pattern.search(line)
+        if match is None or pattern is None:
+            return
+        span = match.span(pattern.names["step"])
+        word = line[span[0] : span[1]].decode(errors="replace")
+        if not _ODD_STEP.fullmatch(word):
+            return
+        other = _compile_other(self._source.pattern, PLACEHOLDER, "step")
+        fits = other is not None and other.search(line) is not None
+        better = replace_value(self._source.pattern, PLACEHOLDER, "step") if fits else None
+        raise UnreadError(
+            "bad-result",
+            f"the step in line {number} of {self._name} is {cut(word)!a}, which {self._shown} does"
+            f" not fit; the line is {self._quote(line, span)}; {_way_out(better)}",
+        )
 
     def _value(self, hit: Hit) -> tuple[float, whole.Whole | None]:
         """The number of a line, and its unit.
@@ -369,7 +424,7 @@ class LineReader:
         raise UnreadError(
             "bad-result",
             f"{what} is {judged.taken!a} out of {cut(judged.word)!a}, and not the whole number:"
-            f" {whole.REASONS[judged.kind]}; the line is {self._quote(hit, span)};"
+            f" {whole.REASONS[judged.kind]}; the line is {self._quote(hit.line, span)};"
             f" {_way_out(better, judged)}",
         )
 
@@ -385,22 +440,22 @@ class LineReader:
         return UnreadError(
             "bad-result",
             f"line {hit.number} of {self._name} has {cut(hit.word)!a} in the place of the number,"
-            f" which {self._shown} does not fit; the line is {self._quote(hit, span)};"
+            f" which {self._shown} does not fit; the line is {self._quote(hit.line, span)};"
             f" {_way_out(better)}",
         )
 
-    def _quote(self, hit: Hit, span: tuple[int, int]) -> str:
+    def _quote(self, line: bytes, span: tuple[int, int]) -> str:
         begin, end = max(0, span[0] - _NEAR), span[1] + _NEAR
-        text = hit.line[begin:end].decode(errors="replace").strip()
-        return f"{'...' * (begin > 0)}{text!a}{'...' * (end < len(hit.line))}"
+        text = line[begin:end].decode(errors="replace").strip()
+        return f"{'...' * (begin > 0)}{text!a}{'...' * (end < len(line))}"
 
     def _unit(self, hit: Hit) -> str:
         return whole.find_unit(hit.line, _strip(hit.line, hit.match.span(self._value_group))[1])
 
 
-def _compile_other(source: str, content: str) -> Pattern | None:
+def _compile_other(source: str, content: str, group: str = "value") -> Pattern | None:
     """A pattern with something else in the place of the number; None where there is none."""
-    other = replace_value(source, content)
+    other = replace_value(source, content, group)
     try:
         return None if other is None else compile_pattern(other)
     except PatternError:  # too large
@@ -418,13 +473,26 @@ def _strip(line: bytes, span: tuple[int, int]) -> tuple[int, int]:
     return end - len(taken.lstrip()), begin + len(taken.rstrip())
 
 
+def _follows_equals(line: bytes, place: int) -> bool:
+    return _EQUALS.search(line[max(0, place - _NEAR) : place]) is not None
+
+
+def _is_dash(word: str) -> bool:
+    return word in ("-", "--")
+
+
 def _is_number_spelled_otherwise(word: str) -> bool:
     core = word.rstrip(".,;:)]}>\"'")
     is_one = any(char.isnumeric() for char in core) and (
         _SPELLED.fullmatch(core) or _CLOCK.fullmatch(core)
     )
-    return bool(is_one or _CALL.fullmatch(word) or core.lstrip("+-") == "\u221e") or (
-        not core[:1].isascii() and core[:1].isnumeric()
+    is_no_finite = _WRAPPED_NAN.fullmatch(core) or core.lstrip("+-") == "\u221e"
+    return bool(
+        is_one
+        or is_no_finite
+        or _CALL.fullmatch(word)
+        or _OVERFLOW.fullmatch(core)
+        or (not core[:1].isascii() and core[:1].isnumeric())
     )
 
 
@@ -432,6 +500,6 @@ def _way_out(better: str | None, fault: whole.Fault | None = None) -> str:
     if better is not None:
         declared = fault is not None and fault.kind in ("unit", "percent")
         return f"a pattern that takes it is {better}{', or declare the unit' * declared}"
-    if fault is None or fault.kind in whole.UNREADABLE:
+    if fault is None or fault.kind not in whole.SPELLABLE:
         return "no pattern reads it: have the program print one plain number, such as 1234.5"
     return f"let the group take all of it, such as by {PLACEHOLDER}, and spell out what touches it"

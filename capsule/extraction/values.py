@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ _NUMBER = re.compile(
 )
 
 
-_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_ANSI = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[78=>M])"
+)
 
 
 class UnreadError(Exception):
@@ -61,11 +64,6 @@ def to_number(text: str, what: str) -> float:
         hint = "; leave out what groups its digits" if "," in word else ""
         raise UnreadError("bad-result", f"{what} is {cut(text)!a}, which is no number{hint}")
     return float(word.replace("\u2212", "-"))
-
-
-def is_number(word: str) -> bool:
-    """Whether a word is a number as `to_number` takes them."""
-    return _NUMBER.fullmatch(word) is not None
 
 
 def json_number(value: Json, what: str) -> float:
@@ -138,7 +136,7 @@ def lines(text: bytes) -> Iterator[tuple[int, bytes]]:
     >>> list(lines(b"10%\r20%\nend"))
     [(1, b'10%'), (1, b'20%'), (2, b'end')]
     """
-    start, number = 0, 1
+    start, number = len(codecs.BOM_UTF8) * text.startswith(codecs.BOM_UTF8), 1
     while start < len(text):
         end = text.find(b"\n", start)
         end = len(text) if end < 0 else end

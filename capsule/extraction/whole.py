@@ -45,7 +45,9 @@ REASONS: Mapping[Kind, str] = {
     " declares",
 }
 # a number of these cannot be read by any pattern
-UNREADABLE = ("comma", "group", "underscore", "clock")
+_UNREADABLE = ("comma", "group", "underscore", "clock")
+# what a pattern may spell out
+SPELLABLE = ("word", "unit", "percent")
 _NEAR_BYTES, _LONGEST_PATTERN, _LONGEST_UNIT = 64, 200, 24
 # in longer lines nothing is tried out
 _LONGEST_LINE = 1 << 20
@@ -59,9 +61,13 @@ _UNITS = re.compile(
 )
 _BEFORE, _BEHIND = re.compile(r"\S+$"), re.compile(r"\S+")
 _LETTERS = re.compile(r"[^\W\d_]+")
+_A_SECOND = re.compile(r"/sec(?:ond)?$")
+# 12.3k
+_SCALE = re.compile(r"[kKMGT](?![\w/%])")
+_ONE_SPELLING = str.maketrans("\u00b5\u03bc\uff05\ufe6a", "uu%%")
 _RATE = re.compile(r"/[^\W\d_]+")
 _CUT_EXPONENT = re.compile(
-    rf"\.?[eEdD][{_SIGNS}]?\d|(?:\^|\*\*)\s*[{_SIGNS}(]?\d"
+    rf"\.?(?:[eEdD][{_SIGNS}]?|[fFqQ][{_SIGNS}])\d|(?:\*?\^|\*\*)\s*[{_SIGNS}(]?\d"
     r"|\s*[x\u00d7*\u00b7]\s*10\s*(?:\^|\*\*|[\u2070-\u2079\u207a\u207b\u00b9\u00b2\u00b3])"
 )
 _CLOCK = re.compile(r":(?:\d{1,2}(?![\d.])|[0-5]\d(?!\d))")
@@ -69,10 +75,20 @@ _CLOCK_FIELD = re.compile(r"[0-5]?\d|[0-5]\d\.\d*")
 # 1.#QNAN, as some libraries of C print it
 _ODD = re.compile(r"\.?#[A-Z]")
 _THOUSANDS = re.compile(r"\d{1,3}")
+# 5 min 3 s
+_PARTS = re.compile(
+    r"\s*(?P<unit>d(?:ays?)?|h(?:rs?|ours?)?|m(?:ins?|inutes?)?),?\s+\d+(?:\.\d+)?\s*"
+    r"(?:h(?:rs?|ours?)?|m(?:ins?|inutes?)?|s(?:ecs?|econds?)?)\b"
+)
 _DECIMALS = re.compile(r".\d+(?![\d.,:eE])")
+# 12,345.6 may be two cells of a table, but a pattern for the second spells out the comma
+_GROUP = re.compile(r"\d{3}\.\d*")
+_GROUPS = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:,\d{3})*,$")
+# as in checkpoint-500
+_HYPHENED = re.compile(r"[A-Za-z]-\d+$")
 _NUMBER = re.compile(r"[-+\u2212]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _TYPE = re.compile(r"[A-Za-z_][\w.]*\($")
-_WRAP = re.compile(r"(?:[A-Za-z_][\w.]*)?[^\w+.\u2212-]*(?=[-+.\u2212]?\d)")
+_WRAP = re.compile(r"(?:[A-Za-z_][\w.]*)?[^\w+.,;\u2212-]*(?=[-+.\u2212]?\d)")
 _ESCAPE = re.compile(r"([\\.+*?()\[\]{}|^$])")
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "s": ("sec", "secs", "second", "seconds"),
@@ -173,6 +189,15 @@ def is_placed(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
     return bool(behind) and beside.is_right_spelled(behind, gap[: gap.index(behind)])
 
 
+def is_in_column(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
+    """Whether a pattern says how far from a line's beginning its group is, as `^.{10}` does."""
+    start = match.span()[0]
+    if len(line) > _LONGEST_LINE:
+        return False
+    moved = pattern.search(b"".join((line[:start], b"~", line[start:])))
+    return moved is None or moved.span(group)[0] != match.span(group)[0] + 1
+
+
 def is_spelled_before(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
     """Whether a pattern spells out the one character before its group."""
     span = match.span(group)
@@ -205,6 +230,13 @@ class _Beside:
                 return False
             at += size
         return True
+
+    def fits_without_hyphen(self) -> bool:
+        """Whether a pattern takes the same digits where no hyphen is before them."""
+        start, end = self._span
+        line = b"".join((self._line[:start], b"~", self._line[start + 1 :]))
+        match = None if self._pattern is None else self._pattern.search(line)
+        return match is not None and match.span(self._group) == (start + 1, end)
 
     def _is_spelled(self, char: str, at: int, size: int) -> bool:
         if self._pattern is None or len(self._line) > _LONGEST_LINE:
@@ -260,7 +292,10 @@ def _judge_left(left: str, word: str, beside: _Beside) -> Kind | None:
     if char.isalpha():
         if re.search(r"\d\.?[eEdD]$", left):
             return "exponent"
-        return None if beside.is_left_spelled(char) else "word"
+        if not beside.is_left_spelled(char):
+            return "word"
+        is_hyphen = _HYPHENED.search(f"{char}{word}") and beside.fits_without_hyphen()
+        return "sign" if is_hyphen else None
     return _judge_between(left, word, beside) if before.isdigit() else None
 
 
@@ -270,6 +305,8 @@ def _judge_between(left: str, word: str, beside: _Beside) -> Kind | None:
     kind: Kind | None = None
     if char in _COMMAS and word.isdigit():
         kind = "comma"
+    elif char in _COMMAS and _GROUP.fullmatch(word) and _GROUPS.search(left):
+        kind = "group"
     elif char == "_":
         kind = "underscore"
     elif char == ":" and _CLOCK_FIELD.fullmatch(word):
@@ -291,6 +328,9 @@ def _judge_right(left: str, word: str, right: str, beside: _Beside, unit: str) -
     """What touches a number on its right, or its unit."""
     if _CUT_EXPONENT.match(right):
         return "exponent"
+    parts = _PARTS.match(right)
+    if parts and not beside.is_right_spelled(parts["unit"], right[: parts.start("unit")]):
+        return "clock"
     spaced = _UNITS.match(right)
     if spaced:
         found = spaced["unit"]
@@ -364,14 +404,21 @@ def _means(text: str, unit: str) -> bool:
     if unit == "1":
         return False
     names = {unit, unit.replace("By", "B"), f"{unit}s" if len(unit) > 2 else unit}
-    return text in names or text in _NAMES.get(unit, ())
+    return _A_SECOND.sub("/s", text) in names or text in _NAMES.get(unit, ())
 
 
 def find_unit(line: bytes, end: int) -> str:
     """What of the units that are known stands behind a number that ends there; empty for none."""
     right = line[end : end + _LONGEST_UNIT].decode(errors="replace")
     match = _UNITS.match(right) or _UNITS.match(f" {right}")
-    return match["unit"] if match else ""
+    if match is None:
+        scale = _SCALE.match(right)
+        return scale[0] if scale else ""
+    return _in_one_spelling(match["unit"])
+
+
+def _in_one_spelling(unit: str) -> str:
+    return unit.replace("KB", "kB").translate(_ONE_SPELLING)
 
 
 def split_unit(cell: str, unit: str) -> tuple[str, str] | Fault:
@@ -391,7 +438,7 @@ def split_unit(cell: str, unit: str) -> tuple[str, str] | Fault:
     if isinstance(judged, Fault):
         return judged
     rest = cell[number.end() :].strip()
-    return (number[0], judged.unit) if rest == judged.unit else (cell, "")
+    return (number[0], _in_one_spelling(rest)) if rest == judged.unit else (cell, "")
 
 
 def require_one_unit(units: Mapping[str, int], name: str) -> None:
@@ -440,14 +487,17 @@ def suggest(source: str, line: bytes, fault: Fault, unit: str) -> str | None:
     """
     pattern = compile_pattern(source)
     match = pattern.search(line) if len(line) <= _LONGEST_LINE else None
-    if match is None or fault.kind in UNREADABLE:
+    if match is None or fault.kind in _UNREADABLE:
         return None
     same = replace_value(source, PLACEHOLDER)
     if same is not None and _takes_whole(same, line, unit):
         return same
     start, span = match.span()[0], match.span(pattern.names.get("value", 1))
-    after = span[1] if fault.kind == "word" else None
-    return _spell_out(line, start, span, after, unit)
+    # from the beginning of a word
+    begins = re.search(rb"\S+$", line[max(0, start - _NEAR_BYTES) : start])
+    start -= len(begins[0]) if begins else 0
+    behind = _spell_out(line, start, span, span[1], unit) if fault.kind == "word" else None
+    return behind or _spell_out(line, start, span, None, unit)
 
 
 def suggest_at(source: str, line: bytes, start: int, begin: int, unit: str) -> str | None:
@@ -482,7 +532,8 @@ def _spell_out(
         covers = number.start() <= begin and number.end() >= end
         if covers if after is None else number.start() >= end:
             behind = re.match(rf"[{_PERCENTS}]|[^\W\d_]+(?:/s)?", text[number.end() :])
-            prefix = re.sub("[0-9]+", "[0-9]+", _ESCAPE.sub(r"\\\1", text[: number.start()]))
+            before = text[: number.start() + bool(_HYPHENED.search(text[: number.end()]))]
+            prefix = re.sub("[0-9]+", "[0-9]+", _ESCAPE.sub(r"\\\1", before))
             prefix = re.sub(r"\s{2,}", r"\\s+", prefix)
             one = f"{prefix}{PLACEHOLDER}{behind[0] if behind else ''}"
             if len(one) <= _LONGEST_PATTERN and _takes_whole(one, line, unit):

@@ -73,6 +73,7 @@ WHOLE = [
     ("unit of the pattern", "12ms", f"^{DIGITS}ms", "1", 12),
     ("one of two units", "12ms", f"^{DIGITS}(?:s|ms)", "1", 12),
     ("unit of UCUM", "3.2GB/s", f"^{DIGITS}", "GBy/s", 3.2),
+    ("rate of another spelling", "3.2GB/sec", f"^{DIGITS}", "GBy/s", 3.2),
     ("micro sign", "3.2µs", f"^{DIGITS}", "us", 3.2),
     ("long unit", "3.2sec", f"^{DIGITS}", "s", 3.2),
     ("time of an iteration", "3.51s/it", f"^{DIGITS}", "s", 3.51),
@@ -87,7 +88,31 @@ WHOLE = [
     ("Greek", "απώλεια=0.25", f"απώλεια={DIGITS}", "1", 0.25),
     ("word behind white space", "12 images", f"^{DIGITS}", "1", 12),
     ("colours", "loss: \x1b[32m0.25\x1b[0m", LOSS, "1", 0.25),
+    ("colours reset as by tput", "loss: \x1b(B\x1b[m0.\x1b(B25", LOSS, "1", 0.25),
     ("colours that are asked for", "\x1b[32m0.25", rf"\x1b\[32m{DIGITS}", "1", 0.25),
+    ("byte order mark", "\ufeffloss: 0.25", f"^{LOSS}", "1", 0.25),
+    ("cell behind digits and a letter", "sst2,123.4", f"{DIGITS}$", "1", 123.4),
+    ("cell behind no thousands", "5,0.91", f"{DIGITS}$", "1", 0.91),
+    ("cell behind a spelled comma", "12,345.6", f",{DIGITS}$", "1", 345.6),
+    ("minus behind a spelled letter", "delta-5", "delta{number}", "1", -5),
+    ("minus behind a Chinese letter", "损失-5", "损失.*?{number}", "1", -5),
+    ("unit alone", "took 5 min, 3 epochs", "took {number}", "min", 5),
+    ("part of a time that is spelled out", "5 min 3 s", "[0-9]+ min {number}", "s", 3),
+    (
+        "field of HPL",
+        "WR11C2R4  29184  192  2  2  33.01  5.021e+02",
+        r"^WR.*\s{number}$",
+        "1",
+        502.1,
+    ),
+    (
+        "record of fairseq",
+        "| epoch 001 | loss 3.2 | lr 6.25e-06 |",
+        r"\| lr {number}",
+        "1",
+        6.25e-6,
+    ),
+    ("record of a trainer", "{'eval_loss': 1.2e-05, 'epoch': 3.0}", "loss': {number}", "1", 1.2e-5),
     ("drawn anew", "1%\rloss: 2\rloss: 1\r\n", LOSS, "1", 1),
 ]
 
@@ -154,6 +179,16 @@ CUT = [
     ("sign that is spelled out", "loss: -0.5", "loss: -{number}", "1", "sign"),
     ("greedy digits", "n: 125", "n: .*([0-9])", "1", "digit"),
     ("few digits", "n: 125", "n: ([0-9]{2})", "1", "digit"),
+    ("behind thousands with a point", "12,345.6 images", f"{DIGITS} images", "1", "group"),
+    ("behind millions with a point", "n: 1,012,345.6 images", "{number} images", "1", "group"),
+    ("hyphen of a word", "checkpoint-500", "checkpoint.*?{number}", "1", "sign"),
+    ("hyphen of a word that begins", "GPU-0: 512.3", "GPU.*?{number}", "1", "sign"),
+    ("exponent of Julia", "loss: 1.0f-5", f"{NUMBER}f", "1", "exponent"),
+    ("exponent of four words", "loss: 1.0Q+02", f"{NUMBER}Q", "1", "exponent"),
+    ("exponent of Mathematica", "loss: 1.5*^-7", NUMBER, "1", "exponent"),
+    ("exponent without a letter", "loss: 0.123-100", NUMBER, "1", "sign"),
+    ("minutes and seconds", "time: 5 min 3 s", "time: {number}", "min", "clock"),
+    ("hours and minutes", "time: 1h 3m", "time: {number}", "h", "clock"),
     ("full-width digits", "n: 5５", "n: ([0-9]+)", "1", "digit"),
     ("superscript", "n: 10³", "n: ([0-9]+)", "1", "digit"),
     ("fraction", "n: 5½", "n: ([0-9]+)", "1", "digit"),
@@ -193,6 +228,29 @@ def test_a_step_is_whole_too(word: str, step: str) -> None:
     assert [value.step for value in spelled.values["x"]] == [5]
 
 
+@pytest.mark.parametrize("word", ["1,000", "1_000", "1'000", "1e3", "1k", "1.2M", "np.int64(5)"])
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("step (?P<step>[0-9]+) loss {number}", "step {} loss {}\n"),
+        ("step (?P<step>[0-9]+): loss {number}", "step {}: loss {}\n"),
+        ("^(?P<step>[0-9]+) (?P<value>{number})", "{} {}\n"),
+    ],
+)
+def test_a_step_of_another_spelling_does_not_end_a_curve(
+    word: str, pattern: str, line: str
+) -> None:
+    extract = read(pattern, line.format(999, 2) + line.format(word, 1), occurrence="all")
+    assert (extract.reason, "the step in line 2" in extract.message) == ("bad-result", True)
+
+
+@pytest.mark.parametrize("line", ["step 3[10/391] loss 9", "step 3/9 loss 9", "step 3.5 loss 9",
+                                  "step all loss 9"])  # fmt: skip
+def test_a_line_of_another_kind_is_none_of_a_curve(line: str) -> None:
+    pattern = "step (?P<step>[0-9]+) loss {number}"
+    assert values(read(pattern, f"step 3 loss 2\n{line}\n", occurrence="all")) == [2]
+
+
 @pytest.mark.parametrize(
     ("line", "pattern", "unit", "better", "value"),
     [
@@ -210,6 +268,8 @@ def test_a_step_is_whole_too(word: str, step: str) -> None:
         ("12ms", f"^{DIGITS}", "s", "{number}ms", 12),
         ("loss: tensor(0.5)", LOSS, "1", r"loss: tensor\({number}", 0.5),
         ("loss: 0.25.", LOSS, "1", NUMBER, 0.25),
+        ("checkpoint-500", "checkpoint.*?{number}", "1", "checkpoint-{number}", 500),
+        ("batch-5 images", "{number} images", "1", "batch-{number}", 5),
     ],
 )
 def test_a_pattern_that_is_suggested_takes_the_number(
@@ -301,6 +361,47 @@ def test_words_before_the_first_number_are_skipped_with_a_note_and_later_ones_fa
         ("loss={number}", "loss=1\nloss=1.#QNAN", None),
         ("loss={number}", "loss=1\nloss=-1.#IND", None),
         ("loss={number}", "loss=1\nloss=∞", None),
+        ("loss={number}", "loss=1\nloss= ****", None),
+        ("loss={number}", "loss=1\nloss='nan'", None),
+        ("loss={number}", "loss=1\nloss=[-inf]", None),
+        ("loss: {number}$", "loss: 1\nloss: -.inf", None),
+        ("loss: {number}", "loss: 1\nloss: .nan", None),
+        ("loss.*?{number}", "loss=1\nloss=- lr=3", None),
+        ("loss.*?{number}", "loss=1\nloss = - 0.5", None),
+        ("b={number}", "a=- b=3", 3),
+        # what ends the line is what the pattern ends with
+        (r"\({number}\)$", "(1)\n(nan)", math.nan),
+        (r"loss: {number}\]$", "loss: 5]\nloss: None]", None),
+        ("^{number}$", "5\n--", None),
+        ("^{number}$", "5\n-----", 5),
+        ("loss: {number}s", "loss: 5s\nloss: -s", None),
+        ("loss: {number}%", "loss: 5%\nloss: --%", None),
+        ("'{number}'", "'5'\n'-'", None),
+        ("<td>{number}</td>", "<td>5</td>\n<td>-</td>", None),
+        ("^(?:[^;]*;){2}{number}", "a;b;5;\na;b;-;", None),
+        ("损失：{number}", "损失：5\n损失：-", None),
+        # the group takes a part of the word
+        ("loss: ([-+0-9.eE]+)", "loss: 5\nloss: -inf", -math.inf),
+        ("loss: ([-+0-9.eE]+)", "loss: 5\nloss: -v", 5),
+        ("loss: ([-+0-9.eE]+)", "loss: 5\nloss: --help", 5),
+        (r"loss: (\w+)", "loss: 5\nloss: n/a", None),
+        (r"loss: (\w+)", "loss: 5\nloss: none-reduction", 5),
+        # a number with something behind it, where the pattern goes on
+        *(
+            ("loss: {number} acc", f"loss: 5 acc\nloss: {word} acc", None)
+            for word in ("5ms", "5ms,", "0x1F", "5+-1", "5±1", "1.5*10^-3", "12it/s", "1.5x10^3")
+        ),
+        *(
+            ("loss: {number} acc", f"loss: 5 acc\nloss: {word} acc", 5)
+            for word in ("L2", "v3", "4-bit", "mse", "weights.0.5", "2024-01-05")
+        ),
+        ("^([0-9.]+)$", "0.5\n1e-7", None),
+        ("^([0-9.]+)$", "0.5\n-0.5", None),
+        ("^([0-9.]+)$", "0.5\n1,234", None),
+        ("^([0-9.]+)$", "0.5\n3 epochs", 0.5),
+        # columns of a fixed width
+        ("^.{10}{number}", "name      0.5\nname      -", None),
+        ("^.{10}{number}", "name      0.5\nother     words", 0.5),
     ],
 )  # fmt: skip
 def test_what_loose_patterns_are_about(pattern: str, text: str, value: float | None) -> None:
@@ -323,6 +424,18 @@ def test_a_unit_behind_white_space_is_noted(unit: str, text: str, told: bool) ->
     assert len(values(extract)) == 1
     assert bool(extract.notes) == told
     assert not read("loss: {number} (?:ms|%|GB/s|images)", text).notes
+
+
+@pytest.mark.parametrize("text", ["t: 5 µs\nt: 6 us\n", "t: 5 KB\nt: 6 kB\n", "t: 5 %\nt: 6 ％\n"])
+def test_a_unit_of_two_spellings_is_one(text: str) -> None:
+    assert values(read("t: {number}", text, occurrence="all")) == [5, 6]
+    table = text.replace("t: 5", "s,t\n1,5").replace("t: 6", "2,6")
+    assert values(read_from(Column(text="out/a", column="t", step="s"), table)) == [5, 6]
+
+
+def test_a_scale_that_changes_fails() -> None:
+    extract = read("t: {number}(?:k|M)", "t: 900k\nt: 1.2M\n")
+    assert (extract.reason, "k in line 1, M in line 2" in extract.message) == ("bad-result", True)
 
 
 @pytest.mark.parametrize("occurrence", ["last", "all"])
@@ -351,6 +464,7 @@ def test_a_unit_that_changes_fails(pattern: str, occurrence: Occurrence) -> None
         (Column(text="out/a", column="b", step="a"), "a,b\n1,900 ms\n2,1.2 s\n", None),
         (Column(text="out/a", column="b", step="a"), 'a,b\n"1,000",5\n', None),
         (Pointer(text="out/a", pointer="/b"), '{"b": NaN}', math.nan),
+        (Pointer(text="out/a", pointer="/b"), '\ufeff{"b": 1.5}', 1.5),
         (Pointer(text="out/a", pointer="/b"), '{"b": null}', None),
         (Pointer(text="out/a", pointer="/b"), '{"b": "nan"}', None),
         (Pointer(text="out/a", pointer="/b"), '{"b": "12 ms"}', None),
