@@ -152,5 +152,5 @@ def test_without_torch_it_says_what_would_help(
     (elsewhere / "sitecustomize.py").write_text(NO_TORCH)
     monkeypatch.setenv("PYTHONPATH", str(elsewhere))
     message = refuse(capfd, 6, "traffic", str(SHIPPED))
-    assert "torch is not installed in this Python" in message
+    assert "torch is not installed for" in message
     assert "pip install 'capsule-hpc[torch]'" in message
