@@ -61,7 +61,8 @@ class Table:
         """Write the page after a whole run that passed."""
         options = session.config.option
         scale = os.environ.get("CAPSULE_LONG_SCALE", "1")
-        chosen = options.keyword or options.markexpr or options.collectonly or scale != "1"
+        chosen = options.file_or_dir or options.keyword or options.markexpr or options.collectonly
+        chosen = chosen or scale != "1"
         if exitstatus == pytest.ExitCode.OK and not chosen:
             PAGE.write_text(page(list(self._rows.values()), time.monotonic() - self._began))
 
