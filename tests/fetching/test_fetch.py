@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,9 @@ from tests.support.registries import Answer, drip, http, serve
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CAPSULE_CACHE", str(tmp_path))
     monkeypatch.delenv("CAPSULE_SITE", raising=False)
-    return tmp_path / "capsules"
+    own = tmp_path / str(os.geteuid())
+    own.mkdir(mode=0o700)
+    return own / "capsules"
 
 
 @pytest.fixture
