@@ -195,6 +195,10 @@ import torch.distributed as dist
 if __name__ == "__main__":
     rank, place = int(sys.argv[1]), sys.argv[2]
     dist.init_process_group("gloo", init_method=place, rank=rank, world_size=2)
+    # who ends while the other still connects would fail it
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"made {rank}", "")
+    store.wait(["made 0", "made 1"])
     END
 """
 
