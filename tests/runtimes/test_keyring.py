@@ -408,7 +408,8 @@ def test_a_folder_that_its_file_system_encrypts_is_named(tmp_path: Path) -> None
     image = tmp_path / "image"
     with image.open("wb") as stream:
         stream.truncate(32 << 20)
-    process.run(["mkfs.ext4", "-q", "-O", "encrypt", str(image)])
+    # an ordinary PATH has no sbin
+    process.run(["/usr/sbin/mkfs.ext4", "-q", "-O", "encrypt", str(image)])
     mount = 'mount --make-rprivate / && mount -o loop "$1" /mnt && shift && exec "$@"'
     ended = process.run(
         [
