@@ -32,7 +32,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_plainly_loopback(host: str) -> bool:
-    """Whether whoever reads a host sees that it is this machine.
+    """Return whether a host is plainly a name of this machine.
 
     >>> is_plainly_loopback("127.0.0.1"), is_plainly_loopback("2130706433")
     (True, False)

@@ -300,7 +300,7 @@ def _below(folder: str, path: str) -> str:
 
 
 def _copy(start: _Start) -> str:
-    """Where a folder is copied to that the command may write in."""
+    """Return the place of the writable copy of a folder."""
     return f"copy/{start.benchmark.id}"
 
 

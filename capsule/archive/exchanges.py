@@ -179,7 +179,7 @@ def _due(
     step: int,
     work: _Work,
 ) -> tuple[tuple[array[float], str], ...]:
-    """What every rank exchanges in a step, and its digest: bytes sent, received, messages."""
+    """Return bytes sent, received and messages of every rank in a step, with their digest."""
     rows = [
         schemes.traffic(name, dict(numbers), rank, ranks, elements, item, step, work.work)
         for rank in range(ranks)

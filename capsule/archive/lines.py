@@ -396,7 +396,7 @@ def from_json(value: object) -> float:
 
 
 def to_json(value: float) -> float | str:
-    """What `from_json` reads."""
+    """Return the JSON form that `from_json` reads."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

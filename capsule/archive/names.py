@@ -48,7 +48,7 @@ def fault(path: str) -> str | None:
 
 
 def is_litter(path: str) -> bool:
-    """Whether a file, or a folder above it, has a name that a system gives to what it leaves.
+    """Return whether a file, or a folder above it, has the name of an operating system's litter.
 
     >>> is_litter("data/.DS_Store"), is_litter("__MACOSX/data/._x"), is_litter("data/x.py")
     (True, True, False)

@@ -234,7 +234,7 @@ def _count_trials(plan: Plan) -> Counter[str]:
 def _needs_of_samples(
     plan: Plan, kept: Mapping[tuple[str, str], bool], parsed: int
 ) -> Iterator[tuple[str, int, int]]:
-    """What its samples would take, and what they may take.
+    """The bytes that samples would take, and the limit.
 
     Args:
         plan: What will run.
@@ -274,7 +274,7 @@ def _paths(benchmark: Benchmark) -> int:
 
 
 def _count_values(manifest: Manifest, benchmark: Benchmark, metric: Metric) -> int:
-    """How many one rank has in a trial; how often a command reports a number is not known."""
+    """Return the number of values of one rank in a trial; a command's is unknown."""
     match benchmark.subject:
         case Command():
             calls = 1

@@ -111,7 +111,7 @@ def _words(source: Source, rows: Sequence[bytes], value: Value) -> str:
 
 
 def took_parts(record: Record) -> bool:
-    """Whether a version sealed it that took a part of a number for the number."""
+    """Return whether a version sealed it that read parts of numbers."""
     version = re.match(r"(\d+)\.(\d+)", record.tool)
     return version is None or tuple(map(int, version.groups())) < _WHOLE_SINCE
 
@@ -193,7 +193,7 @@ def refused(record: Record, load: Load) -> Iterator[str]:
 def _difference(
     before: Sequence[Value], today: Sequence[Value], reading: Reading, name: str
 ) -> str | None:
-    """Where today's values are others, None where they are the same."""
+    """Return the place where today's rules read other values, None if there is none."""
     for number, value in enumerate(today):
         old = before[number] if number < len(before) else None
         if old is None or not _is_equal(old.value, value.value) or old.step != value.step:

@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 class Digests:
-    """What is known of files: path -> (stamp, SHA-256 in hex); and of generated data.
+    """The known digests: of files, path -> (stamp, SHA-256 in hex), and of generated data.
 
     Any number of processes may use one folder. It is only a help: where it cannot be kept (a
     read-only or full disk, a network file system without locks), nothing is known, nothing fails.
@@ -78,7 +78,7 @@ class Digests:
 
 @contextmanager
 def open_digests(folder: Path) -> Iterator[Digests]:
-    """What is kept in a cache folder, or in the user's usual one where others may write it."""
+    """Open the database of a cache folder, or of the usual one if others may write there."""
     for place in (folder, own_cache_folder()):
         with suppress(OSError, sqlite3.Error):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)

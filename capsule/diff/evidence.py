@@ -110,7 +110,7 @@ def repeats(metric: MetricRuns) -> bool:
 
 
 def is_constant(metric: MetricRuns) -> bool:
-    """Whether every run has the same value, which a seed should have changed.
+    """Return whether every run has the same value, though their seeds differ.
 
     Counted quantities agree legitimately, and so does an error of exactly 0 at Levels 0 to 3.
     """

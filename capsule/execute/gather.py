@@ -81,7 +81,7 @@ def _answer(files: RankFiles) -> bytes:
 
 
 class Gatherer:
-    """What the starts of one run folder left behind; a further look reads the new ones alone.
+    """The traces that starts of one run folder left; another look reads the new ones alone.
 
     Args:
         workspace: The run folder.

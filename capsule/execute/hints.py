@@ -1,4 +1,4 @@
-"""What would most likely mend a trial that failed: told by evidence, never guessed.
+"""Advice for a failed trial, from evidence alone.
 
 Each rule reads what the trial said, looks at what the author's machine has, and names the key of
 the manifest that brings it in. A rule without evidence on this machine says nothing.
@@ -98,7 +98,7 @@ _MACHINES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What the author of a failed trial has, and what the trial had of it.
+    """The environment of a failed trial's author, and the part of it that the trial had.
 
     Attributes:
         benchmark: Of which it was a trial.
@@ -170,18 +170,18 @@ class _Failure:
         return next((one for one in below if (Path(scene.folder) / one).is_file()), None)
 
     def has(self, path: str) -> bool:
-        """Whether a path relative to the manifest exists on this machine."""
+        """Return whether a path relative to the manifest exists on this machine."""
         return self.scene.folder is not None and os.path.lexists(self.scene.folder / path)
 
     def is_input(self, path: str) -> bool:
-        """Whether a path relative to the manifest is among the inputs, and was not left out."""
+        """Return whether a path relative to the manifest is among the inputs."""
         carried = self.scene.carried
         is_named = commands.is_below(path, self.scene.benchmark.inputs)
         return is_named and (carried is None or os.path.lexists(carried / path))
 
 
 def hint(attempt: Attempt, scene: Scene) -> list[str]:
-    """What to look at first, one sentence each, most telling first; empty where nothing is known.
+    """Return advice, one sentence each, the most telling first; empty if there is none.
 
     Args:
         attempt: What failed.
@@ -264,7 +264,7 @@ def _about_words(failure: _Failure) -> Iterator[str]:
 
 
 def _about_module(failure: _Failure) -> Iterator[str]:
-    """Where on this machine the module is that a Python program did not find."""
+    """Return where a module lies on this machine that a Python program did not find."""
     names = _MODULE.findall(failure.text)
     if not names:
         return
@@ -324,7 +324,7 @@ def _explain_origin(origin: Origin, module: str, word: str, python: str) -> str:
 
 
 def _about_library(failure: _Failure) -> Iterator[str]:
-    """Where a shared library is that was not found."""
+    """Return where a shared library lies that was not found."""
     for name in dict.fromkeys(_LIBRARY.findall(failure.text)):
         folders = failure.scene.variables.get("LD_LIBRARY_PATH", "").split(os.pathsep)
         place = next((one for one in folders if one and (Path(one) / name).exists()), None)
@@ -420,7 +420,7 @@ def _about_inputs(failure: _Failure) -> Iterator[str]:
 
 
 def _about_files(failure: _Failure) -> Iterator[str]:
-    """Where on this machine a file is that the trial did not find."""
+    """Return where a file lies on this machine that the trial did not find."""
     scene = failure.scene
     told = {one.file for one in find_word_pitfalls(scene.benchmark, scene.folder)}
     for match in _MISSING.finditer(failure.text):

@@ -205,7 +205,7 @@ class _Walk:
         self._inputs: dict[Path, list[str]] = {}
 
     def _find_own(self, folder: str, entry: os.DirEntry[str]) -> str | None:
-        """What of capsule, or of Python's environments, an entry of the whole folder is."""
+        """Name the kind of an entry that capsule or a Python environment made."""
         path = self._base / folder / entry.name
         if (entry.name if folder == _WHOLE else f"{folder}/{entry.name}") in self._data:
             return "datasets"

@@ -200,7 +200,7 @@ class OpenSeries:
 
     @property
     def numbers(self) -> int:
-        """How many there are, steps and clocks included."""
+        """Return the number of values, steps and clocks included."""
         return len(self.values) + sum(map(len, self._places.values()))
 
     def take(self, line: JsonObject) -> None:

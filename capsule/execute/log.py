@@ -45,7 +45,7 @@ class Begun:
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What a process start left where others could find it.
+    """The traces of one process start that later ones could find.
 
     Attributes:
         inputs: How many of its inputs it changed, added or removed.
@@ -96,7 +96,7 @@ class Log:
 
     @property
     def left(self) -> Mapping[int, Left]:
-        """What process starts left where others could find it, by the number of the start."""
+        """Return the traces of process starts, by the number of the start."""
         return self._left
 
     @property

@@ -166,7 +166,7 @@ def _next_trials(workspace: Workspace, group: Group) -> tuple[Trial, ...]:
 def hint_at(
     workspace: Workspace, attempt: Attempt, groups: Sequence[Group], setting: Setting
 ) -> list[str]:
-    """What would most likely mend a trial of these groups, one sentence each."""
+    """Return advice for a failed trial of these groups, one sentence each."""
     trials = {trial.id: trial for group in groups for trial in group.trials}
     benchmark = trials[attempt.trial].benchmark
     number = next(n for n, one in reversed(workspace.log.attempts) if one == attempt)

@@ -1,4 +1,4 @@
-"""Whether ranks that start together are one world: before their first trial, and in each.
+"""Checks that ranks form one world: before their first trial, and in each trial.
 
 Pre-flight shows by a program of capsule's own that the ranks of a run can be one world; it is done
 again whenever the run is taken up. Whether the benchmark's own ranks were one, they say themselves.
@@ -108,7 +108,7 @@ def join(
 
 
 def _is_joined(workspace: Workspace, group: Group, setting: Setting, program: MpiProgram) -> bool:
-    """Whether pre-flight saw the launcher join as many ranks, by the image's MPI or a program's."""
+    """Return whether the launcher joined as many ranks in pre-flight, by any MPI it tried."""
     if _MPI in setting.joined.get((group.ranks, _MPI), ()):
         return True
     key = (group.ranks, program.library)
