@@ -169,7 +169,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
             advice = "leave --frameworks out, or lint the manifest"
             raise UsageError("a capsule is linted as it is", where=str(path), advice=advice)
         with reading.read(path) as capsule:
-            checked, hints = capsule.record.manifest, lint.hints_of_runs(capsule.record)
+            checked = capsule.record.manifest
             measured = lint.warnings_of_runs(capsule.record)
             warnings = lint.warnings(checked, sealed=True)
     else:
@@ -177,7 +177,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         seeds.require_winner(checked)
         carried = inputs.collect(checked, checked.folder).files
         archive.require_room(plan.make(checked), carried=tuple(carried.values()))
-        hints, measured = lint.hints(checked), []
+        measured = []
         warnings = lint.warnings(checked, launcher=site.load().launcher)
     warnings = list(dict.fromkeys((*measured, *warnings)))
     outlook = lint.outlook(checked)
@@ -186,7 +186,6 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         facts = {
             "manifest": str(path),
             "warnings": report.warnings_to_json(warnings),
-            "hints": hints,
             "claims": claims,
         }
         console.document(facts)
@@ -195,8 +194,6 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         console.data(claim.sentence)
     for warning in warnings:
         console.data(f"warning: {warning} [{warning.code}]")
-    for hint in hints:
-        console.data(f"hint: {hint}")
     console.data(f"{path} is valid")
     return 0
 
