@@ -105,9 +105,6 @@ TRAININGS: dict[str, Here | There] = {
     "python benchmarks/harness/many_ranks.py": There(
         test="benchmarks/test_many_ranks.py::test_journals_of_many_ranks_are_one"
     ),
-    "python benchmarks/harness/thousand_nodes.py": There(
-        test="benchmarks/test_thousand_nodes.py::test_a_wide_job_is_submitted_and_followed"
-    ),
     "python benchmarks/faults.py": There(
         test="benchmarks/test_faults.py::test_faults_are_planted_and_counted"
     ),
