@@ -118,9 +118,6 @@ TRAININGS: dict[str, Here | There] = {
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,
     "capsule run manifests/minis-ranks/transformer.json --runtime host": _SHARED,
     "capsule verify transformer-ranks-....capsule.zip --set /resources/ranks_per_node=1": _SHARED,
-    "python tools/minis.py page": There(
-        test="tools/test_minis.py::test_the_page_is_what_is_made_of_the_kept_measurements"
-    ),
     "python -m tests.support.training_faults > docs/training-faults.md": There(
         test="levels/level2/test_faults.py::test_a_fault_is_noticed"
     ),
