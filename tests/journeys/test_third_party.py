@@ -82,7 +82,7 @@ def test_another_digest_is_refused_and_nothing_of_it_stays(
 
 
 def count_changes(source: programs.Source, capsule: Path, work: Path) -> int:
-    """Count lines that were added to or taken from a program's files on their way into a capsule."""
+    """Count lines added to or taken from a program's files on their way into a capsule."""
     lines, prefix = 0, f"data/inputs/sources/{source.name}/"
     with zipfile.ZipFile(capsule) as archive:
         for name in archive.namelist():
