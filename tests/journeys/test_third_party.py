@@ -88,8 +88,8 @@ def count_changes(source: programs.Source, capsule: Path, work: Path) -> int:
         for name in archive.namelist():
             if name.startswith(prefix):
                 before = programs.published_bytes(source, name.removeprefix(prefix), work)
-                texts = (data.decode().splitlines() for data in (before, archive.read(name)))
-                lines += sum(line[:2] in ("+ ", "- ") for line in difflib.ndiff(*texts))
+                there, here = before.decode().splitlines(), archive.read(name).decode().splitlines()
+                lines += sum(line[:2] in ("+ ", "- ") for line in difflib.ndiff(there, here))
     return lines
 
 
