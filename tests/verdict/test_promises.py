@@ -178,14 +178,15 @@ def test_errors_against_the_true_spread_are_those_of_the_table(line: list[str]) 
     )
     words = {
         truth: [
-            product.decision(x, y + truth, product.freeze_one(product.metric(x), None))
+            one.word
             for x, y in zip(a, b, strict=True)
+            if (one := product.decision(x, y + truth, product.freeze_one(product.metric(x), None)))
         ]
         for truth in (-2.0, 2.0)
     }
     lognormal = line[1 + list(populations.SHAPES).index("lognormal")]
     for word, quoted in zip(("REPRODUCED", "DIFFERENT"), lognormal.split(" / "), strict=True):
-        counts = [[one and one.word for one in of_truth].count(word) for of_truth in words.values()]
+        counts = [sum(one == word for one in of_truth) for of_truth in words.values()]
         measured = 100 * max(counts) / repetitions
         error = verdicts.standard_error(max(5.0, float(quoted)), repetitions)
         assert measured == pytest.approx(float(quoted), abs=4 * error)
