@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from capsule.stats.distribution import Band, kolmogorov
     from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
     from capsule.stats.interval import Interval, Method, location, one_set, paired_shift, shift
-    from capsule.stats.least_squares import RelativeFit, fit_relative, student_quantile
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm, p_beyond
     from capsule.stats.planning import (
-        confirmation_probability,
         narrowest_margin,
         narrowest_paired_margin,
         runs_for_margin,
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
         variation,
     )
     from capsule.stats.summaries import Summary, summary_shift
-    from capsule.stats.variances import variance_ratio
 
 __all__ = [
     "MOST_SAMPLES",
@@ -60,19 +57,16 @@ __all__ = [
     "Pool",
     "Precision",
     "Region",
-    "RelativeFit",
     "Runs",
     "Summary",
     "Word",
     "c4",
     "common_grid",
-    "confirmation_probability",
     "curve_shift",
     "decide",
     "effective_sample_size",
     "failure_bound",
     "fisher_more",
-    "fit_relative",
     "holm",
     "kolmogorov",
     "location",
@@ -99,10 +93,8 @@ __all__ = [
     "samples_beside",
     "samples_for_distance",
     "shift",
-    "student_quantile",
     "summary_shift",
     "superiority",
-    "variance_ratio",
     "variation",
     "veto",
 ]
@@ -120,19 +112,16 @@ _HOMES = {
     "Pool": "pooling",
     "Precision": "reproducibility",
     "Region": "decision",
-    "RelativeFit": "least_squares",
     "Runs": "runs",
     "Summary": "summaries",
     "Word": "decision",
     "c4": "margin",
     "common_grid": "curves",
-    "confirmation_probability": "planning",
     "curve_shift": "curves",
     "decide": "decision",
     "effective_sample_size": "series",
     "failure_bound": "failures",
     "fisher_more": "failures",
-    "fit_relative": "least_squares",
     "holm": "multiplicity",
     "kolmogorov": "distribution",
     "location": "interval",
@@ -159,10 +148,8 @@ _HOMES = {
     "samples_beside": "samples",
     "samples_for_distance": "samples",
     "shift": "interval",
-    "student_quantile": "least_squares",
     "summary_shift": "summaries",
     "superiority": "ranks",
-    "variance_ratio": "variances",
     "variation": "series",
     "veto": "failures",
 }
