@@ -21,7 +21,7 @@ from capsule.runtimes.base import Ended, Mount
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
 from tests.support.engines import engine_state, own_engine_cache
-from tests.support.patience import PATIENCE_SECONDS, read_lines
+from tests.support.patience import PATIENCE_SECONDS, read_lines, until
 from tests.support.records import make_image
 from tests.support.runtimes import Engine, invocation, python, run, small, start
 
@@ -331,17 +331,19 @@ def test_a_docker_daemon_that_is_not_there_is_named(
 
 
 @pytest.mark.engines
-def test_podman_under_dockers_name_is_not_taken_for_docker(
+def test_podman_behind_dockers_socket_is_not_taken_for_docker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    podman = shutil.which("podman")
-    assert podman is not None
-    (tmp_path / "docker").write_text(f'#!/bin/sh\nexec {podman} "$@"\n')
-    (tmp_path / "docker").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(CannotRunError, match="another engine under its name"):
-        runtimes.choose("docker", needs_image=True)
-    assert runtimes.choose("podman", needs_image=True).name == "podman"
+    address = f"unix://{tmp_path}/podman.sock"
+    service = subprocess.Popen(["podman", "system", "service", "--time", "0", address])
+    try:
+        until((tmp_path / "podman.sock").exists, "the socket of Podman")
+        monkeypatch.setenv("DOCKER_HOST", address)
+        with pytest.raises(CannotRunError, match="another engine under its name"):
+            runtimes.choose("docker", needs_image=True)
+    finally:
+        service.terminate()
+        service.wait()
 
 
 def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(
@@ -352,8 +354,8 @@ def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(
     with pytest.raises(CannotRunError) as caught:
         runtimes.choose("auto", needs_image=True)
     assert "apptainer: " in caught.value.what
-    for program in ("docker", "podman"):
-        assert f"{program}: {program} is not on the PATH" in caught.value.what
+    assert "podman: podman is not on the PATH" in caught.value.what
+    assert f"docker: no Docker daemon answers at unix://{tmp_path}/docker.sock" in caught.value.what
     assert "--runtime host" in str(caught.value.advice)
     assert runtimes.choose("auto", needs_image=False).name == "host"
 
