@@ -12,12 +12,13 @@ from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
 from capsule.manifest import ImageSpec
-from capsule.runtimes import local as locals_
+from capsule.runtimes import local as stores
 from capsule.runtimes.base import Prepared
 from tests.support.command import User, write_manifest, write_script
 from tests.support.engines import engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS
 
+SOME = of_bytes(b"some")
 STORES = {"docker-daemon": "docker", "containers-storage": "podman"}
 
 
@@ -55,7 +56,21 @@ def local(store: str) -> Iterator[str]:
 
 
 def resolve(reference: str) -> Image:
-    return locals_.resolve(ImageSpec(reference=reference), folder=None)
+    return stores.resolve(ImageSpec(reference=reference), folder=None)
+
+
+@pytest.mark.engines
+def test_a_real_registry_serves_what_the_reference_pins() -> None:
+    pinned = resolve(small_image())
+    assert small_image() == f"docker://{pinned.pinned}"
+    assert pinned.platform == "linux/amd64"
+    assert pinned.layers
+
+
+@pytest.mark.engines
+def test_an_image_that_no_engine_has_is_named() -> None:
+    with pytest.raises(CannotRunError, match=str(SOME)[:20]), engines.save(SOME):
+        pass
 
 
 @pytest.mark.engines
@@ -105,11 +120,11 @@ def test_without_the_engine_it_is_told(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
-    with pytest.raises(CannotRunError, match="not on the PATH|no Docker daemon answers"):
+    with pytest.raises(CannotRunError, match=r"not on the PATH|no Docker daemon answers"):
         resolve(f"{store}:torch:1")
     with (
         pytest.raises(CannotRunError, match="no registry has the image") as caught,
-        locals_.save(of_bytes(b"image")),
+        stores.save(of_bytes(b"image")),
     ):
         pass
     assert "capsule image save" in str(caught.value)
