@@ -13,7 +13,8 @@ from typing import Any
 import requests
 import urllib3
 from docker import APIClient
-from docker.context import ContextAPI
+from docker.context import Context, ContextAPI
+from docker.context.config import get_current_context_name
 from docker.errors import APIError, DockerException, create_api_error_from_http_exception
 from docker.tls import TLSConfig
 from docker.utils import kwargs_from_env, version_lt
@@ -195,17 +196,17 @@ def _find_address() -> tuple[str, TLSConfig | None]:
         if host := os.environ.get("DOCKER_HOST"):
             verified = os.environ.get("DOCKER_TLS_VERIFY")
             return host, kwargs_from_env()["tls"] if verified else None
-        name = os.environ.get("DOCKER_CONTEXT")
+        name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
         context = _load_context(name)
-        if context is None:
+        if context is None or context.Host is None:
             raise CannotRunError(
-                f"there is no Docker context {name or 'of the current name'}",
+                f"there is no Docker context {name!r} with an address",
                 advice="`docker context ls` lists those that there are",
             )
         return context.Host, context.TLSConfig
 
 
-def _load_context(name: str | None) -> Any:
+def _load_context(name: str) -> Context | None:
     try:
         return ContextAPI.get_context(name)
     except Exception as error:  # the SDK raises this very class

@@ -114,7 +114,9 @@ class Streamed(Container):
             why = error.what if isinstance(error, CapsuleError) else error.strerror or str(error)
             self._fault = f"its output is lost: {why}"
         finally:
-            for stream in (*outputs, self._stream, self._socket):
+            # a TLS socket is closed with the answer that it belongs to
+            answer = getattr(self._socket, "_response", self._socket)
+            for stream in (*outputs, self._stream, self._socket, answer):
                 stream.close()
 
     def _copy(self, outputs: list[BinaryIO]) -> None:

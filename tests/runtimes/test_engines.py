@@ -16,8 +16,9 @@ import pytest
 from capsule import process
 from capsule.digest import of_bytes, of_file
 from capsule.errors import CannotRunError, DamagedError
-from capsule.image import Image, reference, resolve
+from capsule.image import Image, reference
 from capsule.manifest import ImageSpec
+from capsule.runtimes import local
 from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import Ended, Runtime
 from capsule.runtimes.containers import ContainerEngine
@@ -291,7 +292,7 @@ for path in paths:
 def build(recipe: Path) -> Image:
     """An image that Docker alone has."""
     docker("build", "--quiet", "--tag", "capsule-test/built", str(recipe))
-    return resolve(ImageSpec(reference="docker-daemon:capsule-test/built"), folder=None)
+    return local.resolve(ImageSpec(reference="docker-daemon:capsule-test/built"), folder=None)
 
 
 def dockerfile(folder: Path, text: str) -> Path:

@@ -69,7 +69,7 @@ def test_a_real_registry_serves_what_the_reference_pins() -> None:
 
 @pytest.mark.engines
 def test_an_image_that_no_engine_has_is_named() -> None:
-    with pytest.raises(CannotRunError, match=str(SOME)[:20]), engines.save(SOME):
+    with pytest.raises(CannotRunError, match=str(SOME)[:20]), stores.save(SOME):
         pass
 
 
