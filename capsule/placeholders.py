@@ -14,7 +14,6 @@ from capsule import leavings
 _MOST_POINTER_BYTES = 1024
 _HEAD_BYTES = 1024
 _MOST_FILES = 10_000
-_SHOWN = 3
 _LFS = re.compile(
     rb"version https?://(?:git-lfs|hawser)\.github\.com/spec/v1\r?\n(?:[^\n]*\n)*?size (\d+)\s*"
 )
@@ -45,17 +44,14 @@ def is_page(path: Path) -> bool:
     return _PAGE.match(_read_head(path)) is not None
 
 
-def warn_of_pointers(files: Iterable[tuple[str, Path]]) -> Iterator[str]:
-    """A sentence for each pointer among files, of many for the first ones.
+def find_pointers(files: Iterable[tuple[str, Path]]) -> list[str]:
+    """Return each pointer among files: its name, what it lacks and what fetches it.
 
     Args:
         files: What each is called, and where it lies; of very many the first ones are looked at.
     """
     named = ((name, describe_pointer(path)) for name, path in islice(files, _MOST_FILES))
-    found = [f"{name} {pointer}" for name, pointer in named if pointer]
-    yield from found[:_SHOWN]
-    if len(found) > _SHOWN:
-        yield f"and {len(found) - _SHOWN} more files are such pointers"
+    return [f"{name} {pointer}" for name, pointer in named if pointer]
 
 
 def walk(name: str, path: Path) -> Iterator[tuple[str, Path]]:

@@ -23,7 +23,7 @@ from capsule.image import Image, mirrors, platforms
 from capsule.image.mirrors import Access
 from capsule.image.reference import owner_of
 from capsule.launch.base import Launcher
-from capsule.manifest import DatasetSpec, Manifest
+from capsule.manifest import DatasetSpec, Manifest, warnings
 from capsule.notes import Note
 from capsule.record import Dataset, Source
 from capsule.runtimes import binds, gpus, hostmpi, local, programs
@@ -223,7 +223,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
     if carried.left_out is not None:
         watch.omissions(carried.left_out)
     records, data = _datasets(request, site, watch)
-    for sentence in placeholders.warn_of_pointers(_files(carried, data)):
+    for sentence in warnings.of_pointers(_files(carried, data)):
         watch.omissions(sentence)
     embedded = _embed(request, records, data, watch)
     prepared = _prepare(choice, request, site, launcher, watch)

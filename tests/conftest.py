@@ -23,7 +23,8 @@ _LEFT = pytest.StashKey[list[str]]()
 _LASTING = frozenset(
     (
         *("levels/level2/test_training.py", "levels/level3/test_faults.py"),
-        *("levels/level3/test_ranks.py", "test_traffic.py", "verdict/test_rates.py"),
+        *("levels/level3/test_ranks.py", "levels/level3/test_traffic.py"),
+        "verdict/test_rates.py",
     )
 )
 """Those of the files that start no engine which take half a minute and more."""

@@ -98,3 +98,22 @@ def test_the_program_in_images_says_how_it_is_started(words: list[str]) -> None:
     )
     assert done.returncode == 2
     assert "describe network <name> <sizes in JSON>" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["traffic", "manifest.json"], "`show traffic` is removed: run the manifest"),
+        (["traffic", "manifest.json", "--ranks", "4096"], "`show traffic` is removed"),
+        (["scaling", "a.zip", "b.zip", "--json"], "`show scaling` is removed: measure cases"),
+        (["a.zip", "--ranks", "2"], "--ranks is removed, with `show traffic` and `show scaling`"),
+        (["traffic"], "traffic: no such capsule"),
+    ],
+)
+def test_what_an_earlier_version_showed_is_refused(
+    capfd: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert cli.main(["show", *words]) == 2
+    printed = capfd.readouterr()
+    assert message in printed.err
+    assert not printed.out

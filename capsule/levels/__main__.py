@@ -33,12 +33,10 @@ def _main(arguments: list[str]) -> int:
         status = import_module("levels.probe").main()
     elif arguments[:2] == ["describe", "network"] and len(arguments) == 4:
         status = import_module("levels.describe").main(*arguments[2:])
-    elif arguments == ["count", "traffic"]:
-        status = import_module("levels.level3.counting").main()
     else:
         sys.stderr.write(
             "usage: python3 <levels> run <job.json> <journal.jsonl> | probe"
-            " | describe network <name> <sizes in JSON> | count traffic < <request.json>\n"
+            " | describe network <name> <sizes in JSON>\n"
         )
         status = 2
     return status

@@ -139,7 +139,7 @@ class Communicator:
 
     def gather(self, flat: Flat) -> list[Flat]:
         """The arrays of all ranks, which are of one size, in their order."""
-        obtained = self._make_room(flat)
+        obtained = [torch.empty_like(flat) for _ in range(self.ranks)]
         with self._count(flat, sends=1, receives=self.ranks - 1):
             dist.all_gather(obtained, flat)
         return obtained
@@ -220,10 +220,6 @@ class Communicator:
         """Count time in which the rank did nothing but exchange with others elsewhere."""
         if self.ranks > 1:
             self._traffic.add(Traffic(seconds=seconds, waited=seconds))
-
-    def _make_room(self, flat: Flat) -> list[Flat]:
-        """Arrays for those of all ranks."""
-        return [torch.empty_like(flat) for _ in range(self.ranks)]
 
     @contextmanager
     def _count(self, flat: Flat, sends: int, receives: int, messages: int = 1) -> Iterator[None]:

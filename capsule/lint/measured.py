@@ -10,11 +10,13 @@ from functools import lru_cache
 from capsule import freezing, population, stats, summary
 from capsule.diff import evidence
 from capsule.lint import frozen, surroundings
-from capsule.lint.advice import NO_PRIMARY, author_warnings
+from capsule.lint.advice import author_warnings
+from capsule.manifest import warnings as words
 from capsule.manifest.kinds import Command
 from capsule.manifest.model import Claim
 from capsule.origin import Original
 from capsule.record import FrozenClaim, Record
+from capsule.sentences import Sentence, about
 from capsule.summary import MetricRuns
 
 _POWER, _HARDLY = 0.8, 0.2
@@ -46,7 +48,7 @@ class _Measured:
         return max(ends, default=None)
 
 
-def warnings_of_runs(record: Record) -> list[str]:
+def warnings_of_runs(record: Record) -> list[Sentence]:
     """What will hurt later in a capsule, one sentence each with the way out, the gravest first."""
     metrics = summary.run_values(record)
     measured = [
@@ -57,13 +59,17 @@ def warnings_of_runs(record: Record) -> list[str]:
     warnings = [_group(check, measured) for check in _CHECKS]
     return [
         *author_warnings(record.manifest),
-        *[NO_PRIMARY] * (bool(record.claims) and not any(one.primary for one in record.claims)),
+        *([words.no_primary()] if _decides_nothing(record) else []),
         *(sentence for of_check in warnings for sentence in of_check),
         *_ignored_seeds(record, metrics),
         *surroundings.of_image(record.image, record.image_override, record.manifest),
         *surroundings.of_used_data(record),
         *surroundings.of_nodes(record),
     ]
+
+
+def _decides_nothing(record: Record) -> bool:
+    return bool(record.claims) and not any(one.primary for one in record.claims)
 
 
 def _measure(claim: FrozenClaim, metric: MetricRuns, *, extensible: bool) -> _Measured:
@@ -80,18 +86,20 @@ def _measure(claim: FrozenClaim, metric: MetricRuns, *, extensible: bool) -> _Me
     )
 
 
-def _group(check: Callable[[_Measured], str | None], measured: list[_Measured]) -> Iterator[str]:
+def _group(
+    check: Callable[[_Measured], Sentence | None], measured: list[_Measured]
+) -> Iterator[Sentence]:
     """One sentence for each claim as written, of the first metric that it holds of."""
-    sentences: dict[Claim, list[tuple[str, str]]] = {}
+    sentences: dict[Claim, list[tuple[str, Sentence]]] = {}
     for one in measured:
         if sentence := check(one):
             sentences.setdefault(one.claim.pattern, []).append((one.claim.metric, sentence))
     for (metric, sentence), *others in sentences.values():
         more = f" (and {len(others)} more that it matches)" if others else ""
-        yield f"{metric}{more}: {sentence}"
+        yield about(f"{metric}{more}", sentence)
 
 
-def _contradiction(one: _Measured) -> str | None:
+def _contradiction(one: _Measured) -> Sentence | None:
     """A constant that the original's own runs are on the wrong side of."""
     claim = one.claim
     values = list(one.runs.values)
@@ -102,40 +110,26 @@ def _contradiction(one: _Measured) -> str | None:
     lower, upper = claim.lower, claim.upper
     for value in values:
         if (lower is not None and value < lower) or (upper is not None and value > upper):
-            whose = "the mean of these runs" if claim.type == "threshold" else "a run of these"
             shown = math.exp(value) if claim.scale == "log" else value
-            return (
-                f"{whose}, {shown:.3g}, is beyond what the claim allows already: mend the claim or"
-                " the program, and seal a run anew"
-            )
+            return words.contradicted_claim(is_mean=claim.type == "threshold", value=shown)
     return None
 
 
-def _missing_margin(one: _Measured) -> str | None:
+def _missing_margin(one: _Measured) -> Sentence | None:
     """A margin that could not be frozen, for want of runs."""
     if one.claim.margin_source != "none" or one.claim.type == "ratio":
         return None
-    return (
-        f"{len(one.runs.values)} of {len(one.metric.runs)} runs have a value, too few to freeze a"
-        " margin from, so nobody can confirm it: mend what fails, and seal a run anew"
-    )
+    return words.missing_margin(values=len(one.runs.values), runs=len(one.metric.runs))
 
 
-def _ignored_seed(one: _Measured) -> str | None:
+def _ignored_seed(one: _Measured) -> Sentence | None:
     """Runs that no seed changed."""
     if one.claim.type in _CONSTANT or not evidence.is_constant(one.metric):
         return None
-    return _IGNORED.format(runs=len(one.metric.values), value=one.metric.values[0])
+    return words.equal_values(runs=len(one.metric.values), value=one.metric.values[0])
 
 
-_IGNORED = (
-    "all {runs} runs have the value {value:.6g}, whatever their seed: have the command read its"
-    ' seed, {{seed}} or CAPSULE_SEED, or say "seeding": "inject"; of a number that no seed changes,'
-    " claim that it is exact"
-)
-
-
-def _out_of_reach(one: _Measured) -> str | None:
+def _out_of_reach(one: _Measured) -> Sentence | None:
     """A margin that these seeds let hardly anybody confirm, and how many would."""
     claim, margin, runs = one.claim, one.margin, one.runs
     if (
@@ -149,32 +143,26 @@ def _out_of_reach(one: _Measured) -> str | None:
     ):
         return None
     if runs.n < 2:
-        return "one run tells no spread, so nobody can confirm any margin: seal five seeds or more"
+        return words.one_run()
     alpha = stats.nominal_alpha(claim.alpha, len(claim.looks))
     reach = _reach_of(claim, margin, runs)
     last = claim.looks[-1]
     if reach.narrowest(runs.n, last, alpha) <= reach.spreads:
         return None
     more = reach.seeds(reach.spreads, alpha)
-    remedy = (
-        "allow more, or have the runs scatter less"
-        if more is None
-        else f"{max(more, runs.n + 1)} seeds on each side would"
-    )
-    if more is not None and one.extensible:
-        added = max(more - runs.n, 1)
-        remedy += f" (`capsule run --add-seeds {added}` shows it, and decides nothing)"
     # these runs' own spread made a margin in standard deviations: that it is out of reach is chance
     none = (
         claim.margin_source == "author" and _narrowest(runs.n, None, alpha, _HARDLY) > reach.spreads
     )
-    shown = _size(claim, margin)
-    fact = (
-        f"no number of re-runs confirms {shown} in 20 % of cases"
-        if none
-        else f"{last} re-runs, the last look, confirm {shown} in fewer than 80 % of cases"
+    is_ratio = claim.scale == "log"
+    return words.margin_out_of_reach(
+        allowed=math.exp(margin) if is_ratio else margin,
+        is_ratio=is_ratio,
+        runs=runs.n,
+        reruns=None if none else last,
+        needed=None if more is None else max(more, runs.n + 1),
+        added=max(more - runs.n, 1) if more is not None and one.extensible else None,
     )
-    return f"{fact} if runs scatter as these {runs.n} do and nothing changed: {remedy}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,11 +200,7 @@ def _narrowest(n_a: int, n_b: int | None, alpha: float, power: float = _POWER) -
     return stats.narrowest_margin(n_a, n_b, alpha=alpha, power=power)
 
 
-def _size(claim: FrozenClaim, margin: float) -> str:
-    return f"a factor of {math.exp(margin):.3g}" if claim.scale == "log" else f"{margin:.3g}"
-
-
-def _vagueness(one: _Measured) -> str | None:
+def _vagueness(one: _Measured) -> Sentence | None:
     """A margin beside which the number itself is small."""
     claim, margin, values = one.claim, one.margin, one.metric.values
     if claim.type not in (*_SHIFTS, *_BOTH_WAYS) or claim.scale == "log" or not (margin and values):
@@ -225,17 +209,13 @@ def _vagueness(one: _Measured) -> str | None:
     same_sign = min(values) > 0 or max(values) < 0
     if not same_sign or margin < abs(mean):
         return None
-    return (
-        f"the margin of {margin:.3g} is no less than the mean itself, {mean:.3g}, so whoever"
-        " reproduces it has shown little: seal more seeds, or write the margin as a number that"
-        " a reader would accept"
-    )
+    return words.margin_above_mean(margin=margin, mean=mean)
 
 
 _CHECKS = (_contradiction, _missing_margin, _ignored_seed, _out_of_reach, _vagueness)
 
 
-def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[str]:
+def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[Sentence]:
     """Commands that nothing is claimed of, and whose every number no seed changes."""
     claimed = {claim.metric.partition("/")[0] for claim in record.claims}
     for benchmark in record.manifest.benchmarks:
@@ -248,5 +228,6 @@ def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterato
         ]
         if own and all(map(evidence.repeats, own)):
             first = own[0]
-            sentence = _IGNORED.format(runs=len(first.values), value=first.values[0])
-            yield f"{first.metric}: {sentence}"
+            yield about(
+                first.metric, words.equal_values(runs=len(first.values), value=first.values[0])
+            )

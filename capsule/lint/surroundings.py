@@ -9,11 +9,13 @@ from capsule import inventory, placeholders
 from capsule.datasets import tree
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image, files, reference
+from capsule.manifest import warnings as words
 from capsule.manifest.model import DatasetSpec, Manifest
 from capsule.record import Record
+from capsule.sentences import Sentence
 
 
-def of_image(image: Image | None, override: str | None, manifest: Manifest) -> Iterator[str]:
+def of_image(image: Image | None, override: str | None, manifest: Manifest) -> Iterator[Sentence]:
     """Why nobody else will get the image.
 
     Args:
@@ -23,30 +25,23 @@ def of_image(image: Image | None, override: str | None, manifest: Manifest) -> I
     """
     written = override or (manifest.image.reference if manifest.image else None)
     if image is not None and image.pinned is None:
-        yield (
-            f"the image {image.reference} is known to this machine's engine alone: push it to a"
-            " registry that others reach, and run it from there by its digest"
-            if reference.owner_of(image.reference)
-            else f"the image {image.reference} is a file of yours: publish it, since whoever"
-            " verifies names it with --image"
-        )
+        is_engines = reference.owner_of(image.reference) is not None
+        word = words.unpublished_image if is_engines else words.image_file
+        yield word(reference=image.reference)
     elif written is not None and _is_loopback(written):
-        yield (
-            f"the image {written} lies in a registry on this machine, where nobody else gets it:"
-            " push it to one that others reach, and run it from there by its digest"
-        )
+        yield words.loopback_image(reference=written)
 
 
-def of_image_file(manifest: Manifest) -> Iterator[str]:
+def of_image_file(manifest: Manifest) -> Iterator[Sentence]:
     """That the file or folder which has the image is not here, or is another one than it says."""
     if manifest.image is None:
         return
     try:
         files.locate(manifest.image.reference, manifest.folder)
     except UsageError as error:
-        yield (
-            f"the image {manifest.image.reference} is not here, {error.where}: {error.what}"
-            f"{f'; {error.advice}' if error.advice else ''}"
+        fault = f"{error.what}; {error.advice}" if error.advice else error.what
+        yield words.missing_image(
+            reference=manifest.image.reference, place=str(error.where), fault=fault
         )
 
 
@@ -57,36 +52,29 @@ def _is_loopback(written: str) -> bool:
         return False  # no reference to a registry
 
 
-def of_data(manifest: Manifest) -> Iterator[str]:
+def of_data(manifest: Manifest) -> Iterator[Sentence]:
     """Datasets that whoever verifies what is run by a manifest has to be given by its author."""
     for spec in manifest.datasets:
         if not (_has_source(spec) or _fits_into_capsule(spec, manifest.folder)):
-            yield _NO_SOURCE.format(name=spec.name)
+            yield words.dataset_without_source(dataset=spec.name)
 
 
-def of_pointers(manifest: Manifest) -> Iterator[str]:
+def of_pointers(manifest: Manifest) -> Iterator[Sentence]:
     """Inputs and data that a clone has pointers of, and not the files themselves."""
     if manifest.folder is None:
         return
     inputs = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
     paths = {spec.path for spec in manifest.datasets if spec.path is not None}
     for name in sorted(inputs | paths):
-        yield from placeholders.warn_of_pointers(placeholders.walk(name, manifest.folder / name))
+        yield from words.of_pointers(placeholders.walk(name, manifest.folder / name))
 
 
-def of_used_data(record: Record) -> Iterator[str]:
+def of_used_data(record: Record) -> Iterator[Sentence]:
     """The same of a capsule, which may carry some."""
     carried = {dataset.name for dataset in record.datasets if dataset.embedded}
     for spec in record.manifest.datasets:
         if not _has_source(spec) and spec.name not in carried:
-            yield _NO_SOURCE.format(name=spec.name)
-
-
-_NO_SOURCE = (
-    "dataset {name} has neither generator nor url nor doi, and does not come along in the capsule,"
-    " so that whoever verifies has to get it from you: publish it, and name its address in the"
-    " manifest"
-)
+            yield words.dataset_without_source(dataset=spec.name)
 
 
 def _has_source(spec: DatasetSpec) -> bool:
@@ -104,13 +92,10 @@ def _fits_into_capsule(spec: DatasetSpec, folder: Path | None) -> bool:
     return tree.is_small(sum(entry.status.st_size for entry in entries), len(entries))
 
 
-def of_nodes(record: Record) -> Iterator[str]:
+def of_nodes(record: Record) -> Iterator[Sentence]:
     """Machines that were busy, and GPUs that stood idle."""
     for load in dict.fromkeys(filter(None, map(inventory.busy, record.nodes))):
-        yield (
-            f"the machine was busy when the run began, {load}: times are longer than they would be,"
-            " and scatter more; run it again when nothing else runs"
-        )
+        yield words.busy(load=load)
     if record.manifest.resources.gpus_per_rank:
         return
     models = [
@@ -119,8 +104,4 @@ def of_nodes(record: Record) -> Iterator[str]:
         for gpu in inventory.entries_at(node, "class", "gpus")
     ]
     if models:
-        count = "a GPU" if len(models) == 1 else f"{len(models)} GPUs"
-        yield (
-            f"the machine has {count}, {models[0]}, and nothing used it:"
-            ' "resources": {"gpus_per_rank": 1} gives one to each process'
-        )
+        yield words.unused_gpus(count=len(models), model=models[0])

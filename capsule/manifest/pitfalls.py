@@ -12,10 +12,11 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from capsule import leavings
-from capsule.manifest import commands, siblings, templates
+from capsule.manifest import commands, siblings, templates, warnings
 from capsule.manifest.kinds import Command
 from capsule.manifest.model import Benchmark
 from capsule.manifest.problems import nearest, quote
+from capsule.sentences import Sentence
 
 _OF_SHELLS = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1"}
 _INTERPRETERS = {
@@ -55,11 +56,11 @@ class Pitfall:
         file: Path of the file that it is about, empty for none.
     """
 
-    sentence: str
+    sentence: Sentence
     file: str = ""
 
 
-def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[str]:
+def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Sentence]:
     """What of a benchmark its author may not have meant, one sentence each.
 
     Args:
@@ -91,7 +92,7 @@ def find_word_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Pi
             yield from _about_imports(words, benchmark, command, folder)
 
 
-def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
+def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> Sentence | None:
     """Why a command most likely takes no seed, None where it does or nobody can tell.
 
     Args:
@@ -109,11 +110,7 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> str | None:
     names = _names(folder, benchmark)
     if len(names) > _MOST_SEARCHED or any(_holds(folder / name, _SEED) for name in names):
         return None
-    return (
-        "no word of the command is {seed}, and no input reads CAPSULE_SEED: write {seed} where the"
-        ' program takes a seed, or "seeding": "inject" beside "command" where it is Python and has'
-        " no such option"
-    )
+    return warnings.unused_seed()
 
 
 def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bool:
@@ -139,7 +136,7 @@ def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bo
 
 def ranks_pitfall(
     benchmark: Benchmark, folder: Path | None, ranks: int, *, joins: bool
-) -> str | None:
+) -> Sentence | None:
     """Why each of several ranks of a command most likely does all of the work, None where not.
 
     Args:
@@ -157,11 +154,8 @@ def ranks_pitfall(
     sources = {name: _read(folder / name) for name in names}
     for name, text in sources.items():
         if call := next(filter(None, (one.search(text) for one in _MPI_CALLS)), None):
-            return (
-                f"{quote(name)} {'imports mpi4py' if b'mpi4py' in call[0] else 'calls MPI_Init'},"
-                f" {ranks} ranks are asked for, and nothing starts them together, so each is alone"
-                ' in a world of its own: "launcher": "mpirun" or "srun" in the site file joins them'
-            )
+            has_package = b"mpi4py" in call[0]
+            return warnings.ranks_apart(file=name, has_package=has_package, ranks=ranks)
     texts = [*command.setup, *command.words, *command.environment.values()]
     is_told = any({"rank", "ranks"} & {*templates.names(text)} for text in texts)
     is_told = is_told or any(_TAKES_RANK.search(text.encode()) for text in texts)
@@ -171,17 +165,8 @@ def ranks_pitfall(
     if any(_TAKES_RANK.search(text) for text in sources.values()):
         return None
     unset = {one.decode() for text in sources.values() for one in _UNSET.findall(text)}
-    named = [name for name in ("RANK", "WORLD_SIZE") if name in unset]
-    advice = 'write "ranks_independent": true beside "command" where that is meant'
-    if named:
-        values = {"RANK": "{rank}", "WORLD_SIZE": "{ranks}"}
-        shown = ", ".join(f'"{name}": "{values[name]}"' for name in named)
-        advice = f'nothing sets {" or ".join(named)}: write "environment": {{{shown}}}; or {advice}'
-    return (
-        f"{ranks} ranks are asked for, and no word, variable or input takes a rank from capsule"
-        f" (CAPSULE_RANK, {{rank}}) or a launcher, so each of the {ranks} processes most likely"
-        f" does all of the work alone: {advice}"
-    )
+    named = tuple(name for name in ("RANK", "WORLD_SIZE") if name in unset)
+    return warnings.ranks_alike(ranks=ranks, unset=named)
 
 
 def find_lost_meeting(benchmark: Benchmark, *, are_apart: bool) -> str | None:
@@ -223,7 +208,7 @@ def _read(path: Path) -> bytes:
         return stream.read(_SEARCHED_BYTES)
 
 
-def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[str]:
+def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[Sentence]:
     """Parameters of cases that make no difference."""
     from capsule.manifest.sources import OUT
 
@@ -238,27 +223,20 @@ def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[str]:
         return
     for name in dict.fromkeys(name for case in benchmark.cases for name in case.parameters):
         if name not in used:
-            yield (
-                f"the parameter {name} stands in no word and no variable, so it changes nothing:"
-                f" write {{{name}}} where its value belongs"
-            )
+            yield warnings.unused_parameter(parameter=name)
 
 
-def _about_words(words: tuple[str, ...], benchmark: Benchmark) -> Iterator[str]:
+def _about_words(words: tuple[str, ...], benchmark: Benchmark) -> Iterator[Sentence]:
     program = words[0]
     if " " in program and not commands.is_below(program, benchmark.inputs):
         try:
             parts = shlex.split(program)
         except ValueError:
             parts = program.split()
-        instead = quote([*parts, *words[1:]])
-        yield f"{quote(program)} is the name of one program; did you mean {instead}?"
+        yield warnings.joined_words(program=program, instead=(*parts, *words[1:]))
     for word in words[1:]:
         if word in _OF_SHELLS:
-            yield (
-                f"no shell reads the command, so the program gets {quote(word)} as a word; what"
-                " comes before it can be the `setup`, and what is printed is kept anyway"
-            )
+            yield warnings.shell_word(word=word)
 
 
 def _about_files(
@@ -276,18 +254,12 @@ def _about_files(
         if command.cwd is not None and os.path.exists(folder / command.cwd / path):  # noqa: PTH110
             continue
         if os.path.isfile(folder / path):  # noqa: PTH113
-            yield Pitfall(
-                sentence=f"{quote(word)} lies beside the manifest and is not among the benchmark's"
-                " inputs, so the command does not find it: add it there",
-                file=path,
-            )
+            yield Pitfall(sentence=warnings.missing_input(word=word), file=path)
         elif word in (words[0], script) and word.endswith(_SCRIPTS) and not command.setup:
             known = _names(folder, benchmark)
             names = {name.rpartition("/")[2]: name for name in known}
             near = names.get(word.rpartition("/")[2]) or nearest(word, known)
-            meant = f"; did you mean {quote(near)}?" if near else ""
-            sentence = f"{quote(word)} is no file beside the manifest{meant}"
-            yield Pitfall(sentence=sentence, file=path)
+            yield Pitfall(sentence=warnings.missing_file(word=word, near=near), file=path)
     if commands.is_below(words[0], benchmark.inputs):
         for sentence in _about_program(words[0], folder / words[0]):
             yield Pitfall(sentence=sentence)
@@ -301,14 +273,12 @@ def _about_imports(
         below = [word, *([f"{command.cwd}/{word}"] if command.cwd else [])]
         scripts = (one for one in below if commands.is_below(one, benchmark.inputs))
         script = next((one for one in scripts if one.endswith(".py")), None)
-        for path in siblings.find_imports(script, folder) if script else ():
+        if script is None:
+            continue
+        for path in siblings.find_imports(script, folder):
             if not commands.is_below(path, benchmark.inputs) and not _is_partly(path, benchmark):
-                yield Pitfall(
-                    sentence=f"{quote(script)} imports {quote(path)}, which lies beside it and is"
-                    " not among the benchmark's inputs, so the command does not find it: add it"
-                    " there",
-                    file=path,
-                )
+                sentence = warnings.missing_import(script=script, module=path)
+                yield Pitfall(sentence=sentence, file=path)
 
 
 def _is_partly(path: str, benchmark: Benchmark) -> bool:
@@ -343,25 +313,16 @@ def name_interpreter(benchmark: Benchmark, folder: Path | None) -> str | None:
     return line[2:].strip() if line.startswith("#!") else None
 
 
-def _about_program(name: str, path: Path) -> Iterator[str]:
+def _about_program(name: str, path: Path) -> Iterator[Sentence]:
     head = _read_head(path)
     line = head.partition(b"\n")[0]
     if line.startswith(b"#!") and line.endswith(b"\r"):
-        yield (
-            f"the first line of {quote(name)} ends as Windows ends lines, so no interpreter is"
-            " found: save it with Unix line ends"
-        )
+        yield warnings.windows_lines(file=name)
     elif head.startswith(codecs.BOM_UTF8):
-        yield (
-            f"{quote(name)} begins with a byte order mark, so the kernel does not see its #! line:"
-            " save it as UTF-8 without one"
-        )
+        yield warnings.byte_order_mark(file=name)
     elif head and not head.startswith(b"#!") and b"\0" not in head:
         starter = _INTERPRETERS.get(path.suffix, "sh")
-        yield (
-            f"{quote(name)} has no #! line, so the kernel cannot start it: write one, such as"
-            f" #!/usr/bin/env {starter}, or begin the command with {quote(starter)}"
-        )
+        yield warnings.missing_interpreter(file=name, starter=starter)
 
 
 def _read_head(path: Path) -> bytes:

@@ -17,6 +17,7 @@
     report.record_to_json(record, id)  a record as a JSON value
     report.preview_to_json(preview)    what a run would start as a JSON value
     report.tryout_to_json(tryout, warnings)  a trial that was not kept as a JSON value
+    report.warnings_to_json(warnings)  what lint warns of as a JSON value
     report.evidence_to_json(quotations, id)  those lines as a JSON value
     report.staged_to_json(staged, command)  what was brought here as a JSON value
     report.samples_to_csv(record)      every value as comma-separated values
@@ -34,7 +35,7 @@ from capsule.report.documents.record import record_to_json
 from capsule.report.documents.several import several_to_json
 from capsule.report.documents.staged import staged_to_json
 from capsule.report.documents.table import samples_to_csv
-from capsule.report.documents.tryout import tryout_to_json
+from capsule.report.documents.tryout import tryout_to_json, warnings_to_json
 from capsule.report.figures import draw_figure
 from capsule.report.terminal.contents import draw_record
 from capsule.report.terminal.evidence import draw_evidence
@@ -71,4 +72,5 @@ __all__ = [
     "staged_to_json",
     "tryout_to_json",
     "verdict_to_json",
+    "warnings_to_json",
 ]

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from capsule.stats.distribution import Band, kolmogorov
     from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
     from capsule.stats.interval import Interval, Method, location, one_set, paired_shift, shift
-    from capsule.stats.least_squares import RelativeFit, fit_relative, student_quantile
     from capsule.stats.looks import nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm, p_beyond
@@ -60,7 +59,6 @@ __all__ = [
     "Pool",
     "Precision",
     "Region",
-    "RelativeFit",
     "Runs",
     "Summary",
     "Word",
@@ -72,7 +70,6 @@ __all__ = [
     "effective_sample_size",
     "failure_bound",
     "fisher_more",
-    "fit_relative",
     "holm",
     "kolmogorov",
     "location",
@@ -99,7 +96,6 @@ __all__ = [
     "samples_beside",
     "samples_for_distance",
     "shift",
-    "student_quantile",
     "summary_shift",
     "superiority",
     "variance_ratio",
@@ -120,7 +116,6 @@ _HOMES = {
     "Pool": "pooling",
     "Precision": "reproducibility",
     "Region": "decision",
-    "RelativeFit": "least_squares",
     "Runs": "runs",
     "Summary": "summaries",
     "Word": "decision",
@@ -132,7 +127,6 @@ _HOMES = {
     "effective_sample_size": "series",
     "failure_bound": "failures",
     "fisher_more": "failures",
-    "fit_relative": "least_squares",
     "holm": "multiplicity",
     "kolmogorov": "distribution",
     "location": "interval",
@@ -159,7 +153,6 @@ _HOMES = {
     "samples_beside": "samples",
     "samples_for_distance": "samples",
     "shift": "interval",
-    "student_quantile": "least_squares",
     "summary_shift": "summaries",
     "superiority": "ranks",
     "variance_ratio": "variances",

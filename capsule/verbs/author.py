@@ -159,7 +159,7 @@ def _add_lint(parser: ArgumentParser) -> None:
 def _lint(arguments: LintArguments, console: Console) -> int:
     from zipfile import is_zipfile
 
-    from capsule import archive, lint, manifest, plan, reading, seeds, site
+    from capsule import archive, lint, manifest, plan, reading, report, seeds, site
     from capsule.execute import inputs
 
     path = arguments.manifest
@@ -185,7 +185,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         claims = [asdict(claim) for claim in outlook]
         facts = {
             "manifest": str(path),
-            "warnings": warnings,
+            "warnings": report.warnings_to_json(warnings),
             "hints": hints,
             "claims": claims,
         }
@@ -194,7 +194,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
     for claim in outlook:
         console.data(claim.sentence)
     for warning in warnings:
-        console.data(f"warning: {warning}")
+        console.data(f"warning: {warning} [{warning.code}]")
     for hint in hints:
         console.data(f"hint: {hint}")
     console.data(f"{path} is valid")

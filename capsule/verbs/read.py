@@ -1,16 +1,13 @@
 """`capsule check` and `capsule show`: read a capsule; nothing of it is executed.
 
-`show network NAME` tells of a network of the catalogue instead, `show traffic MANIFEST` of what
-ranks exchange, and `show scaling CAPSULE...` of how long that would take among more of them.
+`show network NAME` tells of a network of the catalogue instead.
 """
 
 from __future__ import annotations
 
-import re
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capsule.collector import pause_collector
@@ -21,8 +18,13 @@ from capsule.verbs.verb import Verb
 if TYPE_CHECKING:
     from capsule.console import Console
 
-_NETWORK, _TRAFFIC, _SCALING = "network", "traffic", "scaling"
-_COUNTED, _PREDICTED = (4096, 65_536), (8, 64, 512, 4096)
+_NETWORK = "network"
+_REMOVED = {
+    "traffic": "`show traffic` is removed: run the manifest, and its capsule has bytes_sent,"
+    " bytes_received and messages of each rank that ran",
+    "scaling": "`show scaling` is removed: measure cases of several ranks in one benchmark with"
+    ' "scaling", as in manifests/scaling.json',
+}
 _MOST_DIGITS = 9
 
 
@@ -34,7 +36,7 @@ class Arguments:
     id: str | None = None
     json: bool = False
     evidence: bool = False
-    ranks: tuple[int, ...] = ()
+    ranks: str | None = None
     words: Sequence[str] = ()
 
 
@@ -51,17 +53,9 @@ def _add_show(parser: ArgumentParser) -> None:
         nargs="*",
         metavar="NAME [SIZE=N ...]",
         help=f"of a network of the catalogue, instead of a capsule: `show {_NETWORK} NAME` says how"
-        " many parameters it has, what it takes and yields, and its work; of a manifest's trainings"
-        f" of level 3: `show {_TRAFFIC} MANIFEST` counts what ranks exchange, with torch; of"
-        f" capsules of such: `show {_SCALING} CAPSULE...` predicts steps among more ranks",
+        " many parameters it has, what it takes and yields, and its work",
     )
-    parser.add_argument(
-        "--ranks",
-        type=_worlds,
-        metavar="N,...",
-        help=f"among how many: of `show {_TRAFFIC}` (default: {','.join(map(str, _COUNTED))}) and"
-        f" `show {_SCALING}` (default: {','.join(map(str, _PREDICTED))})",
-    )
+    parser.add_argument("--ranks", help=SUPPRESS)
     parser.add_argument(
         "--evidence",
         action="store_true",
@@ -89,14 +83,7 @@ def _check(arguments: Arguments, console: Console) -> int:
 def _show(arguments: Arguments, console: Console) -> int:
     from capsule import reading, report
 
-    if arguments.words and arguments.capsule == _TRAFFIC:
-        return _show_traffic(arguments, console)
-    if arguments.words and arguments.capsule == _SCALING:
-        return _show_scaling(arguments, console)
-    if arguments.ranks:
-        raise UsageError(
-            f"--ranks is of `show {_TRAFFIC} MANIFEST` and `show {_SCALING} CAPSULE...` alone"
-        )
+    _refuse_removed(arguments)
     if arguments.words and arguments.capsule == _NETWORK:
         return _show_network(arguments, console)
     if arguments.words:
@@ -138,52 +125,16 @@ def _show_network(arguments: Arguments, console: Console) -> int:
     return 0
 
 
-def _show_traffic(arguments: Arguments, console: Console) -> int:
-    from capsule import manifest, traffic
+def _refuse_removed(arguments: Arguments) -> None:
+    """Stop at what an earlier version showed, and say what to do instead.
 
-    if arguments.evidence or arguments.id is not None:
-        raise UsageError("--evidence and --id are of capsules, and a manifest is shown")
-    if len(arguments.words) > 1:
-        raise verb.refuse_several(f"show {_TRAFFIC}", "manifest", arguments.words)
-    planned = manifest.load(Path(arguments.words[0]))
-    counts = traffic.count(planned, arguments.ranks or _COUNTED)
-    if arguments.json:
-        console.document({"caveat": traffic.CAVEAT, "counts": [asdict(one) for one in counts]})
-    else:
-        for row in traffic.draw(counts):
-            console.data(row)
-    return 0
-
-
-def _show_scaling(arguments: Arguments, console: Console) -> int:
-    from capsule import extrapolation, reading
-
-    if arguments.evidence:
-        raise UsageError("--evidence is of one capsule, and its steps among more ranks are shown")
-    if arguments.id is not None and len(arguments.words) > 1:
-        raise UsageError("--id is of one capsule, and several are named")
-    records = []
-    for text in arguments.words:
-        with (
-            located.locate(text, arguments.id, console) as place,
-            reading.read(place.path, place.id) as capsule,
-        ):
-            records.append(capsule.record)
-    result = extrapolation.extrapolate(records, arguments.ranks or _PREDICTED)
-    if arguments.json:
-        console.document(asdict(result))
-    else:
-        for row in extrapolation.draw(result):
-            console.data(row)
-    return 0
-
-
-def _worlds(text: str) -> tuple[int, ...]:
-    """N,..., as typed."""
-    words = text.split(",")
-    if not all(re.fullmatch(f"[1-9][0-9]{{,{_MOST_DIGITS - 1}}}", word) for word in words):
-        raise ArgumentTypeError(f"{text!r} is not N,... with whole numbers, such as 4096,65536")
-    return tuple(dict.fromkeys(map(int, words)))
+    Raises:
+        UsageError: It is asked for.
+    """
+    if arguments.words and arguments.capsule in _REMOVED:
+        raise UsageError(_REMOVED[arguments.capsule])
+    if arguments.ranks is not None:
+        raise UsageError("--ranks is removed, with `show traffic` and `show scaling`")
 
 
 def _size(text: str) -> tuple[str, int]:
@@ -210,8 +161,6 @@ SHOW = Verb(
         "capsule show a.capsule.zip --json",
         "capsule show a.capsule.zip --evidence",
         "capsule show network cosmoflow side=32 --json",
-        "capsule show traffic manifests/level3.json --ranks 4096,65536",
-        "capsule show scaling a.capsule.zip --ranks 8,64,4096",
     ),
     one="capsule",
     add=_add_show,

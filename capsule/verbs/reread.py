@@ -55,7 +55,7 @@ def _reread(arguments: Arguments, console: Console) -> int:
                 "capsule": str(sealed.path),
                 "id": sealed.id,
                 "failed": len(sealed.failures),
-                "warnings": warnings,
+                "warnings": report.warnings_to_json(warnings),
             }
         )
     else:

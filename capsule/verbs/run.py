@@ -116,7 +116,7 @@ def tell_outcome(sealed: Sealed, console: Console, *, as_json: bool) -> int:
                 "capsule": str(sealed.path),
                 "id": sealed.id,
                 "failed": len(sealed.failures),
-                "warnings": warnings,
+                "warnings": report.warnings_to_json(warnings),
             }
         )
     else:

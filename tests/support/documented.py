@@ -94,12 +94,6 @@ TRAININGS: dict[str, Here | There] = {
     "capsule run manifests/collectives.json --runtime host": Here(
         says="sealed collectives-", needs=("long",)
     ),
-    "capsule show traffic manifests/level3.json --ranks 4096,65536": There(
-        test="test_traffic.py::test_every_scheme_is_counted"
-    ),
-    "capsule show scaling a.capsule.zip --ranks 8,64,4096": There(
-        test="test_extrapolation.py::test_a_sealed_run_is_read"
-    ),
     "python benchmarks/harness/architectures.py export FOLDER": _ARCHITECTURES,
     "python benchmarks/harness/architectures.py check FOLDER": _ARCHITECTURES,
     "python benchmarks/harness/many_ranks.py": There(
@@ -113,9 +107,6 @@ TRAININGS: dict[str, Here | There] = {
     ),
     "python benchmarks/faults.py --right 100": There(
         test="benchmarks/test_faults.py::test_what_is_right_breaks_no_bound"
-    ),
-    "python benchmarks/harness/simgrid.py": There(
-        test="benchmarks/test_simgrid.py::test_what_few_ranks_took_tells_what_more_take"
     ),
     "capsule run manifests/minis/transformer.json --image docker://... --runtime apptainer": _MINI,
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,

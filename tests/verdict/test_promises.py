@@ -1,14 +1,8 @@
-"""Each sentence of page, report and `lint` that states a rate or a rule has a test behind it.
-
-`tests/data/promises` lists these sentences, each with the tests that fail where it is untrue. One
-that is changed, or new, fails here until somebody has looked for what checks it.
-"""
+"""What docs/statistics.md promises of any verdict, and says of its own tables."""
 
 import json
 import random
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import acceptance
 import numpy as np
@@ -24,73 +18,9 @@ from capsule.manifest import Margin
 from capsule.stats import Region, Runs, decide, shift
 from capsule.verdict.model import Judged
 from tests.stats.sides import known
-from tests.support import promises
 from tests.support.judging import NEAR, frozen, judge, judge_all, metric
 
-LISTS = promises.ROOT / "tests" / "data" / "promises"
 PAGE = statistics_docs.PAGE.read_text()
-OF_PAGE = promises.read(LISTS / "page.txt")
-CAPSULE = promises.ROOT / "capsule"
-MODULES = {
-    "report": (
-        *sorted((CAPSULE / "report" / "terminal").glob("*.py")),
-        *sorted((CAPSULE / "verdict").glob("*.py")),
-        *sorted((CAPSULE / "diff").glob("*.py")),
-        CAPSULE / "freezing.py",
-        CAPSULE / "notes.py",
-    ),
-    "lint": tuple(sorted((CAPSULE / "lint").glob("*.py"))),
-}
-IN_CODE = {name: promises.read(LISTS / f"{name}.txt") for name in MODULES}
-# they have words of rates and are about memory, files and processors
-APART = ("inventory.py",)
-
-
-# the lists
-
-
-def printed(by: str) -> Iterator[tuple[Path, str]]:
-    for path in MODULES[by]:
-        if path.name not in APART:
-            yield from ((path, sentence) for sentence in promises.sentences_of_code(path))
-
-
-def test_every_sentence_of_the_page_that_states_something_is_checked() -> None:
-    stating = [one for one in promises.sentences_of_page(PAGE) if promises.states_something(one)]
-    assert len(stating) > 50
-    listed = {one.sentence for one in OF_PAGE}
-    assert [one for one in stating if one not in listed] == []
-
-
-@pytest.mark.parametrize("by", MODULES)
-def test_every_sentence_that_is_printed_and_states_something_is_checked(by: str) -> None:
-    stating = [f"{path.name}: {one}" for path, one in printed(by) if promises.states_something(one)]
-    assert len(stating) > 20
-    listed = {one.sentence for one in IN_CODE[by]}
-    assert [one for one in stating if one not in listed] == []
-
-
-def test_no_list_keeps_a_sentence_that_nobody_states_any_more() -> None:
-    on_page = set(promises.sentences_of_page(PAGE))
-    assert [one.sentence for one in OF_PAGE if one.sentence not in on_page] == []
-    for by, listed in IN_CODE.items():
-        in_code = {f"{path.name}: {one}" for path, one in printed(by)}
-        assert [one.sentence for one in listed if one.sentence not in in_code] == []
-
-
-def test_every_check_is_a_test() -> None:
-    listed = [*OF_PAGE, *(one for of_code in IN_CODE.values() for one in of_code)]
-    assert [one.sentence for one in listed if not one.checks] == []
-    checks = {check for one in listed for check in one.checks}
-    assert [one for one in sorted(checks) if not promises.has_test(one)] == []
-    assert not promises.has_test("tests/verdict/test_promises.py::test_that_nobody_wrote")
-
-
-def test_a_sentence_without_a_check_would_be_caught() -> None:
-    page = "## Head\n\nFine words. At 6 + 6 runs\n77 % pass.\n\n* It never fails.\n\n## Sources\n"
-    sentences = promises.sentences_of_page(page)
-    assert sentences == ["Fine words.", "At 6 + 6 runs 77 % pass.", "It never fails."]
-    assert [promises.states_something(one) for one in sentences] == [False, True, True]
 
 
 # what the page promises of any verdict

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from capsule.jsons import JsonObject
+from capsule.jsons import Json, JsonObject
+from capsule.sentences import Sentence
 
 if TYPE_CHECKING:
     from capsule.trying import Tryout
 
 
-def tryout_to_json(tryout: Tryout, warnings: Sequence[str]) -> JsonObject:
+def warnings_to_json(warnings: Sequence[Sentence]) -> list[Json]:
+    """What lint warns of, as every document tells it."""
+    return [{"code": one.code, "sentence": str(one)} for one in warnings]
+
+
+def tryout_to_json(tryout: Tryout, warnings: Sequence[Sentence]) -> JsonObject:
     """What a trial that was not kept told, with what lint warns of in its manifest."""
     attempt = tryout.attempt
     return {
@@ -30,5 +36,5 @@ def tryout_to_json(tryout: Tryout, warnings: Sequence[str]) -> JsonObject:
         },
         "notes": [note.sentence for note in tryout.notes],
         "remains": list(tryout.remains),
-        "warnings": list(warnings),
+        "warnings": warnings_to_json(warnings),
     }

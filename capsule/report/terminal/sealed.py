@@ -13,6 +13,7 @@ from capsule.report.terminal import derivation
 from capsule.report.terminal.agreement import mean
 from capsule.report.terminal.contents import head, name_claim, name_rule, remarks
 from capsule.report.terminal.style import Path, draw_notes, table, text
+from capsule.sentences import Sentence
 from capsule.summary import MetricRuns
 from capsule.verdict import sides, wording
 from capsule.verdict.wording import number
@@ -34,7 +35,7 @@ _VALUES: tuple[tuple[str, Mapping[str, object]], ...] = (
 def draw_sealed(
     record: Record,
     capsule_id: str,
-    warnings: Sequence[str],
+    warnings: Sequence[Sentence],
     lines: Mapping[str, tuple[int, int]] | None = None,
 ) -> tuple[RenderableType, ...]:
     """A newly sealed record in brief: primary claims first, `capsule show` has the rest.
@@ -55,8 +56,8 @@ def draw_sealed(
     return (*drawn, *draw_notes(remarks(record)), *_draw_warnings(warnings))
 
 
-def _draw_warnings(warnings: Sequence[str]) -> Iterator[RenderableType]:
-    yield from (text(f"warning: {sentence}") for sentence in warnings[:_WARNINGS])
+def _draw_warnings(warnings: Sequence[Sentence]) -> Iterator[RenderableType]:
+    yield from (text(f"warning: {one} [{one.code}]") for one in warnings[:_WARNINGS])
     if len(warnings) > _WARNINGS:
         left = wording.count(len(warnings) - _WARNINGS, "more warning")
         yield text(f"warning: {left}: capsule lint, and the capsule's name")

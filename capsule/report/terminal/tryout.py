@@ -10,6 +10,7 @@ from capsule.errors import CannotRunError, CapsuleError, ExecutionError
 from capsule.report.terminal import derivation
 from capsule.report.terminal.style import draw_rest, table, text
 from capsule.segments import removal
+from capsule.sentences import Sentence
 from capsule.starts import describe_world
 from capsule.verdict.wording import count, number
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _ROWS = 40
 
 
-def draw_tryout(tryout: Tryout, warnings: Sequence[str]) -> Iterator[RenderableType]:
+def draw_tryout(tryout: Tryout, warnings: Sequence[Sentence]) -> Iterator[RenderableType]:
     """The trial in brief, its metrics, and what lint warns of in its manifest."""
     attempt = tryout.attempt
     yield text(f"{attempt.trial} {attempt.outcome}, under a seed as verifiers will draw it")
@@ -41,7 +42,7 @@ def draw_tryout(tryout: Tryout, warnings: Sequence[str]) -> Iterator[RenderableT
     if attempt.outcome == "completed" and attempt.message:
         yield text(f"warning: {attempt.message}")
     yield from (text(f"note: {note.sentence}") for note in tryout.notes)
-    yield from (text(f"warning: {sentence}") for sentence in warnings)
+    yield from (text(f"warning: {one} [{one.code}]") for one in warnings)
     if attempt.seconds is not None:
         yield text(f"it took {number(attempt.seconds)} s{_outlook(tryout, attempt.seconds)}")
     if tryout.remains:

@@ -237,24 +237,16 @@ def test_what_a_rank_keeps_is_counted(outcomes: Outcomes) -> None:
 def test_a_group_that_is_not_there_counts_what_real_ranks_do(
     outcomes: Outcomes, scheme: dict[str, Any]
 ) -> None:
-    from capsule.levels.job import Scheme
-    from capsule.levels.level3 import counting
     from capsule.levels.networks import build
+    from tests.support import counting
 
-    name, numbers = scheme["name"], {key: scheme[key] for key in scheme.keys() - {"name"}}
     graph = build("lenet", {"batch": 1, "side": 12, "classes": 3})
-    how = "sgd", {one.name: one.default or 0.1 for one in training.OPTIMIZERS["sgd"]}
-    subject = counting.Training(graph, "float64", *how, Scheme(name, numbers))
-    worlds = {2: outcomes["two"], 4: outcomes["four"]}
-    real = {ranks: world[name] for ranks, world in worlds.items() if name in world}
-    rows = counting.count(subject, tuple(real))
-    assert [(row["ranks"], row["rank"]) for row in rows] == [
-        (ranks, rank) for ranks in real for rank in range(ranks)
-    ]
-    for row in rows:
-        values = real[row["ranks"]].values[row["rank"]]
-        for metric in schemes.TRAFFIC:
-            assert values[metric][: subject.steps] == row[metric]
+    for count, world in ((2, outcomes["two"]), (4, outcomes["four"])):
+        for rank, values in enumerate(world[scheme["name"]].values):
+            counted = counting.count(graph, "float64", scheme, rank, count)
+            for metric in schemes.TRAFFIC:
+                steps = getattr(counted, metric)
+                assert values[metric][: len(steps)] == steps
 
 
 def test_what_is_not_consistent_is_told_by_its_distance(outcomes: Outcomes) -> None:

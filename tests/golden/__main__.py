@@ -1,0 +1,5 @@
+"""Write `words.txt` again: `python -m tests.golden`."""
+
+from tests.golden.words import FILE, render
+
+FILE.write_text(render())

@@ -1,0 +1,13 @@
+"""The file of words is what the templates say, so that whoever rewords one sees it in a diff."""
+
+from tests.golden.words import FILE, render
+
+MOST_LINES = 600
+
+
+def test_the_file_is_fresh() -> None:
+    assert FILE.read_text() == render(), "write it again: python -m tests.golden"
+
+
+def test_the_file_can_be_read_as_a_whole() -> None:
+    assert len(FILE.read_text().splitlines()) < MOST_LINES

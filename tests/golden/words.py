@@ -1,0 +1,80 @@
+"""Each sentence that has a code, worded with sample facts: what `words.txt` holds.
+
+Of each fact the samples vary, one at a time: whatever changes more than a number stands in a line.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from capsule.manifest.warnings import WARNINGS
+from capsule.sentences import Fact, Templates
+
+FILE = Path(__file__).with_name("words.txt")
+TABLES: dict[str, Templates[Any]] = {"warnings of lint": WARNINGS}
+# where one that any type gives would read like no sentence of ours
+SAMPLES: dict[str, Fact] = {
+    "better": 2.5,
+    "command": "capsule data hash",
+    "instead": ("python3", "train.py"),
+    "load": "load 9.04 on 2 processors",
+    "margin": 0.02,
+    "path": "tune/search/*/score",
+    "unset": ("RANK", "WORLD_SIZE"),
+}
+
+
+def render() -> str:
+    """Return the text of the file."""
+    lines = ["# Sentences with sample facts, by their codes. Written by: python -m tests.golden"]
+    for title, table in TABLES.items():
+        lines += ["", f"## {title}", ""]
+        for code in table.codes:
+            worded: dict[str, str] = {}
+            for line in sentences(table, code):
+                worded.setdefault(re.sub(r"\d+", "#", line), line)
+            lines += worded.values()
+    return "\n".join(lines) + "\n"
+
+
+def sentences(table: Templates[Any], code: str) -> Iterator[str]:
+    """A sentence with every kind of fact that its template takes."""
+    for facts in samples(table.hints(code)):
+        sentence = table.say(code, tuple(facts.items()))
+        assert sentence is not None, (code, facts)
+        yield f"{code}: {sentence}"
+
+
+def samples(hints: dict[str, object]) -> Iterator[dict[str, Fact]]:
+    """Facts of a template: those at first, then the same with one of them otherwise."""
+    every = {name: list(alternatives(name, hint)) for name, hint in hints.items()}
+    first = {name: values[0] for name, values in every.items()}
+    yield first
+    for name, values in every.items():
+        yield from ({**first, name: value} for value in values[1:])
+
+
+def alternatives(name: str, hint: object) -> Iterator[Fact]:
+    """Values of a fact, at least one of each kind."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind in (Union, types.UnionType):
+        for part in parts:
+            yield from alternatives(name, part)
+    elif kind is Literal:
+        yield from parts
+    elif hint is types.NoneType:
+        yield None
+    elif name in SAMPLES:
+        yield SAMPLES[name]
+    elif kind is tuple and parts[-1] is Ellipsis:
+        values = list(alternatives(name, parts[0]))
+        yield (*values, *values)[:2]
+        yield (values[0],)
+    elif kind is tuple:
+        yield tuple(next(alternatives(name, part)) for part in parts)
+    else:
+        yield from {str: (f"<{name}>",), bool: (False, True), int: (5, 1), float: (0.25,)}[hint]  # type: ignore[index]
