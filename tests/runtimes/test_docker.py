@@ -29,7 +29,7 @@ from tests.support.engines import docker, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.records import make_image
 from tests.support.registries import serve
-from tests.support.runtimes import Engine, invocation, python, run, small, start
+from tests.support.runtimes import LABEL, Engine, invocation, python, run, small, start
 
 VERSION = {"Version": "20.10.24", "ApiVersion": "1.41", "Components": [{"Name": "Engine"}]}
 
@@ -425,8 +425,8 @@ def test_a_container_is_made_of_what_is_pinned_here(
         assert config["Cmd"] == ["a b", ""]
         assert config["User"] == f"{os.getuid()}:{os.getgid()}"
         assert config["WorkingDir"] == "/out"
-        assert config["Labels"]["org.capsule.run"] == "test-label"
-        assert {"HOME=/out", "CAPSULE_RUN=test-label", "ODD=a\"b'c $X;\n\t"} < set(config["Env"])
+        assert config["Labels"]["org.capsule.run"] == LABEL
+        assert {"HOME=/out", f"CAPSULE_RUN={LABEL}", "ODD=a\"b'c $X;\n\t"} < set(config["Env"])
         # without a value: taken away from what the image sets
         assert {*PROXIES, *map(str.upper, PROXIES)} < set(config["Env"])
         assert (config["OpenStdin"], config["AttachStdin"], config["Tty"]) == (False, False, False)

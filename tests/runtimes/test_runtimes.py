@@ -23,7 +23,7 @@ from capsule.runtimes.host import Host
 from tests.support.engines import engine_state, own_engine_cache
 from tests.support.patience import PATIENCE_SECONDS, read_lines, until
 from tests.support.records import make_image
-from tests.support.runtimes import Engine, invocation, python, run, small, start
+from tests.support.runtimes import LABEL, Engine, invocation, python, run, small, start
 
 
 @pytest.fixture(scope="session")
@@ -103,7 +103,7 @@ def test_standard_input_is_no_link(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "in").symlink_to(tmp_path / "secret")
     ended = python(engine, tmp_path, "print(input())", stdin=tmp_path / "in")
     assert "standard input" in str(ended.engine_fault)
-    assert left("test-label") == []
+    assert left(LABEL) == []
 
 
 @pytest.mark.parametrize("code", [1, 7, 125, 126, 127, 255])
@@ -136,7 +136,7 @@ def test_the_environment_arrives_byte_for_byte_and_nothing_leaks_in(
     assert python(engine, tmp_path, program, environment=odd).exit_code == 0
     variables, leaked = json.loads((tmp_path / "stdout").read_text())
     assert {name: variables[name] for name in odd} == odd
-    assert variables["CAPSULE_RUN"] == "test-label"
+    assert variables["CAPSULE_RUN"] == LABEL
     assert variables["HOME"] == ("/out" if engine.runtime.contained else str(tmp_path / "out"))
     assert not [name for name in variables if "LEAK" in name]
     assert not leaked
@@ -220,7 +220,7 @@ def test_a_command_that_cannot_start_is_an_engine_fault(
     assert command in ended.engine_fault
     # the engine is well, and no second start can help
     assert ended.lacks_program
-    assert left("test-label") == []
+    assert left(LABEL) == []
 
 
 def test_a_mount_that_is_not_there_is_an_engine_fault(engine: Engine, tmp_path: Path) -> None:
