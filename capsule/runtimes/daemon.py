@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import requests
 import urllib3
 from docker import APIClient
-from docker.context import Context, ContextAPI
-from docker.context.config import get_current_context_name
 from docker.errors import APIError, DockerException, create_api_error_from_http_exception
 from docker.tls import TLSConfig
 from docker.utils import kwargs_from_env, version_lt
 
 from capsule import plain
+from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, CapsuleError
 
 # Docker 19.03; what older ones cannot do: device requests
@@ -29,6 +30,8 @@ PROMPT_SECONDS = 60
 # for one that unpacks, or a busy machine
 _PATIENCE_SECONDS = 600
 _TRANSFER_SECONDS = 4 * 3600
+_DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
+_DEFAULT_CONTEXT = "default"
 _ADVICE = "start it, join the group docker, or name another address in DOCKER_HOST"
 # the SDK lets through what it stands on: `requests`, and for streams urllib3
 FAULTS = (DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError)
@@ -182,7 +185,8 @@ def _explain(error: BaseException) -> str:
             return "it accepts a connection and does not answer"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
-        cause = cause.__cause__ or cause.__context__
+        inner = (one for one in cause.args if isinstance(one, BaseException))
+        cause = cause.__cause__ or cause.__context__ or next(inner, None)
     return plain.last_lines(f"{type(error).__name__}: {error}", 1000)
 
 
@@ -196,21 +200,42 @@ def _find_address() -> tuple[str, TLSConfig | None]:
         if host := os.environ.get("DOCKER_HOST"):
             verified = os.environ.get("DOCKER_TLS_VERIFY")
             return host, kwargs_from_env()["tls"] if verified else None
-        name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
-        context = _load_context(name)
-        if context is None or context.Host is None:
-            raise CannotRunError(
-                f"there is no Docker context {name!r} with an address",
-                advice="`docker context ls` lists those that there are",
-            )
-        return context.Host, context.TLSConfig
+        # not by the SDK's ContextAPI: without a config.json it looks below the current folder
+        folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+        name = os.environ.get("DOCKER_CONTEXT") or _read_json(folder / "config.json").get(
+            "currentContext", _DEFAULT_CONTEXT
+        )
+        if name == _DEFAULT_CONTEXT:
+            return _DEFAULT_ADDRESS, None
+        return _read_context(folder / "contexts", str(name))
 
 
-def _load_context(name: str) -> Context | None:
+def _read_context(folder: Path, name: str) -> tuple[str, TLSConfig | None]:
+    key = of_bytes(name.encode()).hex
+    endpoint = _read_json(folder / "meta" / key / "meta.json").get("Endpoints", {}).get("docker")
+    if endpoint is None:
+        raise CannotRunError(
+            f"there is no Docker context {name!r}",
+            advice="`docker context ls` lists those that there are",
+        )
+    place, is_verified = folder / "tls" / key / "docker", not endpoint.get("SkipTLSVerify")
+    ca, cert, private = (place / f"{part}.pem" for part in ("ca", "cert", "key"))
+    if is_verified and not place.is_dir():
+        return str(endpoint["Host"]), None
+    return str(endpoint["Host"]), TLSConfig(
+        client_cert=(str(cert), str(private)) if cert.exists() else None,
+        ca_cert=str(ca) if ca.exists() else None,
+        verify=is_verified,
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Read a file of Docker's settings; nothing where there is none."""
     try:
-        return ContextAPI.get_context(name)
-    except Exception as error:  # the SDK raises this very class
-        raise CannotRunError(f"the Docker context cannot be read: {error}") from None
+        settings: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    return settings
 
 
 def _choose_version(server: Mapping[str, Any], address: str) -> str:

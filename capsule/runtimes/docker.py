@@ -78,6 +78,20 @@ class Docker(ContainerEngine):
             self._require_files(prepared.handle)
         return prepared
 
+    def start(self, prepared: Prepared, invocation: Invocation) -> Running:
+        """Start a container of our own name; the engine's refusal is a fault of the answer.
+
+        Raises:
+            CannotRunError: The program reads its standard input, whose end TLS cannot tell.
+        """
+        if invocation.stdin is not None and self._daemon.is_encrypted:
+            raise CannotRunError(
+                "a program that reads its standard input cannot run by a Docker daemon over TLS"
+                f" ({self._daemon.address}), which cannot be told where that input ends",
+                advice="use the daemon's socket on its own machine, or --runtime apptainer",
+            )
+        return super().start(prepared, invocation)
+
     def identify(self, name: str) -> Digest:
         """As the protocol says."""
         with asked():
@@ -150,12 +164,6 @@ class Docker(ContainerEngine):
             exhaust(self._daemon.transfers.load_image(stream))
 
     def _create(self, name: str, prepared: Prepared, invocation: Invocation, *, held: bool) -> None:
-        if invocation.stdin is not None and self._daemon.is_encrypted:
-            raise CannotRunError(
-                f"a program that reads its standard input cannot run by a Docker daemon over TLS"
-                f" ({self._daemon.address}), which cannot be told its end",
-                advice="use the daemon's socket on its own machine, or --runtime apptainer",
-            )
         environment = [f"{key}={text}" for key, text in list_variables(invocation).items()]
         unset = [one for one in _PROXIES if one not in invocation.environment]
         memory = invocation.memory if held else None

@@ -153,6 +153,7 @@ def test_the_address_is_the_one_that_dockers_client_would_take(
     write_context(settings, "away", "ssh://other.example", current=False)
     write_context(settings, "current", "unix:///nowhere/current.sock")
     assert " at unix:///nowhere/current.sock: No such file or directory" in refuse().what
+    (settings / "config.json").unlink()
     monkeypatch.setenv("DOCKER_CONTEXT", "two")
     assert " at unix:///nowhere/two.sock" in refuse().what
     monkeypatch.setenv("DOCKER_CONTEXT", "away")
@@ -165,11 +166,11 @@ def test_a_context_that_is_not_there_or_broken_is_told(
     settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_CONTEXT", "absent")
-    assert refuse().what == "there is no Docker context 'absent' with an address"
+    assert refuse().what == "there is no Docker context 'absent'"
     write_context(settings, "absent", "unix:///nowhere/one.sock")
     (meta,) = settings.rglob("meta.json")
     meta.write_text("{")
-    assert "the Docker context cannot be read" in refuse().what
+    assert refuse().what.startswith("the address of Docker's daemon cannot be told: ")
 
 
 def chunked(*pieces: bytes, whole: bool = True) -> bytes:
@@ -296,8 +297,8 @@ def test_over_tls_all_runs_but_what_reads_its_standard_input(
         for name in ("stdout", "stderr"):
             assert (tmp_path / name).stat().st_size == 3_000_000
         (tmp_path / "in").write_text("x")
-        ended = python(engine, tmp_path, "pass", stdin=tmp_path / "in")
-        assert "standard input" in str(ended.engine_fault)
+        with pytest.raises(CannotRunError, match="reads its standard input"):
+            python(engine, tmp_path, "pass", stdin=tmp_path / "in")
         monkeypatch.setenv("DOCKER_CERT_PATH", str(tmp_path / "none"))
         assert refuse().what.startswith("the address of Docker's daemon cannot be told: ")
         monkeypatch.setenv("DOCKER_TLS_VERIFY", "")
