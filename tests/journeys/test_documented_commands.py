@@ -143,7 +143,6 @@ COMMANDS: dict[str, Here | There] = {
     **documented.TRAININGS,
     "python tools/third_party.py fetch": documented.THIRD_PARTY,
     "python tools/third_party.py image small": documented.THIRD_PARTY,
-    "python tools/third_party.py table": documented.THIRD_PARTY,
     "capsule run manifests/third-party/simpy.json --image docker://... --runtime docker": (
         documented.THIRD_PARTY
     ),
