@@ -4,7 +4,6 @@ python benchmarks/faults.py
 python benchmarks/faults.py --operators gemm,softmax --dtypes float32,bfloat16
 python benchmarks/faults.py --networks resnet44
 python benchmarks/faults.py --right 100        what is right: nothing of it may break a bound
-python benchmarks/faults.py --write now        keeps what comes out in docs/operator-faults.md
 """
 
 from __future__ import annotations
@@ -12,12 +11,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
 
-from planting import networks, operators, page, right
+from planting import networks, operators, right
 from planting.faults import Fault
 from planting.trials import Bench, Outcome
 
 from capsule.levels import catalog
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
 
 
 def main() -> int:
@@ -27,28 +29,36 @@ def main() -> int:
     names = [one.name for faults in listed.values() for one in faults]
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
     if arguments.right:
-        broken = _run_right(arguments)
-        if arguments.write:
-            page.write(listed)
-        return broken
-    bench, outcomes = Bench(), {}
+        return _run_right(arguments)
+    bench = Bench()
     begin = time.monotonic()
     for group, faults in listed.items():
         chosen = _choose(faults, arguments, group)
         if not chosen:
             continue
         results = {one.name: _plant(bench, one, arguments.dtypes) for one in chosen}
-        outcomes.update(results)
         print(f"{len(chosen)} faults in {group}, {time.monotonic() - begin:.0f} s")
-        print("\n".join(page.table(results, arguments.dtypes)))
+        print("\n".join(table(results, arguments.dtypes)))
         if arguments.missed:
             _print_missed(results)
     for (subject, case, dtype), metrics in bench.alarms.items():
         print(f"ALARM: a right {subject} (case {case}) in {dtype}: {', '.join(metrics) or 'ratio'}")
-    if arguments.write:
-        page.keep(outcomes, arguments.write)
-        page.write(listed)
     return 1 if bench.alarms else 0
+
+
+def table(outcomes: Mapping[str, Mapping[str, Outcome]], dtypes: Iterable[str]) -> Iterable[str]:
+    """Yield the rate of each dtype as a line."""
+    for dtype in dtypes:
+        words = [rows[dtype].word for rows in outcomes.values() if dtype in rows]
+        yield f"{dtype:9} {_rate(words)}"
+
+
+def _rate(words: Sequence[str]) -> str:
+    caught, missed = words.count("caught"), words.count("missed")
+    if not caught + missed:
+        return "-"
+    share = 100 * caught / (caught + missed)
+    return f"{caught} of {caught + missed} ({share:.1f} %), {words.count('below')} within rounding"
 
 
 def _run_right(arguments: argparse.Namespace) -> int:
@@ -64,13 +74,11 @@ def _run_right(arguments: argparse.Namespace) -> int:
     seeds = range(arguments.seed, arguments.seed + arguments.right)
     tally = right.run(filter(None, wanted), arguments.dtypes, seeds)
     print(right.total(tally.counts))
-    if arguments.write:
-        right.keep(tally)
     return 1 if any(one.beyond for one in tally.rows()) else 0
 
 
 def _plant(bench: Bench, fault: Fault, dtypes: list[str]) -> dict[str, Outcome]:
-    known = page.DTYPES
+    known = DTYPES
     if fault.subject in catalog.NETWORKS:
         known = catalog.NETWORKS[fault.subject].dtypes
     subject = catalog.SUBJECTS[fault.subject]
@@ -106,15 +114,10 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--operators", help="names, or all; then no networks unless named too")
     parser.add_argument("--networks", help="names, or all; then no operators unless named too")
-    parser.add_argument("--dtypes", type=lambda words: words.split(","), default=list(page.DTYPES))
+    parser.add_argument("--dtypes", type=lambda words: words.split(","), default=list(DTYPES))
     parser.add_argument("--right", type=int, metavar="N", help="what is right alone, N seeds")
     parser.add_argument("--seed", type=int, default=1000, help="the first of these seeds")
     parser.add_argument("--missed", action="store_true", help="name those that were missed")
-    parser.add_argument(
-        "--write",
-        choices=("before", "now"),
-        help="keep the outcomes in docs; of what is right beside those kept",
-    )
     return parser.parse_args()
 
 

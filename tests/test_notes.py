@@ -120,7 +120,7 @@ def test_no_note_is_endless(
     known: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, long = "online" if known else "new-thing", "a" * 10**6
-    value = {"code": code, "facts": {"reason": long}, "sentence": long}
+    value: Mapping[str, Json] = {"code": code, "facts": {"reason": long}, "sentence": long}
     path = str(seal(tmp_path, stated(value, tool="0.9.0")))
     assert cli.main(["show", path]) == 0
     shown = "".join(capsys.readouterr().out.split())

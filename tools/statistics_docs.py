@@ -1,4 +1,4 @@
-"""Everything in docs/statistics.md that a program can know: tables, examples, plots.
+"""Tables, examples and plots of docs/statistics.md, but for those that have a date there.
 
     python tools/statistics_docs.py [--repetitions N] [--jobs N]     all of it: half an hour
     python tools/statistics_docs.py --computed                       what needs no simulation
@@ -11,7 +11,6 @@ its limit. With --figures FILE what was simulated is kept there, and is not simu
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import re
@@ -26,12 +25,8 @@ sys.path.append(str(ROOT / "benchmarks" / "statistics"))
 
 import acceptance
 import examples
-import gains
 import populations
-import rivals
-import selection
 import svg
-import unconditional
 import verdicts
 from cells import Figures, Power
 from scipy import special
@@ -50,20 +45,11 @@ _POWERS = (0.8, 0.9)
 _MARGINS = tuple(PRESETS.values())
 _RUNS = (3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30)
 _NARROWEST = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30)
-_IN_PLOT = {
-    "capsule": 0,
-    "within 5 % of the mean": 0,
-    "95 % intervals overlap": 0,
-    "t-test (Welch), p > 0.05": 0,
-    "Mann-Whitney, p > 0.05 (benchstat)": 0,
-}
 
 
 def cells() -> list[Any]:
     """Everything that has to be simulated."""
-    table = [cell for row in acceptance.rows() for cell in row.cells]
-    others = (gains.cells(), rivals.cells(), selection.cells(), unconditional.cells())
-    return [*table, *itertools.chain.from_iterable(others), *_power_cells()]
+    return [*(cell for row in acceptance.rows() for cell in row.cells), *_power_cells()]
 
 
 def simulated_parts(
@@ -80,23 +66,12 @@ def simulated_parts(
         f"{repetitions} repetitions a cell (standard error"
         f" {verdicts.standard_error(5, repetitions):.2f} points at 5 %), seed {populations.SEED}."
     )
-    fewer = selection.fewer(repetitions)
-    routes = (
-        f"{fewer} repetitions a cell (standard error"
-        f" {verdicts.standard_error(5, fewer):.2f} points at 5 %), seed {populations.SEED}."
-    )
     parts = {
         "acceptance": _acceptance(results, second, repetitions),
-        "gains": table(gains.HEAD, gains.table(results, gains.cells())),
-        "rivals": _rivals(results),
-        "unconditional": table(unconditional.head(), unconditional.table(results)),
-        "selection": _selection(results),
-        "again": _again(results),
         "power": _power(results, "REPRODUCED"),
         "power-different": _power(results, "DIFFERENT"),
     }
-    stamped = {name: f"{text}\n\n{stamp}" for name, text in parts.items()}
-    return {**stamped, "routes": f"{_routes(results)}\n\n{routes}"}
+    return {name: f"{text}\n\n{stamp}" for name, text in parts.items()}
 
 
 def figures(page: str) -> dict[str, str]:
@@ -109,7 +84,6 @@ def figures(page: str) -> dict[str, str]:
         "power-different.svg": _power_chart(
             page, "power-different", "Runs that find a shift of two margins"
         ),
-        "rivals.svg": _rivals_chart(page),
     }
 
 
@@ -211,32 +185,6 @@ def _acceptance(
     return table(head, lines, words=2)
 
 
-def _rivals(results: Mapping[Any, Figures]) -> str:
-    lines = [
-        (line.rule, *(" / ".join(f"{share:.1f}" for share in column) for column in line.columns))
-        for line in rivals.table(results)
-    ]
-    return table(("rule", *rivals.COLUMNS), lines)
-
-
-def _selection(results: Mapping[Any, Figures]) -> str:
-    head = ("margin", "fresh seeds", *(f"{author}: {_WORDS}" for author in selection.AUTHORS))
-    return table(head, selection.fresh_table(results))
-
-
-def _routes(results: Mapping[Any, Figures]) -> str:
-    head = ("route", "margin", *(f"{author}: {_WORDS}" for author in selection.AUTHORS))
-    return table(head, selection.route_table(results))
-
-
-def _again(results: Mapping[Any, Figures]) -> str:
-    head = ("rule, on the published seeds trained again", *selection.AUTHORS)
-    return table(head, selection.again_table(results))
-
-
-_WORDS = " / ".join(selection.WORDS)
-
-
 def _power_cells() -> list[Power]:
     return [Power(n, _MARGINS) for n in _RUNS]
 
@@ -271,24 +219,6 @@ def _power_chart(page: str, name: str, title: str) -> str:
         y="% decided",
         x_ticks=(3, 4, 5, 6, 8, 10, 15, 20, 30),
         y_ticks=(0, 20, 40, 60, 80, 100),
-    )
-
-
-def _rivals_chart(page: str) -> str:
-    _, lines = _read(page, "rivals")
-    series = []
-    for rule, label_at in _IN_PLOT.items():
-        shares = [float(share) for share in lines[rule][0].split(" / ")]
-        points = list(zip(map(float, rivals.RUNS), shares, strict=True))
-        series.append(svg.Series(label=rule, points=points, label_at=label_at, before=True))
-    return svg.line_chart(
-        "A true shift as large as the margin, called the same",
-        series,
-        x="runs on each side (worst of four shapes, margin 2 sd)",
-        y="% called the same",
-        x_ticks=(3, 5, 10, 30),
-        y_ticks=(0, 20, 40, 60, 80, 100),
-        inset=250,
     )
 
 

@@ -48,13 +48,11 @@ class Series:
         label: Stands beside the line.
         points: (x, y) in the chart's units.
         label_at: Index of the point that the label stands beside.
-        before: Whether it ends left of the point instead of beginning right of it.
     """
 
     label: str
     points: Sequence[tuple[float, float]]
     label_at: int
-    before: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +74,10 @@ def line_chart(
     y: str,
     x_ticks: Sequence[float],
     y_ticks: Sequence[float],
-    inset: int = 0,
 ) -> str:
-    """Lines over a logarithmic x axis, with `inset` pixels for labels before its first tick."""
+    """Lines over a logarithmic x axis."""
     left = _LEFT
-    across = _scale(x_ticks, left + inset, WIDTH - _RIGHT, math.log)
+    across = _scale(x_ticks, left, WIDTH - _RIGHT, math.log)
     up = _scale(y_ticks, HEIGHT - _BOTTOM, _TOP, float)
     parts = [_text(left, 24, title, "title")]
     for tick in y_ticks:
@@ -104,8 +101,7 @@ def _draw_line(number: int, points: Sequence[tuple[float, float]], one: Series) 
         f'<circle class="mark f{colour}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points
     ]
     a, b = points[one.label_at]
-    place = (a - 9, b + 4, "end") if one.before else (a + 9, b + 15, "start")
-    return [*drawn, _text(place[0], place[1], one.label, f"f{colour}", place[2])]
+    return [*drawn, _text(a + 9, b + 15, one.label, f"f{colour}")]
 
 
 def interval_chart(

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import gains
 import populations
-import rivals
 from cells import (
     CLAIMS,
     Advice,
@@ -40,8 +38,7 @@ class Row:
         words: Which of a cell's figures count.
         limit: None for a figure that is only shown.
         at_least: Whether the figure must reach the limit instead of keeping below.
-        pick: Which of the figures is the row's: for a limit from below the lowest, but of a
-            rival's the worst that it does.
+        pick: Which of the figures is the row's: for a limit from below the lowest by default.
         unit: What follows the figure.
     """
 
@@ -147,13 +144,6 @@ def _power() -> Iterable[Row]:
         cells = [Equivalence(n, n, "normal", truth) for truth in (-4.0, 4.0)]
         name = f"power, normal, truth at 2 margins, {n}+{n}: DIFFERENT"
         yield Row(name, cells, ("DIFFERENT",), limit, at_least=True)
-    same, better = (
-        [cell for cell in gains.one_look() if cell.n_a in runs]
-        for runs in (gains.SAME, gains.BETTER)
-    )
-    name = "power, normal, no shift, default margin: gained by rule 2"
-    yield Row(f"{name}, 3+3 to 12+12", same, ("gained",), 0, at_least=True, unit=" points")
-    yield Row(f"{name}, 4+4 to 8+8", better, ("gained",), 0.1, at_least=True, unit=" points")
     advised = [
         Advice(n_a, margin, power)
         for n_a, margin in ((5, 2.0), (5, 2.5), (10, 1.5), (20, 1.0))
@@ -304,10 +294,6 @@ def _curves() -> Iterable[Row]:
 
 
 def _exact() -> Iterable[Row]:
-    rival = "t-test (Welch), p > 0.05 same"
-    cells = [rivals.Cell(3, shape, truth) for shape in SHAPES for truth in (-2.0, 2.0)]
-    name = "rival t-test, 3+3, truth on the margin: called the same"
-    yield Row(name, cells, (rival,), 50, at_least=True, pick=max)
     checks: Sequence[tuple[str, str, int, float | None, str]] = (
         ("intervals and p values, deviation from scipy", "against_scipy", 200, 1e-12, ""),
         ("Hodges-Lehmann limits not bracketed by exact tests", "rank_brackets", 200, 0, ""),

@@ -4,10 +4,9 @@
     python benchmarks/statistics/verdicts.py --full
 
 Ten minutes on two cores, with --full half an hour. Prints for each row the worst figure of all its
-cells, with its interval and beside its limit, and that cell's from a second seed; then what today's
-rule gained and what it cost, and with --full the rules that others use. The quick table leaves out
-whatever counts more relabelings than 6 + 6 runs have. Same figures for any number of jobs. Ends
-with 1 when the interval of a row lies wholly beyond its limit.
+cells, with its interval and beside its limit, and that cell's from a second seed. The quick table
+leaves out whatever counts more relabelings than 6 + 6 runs have. Same figures for any number of
+jobs. Ends with 1 when the interval of a row lies wholly beyond its limit.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ from functools import partial
 from typing import Any
 
 import acceptance
-import gains
 import populations
-import rivals
 from acceptance import Row, interval, rows
 from cells import Capsules, Counted, Curves, Family, Figures
 from exactness import Check
@@ -68,7 +65,7 @@ def measure(
     """The figures of every distinct cell, the same for any number of jobs."""
     distinct = list(dict.fromkeys(cells))
     # the long ones first, so that no process is left alone with one at the end
-    slow = (Check, Curves, Capsules, Failures, FailureMargin, Family, Counted, rivals.Cell)
+    slow = (Check, Curves, Capsules, Failures, FailureMargin, Family, Counted)
     distinct.sort(key=lambda cell: slow.index(type(cell)) if type(cell) in slow else len(slow))
     work = partial(_measure_cell, repetitions=repetitions, seed=seed)
     if jobs == 1:
@@ -128,16 +125,10 @@ def main() -> int:
     number = arguments.repetitions or (REPETITIONS if arguments.full else QUICK_REPETITIONS)
     whole = rows() if arguments.full else shorten(rows())
     table = [have_fewer_cases(row, number) for row in whole]
-    gained = [cell for cell in gains.cells() if arguments.full or in_quick(cell)]
-    others = rivals.cells() if arguments.full else []
-    cells = [*(cell for row in table for cell in row.cells), *gained, *others]
-    figures = measure(cells, number, arguments.jobs)
+    figures = measure((cell for row in table for cell in row.cells), number, arguments.jobs)
     again = acceptance.worst_cells(table, figures)
     second = measure(again, in_second(number), arguments.jobs, seed=populations.SECOND_SEED)
     missed = _print_rows(table, figures, second, number)
-    print("", "  ".join(gains.HEAD), *map("  ".join, gains.table(figures, gained)), sep="\n")
-    if others:
-        _print_rivals(rivals.table(figures))
     seconds = time.perf_counter() - began
     error = standard_error(5, number)
     print(
@@ -146,7 +137,7 @@ def main() -> int:
         f" {len(figures)} cells, {seconds:.0f} s"
     )
     if not arguments.full:
-        print("left out: what counts more relabelings than 6 + 6 runs have, other rules (--full)")
+        print("left out: what counts more relabelings than 6 + 6 runs have (--full)")
     print(f"rows that miss their limit: {missed}")
     return int(missed > 0)
 
@@ -171,15 +162,6 @@ def _print_rows(
         shown = "  ".join(f"{value:>19}" for value in values)
         print(f"{row.name:{width}}  {shown:40}  {row.bound:14} {word:6}  {cell}")
     return missed
-
-
-def _print_rivals(lines: Sequence[rivals.Line]) -> None:
-    print(f"\nother rules at {'/'.join(map(str, rivals.RUNS))} runs a side, in percent")
-    for number, column in enumerate(rivals.COLUMNS, 1):
-        print(f"  ({number}) {column}")
-    for line in lines:
-        columns = ("/".join(f"{share:5.1f}" for share in column) for column in line.columns)
-        print(f"{line.rule:44}", *columns, sep="  ")
 
 
 if __name__ == "__main__":

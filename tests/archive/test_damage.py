@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 
 from capsule import archive, digest
 from capsule.archive import names
-from capsule.archive.container import Entry, directory, local_header
+from capsule.archive.container import (
+    _END,
+    _END64,
+    _LOCATOR64,
+    Entry,
+    Zip,
+    directory,
+    local_header,
+)
 from capsule.errors import DamagedError, UsageError
-from tests.support.capsules import read_files, sample, sample_files, write_folder
+from tests.support.capsules import pack, read_files, sample, sample_files, write_folder
 from tests.support.properties import examples
 from tests.support.records import make_record
 
@@ -164,6 +172,62 @@ def craft(
     path = tmp_path / "crafted.capsule.zip"
     path.write_bytes(body + directory(listed))
     return path
+
+
+def sparse(path: Path, entries: list[Entry]) -> Path:
+    """Write a zip of these entries with holes for their bytes."""
+    with path.open("wb") as stream:
+        for one in entries:
+            stream.seek(one.offset)
+            stream.write(local_header(one))
+        stream.seek(entries[-1].end)
+        stream.write(directory(entries))
+    return path
+
+
+LARGE = 5 << 30
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"), [([LARGE, 3, LARGE], 3), ([3, 0], 2), ([0] * 0xFFFF, 0xFFFF)]
+)
+def test_what_needs_zip64_has_its_records_as_the_format_says(
+    tmp_path: Path, sizes: Sequence[int], count: int
+) -> None:
+    entries: list[Entry] = []
+    for number, size in enumerate(sizes):
+        offset = entries[-1].end if entries else 0
+        entries.append(entry(f"{number:05d}", offset, size))
+    path = sparse(tmp_path / "large.zip", entries)
+    start, listed = entries[-1].end, directory(entries)
+    short = _END.unpack(listed[-_END.size :])
+    assert short[3] == short[4] == min(count, 0xFFFF)
+    assert short[6] == min(start, 0xFFFFFFFF)
+    if is_wide := LARGE in sizes or count == 0xFFFF:
+        end, locator = listed[-98:-42], listed[-42:-22]
+        size = len(listed) - 98
+        rest = (45, 0, 0, count, count, size, start)
+        assert _END64.unpack(end) == (b"PK\6\6", 44, 3 << 8 | 45, *rest)
+        assert _LOCATOR64.unpack(locator) == (b"PK\6\7", 0, start + size, 1)
+    assert (b"PK\6\6" in listed) == is_wide
+    with zipfile.ZipFile(path) as judge:
+        assert [(one.filename, one.file_size, one.header_offset) for one in judge.infolist()] == [
+            (one.name, one.size_bytes, one.offset) for one in entries
+        ]
+    read = Zip(path)
+    assert dict(read.sizes) == {one.name: one.size_bytes for one in entries}
+    assert [read._entry(one.name) for one in entries] == entries
+    read.close()
+
+
+def test_the_bytes_of_an_entry_are_held_to_its_checksum(tmp_path: Path) -> None:
+    path = pack({"a": b"right", "b": b"other"}, tmp_path / "a.zip")
+    whole = Zip(path)
+    assert [*whole.chunks("a", most=2)] == [b"ri", b"gh", b"t"]
+    path.write_bytes(path.read_bytes().replace(b"right", b"wrong"))
+    with pytest.raises(DamagedError, match="the bytes of a fail their checksum"):
+        [*Zip(path).chunks("a")]
+    assert b"".join(Zip(path).chunks("b")) == b"other"
 
 
 def entry(name: str, offset: int = 0, size: int = 0, crc: int = 0) -> Entry:

@@ -125,6 +125,10 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
         ([begin(ONE), samples(ONE, "loss", 1), samples(ONE, "loss", 2, 3, warmup=1)], "warms up"),
         ([begin(ONE), point(ONE, "loss", 1, 0.5), samples(ONE, "loss", 0.4)], "a step beside some"),
         ([begin(ONE), point(ONE, "loss", 1, 0.5), point(ONE, "loss", 1, 0.4)], "step 1 after step"),
+        (
+            [begin(ONE), *(point(ONE, "loss", step, 0.5) for step in (1, 3, 2))],
+            "step 2 after step 3",
+        ),
         ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "steps": [1, 2]}], "not as many steps"),
         ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "steps": ["NaN"]}], "the step nan"),
         ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "wall": "soon"}], "not as many wall"),

@@ -56,6 +56,11 @@ def test_a_bar_that_is_drawn_anew_is_several_lines_and_one_number() -> None:
     )
 
 
+def test_empty_lines_are_counted_from_the_first_byte_on() -> None:
+    extract = read(ALL, b"\nloss: 2\n\n\nloss: 1\n")
+    assert extract.values["loss"] == (Value(value=2.0, line=2), Value(value=1.0, line=5))
+
+
 @pytest.mark.parametrize(
     ("word", "value"),
     [("1", 1.0), ("-.5", -0.5), ("+1.e-3", 0.001), ("Infinity", math.inf), ("-INF", -math.inf)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import resource
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from capsule.fetching import download, is_remote, locations
 from capsule.fetching.store import Fetched, fetch
 from tests.support import publishing
 from tests.support.capsules import sample
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.publishing import CONCEPT, DOI, by_path, id_of
 from tests.support.registries import Answer, drip, http, serve
 
@@ -183,6 +185,44 @@ def test_what_does_not_come_is_not_waited_for(
     with serve(answer) as host, pytest.raises(CannotRunError, match="standstill after 0 bytes"):
         fetch(f"http://{host}/a")
     pause.set()
+    assert list(cache.iterdir()) == []
+
+
+def test_how_far_it_is_is_told_while_it_comes(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    first, told = threading.Event(), list[tuple[int, int | None]]()
+    body = sample()
+
+    def answer(path: str, out: BinaryIO) -> None:
+        head, piece = http(body)[: -len(body)], download._CHUNK_BYTES
+        assert len(body) > piece
+        out.write(head + body[:piece])
+        out.flush()
+        # what has come is told before the rest does
+        assert first.wait(PATIENCE_SECONDS)
+        out.write(body[piece:])
+
+    def hear(_name: str, done: int, total: int | None) -> None:
+        told.append((done, total))
+        if done:
+            first.set()
+
+    monkeypatch.setattr(download, "_TICK_SECONDS", 0.02)
+    monkeypatch.setattr(download, "_CHUNK_BYTES", 1 << 10)
+    with serve(answer) as host:
+        fetch(f"http://{host}/a", None, hear)
+    assert told[:2] == [(0, None), (1 << 10, len(body))]
+
+
+def test_a_full_disk_is_not_told_as_a_broken_connection(cache: Path) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with serve(by_path({"/a": http(sample())})) as host:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, most))
+        try:
+            with pytest.raises(ExecutionError, match="cannot be written: File too large") as error:
+                fetch(f"http://{host}/a")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert "CAPSULE_CACHE" in str(error.value)
     assert list(cache.iterdir()) == []
 
 

@@ -99,9 +99,6 @@ TRAININGS: dict[str, Here | There] = {
     "python benchmarks/harness/many_ranks.py": There(
         test="benchmarks/test_many_ranks.py::test_journals_of_many_ranks_are_one"
     ),
-    "python benchmarks/harness/thousand_nodes.py": There(
-        test="benchmarks/test_thousand_nodes.py::test_a_wide_job_is_submitted_and_followed"
-    ),
     "python benchmarks/faults.py": There(
         test="benchmarks/test_faults.py::test_faults_are_planted_and_counted"
     ),
@@ -112,9 +109,6 @@ TRAININGS: dict[str, Here | There] = {
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,
     "capsule run manifests/minis-ranks/transformer.json --runtime host": _SHARED,
     "capsule verify transformer-ranks-....capsule.zip --set /resources/ranks_per_node=1": _SHARED,
-    "python tools/minis.py page": There(
-        test="tools/test_minis.py::test_the_page_is_what_is_made_of_the_kept_measurements"
-    ),
     "python -m tests.support.training_faults > docs/training-faults.md": There(
         test="levels/level2/test_faults.py::test_a_fault_is_noticed"
     ),

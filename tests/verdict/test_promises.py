@@ -6,9 +6,10 @@ import re
 
 import acceptance
 import numpy as np
+import populations
+import product
 import pytest
 import statistics_docs
-import unconditional
 import verdicts
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,23 +172,27 @@ def test_the_lucky_author_fares_as_the_text_says() -> None:
 
 @pytest.mark.parametrize("line", cells_of("unconditional"), ids=lambda line: str(line[0]))
 def test_errors_against_the_true_spread_are_those_of_the_table(line: list[str]) -> None:
-    n_a, n_b = map(int, line[0].split(" + "))
-    column = unconditional.SHAPES.index("lognormal")
-    cells = [one for one in unconditional.cells()
-             if (one.n_a, one.n_b, one.shape) == (n_a, n_b, "lognormal")]  # fmt: skip
-    repetitions = 150
-    figures = [one.measure(repetitions) for one in cells]
-    for word, quoted in zip(
-        ("REPRODUCED", "DIFFERENT"), line[1 + column].split(" / "), strict=True
-    ):
-        measured = max(one[word] for one in figures)
+    repetitions, random = 150, populations.random(*line)
+    a, b = (
+        populations.runs(random, "lognormal", (repetitions, int(n))) for n in line[0].split(" + ")
+    )
+    words = {
+        truth: [
+            one.word
+            for x, y in zip(a, b, strict=True)
+            if (one := product.decision(x, y + truth, product.freeze_one(product.metric(x), None)))
+        ]
+        for truth in (-2.0, 2.0)
+    }
+    lognormal = line[1 + list(populations.SHAPES).index("lognormal")]
+    for word, quoted in zip(("REPRODUCED", "DIFFERENT"), lognormal.split(" / "), strict=True):
+        counts = [sum(one == word for one in of_truth) for of_truth in words.values()]
+        measured = 100 * max(counts) / repetitions
         error = verdicts.standard_error(max(5.0, float(quoted)), repetitions)
         assert measured == pytest.approx(float(quoted), abs=4 * error)
 
 
 def test_the_shapes_of_the_page_are_those_that_are_simulated() -> None:
-    import populations
-
     assert list(populations.SHAPES) == ["normal", "lognormal", "t3", "bimodal"]
     assert 0.05 * populations.MEAN == 2
     modes = populations.runs(populations.random("modes"), "bimodal", (40_000,)) - populations.MEAN

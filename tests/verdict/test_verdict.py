@@ -10,7 +10,7 @@ import pytest
 
 from capsule import diff, verdict
 from capsule.diff import Differences, Pair
-from capsule.manifest import Claim, Margin
+from capsule.manifest import Claim, Margin, Published
 from capsule.record import Record
 from capsule.summary import run_values
 from tests.support.judging import NEAR, PATH, Outcome, frozen, judge, judge_all, metric
@@ -76,6 +76,45 @@ def test_a_ratio_margin_needs_positive_values() -> None:
     )
     assert judgement.word == "INCONCLUSIVE"
     assert "positive" in judgement.sentence
+
+
+def test_a_ratio_margin_needs_positive_values_of_the_original_too() -> None:
+    ask: dict[str, Any] = {"type": "prediction", "margin": Margin(ratio=2)}
+    zero, positive = metric([0.0, *NEAR]), metric(NEAR, first_seed=50)
+    assert "a ratio needs positive values" in judge(zero, positive, **ask).sentence
+    # a paper's number stands for the original, whose own values are compared with nothing
+    paper = judge(zero, positive, **ask, published=Published(mean=1.0, sd=0.02, n=5))
+    assert paper.word == "REPRODUCED"
+
+
+def test_a_claim_is_judged_at_its_own_alpha() -> None:
+    ask: dict[str, Any] = {"type": "equivalence", "margin": Margin(absolute=0.03)}
+    sides = metric(NEAR), metric([v + 0.012 for v in NEAR], first_seed=50)
+    usual = judge(*sides, **ask)
+    lax, strict = (judge(*sides, **ask, alpha=alpha) for alpha in (0.2, 0.01))
+    assert [one.alpha for one in (usual, lax, strict)] == [0.05, 0.2, 0.01]
+    assert [one.alpha_used for one in (usual, lax, strict)] == [0.05, 0.2, 0.01]
+    assert [one.word for one in (lax, strict)] == ["REPRODUCED", "INCONCLUSIVE"]
+    widths = [limits(one).upper - limits(one).lower for one in (lax, usual, strict)]
+    assert widths == sorted(set(widths))
+
+
+@pytest.mark.parametrize(("primary", "by"), [(False, ""), (True, " by its own claims")])
+def test_what_a_quick_side_left_out_is_skipped(primary: bool, by: str) -> None:
+    sides = metric(NEAR), metric([])
+    claim = dataclasses.replace(frozen(sides[0], type="equivalence"), primary=primary, looks=(3,))
+    pair = Pair(
+        metric=PATH,
+        claim=claim,
+        seeds="all",
+        original=sides[0],
+        rerun=sides[1],
+        skipped="the re-execution",
+    )
+    judged = judge_all(pair).claims[0]
+    assert (judged.word, judged.look, judged.notes) == ("SKIPPED", None, ())
+    left_out = f"not run: the re-execution left out what decides nothing{by} (--quick)"
+    assert judged.sentence == left_out
 
 
 @pytest.mark.parametrize(
