@@ -432,14 +432,15 @@ def _session(
         deadline=time.monotonic() + limit if limit else None,
         writable=find_writable(plan.manifest, contained=resolved.runtime.contained),
     )
+    room = archive.Projection(plan)
     return Session(
         workspace=workspace,
         plan=plan,
         setup=replace(setup, variables=environment(setting)),
         setting=setting,
         claims=claims,
-        gatherer=gather.Gatherer(workspace, archive.choose_kept(plan)),
-        room=archive.Projection(plan),
+        gatherer=gather.Gatherer(workspace, room.kept),
+        room=room,
     )
 
 
