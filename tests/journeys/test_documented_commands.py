@@ -150,6 +150,7 @@ COMMANDS: dict[str, Here | There] = {
     "python -m tests.hostile": Here(
         command="python -m tests.hostile results/nan-in-words", says="as expected"
     ),
+    "python -m tests.golden": There(test="golden/test_words.py::test_the_file_is_fresh"),
     "python -m tests.fuzz --minutes 10": Here(
         command="python -m tests.fuzz --minutes 0.05 --door results", says="results"
     ),
