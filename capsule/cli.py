@@ -43,6 +43,8 @@ exit codes:
 _BROKEN_PIPE = 141
 # Python's 700 made a tenth of `check` a search for garbage among what imports leave for good
 _NEW_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+# verbs with words that earlier versions knew
+_WITH_RETIRED = ("image",)
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
@@ -206,6 +208,11 @@ def _parse(argv: Sequence[str] | None) -> _Command:
     # no option before the verb takes a value, so the first other word is the verb
     name = next((word for word in argv if not word.startswith("-")), None)
     parser = _parser(name)
+    if name in _WITH_RETIRED:
+        from capsule.verbs import retired
+
+        if advice := retired.advise(argv[argv.index(name) :]):
+            parser.error(advice)
     argv, command = _split(argv, name)
     parsed, surplus = parser.parse_known_args(argv)
     values: dict[str, object] = {**vars(parsed), **command}

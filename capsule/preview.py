@@ -66,8 +66,7 @@ class Preview:
         engine: Name of the engine, None where none can be used here.
         fault: Why not, or why its image cannot be told; empty where neither is so.
         contained: Whether the engine starts an image.
-        recipe: Folder that the image would be built of, None for one that exists.
-        image: What it starts, None without a container, for a recipe, and with a fault.
+        image: What it starts, None without a container and with a fault.
         is_kept: Whether the engine has the image here already.
         programs: Where each program that commands begin with lies, where nothing is contained.
         input_bytes: Size of each input file, by its path below `inputs/`.
@@ -83,7 +82,6 @@ class Preview:
     engine: str | None
     fault: str
     contained: bool
-    recipe: str | None
     image: Image | None
     is_kept: bool
     programs: Mapping[str, Path | None]
@@ -116,9 +114,8 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
         plan=planning.make(manifest), work=options.work, output=options.output, limits=options
     )
     terms = Terms(image=options.image, keep_hosts=options.keep_hosts)
-    recipe = manifest.image.build if manifest.image and options.image is None else None
     sizes = {name: path.stat().st_size for name, path in inputs.items()}
-    return _preview(request, prospect, terms, sizes, recipe=recipe, carried=inputs)
+    return _preview(request, prospect, terms, sizes, carried=inputs)
 
 
 def preview_verification(original: Capsule, options: VerifyOptions) -> Preview:
@@ -157,7 +154,6 @@ def _preview(
     terms: Terms,
     sizes: Mapping[str, int],
     *,
-    recipe: str | None = None,
     carried: Mapping[str, Path] = {},
     kept: Mapping[str, Path] = {},
 ) -> Preview:
@@ -168,11 +164,10 @@ def _preview(
         prospect: What would come of it.
         terms: What else the run's folder would keep.
         sizes: Of input files.
-        recipe: As in `Preview`.
         carried: Where input files lie that a capsule must have room for.
         kept: Where datasets lie that a capsule carries.
     """
-    runtime, image, shown, fault = _choose(request, recipe)
+    runtime, image, shown, fault = _choose(request)
     data = tuple(_data(request, kept))
     limits = (request.manifest.resources.walltime_seconds, prospect.limits.walltime)
     contained = runtime is None or runtime.contained
@@ -184,7 +179,6 @@ def _preview(
         engine=runtime.name if runtime else None,
         fault=fault,
         contained=contained,
-        recipe=recipe if contained else None,
         image=image,
         is_kept=bool(runtime and image and runtime.keeps(image, cache=_cache())),
         programs=_programs(request.manifest) if not contained else {},
@@ -198,7 +192,7 @@ def _preview(
 
 
 def _choose(
-    request: Request, recipe: str | None
+    request: Request,
 ) -> tuple[Runtime | None, Image | None, tuple[Mount, ...], str]:
     """The engine, its image, what of the machine that is shown, and why one of them is missing.
 
@@ -209,8 +203,7 @@ def _choose(
     try:
         runtime = resolving.choose_engine(request)
         shown = binds.find(sites.load()) if runtime.contained else ()
-        # to resolve a recipe is to build it
-        image = None if recipe and runtime.contained else resolving.choose(request).image
+        image = resolving.choose(request).image
     except CannotRunError as error:
         return runtime, None, shown, error.what
     return runtime, image, shown, ""

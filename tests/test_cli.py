@@ -198,12 +198,6 @@ TYPED = {
         generator="g", target=Path("out"), parameters=[("n", 3)], format="idx"
     ),
     "image resolve docker://a": image.ResolveArguments(reference="docker://a"),
-    "image build d --arg A=1 --arg B=x=y --push docker://a --wheelhouse w": image.BuildArguments(
-        folder=Path("d"),
-        arg=[("A", "1"), ("B", "x=y")],
-        push="docker://a",
-        wheelhouse=Path("w"),
-    ),
 }
 
 
@@ -223,7 +217,8 @@ def test_what_is_typed_becomes_typed_values(line: str) -> None:
         ("verify a --runs 1e3", "'1e3' is no number from 1 to 1000"),
         ("verify a --levels mine", "invalid choice: 'mine'"),
         ("data generate g out n", "'n' is not NAME=VALUE"),
-        ("image build d --arg =x", "'=x' is not NAME=VALUE"),
+        ("data generate g out =x", "'=x' is not NAME=VALUE"),
+        ("image build --push docker://a none", "run `docker build -t dir DIR`"),
         ("verify a b --frobnicate", "unrecognized arguments: b --frobnicate"),
         ("inventory everything", "unrecognized arguments: everything"),
         ("verify --trus a", "--trus"),
@@ -271,13 +266,6 @@ def test_the_inventory_for_people_fits_on_a_screen(author: User) -> None:
     assert 5 <= len(ended.stdout.splitlines()) <= 40
     assert "cores" in ended.stdout
     assert "apptainer" in ended.stdout
-
-
-def test_what_is_to_be_pushed_is_read_before_anything_is_built(author: User) -> None:
-    (author.folder / "Dockerfile").write_text("FROM scratch\n")
-    ended = author.run("image", "build", ".", "--push", "localhost:5000/x:1")
-    assert ended.returncode == 2, ended.stderr
-    assert "docker://localhost:5000/x:1" in ended.stderr
 
 
 def test_a_run_without_claims_tells_what_it_measured(author: User) -> None:

@@ -87,7 +87,6 @@ class _Folder:
         checkout: What it is of.
         rules: Of git, those that count more come later.
         ignored: Git ignores it, but for files in it that it keeps all the same.
-        asks_git: Whether checkouts count at all.
         is_whole: Whether it is the manifest's own, or lies in it, where that is the input.
     """
 
@@ -96,7 +95,6 @@ class _Folder:
     checkout: Checkout | None
     rules: tuple[_Rules, ...]
     ignored: bool = False
-    asks_git: bool = True
     is_whole: bool = False
 
 
@@ -111,12 +109,7 @@ def find_keys(files: Iterable[str]) -> list[str]:
 
 def names(manifest: Manifest) -> set[str]:
     """What a manifest names as inputs."""
-    named = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
-    return named | set(filter(None, [_recipe(manifest)]))
-
-
-def _recipe(manifest: Manifest) -> str | None:
-    return manifest.image.build if manifest.image is not None else None
+    return {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
 
 
 def collect(manifest: Manifest, folder: Path | None) -> Inputs:
@@ -138,9 +131,6 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
     walk = _Walk(_require(manifest, folder), data=data)
     for name, patterns in _entries(manifest):
         walk.add(name, patterns)
-    if recipe := _recipe(manifest):
-        # an image is built of all that lies there
-        walk.add(recipe, (), asks_git=False)
     archive.check_names(f"data/inputs/{name}" for name in walk.files)
     for subject in (benchmark.subject for benchmark in manifest.benchmarks):
         stdin = subject.stdin if isinstance(subject, Command) else None
@@ -227,20 +217,18 @@ class _Walk:
                 return "capsules" if _ARCHIVE.match(stream.read(_HEAD_BYTES)) else None
         return None
 
-    def add(self, name: str, exclude: Sequence[str], *, asks_git: bool = True) -> None:
+    def add(self, name: str, exclude: Sequence[str]) -> None:
         """Take the files of one input, which has no link on its way.
 
         Args:
             name: Below the manifest's folder.
             exclude: Patterns of what stays out.
-            asks_git: Whether its checkout is recorded, and what git ignores stays out.
         """
         for parent in reversed(Path(name).parents[:-1]):
             self._check(parent.as_posix())
         path = self._top / name
         is_folder = stat.S_ISDIR(self._check(name).st_mode)
-        asks_git = asks_git and not self._whole
-        known = self._find(path if is_folder else path.parent) if asks_git else None
+        known = None if self._whole else self._find(path if is_folder else path.parent)
         self._note(known, name)
         if not is_folder:
             self.files[name] = self._base / name
@@ -253,7 +241,6 @@ class _Walk:
                 parts=path.parts,
                 checkout=known,
                 rules=rules,
-                asks_git=asks_git,
                 is_whole=name == _WHOLE and not self._whole,
             )
         ]
@@ -333,7 +320,6 @@ class _Walk:
                     checkout=folder.checkout,
                     rules=folder.rules,
                     ignored=ignored,
-                    asks_git=folder.asks_git,
                     is_whole=folder.is_whole,
                 )
             else:
@@ -342,7 +328,7 @@ class _Walk:
 
     def _look_up(self, folder: _Folder, entries: set[str]) -> _Folder:
         """The same with its own ignore file, and of its own checkout where it is one's root."""
-        if not folder.asks_git:
+        if self._whole:
             return folder
         known, rules, path = folder.checkout, folder.rules, Path(*folder.parts)
         if _GIT in entries and (known is None or known.root != path):

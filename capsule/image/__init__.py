@@ -1,4 +1,4 @@
-"""What an image is, whatever engine runs it: references, digests, building."""
+"""What an image is, whatever engine runs it: references and digests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from capsule import offline
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, UsageError
 from capsule.manifest import ImageSpec
@@ -146,32 +145,23 @@ def resolve(
     Raises:
         UsageError: Not a reference, or there is neither an image nor an override.
         DamagedError: Bytes that are not those of a digest, or an archive that contradicts itself.
-        CannotRunError: The registry, the image, Docker or Apptainer is missing here.
-        ExecutionError: The build of the recipe or definition fails.
+        CannotRunError: The registry, the image or its engine is missing here.
     """
     written = override or (spec.reference if spec else None)
-    if written is not None:
-        # reading a capsule needs what an image is, but neither registries nor Docker
-        from capsule.image import engines, files, mirrors, reference, registry
-
-        where = None if override else "/image/reference"
-        local = engines.locate(written, where=where)
-        if local is not None:
-            return engines.read(local)
-        file = files.locate(written, None if override else folder)
-        if file is not None:
-            return files.read(file)
-        return registry.resolve(
-            reference.parse(written, where=where),
-            written=written,
-            access=access or mirrors.Access(),
-        )
-    if spec is None or spec.build is None:
+    if written is None:
         raise UsageError("no image is named", where="/image", advice="name one with --image")
-    offline.require_network(f"an image built of {spec.build}", where="/image/build")
-    from capsule.image import build, definition
+    # reading a capsule needs what an image is, but neither registries nor Docker
+    from capsule.image import engines, files, mirrors, reference, registry
 
-    recipe = (folder or Path()) / spec.build
-    if recipe.suffix == definition.SUFFIX:
-        return definition.build(recipe)
-    return build.build(recipe)
+    where = None if override else "/image/reference"
+    local = engines.locate(written, where=where)
+    if local is not None:
+        return engines.read(local)
+    file = files.locate(written, None if override else folder)
+    if file is not None:
+        return files.read(file)
+    return registry.resolve(
+        reference.parse(written, where=where),
+        written=written,
+        access=access or mirrors.Access(),
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from capsule.addresses import is_loopback
 from capsule.digest import Digest
 from capsule.errors import UsageError
+from capsule.manifest.retired import advise_build
 
 _SCHEME = "docker://"
 _HUB = "docker.io"
@@ -20,10 +21,8 @@ _PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _MAX_NAME = 255
-BUILT = "build "
-"""What the reference of an image starts with that was built on the spot, by Docker."""
-# transports as skopeo has them
-_OWNERS = {BUILT: "Docker", "docker-daemon:": "Docker", "containers-storage:": "Podman"}
+# transports as skopeo has them; an image that capsule 0.3.0 or earlier built is `build FOLDER`
+_OWNERS = {"build ": "Docker", "docker-daemon:": "Docker", "containers-storage:": "Podman"}
 _FORM = "an image is written docker://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]"
 _PINNED = "docker://HOST/NAME@sha256:DIGEST"
 _SIF = (".sif", ".simg")
@@ -32,10 +31,6 @@ _FILE_ADVICE = (
     "an image that lies in a file is named by its path, where an image is to be run: sif:FILE,"
     " oci:FOLDER, oci-archive:FILE or docker-archive:FILE; where a registry is meant,"
     f" {_PINNED}"
-)
-_FOLDER_ADVICE = (
-    "files and folders are no references; a recipe folder is built and pushed by"
-    " `capsule image build DIR --push docker://HOST/NAME:TAG`"
 )
 
 
@@ -129,7 +124,7 @@ def _advise(text: str) -> str:
     if "://" in text:
         return f"{_FORM}; registries of another kind than Docker's are not supported"
     if text.startswith(("/", "./", "../", "~")):
-        return _FOLDER_ADVICE
+        return f"folders are no references: {advise_build(text)}"
     try:
         parse(f"{_SCHEME}{text}")
     except UsageError:

@@ -34,7 +34,7 @@ def of_image(image: Image | None, override: str | None, manifest: Manifest) -> I
 
 def of_image_file(manifest: Manifest) -> Iterator[Sentence]:
     """That the file or folder which has the image is not here, or is another one than it says."""
-    if manifest.image is None or manifest.image.reference is None:
+    if manifest.image is None:
         return
     try:
         files.locate(manifest.image.reference, manifest.folder)

@@ -79,10 +79,9 @@ class Metric:
 
 
 class ImageSpec(NamedTuple):
-    """Where the image comes from: exactly one of a registry reference or a recipe folder."""
+    """Where the image comes from."""
 
-    reference: str | None = None
-    build: str | None = None
+    reference: str
 
 
 @dataclass(frozen=True, kw_only=True)

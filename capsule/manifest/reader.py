@@ -19,6 +19,7 @@ from capsule.manifest import (
     generated,
     mutable,
     narrow,
+    retired,
     rules,
     scaling,
     search,
@@ -146,6 +147,7 @@ def read(
     if len(data) > _MOST_LEAN_BYTES < len(json.dumps(raw)):
         raise _too_large(where)
     problems = Problems()
+    raw = retired.replace_build(raw, problems, is_sealed=folder is None)
     raw = _put_right(raw, problems)
     problems.add_violations(raw, "manifest-1")
     if changed and not problems.below(""):

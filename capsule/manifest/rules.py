@@ -131,9 +131,6 @@ def _second_ones(values: list[Any]) -> Iterator[int]:
 
 
 def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    image = raw.get("image")
-    if isinstance(image, dict) and isinstance(image.get("build"), str):
-        yield "/image/build", image["build"]
     for here, entry in entries(raw, "datasets"):
         if isinstance(entry.get("path"), str) and "generator" not in entry:
             yield f"{here}/path", entry["path"]

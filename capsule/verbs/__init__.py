@@ -6,7 +6,7 @@
     reread   reread                   stage     stage
     pair     pair                     machine   inventory, doctor, site
     diff     diff
-    data     data hash, generate      image     image resolve, build
+    data     data hash, generate      image     image resolve, save
     sweep    sweep show, winner       export    export csv, figure
 
 Each turns what was typed into a frozen dataclass, calls `capsule.api` with it, or the room behind
@@ -42,7 +42,7 @@ TABLE: Mapping[str, str] = {
     "doctor": "try what works on this machine, and say what to ask its site for",
     "site": "write or show the settings of this machine",
     "data": "name, fetch or make datasets",
-    "image": "resolve or build images",
+    "image": "resolve an image, or write it to a file",
 }
 """Every verb, and what it is for."""
 # where that is not the verb's own name; there it is a constant by its name

@@ -1,9 +1,8 @@
-"""`capsule image`: what stands behind a reference, and images built from recipe folders."""
+"""`capsule image`: what stands behind a reference, and images saved to files."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,18 +21,6 @@ class ResolveArguments:
     """What was typed after `image resolve`."""
 
     reference: str
-    json: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildArguments:
-    """What was typed after `image build`."""
-
-    folder: Path
-    base: str | None = None
-    wheelhouse: Path | None = None
-    arg: Sequence[tuple[str, str]] = ()
-    push: str | None = None
     json: bool = False
 
 
@@ -59,32 +46,6 @@ def _resolve(arguments: ResolveArguments, console: Console) -> int:
     access = Access(mirrors=site.load().mirrors)
     spec = ImageSpec(reference=arguments.reference)
     return _print(image.resolve(spec, folder=None, access=access), arguments.json, console)
-
-
-def _add_build(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR")
-    parser.add_argument("--base", metavar="IMAGE", help="base image, BASE of the Dockerfile")
-    parser.add_argument(
-        "--wheelhouse", type=Path, metavar="DIR", help="Python wheels, for no network"
-    )
-    parser.add_argument(
-        "--arg", action="append", type=verb.pair, metavar="NAME=VALUE", help="build argument"
-    )
-    parser.add_argument("--push", metavar="REF", help="push it and print its reference by digest")
-    verb.add_json(parser)
-
-
-def _build(arguments: BuildArguments, console: Console) -> int:
-    from capsule.image import build
-
-    image = build.build(
-        arguments.folder,
-        base=arguments.base,
-        wheelhouse=arguments.wheelhouse,
-        arguments=dict(arguments.arg),
-        push=arguments.push,
-    )
-    return _print(image, arguments.json, console)
 
 
 def _add_save(parser: ArgumentParser) -> None:
@@ -164,17 +125,6 @@ IMAGE = Family(
             one="reference",
             add=_add_resolve,
             act=verb.door(ResolveArguments, _resolve),
-        ),
-        Verb(
-            name="build",
-            purpose="build a recipe folder with Docker",
-            examples=(
-                "capsule image build images/torch --wheelhouse wheels/"
-                " --push docker://localhost:5000/torch:1.0",
-            ),
-            one="folder",
-            add=_add_build,
-            act=verb.door(BuildArguments, _build),
         ),
         Verb(
             name="save",

@@ -17,6 +17,7 @@ from tests.support.command import User, write_manifest, write_script
 from tests.support.engines import engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS
 
+SOME = of_bytes(b"some")
 STORES = {"docker-daemon": "docker", "containers-storage": "podman"}
 
 
@@ -55,6 +56,20 @@ def local(store: str) -> Iterator[str]:
 
 def resolve(reference: str) -> Image:
     return image.resolve(ImageSpec(reference=reference), folder=None)
+
+
+@pytest.mark.engines
+def test_a_real_registry_serves_what_the_reference_pins() -> None:
+    pinned = resolve(small_image())
+    assert small_image() == f"docker://{pinned.pinned}"
+    assert pinned.platform == "linux/amd64"
+    assert pinned.layers
+
+
+@pytest.mark.engines
+def test_an_image_that_no_engine_has_is_named() -> None:
+    with pytest.raises(CannotRunError, match=str(SOME)[:20]), engines.save(SOME):
+        pass
 
 
 @pytest.mark.engines

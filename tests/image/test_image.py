@@ -318,9 +318,3 @@ def test_the_override_takes_the_place_of_the_manifests_image(served: Served) -> 
 def test_no_image_at_all_is_bad_usage() -> None:
     with pytest.raises(UsageError, match="no image"):
         image.resolve(None, folder=None)
-
-
-def test_a_recipe_folder_without_a_dockerfile_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CannotRunError, match="Dockerfile") as caught:
-        image.resolve(ImageSpec(build="recipe"), folder=tmp_path)
-    assert str(tmp_path / "recipe") in str(caught.value)

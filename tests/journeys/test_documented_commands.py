@@ -54,11 +54,6 @@ COMMANDS: dict[str, Here | There] = {
         says="REPRODUCED",
         needs=("engines",),
     ),
-    "capsule image build images/torch --push docker://localhost:5000/torch:1": Here(
-        command="capsule image build small/recipe --push docker://{registry}/documented:1",
-        says="pinned: ",
-        needs=("engines",),
-    ),
     "capsule run manifests/level0.json --frameworks torch,numpy"
     " --image docker://registry.example/torch@sha256:…": SWEEP,
     "capsule run manifests/level1.json --frameworks tensorflow,jax,onnxruntime"
@@ -258,13 +253,6 @@ COMMANDS: dict[str, Here | There] = {
     "capsule image save a.capsule.zip torch.oci.tar": There(
         test="image/test_save.py::test_the_image_of_a_capsule_is_saved"
     ),
-    "capsule image build images/torch --wheelhouse wheels/"
-    " --push docker://localhost:5000/torch:1.0": Here(
-        command="capsule image build small/recipe --wheelhouse corpus/"
-        " --push docker://{registry}/documented:2",
-        says="pinned: ",
-        needs=("engines",),
-    ),
     # docs/sites.md; a machine of the tests has no engine where they run without one
     "capsule doctor": Here(codes=(0, 6), says="good    ledger"),
     **{
@@ -335,9 +323,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert ended.returncode == 0, ended.stderr
     (user.folder / "corpus").mkdir()
     (user.folder / "corpus" / "text").write_text("some words\n")
-    recipe = user.folder / "small" / "recipe"
-    recipe.mkdir(parents=True)
-    (recipe / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /content\n")
+    (user.folder / "small").mkdir()
     documented.write_small_operators(user.folder / "small" / "operators.json")
     return user.folder
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import tarfile
@@ -243,14 +245,28 @@ def test_docker_says_who_starts_a_sif(forms: Forms, author: User) -> None:
     assert "--runtime apptainer" in ended.stderr
 
 
-def test_a_definition_is_built_and_its_sif_verifies(
-    forms: Forms, author: User, stranger: User, tmp_path: Path
+def follow_advice(author: User, recipe: str, *words: str) -> tuple[list[str], list[str]]:
+    """The commands that stand in the error about a recipe, and the references that they make."""
+    manifest = write_manifest(author.folder, image={"build": recipe})
+    for line in (("run", str(manifest)), words or ("lint", str(manifest))):
+        ended = author.run(*line)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert "capsule builds no images: run" in ended.stderr
+    advice = " ".join(ended.stderr.split())
+    names = re.findall(r"and name (.*?)(?:; where|$)", advice)
+    return re.findall(r"`([^`]*)`", advice), names
+
+
+def test_a_definition_is_built_by_the_printed_command_and_its_sif_verifies(
+    forms: Forms, author: User, stranger: User
 ) -> None:
     definition = f"Bootstrap: localimage\nFrom: {forms.sif}\n\n%labels\n    made here\n"
     (author.folder / "own.def").write_text(definition)
+    (command,), (name,) = follow_advice(author, "own.def")
+    subprocess.run(shlex.split(command), cwd=author.folder, check=True, capture_output=True)
     manifest = write_manifest(
         author.folder,
-        image={"build": "own.def"},
+        image={"reference": name},
         benchmarks=[BENCHMARK],
         claims=[CLAIM],
         seeds=[1, 2],
@@ -260,8 +276,26 @@ def test_a_definition_is_built_and_its_sif_verifies(
     assert ended.returncode == 0, ended.stdout + ended.stderr
     shown = author.json("show", target)["image"]
     assert (shown["reference"], shown["identity"]["kind"]) == ("sif:own.sif", "tree")
-    (sif,) = (tmp_path / "cache" / str(os.getuid()) / "definitions").glob("*.sif")
-    words = ("--runtime", "apptainer", "--image", sif, "--trust")
+    words = ("--runtime", "apptainer", "--image", author.folder / name, "--trust")
     ended = stranger.run("verify", target, *words)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "in another image" not in ended.stdout
+
+
+def test_a_folder_is_built_and_pushed_by_the_printed_commands(forms: Forms, author: User) -> None:
+    base = forms.registry.removeprefix("docker://")
+    recipe = author.folder / "Own image"
+    recipe.mkdir()
+    (recipe / "Dockerfile").write_text(f"FROM {base}\nLABEL capsule.test=own\n")
+    words = ("image", "build", "--wheelhouse", ".", "Own image", "--push", "docker://a/b:1")
+    (build, push), (local, pushed) = follow_advice(author, "Own image", *words)
+    for command in (build, push.replace("HOST", registry_host())):
+        subprocess.run(
+            command, shell=True, cwd=author.folder, check=True, capture_output=True, timeout=600
+        )
+    described = author.json("image", "resolve", local)
+    assert described["reference"] == "docker-daemon:own-image"
+    served = author.json("image", "resolve", pushed.replace("HOST", registry_host()))
+    assert served["pinned"].startswith(f"{registry_host()}/own-image@sha256:")
+    assert served["config_digest"] == described["config_digest"]
+    docker("rmi", "own-image", f"{registry_host()}/own-image:1")

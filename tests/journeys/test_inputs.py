@@ -176,19 +176,6 @@ def test_a_worktree_and_a_submodule_have_commits_of_their_own(author: User) -> N
 
 
 @NEEDS_GIT
-def test_of_an_image_s_recipe_all_is_carried_that_it_is_built_of(author: User) -> None:
-    clone(author.folder, **{".gitignore": "wheels/\n", "repo/run.py": NOISY})
-    fill(author.folder / "image", **{"Dockerfile": "FROM x\n", "wheels/a.whl": "x"})
-    path = manifest(author, "repo")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "image": {"build": "image"}}))
-    ended = author.run("run", path, "--runtime", "host", "--output", "a.zip")
-    assert ended.returncode == 0, ended.stderr
-    recipe = {f"image/{name}" for name in ("Dockerfile", "run.py", "wheels/a.whl")}
-    assert carried(author) == {"repo/run.py", *recipe}
-    assert [source["inputs"] for source in sources(author)] == [["repo"]]
-
-
-@NEEDS_GIT
 def test_without_git_the_lists_count_and_changes_are_unknown(author: User) -> None:
     repo = clone(author.folder / "repo", **{".gitignore": "*.bin\n"})
     fill(repo, **{"a.bin": "x"})

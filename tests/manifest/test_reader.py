@@ -161,11 +161,7 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
     ),
     "repeated seed": (variant(seeds=[3, 3.0]), ["/seeds/1: stands here a second time"]),
     "seed of the wrong type": (variant(seeds=["3"]), ['/seeds/0: "3" is not a whole number']),
-    "no image": (variant(image={}), ["/image", "exactly one of reference and build"]),
-    "two images": (
-        variant(image={"reference": "docker://a/b", "build": "c"}),
-        ["exactly one of reference and build"],
-    ),
+    "no image": (variant(image={}), ["/image: the field 'reference' is missing"]),
     "reference": (variant(image={"reference": "torch"}), ["/image/reference", "docker://"]),
     "walltime": (variant(resources={"walltime": "90"}), ["/resources/walltime", "HH:MM:SS"]),
     "no time": (variant(resources={"walltime": "00:00:00"}), ["/resources/walltime"]),
@@ -390,6 +386,32 @@ def test_right_manifests_come_back_as_written(
         (m, n, k) for m in axes["m"] for n in axes["n"] for k in axes["k"]
     ]
     assert read(small.source) == small
+
+
+@pytest.mark.parametrize(
+    ("image", "advice"),
+    [
+        (
+            {"build": "images/My Image"},
+            "run `docker build -t my-image 'images/My Image'`, and name docker-daemon:my-image;",
+        ),
+        ({"build": "."}, "run `docker build -t image .`, and name docker-daemon:image;"),
+        (
+            {"reference": "docker://a/b", "build": "own.def"},
+            "run `apptainer build own.sif own.def`, and name own.sif",
+        ),
+    ],
+)
+def test_a_recipe_is_refused_with_the_commands_but_where_it_was_sealed(
+    tmp_path: Path, image: JsonObject, advice: str
+) -> None:
+    document = {**variant(image=image), "datasets": {}, "benchmarks": [GEMM], "claims": []}
+    with pytest.raises(ManifestError, match="one problem") as caught:
+        read(document, tmp_path)
+    assert f"/image/build: capsule builds no images: {advice}" in str(caught.value)
+    sealed = read(document).image
+    assert sealed is not None
+    assert sealed.reference.startswith("docker-daemon:")
 
 
 @pytest.mark.parametrize("field", ["benchmarks", "claims", "datasets"])

@@ -16,7 +16,8 @@ import pytest
 from capsule import process
 from capsule.digest import of_bytes, of_file
 from capsule.errors import CannotRunError, DamagedError
-from capsule.image import Image, build, reference
+from capsule.image import Image, reference, resolve
+from capsule.manifest import ImageSpec
 from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import Ended, Runtime
 from capsule.runtimes.containers import ContainerEngine
@@ -232,7 +233,7 @@ def test_an_image_that_was_built_here_runs(
     base = named.pin(named.digest)
     docker("pull", base)
     recipe = dockerfile(tmp_path, f"FROM {base}\nENV BUILT=here\n")
-    prepared = make().prepare(build.build(recipe), cache=tmp_path)
+    prepared = make().prepare(build(recipe), cache=tmp_path)
     engine = Engine(runtime=make(), prepared=prepared)
     assert python(engine, tmp_path, "import os; print(os.environ['BUILT'])").exit_code == 0
     assert (tmp_path / "stdout").read_text() == "here\n"
@@ -240,7 +241,7 @@ def test_an_image_that_was_built_here_runs(
 
 @pytest.mark.engines
 def test_apptainer_takes_an_image_that_was_built_here(tmp_path: Path) -> None:
-    built = build.build(dockerfile(tmp_path, "FROM scratch\nCOPY Dockerfile /content\n"))
+    built = build(dockerfile(tmp_path, "FROM scratch\nCOPY Dockerfile /content\n"))
     prepared = Apptainer().prepare(built, cache=tmp_path)
     assert prepared.handle == str(tmp_path / "sif" / f"{built.identity.digest.hex}.sif")
     ended = run(Engine(runtime=Apptainer(), prepared=prepared), tmp_path, "/content")
@@ -283,6 +284,12 @@ for path in paths:
     except OSError:
         pass
 """
+
+
+def build(recipe: Path) -> Image:
+    """An image that Docker alone has."""
+    docker("build", "--quiet", "--tag", "capsule-test/built", str(recipe))
+    return resolve(ImageSpec(reference="docker-daemon:capsule-test/built"), folder=None)
 
 
 def dockerfile(folder: Path, text: str) -> Path:

@@ -42,7 +42,6 @@ def preview_to_json(preview: Preview) -> JsonObject:
             "engine": preview.engine,
             "fault": preview.fault or None,
             "image": preview.image.pinned if preview.image else None,
-            "recipe": preview.recipe,
             "kept": preview.is_kept,
             "programs": {
                 name: str(place) if place else None for name, place in preview.programs.items()

@@ -31,9 +31,6 @@ def _name_image(preview: Preview) -> str:
     """Which image would be started, and whether it is here."""
     if not preview.contained:
         return "none: this machine's own programs and libraries run"
-    if preview.recipe is not None:
-        engine = "Apptainer" if preview.recipe.endswith(".def") else "Docker"
-        return f"built of {preview.recipe} by {engine}"
     if preview.image is None:
         return "not known"
     here = "is here already" if preview.is_kept else "is not here yet and would be fetched"
