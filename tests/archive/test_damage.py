@@ -235,6 +235,9 @@ def test_a_number_of_32_bits_that_is_full_stands_in_an_extra_field(
     one = entry("a", offset, size)
     assert len(local_header(one)) == 30 + 1 + local
     assert len(_central_header(one)) == 46 + 1 + central
+    # the version of the format that a reader needs
+    versions = (local_header(one)[4], _central_header(one)[4], _central_header(one)[6])
+    assert versions == (45 if local else 20, *([45 if central else 20] * 2))
 
 
 @pytest.mark.parametrize(

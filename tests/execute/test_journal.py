@@ -119,6 +119,7 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
         ([begin(ONE), begin(TWO)], "out of order"),
         ([begin(TWO)], "out of order"),
         ([samples(ONE, "loss", 1.0)], "not under way"),
+        ([begin(ONE), samples(TWO, "loss", 1.0)], "not under way"),
         ([begin(ONE), samples(ONE, "speed", 1.0)], "undeclared metric 'speed'"),
         ([HELLO], "says hello twice"),
         ([begin(ONE), samples(ONE, "loss")], "no list of values"),
@@ -293,6 +294,45 @@ def test_a_program_that_speaks_another_format_or_of_another_world_is_not_believe
     assert merged.defect is not None
     assert complaint in merged.defect
     assert merged.reports == ()
+
+
+def test_a_trial_reports_as_many_numbers_as_a_capsule_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [
+        begin(ONE),
+        samples(ONE, "loss", *map(float, range(20))),
+        samples(ONE, "time", 3.0),
+        samples(ONE, "loss", 3.0),
+        end(ONE),
+    ]
+    for name, most in (("MOST_SERIES_NUMBERS", 21), ("MOST_TRIAL_NUMBERS", 22)):
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, name, most)
+            (report,) = read(tmp_path, events).reports
+            assert report.outcome == "completed"
+            patch.setattr(journal, name, most - 1)
+            (report,) = read(tmp_path, events).reports
+            assert (report.outcome, report.reason, report.series) == ("failed", "bad-result", ())
+            assert f"more than {most - 1} numbers" in report.message
+
+
+def test_samples_without_a_warm_up_have_none(tmp_path: Path) -> None:
+    lines = [samples(ONE, "loss", 1.0), samples(ONE, "loss", 2.0), samples(ONE, "time", 3.0)]
+    for line in lines:
+        del line["warmup"]
+    (report,) = read(tmp_path, [begin(ONE), *lines, end(ONE)]).reports
+    assert [(one.values, one.warmup) for one in report.series] == [((1.0, 2.0), 0), ((3.0,), 0)]
+
+
+def test_a_program_that_names_no_world_is_alone(tmp_path: Path) -> None:
+    hello = {name: value for name, value in HELLO.items() if name not in ("rank", "ranks")}
+    assert read(tmp_path, whole(ONE), hello=hello).defect is None
+    path = tmp_path / "journal.jsonl"
+    for rank, ranks in ((1, 2), (0, 2)):
+        assert "says that it is rank 0 of 1" in str(
+            journal.read(path, (ONE,), rank=rank, ranks=ranks).defect
+        )
 
 
 def test_a_killed_command_s_curve_is_kept_up_to_the_kill(tmp_path: Path) -> None:
