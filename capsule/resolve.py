@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from capsule import datasets, launch, notes, offline, placeholders, places, quick, runtimes
-from capsule import image as images
 from capsule import site as sites
 from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import CannotRunError, UsageError
@@ -27,7 +26,7 @@ from capsule.launch.base import Launcher
 from capsule.manifest import DatasetSpec, Manifest, warnings
 from capsule.notes import Note
 from capsule.record import Dataset, Source
-from capsule.runtimes import binds, gpus, hostmpi, programs
+from capsule.runtimes import binds, gpus, hostmpi, local, programs
 from capsule.runtimes import keyring as keyrings
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.runtimes.keyring import Keyring
@@ -295,7 +294,7 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     spec, folder, site = request.manifest.image, request.manifest.folder, sites.load()
     access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))
     with report_pending(watch):
-        return images.resolve(spec, folder=folder, override=request.image, access=access)
+        return local.resolve(spec, folder=folder, override=request.image, access=access)
 
 
 def _override(request: Request, image: Image | None) -> str | None:
