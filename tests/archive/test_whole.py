@@ -142,7 +142,7 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ("data/results/samples.jsonl", whole.MOST_LINES_BYTES),
         ("data/capsule.json", whole.MOST_DOCUMENT_BYTES),
-        ("manifest-sha256.txt", whole.MOST_TAG_BYTES),
+        ("bag-info.txt", whole.MOST_TAG_BYTES),
         ("data/inputs/big.bin", limits.MOST_BYTES),
     ],
 )

@@ -100,6 +100,12 @@ def test_what_has_no_error_is_inside_or_outside(estimate: float, word: str) -> N
     assert (found.word, found.p_reproduced, found.p_different) == (word, 1 - same, same)
 
 
+def test_what_has_no_error_is_inside_on_the_border() -> None:
+    zero = {"estimate": 0.0, "lower": 0.0, "upper": 0.0, "magnitude": 0.0, "standard_error": 0.0}
+    for region in (Region(lower=0.0), Region(upper=0.0), Region(lower=0.0, upper=0.0)):
+        assert decide(made("exact", **zero), region).word == "REPRODUCED"
+
+
 # intervals
 
 

@@ -243,10 +243,8 @@ def test_where_chance_has_a_part_it_is_a_run_that_failed_and_is_told(claim: dict
         in (note.sentence)
     )
     several = judge(metric(NEAR), metric((*NEAR[:3], -math.inf, math.inf), first_seed=50), **claim)
-    assert (
-        "2 of 5 runs of the re-execution have a value that is not finite, first -inf"
-        in " ".join(note.sentence for note in several.notes)
-    )
+    told = " ".join(note.sentence for note in several.notes)
+    assert "2 of 5 runs of the re-execution have a value that is not finite, first -inf" in told
     original = metric((*NEAR[:4], math.nan))
     known = judge(original, metric((*NEAR[:4], math.inf), first_seed=50), **claim)
     assert "not-finite" not in codes(known)

@@ -114,6 +114,55 @@ def test_what_depends_on_a_changed_field_is_reported_only() -> None:
     assert unclaimed.sentence.startswith("ratio 1 (")
 
 
+@pytest.mark.parametrize(
+    ("claim", "changes", "sentence"),
+    [
+        (
+            {"type": "exact"},
+            {"rerun": metric([])},
+            "an exact claim compares equal seeds, and the two sides share none",
+        ),
+        (
+            {"type": "equivalence", "paired": True},
+            {"rerun": metric([])},
+            "a paired claim compares equal seeds, and the two sides share none",
+        ),
+        (
+            {"type": "equivalence"},
+            {"original": metric([1.0])},
+            "there is no margin: the author gave none, and one run tells no spread",
+        ),
+        (
+            {"type": "equivalence"},
+            {"rerun": metric([], first_seed=50)},
+            "no run of the re-execution has a value",
+        ),
+        (
+            {"type": "threshold", "at_most": 3.0},
+            {"rerun": None},
+            "the re-execution has no such metric",
+        ),
+    ],
+)
+def test_what_keeps_values_from_being_compared_is_told(
+    claim: dict[str, Any], changes: dict[str, Any], sentence: str
+) -> None:
+    original = changes.get("original", metric(NEAR))
+    pair = dataclasses.replace(
+        pair_of(frozen(original, **claim), **changes),
+        seeds="same" if claim["type"] == "exact" or "paired" in claim else "all",
+    )
+    (judged,) = judge_all(pair).claims
+    assert (judged.word, judged.sentence) == ("INCONCLUSIVE", sentence)
+
+
+def test_a_side_without_the_metric_is_a_look_at_no_runs() -> None:
+    claim = frozen(metric(NEAR), type="equivalence", looks=(3, 6))
+    (judged,) = judge_all(pair_of(claim, rerun=None)).claims
+    assert judged.look is not None
+    assert (judged.look.runs, judged.look.number) == (0, None)
+
+
 def test_a_metric_without_a_claim_has_a_ratio_or_says_why_not() -> None:
     for claim in (None, frozen(metric(NEAR), type="ratio")):
         verdict_of = judge_all(pair_of(claim))
