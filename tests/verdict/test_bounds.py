@@ -220,6 +220,13 @@ def test_a_value_that_is_no_longer_finite_is_not_exactly_the_same() -> None:
     assert (back.word, "nan became 0.98" in back.sentence) == ("DIFFERENT", True)
     both = judge(metric((*NEAR[:4], math.nan)), metric((*NEAR[:4], math.nan)), type="exact")
     assert both.word == "INCONCLUSIVE"
+    # in whatever order they ran
+    late = metric((math.nan, math.inf, *NEAR[2:]))
+    turned = dataclasses.replace(late, runs=late.runs[::-1])
+    for here in (late, turned):
+        sentence = judge(metric(NEAR), here, type="exact").sentence
+        assert sentence.startswith("2 of 5 values are finite on one side alone")
+        assert "first under seed 1: 1.0 became nan" in sentence
 
 
 CHANCE: list[dict[str, Any]] = [{"type": "equivalence"}, {"type": "threshold", "at_most": 3.0}]
@@ -235,6 +242,9 @@ def test_where_chance_has_a_part_it_is_a_run_that_failed_and_is_told(claim: dict
         "1 of 5 runs of the re-execution have a value that is not finite, first inf under seed 54"
         in (note.sentence)
     )
+    several = judge(metric(NEAR), metric((*NEAR[:3], -math.inf, math.inf), first_seed=50), **claim)
+    told = " ".join(note.sentence for note in several.notes)
+    assert "2 of 5 runs of the re-execution have a value that is not finite, first -inf" in told
     original = metric((*NEAR[:4], math.nan))
     known = judge(original, metric((*NEAR[:4], math.inf), first_seed=50), **claim)
     assert "not-finite" not in codes(known)
