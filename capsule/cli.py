@@ -44,7 +44,7 @@ _BROKEN_PIPE = 141
 # Python's 700 made a tenth of `check` a search for garbage among what imports leave for good
 _NEW_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 # verbs with words that earlier versions knew
-_WITH_RETIRED = ("image",)
+_WITH_RETIRED = ("image", "init")
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 

@@ -30,6 +30,8 @@ WIDE = Path("/etc/capsule/site.json")
 _RUN_CACHE: ContextVar[Path | None] = ContextVar("capsule-cache", default=None)
 _MOST_BYTES = 4 << 20
 _MAPS = ("data", "mirrors", "binds", "batch")
+# of earlier versions, whose `site init` wrote null
+_RETIRED = "scheduler"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,6 @@ class Site:
         file: The user's own file, which need not exist.
         runtime: What to start images with, None to choose.
         launcher: What starts the ranks of a process start, None to choose.
-        scheduler: What jobs are submitted to, None for Slurm.
         python: What runs our own program where nothing is contained: a path, or a name that is
             looked for in the caller's PATH; None for the interpreter that capsule runs under.
         cache: Parent of each user's folder for what can be made again, None for the usual one.
@@ -49,14 +50,13 @@ class Site:
         binds: Path in a container -> what of this machine every container is shown there.
         mpi: Libraries of this machine's own MPI and fabric, by their paths in containers, MPI
             itself first; none for the image's own.
-        batch: Option of the scheduler's job scripts -> its value, empty for one that has none.
+        batch: Option of Slurm's job scripts -> its value, empty for one that has none.
         sources: JSON pointer of each setting -> the file that it comes from.
     """
 
     file: Path
     runtime: str | None = None
     launcher: str | None = None
-    scheduler: str | None = None
     python: str | None = None
     cache: Path | None = None
     data: Mapping[str, Path] = field(default_factory=dict)
@@ -112,7 +112,6 @@ def load(*, environ: Mapping[str, str] = os.environ) -> Site:
         file=own,
         runtime=settings.get("runtime"),
         launcher=settings.get("launcher"),
-        scheduler=settings.get("scheduler"),
         python=settings.get("python"),
         cache=Path(settings["cache"]) if "cache" in settings else None,
         data={digest: Path(where) for digest, where in settings.get("data", {}).items()},
@@ -222,7 +221,6 @@ def describe(site: Site, *, environ: Mapping[str, str] = os.environ) -> list[Set
     return [
         Setting(name="runtime", value=site.runtime or "auto", source=source("runtime")),
         Setting(name="launcher", value=site.launcher or "auto", source=source("launcher")),
-        Setting(name="scheduler", value=site.scheduler or "slurm", source=source("scheduler")),
         Setting(
             name="python",
             value=python or "the interpreter that capsule runs under",
@@ -253,7 +251,6 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
         "$schema": (Path(schema.__file__).parent / "site-1.schema.json").as_uri(),
         "runtime": runtime,
         "launcher": None,
-        "scheduler": None,
         "python": None,
         "cache": str(cache) if cache else None,
         "data": {},
@@ -313,6 +310,12 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
             where=error.where,
             advice="mend the site file, or name another one with CAPSULE_SITE",
         ) from error
+    if isinstance(settings, dict) and settings.pop(_RETIRED, None) is not None:
+        raise UsageError(
+            "`capsule submit` hands jobs in to Slurm alone",
+            where=f"{file}#/{_RETIRED}",
+            advice="take the field out; docs/schedulers.md has job scripts for PBS, LSF and Flux",
+        )
     _check(settings, file)
     return {name: value for name, value in settings.items() if name[0] != "$" and value is not None}
 

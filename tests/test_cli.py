@@ -181,8 +181,8 @@ TYPED = {
         )
     ),
     "init m.json": author_verbs.InitArguments(path=Path("m.json")),
-    "init m.json --model timm/resnet18": author_verbs.InitArguments(
-        path=Path("m.json"), model="timm/resnet18"
+    "init m.json -- run --model x": author_verbs.InitArguments(
+        path=Path("m.json"), command=("run", "--model", "x")
     ),
     "lint m.json --frameworks numpy": author_verbs.LintArguments(
         manifest=Path("m.json"), frameworks=("numpy",)
@@ -219,6 +219,8 @@ def test_what_is_typed_becomes_typed_values(line: str) -> None:
         ("data generate g out n", "'n' is not NAME=VALUE"),
         ("data generate g out =x", "'=x' is not NAME=VALUE"),
         ("image build --push docker://a none", "run `docker build -t dir DIR`"),
+        ("init m.json --model timm/resnet18", "copy one of the three in manifests/models"),
+        ("init --model=timm/resnet18 m.json", "copy one of the three in manifests/models"),
         ("verify a b --frobnicate", "unrecognized arguments: b --frobnicate"),
         ("inventory everything", "unrecognized arguments: everything"),
         ("verify --trus a", "--trus"),

@@ -95,11 +95,9 @@ PRACTICES = (
          "levels/level1/test_served::test_an_answer_that_was_kept_is_no_answer",
          "journeys/test_serving::test_tails_are_sealed_shown_and_judged")),
     Practice("models by name from torchvision, timm, transformers", "in part",
-        "`--model torchvision/resnet18` of `capsule init` writes manifest and file of untrained "
-        "classifiers, "
-        "segmentation networks, language models and text classifiers, for Level 1 in torch; no "
-        "weights, no detectors",
-        ("journeys/test_models::test_manifest_and_module_are_written_and_pass_lint",
+        "three examples in `manifests/models`, two classifiers of pictures and a language model, "
+        "to be copied, for Level 1 in torch; no weights, no detectors",
+        ("journeys/test_models::test_they_pass_lint",
          "journeys/test_models::test_an_image_without_the_library_is_told_of_in_one_line",
          "levels/level1/test_attention::"
          "test_it_is_held_and_differentiated_with_and_without_dropout",

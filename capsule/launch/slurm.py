@@ -62,7 +62,7 @@ _REASONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A job as the scheduler has it now.
+    """A job as Slurm has it now.
 
     Attributes:
         state: Slurm's word, such as PENDING.
@@ -183,11 +183,6 @@ def cancel(job: str) -> None:
     ended = _call("scancel", job)
     if ended.exit_code != 0:
         raise ExecutionError(f"Slurm does not end job {job}: {_errors(ended)}")
-
-
-def tell_end(job: str) -> str:
-    """The command line that ends a job."""
-    return f"scancel {job}"
 
 
 def _options(script: Script) -> list[str]:

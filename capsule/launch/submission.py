@@ -1,4 +1,4 @@
-"""A run that a scheduler starts: its folder, its job script, and one job at a time.
+"""A run that Slurm starts: its folder, its job script, and one job at a time.
 
     submission.json     what was asked for, and which jobs were handed in
     job.sh              the script of the last one, as sbatch takes it
@@ -26,14 +26,13 @@ from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, ExecutionError, UntrustedError, UsageError
 from capsule.launch import slurm
 from capsule.launch import wish as wishes
-from capsule.launch.scheduling import Scheduler
 from capsule.launch.script import Script
 from capsule.launch.wish import State, Wish
 from capsule.manifest.model import Resources
 
 _SCRIPT = "job.sh"
 _LOOK_SECONDS = 0.1
-# the first wait between two questions to the scheduler, and the longest: many ask it
+# the first wait between two questions to Slurm, and the longest: many ask it
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.3, 10.0
 # that long a network file system may show what was there before
 _LAG_SECONDS = 30.0
@@ -47,7 +46,7 @@ class Ended:
     Attributes:
         job: Its id.
         code: Exit code of its `capsule run`, None where that could not end by itself.
-        state: The scheduler's last word on it.
+        state: Slurm's last word on it.
         capsule: What it sealed.
     """
 
@@ -65,10 +64,9 @@ class Ended:
 class Submission:
     """A folder of a submission; made by `begin` or `reopen`."""
 
-    def __init__(self, folder: Path, state: State, scheduler: Scheduler) -> None:
+    def __init__(self, folder: Path, state: State) -> None:
         self.folder = folder
         self._state = state
-        self._scheduler = scheduler
 
     @property
     def wish(self) -> Wish:
@@ -86,7 +84,7 @@ class Submission:
             tell: Hears what is decided, in sentences.
 
         Raises:
-            CannotRunError: The scheduler has no such nodes, takes no such job, or is not here.
+            CannotRunError: Slurm has no such nodes, takes no such job, or is not here.
             ExecutionError: It does not answer, and whether a job is under way is not known.
         """
         with self._lock() as lock:
@@ -106,7 +104,7 @@ class Submission:
         word, pause = "", _FIRST_SECONDS
         while True:
             try:
-                status = self._scheduler.look(job)
+                status = slurm.look(job)
                 now = "" if status is None else _describe(job, status)
             except ExecutionError as error:
                 status, now = _UNKNOWN, f"{error.what}; asked again and again"
@@ -134,9 +132,7 @@ class Submission:
             return jobs[-1] if jobs else None
         known = {job for job in jobs if job is not None}
         started = {path.stem.removeprefix("job-") for path in self.folder.glob("job-*.log")}
-        lost = [
-            job for job in (*started, *self._scheduler.find(self._state.name)) if job not in known
-        ]
+        lost = [job for job in (*started, *slurm.find(self._state.name)) if job not in known]
         if not lost:
             self._write(replace(self._state, jobs=jobs[:-1]))
             return self._recover(tell)
@@ -146,7 +142,7 @@ class Submission:
         return job
 
     def _wants_another(self, job: str, tell: Callable[[str], None]) -> bool:
-        status = self._scheduler.look(job)
+        status = slurm.look(job)
         if status is not None and not status.has_ended:
             tell(f"job {job} was submitted before, and is followed")
             return False
@@ -188,11 +184,11 @@ class Submission:
             options=options,
         )
         self._write(replace(state, jobs=(*state.jobs, None)))
-        job = self._scheduler.submit(path, script, lock=lock)
+        job = slurm.submit(path, script, lock=lock)
         self._write(replace(state, jobs=(*state.jobs, job)))
-        status = self._scheduler.look(job)
+        status = slurm.look(job)
         if status is not None and status.is_impossible:
-            self._scheduler.cancel(job)
+            slurm.cancel(job)
             self._write(state)
             raise CannotRunError(
                 f"the job would wait for ever: {status.explain()}",
@@ -213,13 +209,6 @@ class Submission:
 
     def _conclude(self, job: str, status: slurm.Job | None) -> Ended:
         code = _read_code(self.folder / f"job-{job}.exit")
-        deadline = time.monotonic() + _LAG_SECONDS
-        while code is None and status is not None and status.state == "COMPLETED":
-            # not every scheduler tells the code itself
-            if status.exit_code is not None or time.monotonic() > deadline:
-                break
-            time.sleep(_LOOK_SECONDS)
-            code = _read_code(self.folder / f"job-{job}.exit")
         if code is None and status is not None:
             code = status.exit_code
         state = "no longer known" if status is None else status.state
@@ -275,13 +264,12 @@ class _Tail:
                 tell(line)
 
 
-def begin(folder: Path, wish: Wish, scheduler: Scheduler, *, name: str) -> Submission:
+def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
     """The folder of a submission, made where it is missing.
 
     Args:
         folder: Where.
         wish: What is to run; how it is resumed, and for how long, may differ from what is there.
-        scheduler: What it is handed in to.
         name: Of the manifest.
 
     Raises:
@@ -293,12 +281,12 @@ def begin(folder: Path, wish: Wish, scheduler: Scheduler, *, name: str) -> Submi
         try:
             with places.new_folder(folder) as partial:
                 wishes.write(partial, state)
-            return Submission(folder, state, scheduler)
+            return Submission(folder, state)
         except ExecutionError:
             # the same submission, at the same time
             if not (folder / wishes.NAME).exists():
                 raise
-    submission = reopen(folder, scheduler)
+    submission = reopen(folder)
     there = submission.wish
     if (there.manifest, there.digest) != (wish.manifest, wish.digest):
         raise UsageError(
@@ -311,12 +299,11 @@ def begin(folder: Path, wish: Wish, scheduler: Scheduler, *, name: str) -> Submi
     return submission
 
 
-def reopen(folder: Path, scheduler: Scheduler) -> Submission:
+def reopen(folder: Path) -> Submission:
     """The folder of a submission that was made before.
 
     Args:
         folder: Where.
-        scheduler: What it was handed in to.
 
     Raises:
         UsageError: It is none.
@@ -335,7 +322,7 @@ def reopen(folder: Path, scheduler: Scheduler) -> Submission:
             where=str(folder),
             advice="submit the manifest yourself",
         )
-    return Submission(folder, wishes.read(folder), scheduler)
+    return Submission(folder, wishes.read(folder))
 
 
 def _describe(job: str, status: slurm.Job) -> str:

@@ -3,13 +3,10 @@
 lint.warnings(manifest)     what nobody will be able to conclude from it, in sentences
 lint.warnings_of_runs(record)  what will hurt whoever re-executes a capsule, the gravest first
 lint.outlook(manifest)      for each claim, what its number of runs lets anybody confirm
-lint.hints(manifest)        what would let fewer runs confirm it
-lint.hints_of_runs(record)  the same, from the runs that a capsule holds
 """
 
 from capsule.lint.advice import warnings
-from capsule.lint.fewer import hints, hints_of_runs
 from capsule.lint.measured import warnings_of_runs
 from capsule.lint.outlook import Outlook, outlook
 
-__all__ = ["Outlook", "hints", "hints_of_runs", "outlook", "warnings", "warnings_of_runs"]
+__all__ = ["Outlook", "outlook", "warnings", "warnings_of_runs"]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm, p_beyond
     from capsule.stats.planning import (
-        confirmation_probability,
         narrowest_margin,
         narrowest_paired_margin,
         runs_for_margin,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
         variation,
     )
     from capsule.stats.summaries import Summary, summary_shift
-    from capsule.stats.variances import variance_ratio
 
 __all__ = [
     "MOST_SAMPLES",
@@ -64,7 +62,6 @@ __all__ = [
     "Word",
     "c4",
     "common_grid",
-    "confirmation_probability",
     "curve_shift",
     "decide",
     "effective_sample_size",
@@ -98,7 +95,6 @@ __all__ = [
     "shift",
     "summary_shift",
     "superiority",
-    "variance_ratio",
     "variation",
     "veto",
 ]
@@ -121,7 +117,6 @@ _HOMES = {
     "Word": "decision",
     "c4": "margin",
     "common_grid": "curves",
-    "confirmation_probability": "planning",
     "curve_shift": "curves",
     "decide": "decision",
     "effective_sample_size": "series",
@@ -155,7 +150,6 @@ _HOMES = {
     "shift": "interval",
     "summary_shift": "summaries",
     "superiority": "ranks",
-    "variance_ratio": "variances",
     "variation": "series",
     "veto": "failures",
 }

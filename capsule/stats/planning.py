@@ -59,24 +59,6 @@ def narrowest_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -
     return float(f"{np.quantile(reaches, sure):.4g}")
 
 
-def confirmation_probability(margin: float, n_a: int, n_b: int, *, alpha: float) -> float:
-    """How likely so many runs confirm a margin in between-run sd: `narrowest_margin` inverted.
-
-    >>> round(confirmation_probability(2.12, 5, 5, alpha=0.05), 1)
-    0.8
-    """
-    fewer, more = sorted((n_a, n_b))
-    if fewer < 1 or more < 2:
-        return 0.0
-    cost, level = _cost(fewer, more, alpha), alpha
-    if fewer * more > _MOST_PAIRS:
-        cost, level = _GUARD_COST, level_in_use(fewer, more, alpha)
-    if cost is None:
-        return float(np.mean(_reaches(fewer, more, alpha) < margin))
-    region = Region(lower=-margin / cost, upper=margin / cost)
-    return verdict_probability(0.0, region, (1.0, fewer), (1.0, more), level)
-
-
 def _cost(fewer: int, more: int, alpha: float) -> float | None:
     """How much farther than Welch's the envelope reaches, None where that has to be simulated."""
     if fewer * more > _MOST_PAIRS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +23,11 @@ class InitArguments:
     Attributes:
         command: Words of a command behind `--`, None without one.
         metric: Names, each with an expression that finds its number, or None.
-        model: `LIBRARY/NAME` of an untrained model, None without one.
     """
 
     path: Path
     command: tuple[str, ...] | None = None
     metric: Sequence[tuple[str, str | None]] = ()
-    model: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +54,6 @@ def _add_init(parser: ArgumentParser) -> None:
         help="a number of the command's: one that it reports, or that a regular expression with one"
         " group finds in what it prints",
     )
-    parser.add_argument(
-        "--model",
-        metavar="LIBRARY/NAME",
-        help="write a manifest for an untrained model of torchvision, timm or transformers, and"
-        " beside it the file that makes it",
-    )
 
 
 def _metric(text: str) -> tuple[str, str | None]:
@@ -74,75 +66,41 @@ def _init(arguments: InitArguments, console: Console) -> int:
     """Write a manifest, never over another file, and its schema beside it."""
     from capsule import schema
 
-    path = arguments.path
-    texts = _texts(arguments)
-    _write_new(texts)
+    path, text, is_ours = arguments.path, _text(arguments), False
     try:
+        with path.open("xb") as stream:
+            is_ours = True
+            stream.write(text)
         # editors complete the manifest's fields from it
         path.with_name("manifest-1.schema.json").write_bytes(schema.text("manifest-1"))
+    except FileExistsError:
+        advice = "choose another name"
+        raise UsageError("exists already", where=str(path), advice=advice) from None
     except OSError as error:
-        raise _no_place(path, error) from None
-    what = " and ".join(map(str, texts))
-    if arguments.model is None:
-        following = ("lint",) if arguments.command is None else ("run", "--try")
-        console.data(f"wrote {what}; next: {verb.command(*following, path, flags={})}")
-    else:
-        library = arguments.model.partition("/")[0]
-        tried = verb.command("run", "--try", path, flags={"--image": "REF"})
-        console.data(f"wrote {what}; next, in an image that has {library}: {tried}")
+        if is_ours:
+            path.unlink(missing_ok=True)
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    following = ("lint",) if arguments.command is None else ("run", "--try")
+    console.data(f"wrote {path}; next: {verb.command(*following, path, flags={})}")
     return 0
 
 
-def _write_new(texts: Mapping[Path, bytes]) -> None:
-    """Write files: all of them, or none.
-
-    Raises:
-        UsageError: One is there already, or cannot be written.
-    """
-    written: list[Path] = []
-    for path, text in texts.items():
-        try:
-            with path.open("xb") as stream:
-                written.append(path)
-                stream.write(text)
-        except OSError as error:
-            for one in written:
-                one.unlink(missing_ok=True)
-            raise _no_place(path, error) from None
-
-
-def _no_place(path: Path, error: OSError) -> UsageError:
-    if isinstance(error, FileExistsError):
-        return UsageError("exists already", where=str(path), advice="choose another name")
-    return UsageError(f"cannot be written: {error.strerror}", where=str(path))
-
-
-def _texts(arguments: InitArguments) -> dict[Path, bytes]:
-    """What is to be written where."""
-    from capsule.manifest.named import starter_by_name
+def _text(arguments: InitArguments) -> bytes:
+    """Return the manifest that is to be written."""
     from capsule.manifest.starter import starter, starter_of
 
     path, command = arguments.path, arguments.command
-    if arguments.model is not None:
-        if command is not None or arguments.metric:
-            beside = "--metric" if command is None else "a command behind --"
-            raise UsageError(
-                f"--model and {beside} exclude each other",
-                advice="a model's metrics are known: leave out what is a command's",
-            )
-        named = starter_by_name(path.stem, arguments.model)
-        return {path: named.manifest, path.with_name(f"{path.stem}.py"): named.module}
     if command is None:
         if arguments.metric:
             raise UsageError(
                 "--metric is a number of a command's, and there is no command",
                 advice="write it behind --, as in: --metric loss -- python3 train.py",
             )
-        return {path: starter(path.stem)}
+        return starter(path.stem)
     metrics = dict(arguments.metric)
     if len(metrics) < len(arguments.metric):
         raise UsageError("--metric names one metric twice")
-    return {path: starter_of(path.stem, command, metrics, path.parent)}
+    return starter_of(path.stem, command, metrics, path.parent)
 
 
 def _add_lint(parser: ArgumentParser) -> None:
@@ -169,7 +127,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
             advice = "leave --frameworks out, or lint the manifest"
             raise UsageError("a capsule is linted as it is", where=str(path), advice=advice)
         with reading.read(path) as capsule:
-            checked, hints = capsule.record.manifest, lint.hints_of_runs(capsule.record)
+            checked = capsule.record.manifest
             measured = lint.warnings_of_runs(capsule.record)
             warnings = lint.warnings(checked, sealed=True)
     else:
@@ -177,7 +135,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         seeds.require_winner(checked)
         carried = inputs.collect(checked, checked.folder).files
         archive.require_room(plan.make(checked), carried=tuple(carried.values()))
-        hints, measured = lint.hints(checked), []
+        measured = []
         warnings = lint.warnings(checked, launcher=site.load().launcher)
     warnings = list(dict.fromkeys((*measured, *warnings)))
     outlook = lint.outlook(checked)
@@ -186,7 +144,6 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         facts = {
             "manifest": str(path),
             "warnings": report.warnings_to_json(warnings),
-            "hints": hints,
             "claims": claims,
         }
         console.document(facts)
@@ -195,8 +152,6 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         console.data(claim.sentence)
     for warning in warnings:
         console.data(f"warning: {warning} [{warning.code}]")
-    for hint in hints:
-        console.data(f"hint: {hint}")
     console.data(f"{path} is valid")
     return 0
 
@@ -206,7 +161,6 @@ INIT = Verb(
     examples=(
         "capsule init my-benchmark.json",
         "capsule init mine.json --metric loss -- python3 train.py --seed {seed}",
-        "capsule init resnet.json --model torchvision/resnet18",
     ),
     one="path",
     takes_command=True,

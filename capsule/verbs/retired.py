@@ -17,4 +17,14 @@ def advise(words: Sequence[str]) -> str | None:
 
         folders = (word for word in words[2:] if Path(word, "Dockerfile").is_file())
         return f"capsule builds no images: {advise_build(next(folders, 'DIR'))}"
+    if words[0] == "init" and any(word.partition("=")[0] == "--model" for word in _own(words)):
+        return (
+            "init writes no models: copy one of the three in manifests/models of the repository"
+            " (torchvision, timm, transformers), and change the name in its Python file"
+        )
     return None
+
+
+def _own(words: Sequence[str]) -> Sequence[str]:
+    """Return the words before `--`: the others are somebody's command."""
+    return words[: words.index("--")] if "--" in words else words

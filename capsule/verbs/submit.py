@@ -1,4 +1,4 @@
-"""`capsule submit`: from a manifest to a capsule, by a job of a scheduler."""
+"""`capsule submit`: from a manifest to a capsule, by a job of Slurm's."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ def _add(parser: ArgumentParser) -> None:
 
 def _submit(arguments: Arguments, console: Console) -> int:
     from capsule import manifest, places, site
-    from capsule.launch import scheduling, submission
+    from capsule.launch import slurm, submission
 
     settings = site.load()
     if arguments.source.is_dir():
-        scheduler = scheduling.choose(settings, arguments.source)
+        slurm.require()
         _refuse_options(arguments)
-        submitted = submission.reopen(arguments.source, scheduler)
+        submitted = submission.reopen(arguments.source)
         wanted = manifest.load(submitted.wish.manifest)
     else:
         wanted = manifest.load(arguments.source, arguments.frameworks)
         places.check(output=arguments.output)
         folder, wish = _wish(wanted, arguments)
-        scheduler = scheduling.choose(settings, folder)
-        submitted = submission.begin(folder, wish, scheduler, name=wanted.name)
+        slurm.require()
+        submitted = submission.begin(folder, wish, name=wanted.name)
     again = _way_on(arguments, submitted)
     job = None
     try:
@@ -84,9 +84,7 @@ def _submit(arguments: Arguments, console: Console) -> int:
         if job is None:
             console.say("a job that was handed in goes on without this command")
         else:
-            console.say(
-                f"job {job} goes on without this command; {scheduler.tell_end(job)} would end it"
-            )
+            console.say(f"job {job} goes on without this command; scancel {job} would end it")
         console.say(f"to follow it again: {again}")
         raise
     return _tell(ended, submitted, again, arguments, console)

@@ -1,8 +1,8 @@
-"""`capsule init FILE --model LIBRARY/NAME`: an untrained model by its name."""
+"""The examples of manifests/models: untrained models of torchvision, timm and transformers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
 from importlib import util
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import User
 from tests.support.engines import engine_cache, torch_image
 
-MODELS = ("torchvision/resnet18", "timm/vit_tiny_patch16_224", "transformers/gpt2")
+MODELS = sorted((Path(__file__).parents[2] / "manifests" / "models").glob("*.json"))
 
 on_the_host = pytest.mark.skipif(
     util.find_spec("torch") is None, reason="torch is not installed here"
@@ -21,51 +21,19 @@ absent = pytest.mark.skipif(
 )
 
 
-def files(author: User) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in author.folder.iterdir() if path.is_file()}
+def copy(author: User, name: str) -> Path:
+    """The module of a manifest that is copied as `mine.json`."""
+    for suffix in (".json", ".py"):
+        shutil.copy(MODELS[0].with_name(f"{name}{suffix}"), author.folder)
+    (author.folder / f"{name}.json").rename(author.folder / "mine.json")
+    return author.folder / f"{name}.py"
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_manifest_and_module_are_written_and_pass_lint(author: User, model: str) -> None:
-    ended = author.run("init", "mine.json", "--model", model)
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_they_pass_lint(author: User, path: Path) -> None:
+    ended = author.run("lint", path)
     assert ended.returncode == 0, ended.stderr
-    library = model.partition("/")[0]
-    assert ended.stdout == (
-        f"wrote mine.json and mine.py; next, in an image that has {library}:"
-        " capsule run --try mine.json --image REF\n"
-    )
-    assert set(files(author)) == {"mine.json", "mine.py", "manifest-1.schema.json"}
-    ended = author.run("lint", "mine.json")
-    assert ended.returncode == 0, ended.stderr
-    (warning,) = (line for line in ended.stdout.splitlines() if line.startswith("warning"))
-    assert warning.endswith("[author-unnamed]")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--model", "keras/resnet50"], "but torchvision, timm and transformers do"),
-        (["--model", "timm/a\"+b+'"], "is no name of a model: letters, digits and _ . - alone"),
-        (["--model", "timm/a", "--metric", "b"], "--model and --metric exclude each other"),
-        (["--model", "timm/a", "--", "a.sh"], "--model and a command behind -- exclude each"),
-    ],
-)
-def test_nonsense_is_one_clear_error_and_writes_nothing(
-    author: User, words: Sequence[str], message: str
-) -> None:
-    ended = author.run("init", "mine.json", *words)
-    assert ended.returncode == 2, ended.stderr
-    assert message in ended.stderr
-    assert not files(author)
-
-
-@pytest.mark.parametrize("there", ["mine.json", "mine.py"])
-def test_nothing_is_written_over_another_file_nor_half_of_it_left(author: User, there: str) -> None:
-    (author.folder / there).write_text("mine\n")
-    ended = author.run("init", "mine.json", "--model", MODELS[0])
-    assert ended.returncode == 2
-    assert f"{there}: exists already" in ended.stderr
-    assert files(author) == {there: b"mine\n"}
+    assert not [line for line in ended.stdout.splitlines() if line.startswith("warning")]
 
 
 @pytest.mark.engines
@@ -73,14 +41,14 @@ def test_an_image_without_the_library_is_told_of_in_one_line(
     author: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
-    author.run("init", "mine.json", "--model", MODELS[0])
+    copy(author, "resnet18")
     ended = author.run("run", "--try", "mine.json", "--image", torch_image(), "--runtime", "docker")
     assert ended.returncode == 5
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert line.endswith(
-        "failed (error): ValueError: mine.py imports torchvision, which is not installed where it"
-        " runs: name an image that has it, in the manifest or by --image; images/models/README.md"
-        " shows how one is made of the torch image"
+        "failed (error): ValueError: resnet18.py imports torchvision, which is not installed where"
+        " it runs: name an image that has it, in the manifest or by --image;"
+        " images/models/README.md shows how one is made of the torch image"
     )
 
 
@@ -93,12 +61,10 @@ def test_a_name_that_the_library_does_not_know_is_told_in_its_words(
     package = tmp_path / "stands-in" / "timm"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(
-        "def create_model(name, pretrained, num_classes):\n"
-        "    raise RuntimeError(f'Unknown model ({name})')\n"
+        "def create_model(name, **options):\n    raise RuntimeError(f'Unknown model ({name})')\n"
     )
-    author.run("init", "mine.json", "--model", "timm/resnet19")
-    module = author.folder / "mine.py"
+    module = copy(author, "vit_tiny_patch16_224")
     module.write_text(f"import sys\nsys.path.append({str(package.parent)!r})\n{module.read_text()}")
     ended = author.run("run", "--try", "mine.json", "--runtime", "host")
     assert ended.returncode == 5
-    assert "network() of mine.py makes no module: Unknown model (resnet19)" in ended.stderr
+    assert f"network() of {module.name} makes no module: Unknown model" in ended.stderr

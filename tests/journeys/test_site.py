@@ -124,7 +124,7 @@ def test_a_site_file_is_written_once_and_changes_nothing(author: User) -> None:
     assert stat.S_IMODE(file.stat().st_mode) & 0o022 == 0
     written = json.loads(file.read_text())
     assert written.keys() == {
-        *("$schema", "runtime", "launcher", "scheduler", "python", "cache"),
+        *("$schema", "runtime", "launcher", "python", "cache"),
         *("data", "mirrors", "binds", "mpi", "batch"),
     }
     after = author.json("site", "show")["settings"]
@@ -134,6 +134,21 @@ def test_a_site_file_is_written_once_and_changes_nothing(author: User) -> None:
     assert again.returncode == 2
     assert "exists already, and nothing is written over it" in again.stderr
     assert json.loads(file.read_text()) == written
+
+
+def test_a_scheduler_is_refused_but_for_the_null_that_earlier_versions_wrote(
+    author: User,
+) -> None:
+    file = author.home / OWN
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"scheduler": None}))
+    assert author.run("site", "show").returncode == 0
+    for name in ("pbs", "slurm"):
+        file.write_text(json.dumps({"scheduler": name}))
+        ended = author.run("site", "show")
+        assert ended.returncode == 2
+        assert f"{file}#/scheduler: `capsule submit` hands jobs in to Slurm alone" in ended.stderr
+        assert "docs/schedulers.md has job scripts for PBS, LSF and Flux" in ended.stderr
 
 
 def test_everybodys_file_may_be_written_and_read(author: User) -> None:

@@ -19,15 +19,7 @@ from tests.support.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.engines]
 
-MODELS = {
-    "torchvision/resnet18": [],
-    # a model that is made for pictures of another size, changed as its author would
-    "timm/vit_tiny_patch16_224": [
-        ("(3, 224, 224)", "(3, 64, 64)"),
-        ("num_classes=10", "num_classes=10, img_size=64"),
-    ],
-    "transformers/gpt2": [],
-}
+MODELS = sorted((ROOT / "manifests" / "models").glob("*.json"))
 SEEDS, RERUNS = 2, 2
 BOUNDS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check", "node_error_ratio")
 _LONGER = 12  # than any command of other tests
@@ -49,23 +41,23 @@ def models_image(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"docker://{name.removesuffix(':latest')}@{digest}"
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_a_model_by_name_is_sealed_within_its_bounds_and_verified(
     author: User,
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
     models_image: str,
-    model: str,
+    path: Path,
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     author = replace(author, patience_seconds=PATIENCE_SECONDS * _LONGER)
-    write(author, model)
+    manifest = copy(author, path)
     chosen = ("--image", models_image, "--runtime", "docker")
-    ended = author.run("run", "mine.json", *chosen, "--output", "a.capsule.zip")
+    ended = author.run("run", manifest, *chosen, "--output", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
     metrics = author.json("show", "a.capsule.zip")["metrics"]
     for bound in BOUNDS:
-        metric = metrics[f"mine/batch4/torch/{bound}"]
+        metric = metrics[f"{path.stem}/batch4/torch/{bound}"]
         assert 0 < metric["max"] < 1, (bound, metric)
     verified = author.run(
         *("verify", "a.capsule.zip", "--runtime", "docker", "--runs", str(RERUNS), "--json")
@@ -78,13 +70,10 @@ def test_a_model_by_name_is_sealed_within_its_bounds_and_verified(
     record_property(COUNT, len(judged))
 
 
-def write(author: User, model: str) -> None:
-    """As `capsule init` does, with fewer seeds and, for one model, smaller pictures."""
-    assert author.run("init", "mine.json", "--model", model).returncode == 0
-    manifest = author.folder / "mine.json"
-    document = json.loads(manifest.read_text())
+def copy(author: User, path: Path) -> Path:
+    """The manifest with fewer seeds, and its module."""
+    shutil.copy(path.with_suffix(".py"), author.folder)
+    document = json.loads(path.read_text())
+    manifest = author.folder / path.name
     manifest.write_text(json.dumps({**document, "seeds": document["seeds"][:SEEDS]}))
-    module: Path = author.folder / "mine.py"
-    for old, new in MODELS[model]:
-        assert old in module.read_text()
-        module.write_text(module.read_text().replace(old, new))
+    return manifest

@@ -281,6 +281,7 @@ def test_our_own_manifests_are_right(path: Path) -> None:
 
 def test_the_starter_is_right_but_for_its_author() -> None:
     (warning,) = lint.warnings(read(starter.starter("first.try")))
+    assert len(json.loads(starter.starter("first.try"))["seeds"]) == 10
     assert starter.NOBODY in warning
     with pytest.raises(UsageError, match="a b"):
         starter.starter("a b")

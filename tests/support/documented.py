@@ -143,19 +143,12 @@ GENERATED: dict[str, Here | There] = {
     "capsule data generate GENERATOR DIR NAME=VALUE... --format FORMAT": Here(
         command="capsule data generate glyphs few/ samples=10 --format idx", says="sha256:"
     ),
-    "capsule init resnet.json --model torchvision/resnet18": Here(
-        says="wrote resnet.json and resnet.py; next, in an image that has torchvision: capsule run"
-    ),
-    "capsule init vit.json --model timm/vit_tiny_patch16_224": Here(
-        says="wrote vit.json and vit.py"
-    ),
-    "capsule init gpt.json --model transformers/gpt2": Here(says="wrote gpt.json and gpt.py"),
     "python3.11 -m pip download --only-binary :all: --no-deps --require-hashes -r"
     " images/models/requirements.txt -d images/models/wheelhouse": There(
         test="long/test_models.py::test_a_model_by_name_is_sealed_within_its_bounds_and_verified"
     ),
 }
-"""Commands that write datasets, and models by name."""
+"""Commands that write datasets, and the wheels of models."""
 
 
 def commands() -> set[str]:

@@ -72,7 +72,6 @@ def send(data: bytes, folder: Path) -> None:
         plan.make(manifest)
         plan.make(manifest, verifies="0" * 64)
         lint.warnings(manifest)
-        lint.hints(manifest)
         lint.outlook(manifest)
     reader.load(path)
 
