@@ -140,9 +140,9 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("data/results/samples.jsonl", whole.MOST_LINES_BYTES),
-        ("data/capsule.json", whole.MOST_DOCUMENT_BYTES),
-        ("bag-info.txt", whole.MOST_TAG_BYTES),
+        ("data/results/samples.jsonl", limits.MOST_LINES_BYTES),
+        ("data/capsule.json", limits.MOST_DOCUMENT_BYTES),
+        ("bag-info.txt", limits.MOST_TAG_BYTES),
         ("data/inputs/big.bin", limits.MOST_BYTES),
     ],
 )
