@@ -55,7 +55,10 @@ class _Client(APIClient):
             # where this fails, the SDK would leave its own socket open
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.settimeout(self.timeout)
-                probe.connect(self._path)
+                try:
+                    probe.connect(self._path)
+                except OSError as error:
+                    raise requests.ConnectionError(error) from error
         return super().send(request, **kwargs)
 
 
@@ -160,6 +163,8 @@ def asked(failure: str = "", *, advice: str | None = None) -> Iterator[None]:
     except CapsuleError:
         raise
     except (*FAULTS, *_UNREADABLE) as error:
+        if not failure and isinstance(error, requests.ConnectionError | requests.Timeout):
+            failure = "its daemon is out of reach"
         words = f"{failure}: {_explain(error)}" if failure else _explain(error)
         raise CannotRunError(words, advice=advice) from None
 
