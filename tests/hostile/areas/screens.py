@@ -11,9 +11,8 @@ from pathlib import Path
 
 from capsule import digest
 from capsule import manifest as manifests
-from capsule.notes import Note
+from capsule.notes import open_network
 from tests.hostile.case import Case, Prepare
-from tests.hostile.reading import HOOKED
 from tests.support.capsules import pack, rehash, sample_files, seal
 from tests.support.command import User, write_manifest, write_script
 from tests.support.records import (
@@ -38,9 +37,7 @@ def _sealed(
     def prepare(user: User) -> list[str | Path]:
         facts = make_node()
         facts["class"]["cpu"]["model"] = node
-        sentences = tuple(
-            Note(code="pair", sentence=f"{note}{number or ''}") for number in range(notes)
-        )
+        sentences = tuple(open_network(reason=f"{note}{number or ''}") for number in range(notes))
         record = dataclasses.replace(make_record(), nodes=(facts,), notes=sentences)
         capsule = seal(user.folder, record)
         verb, *options = words
@@ -111,98 +108,99 @@ CASES = (
         prepare=_sealed("show", node=_STEERS),
         status=0,
         says=r"\x1b]0;owned\x07\x9b2J\r",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/model-of-a-processor-as-json",
         prepare=_sealed("show", "--json", node=_STEERS + _TURNS),
         status=0,
         says=json.dumps(_STEERS + _TURNS)[1:-1],
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/model-of-a-processor-in-a-verdict",
         prepare=_sealed("diff", node=_STEERS),
         status=3,
         says=r"\x1b]0;owned\x07\x9b2J\r",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/note-that-turns-its-line",
         prepare=_sealed("show", note=_TURNS),
         status=0,
         says=r"note: \u202egnp.\u2066\u2028",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/note-that-is-markup",
         prepare=_sealed("show", note="[red]:bug: <b>[/red]"),
         status=0,
         says="note: [red]:bug: <b>[/red]",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/note-without-end",
         prepare=_sealed("show", note="x" * 4_400_000),
         status=0,
         says="(4400006 characters)",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/notes-without-end",
         prepare=_sealed("show", notes=100_000),
         status=0,
         says="and 99980 more notes: --json has them all",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/notes-without-end-in-a-verdict",
         prepare=_sealed("diff", notes=100_000),
         status=3,
         says="warning",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/message-without-end",
         prepare=_surplus,
         status=4,
         says="characters)",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/key-that-turns-its-line",
         prepare=_odd_key,
         status=4,
         says=r"duplicate key '\u202egnp.\u2066\u2028'",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/locale-without-the-letter",
         prepare=_sealed("show", node="Prozeßor 処理"),
         status=0,
         says=r"Proze\xdfor \u51e6\u7406",
-        variables={**HOOKED, **_LOCALE},
+        variables=_LOCALE,
+        reads_only=True,
     ),
     Case(
         name="screen/name-of-a-file-that-forges-a-line",
         prepare=_site,
         status=4,
         says=r"error: \x1b[2Ja\nREPRODUCED.zip: not a capsule",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/option-that-is-none",
         prepare=_typed("check", "a.zip", "--\x1b[2J"),
         status=2,
         says=r"unrecognized arguments: --\x1b[2J",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/reference-of-an-image",
         prepare=_typed("image", "resolve", "docker://\x1b[2J\u202e"),
         status=2,
         says=r"\x1b[2J",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/title-that-steers",
@@ -216,7 +214,7 @@ CASES = (
         status=0,
         says=_JOINED,
         says_not="\\u",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="screen/joiner-that-hides",
