@@ -8,16 +8,16 @@ Its verbs:
     archive.identify(path, expected) -> id         of what was fetched, before it is kept
     archive.check_names(paths)                     whether files could be sealed, asked beforehand
     archive.draft(target, uuid)                    where one lies until it is whole
-    archive.require_room(plan, carried=n)          whether all that a run will leave could be sealed
-    archive.choose_kept(plan)                      which series of many ranks are kept whole
-    archive.Projection(plan)                       the same, told by the trials that ended
+    archive.require_room(plan, carried=paths)      whether all that a run will leave could be sealed
+    archive.Projection(plan)                       the same by the trials that ended, and which
+                                                   series of many ranks are kept whole
     archive.rehearse(record)                       whether what is known of it could be sealed
     archive.change_error(name, path)               a copied file is no longer what was copied
 """
 
 from capsule.archive.derived import CARRIED
 from capsule.archive.reader import Capsule, identify, read
-from capsule.archive.room import Projection, choose_kept
+from capsule.archive.room import Projection
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
 from capsule.archive.whole import Hashing
@@ -30,7 +30,6 @@ __all__ = [
     "Projection",
     "change_error",
     "check_names",
-    "choose_kept",
     "draft",
     "identify",
     "read",

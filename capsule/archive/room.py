@@ -1,11 +1,12 @@
-"""Whether a capsule has room for all that a plan will leave behind: asked before it is measured."""
+"""Check before and during a run that its capsule fits what a reader takes on."""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from capsule import rankseries
 from capsule.archive import limits
@@ -31,7 +32,7 @@ from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
 
 # bytes that one of each takes in a capsule's documents, at most but for very long names
-_CLAIM, _METRIC, _RUN, _FILE, _LINE, _VALUE = 700, 700, 150, 450, 700, 25
+_METRIC, _RUN, _FILE = 700, 150, 450
 # memory that one claim takes once it is parsed, and everything that is no plan and no claim
 _PARSED_CLAIM, _PARSED_REST = 1600, 8 << 20
 # the measuring program, and further starts of a run that is cut off again and again
@@ -39,7 +40,31 @@ _SPARE_ENTRIES = 20_000
 _STREAMS = 2
 # claims that look at more of a series than the run's value
 _STEP_BY_STEP = ("curve", "distribution")
-_SAMPLES = "results/samples.jsonl and results/ranks.jsonl"
+
+Kept = Mapping[tuple[str, str], bool]
+"""Of each series of many ranks to fold, by benchmark and metric, whether all values are kept."""
+
+
+class _Load(NamedTuple):
+    """The values of a trial, and the lines of samples that they stand in."""
+
+    values: int
+    lines: int
+
+
+@dataclass
+class _Subject:
+    """A case in one framework.
+
+    Attributes:
+        expected: Of each trial to come: the middle one of those that ended, if any did.
+        to_come: How many trials.
+        ended: Sorted, so that the one in the middle is at hand.
+    """
+
+    expected: _Load
+    to_come: int = 0
+    ended: list[_Load] = field(default_factory=list)
 
 
 def require(plan: Plan, *, carried: Sequence[Path]) -> None:
@@ -74,29 +99,116 @@ def require(plan: Plan, *, carried: Sequence[Path]) -> None:
         )
 
 
-def choose_kept(plan: Plan) -> dict[tuple[str, str], bool]:
-    """Decide which series of many ranks are folded, and which of these keep all of their values.
+class Projection:
+    """The memory that a capsule of a run will take: by its plan, then by the trials that ended.
 
-    All are kept where there is room for them; else those that a claim is about; else those of them
-    that a claim looks at step by step. Of every other one the run's value stays as it is.
+    How often a command reports a number is known only once it has, and a capsule that none could
+    read is better refused after its first trial than after its last.
 
-    Args:
-        plan: All that will run.
-
-    Returns:
-        Of each metric to fold, by benchmark and name, whether it is kept whole.
+    Attributes:
+        kept: All are kept where there is room for them; else those that a claim is about; else
+            those of them that a claim looks at step by step. Of every other one the run's value
+            stays as it is.
+        parsed: Bytes of its documents once they are parsed.
     """
-    if max(group.ranks for group in plan.groups) <= rankseries.MANY_RANKS:
-        return {}
-    parsed = _parsed_bytes(plan, pretty(to_json(plan)), _count_claims(plan))
-    claims = plan.manifest.claims
-    stepwise = [one for one in claims if one.type in _STEP_BY_STEP or one.mean_of_last]
-    kept: dict[tuple[str, str], bool] = {}
-    for whole in (None, claims, stepwise):
-        kept = dict(_kept(plan.manifest.benchmarks, whole))
-        if all(number <= most for _, number, most in _needs_of_samples(plan, kept, parsed)):
-            break
-    return kept
+
+    def __init__(self, plan: Plan) -> None:
+        """Foresee all that will run."""
+        self.parsed = (
+            limits.parsed_bytes(pretty(to_json(plan)))
+            + limits.parsed_bytes(plan.manifest.source)
+            + _PARSED_CLAIM * _count_claims(plan)
+            + _PARSED_REST
+        )
+        claims = plan.manifest.claims
+        stepwise = [one for one in claims if one.type in _STEP_BY_STEP or one.mean_of_last]
+        for whole in (None, claims, stepwise):
+            self.kept: Kept = dict(_kept(plan.manifest.benchmarks, whole))
+            self._foresee(plan)
+            if self.bytes <= limits.MOST_KEPT_BYTES:
+                break
+
+    def add(self, trial: str, series: Iterable[tuple[str, int]]) -> None:
+        """Count a trial that ended.
+
+        Args:
+            trial: Its id, `benchmark/case/framework/seed`.
+            series: The metric's name of each of its series, and how many numbers it has, steps and
+                clocks included.
+        """
+        counts: dict[str, list[int]] = {}
+        for name, numbers in series:
+            counts.setdefault(name, []).append(numbers)
+        load = self._measure(trial, counts)
+        subject = self._subjects.setdefault(_subject(trial), _Subject(load))
+        self._take(subject.expected, -subject.to_come)
+        insort(subject.ended, load)
+        # one trial that says more than others do tells nothing of those that are to come
+        subject.expected = subject.ended[len(subject.ended) // 2]
+        subject.to_come = max(0, subject.to_come - 1)
+        self._take(subject.expected, subject.to_come)
+        self._take(load, 1)
+
+    def require(self) -> None:
+        """Stop where all trials together would have more than a reader takes on.
+
+        Raises:
+            UsageError: Says how much, and what to change.
+        """
+        if self.bytes > limits.MOST_KEPT_BYTES:
+            raise UsageError(
+                "with as many values in every trial as in those that ended, a capsule of this run"
+                f" would take about {self.bytes >> 20} MiB of memory to read, and"
+                f" {limits.MOST_KEPT_BYTES >> 20} are the most that a reader takes on",
+                where="/benchmarks",
+                advice="report fewer values, such as every tenth step, or leave out cases, seeds or"
+                " metrics; nothing is sealed, and what finished is kept in the run folder",
+            )
+
+    @property
+    def bytes(self) -> int:
+        """Of samples, attempts and documents once they are read."""
+        return (
+            limits.bytes_to_keep(self.parsed)
+            + limits.lines_bytes(self._lines, self._values, limits.LINE_BYTES)
+            + limits.lines_bytes(self._attempts, 0, limits.ATTEMPT_BYTES)
+        )
+
+    def _foresee(self, plan: Plan) -> None:
+        self._subjects: dict[str, _Subject] = {}
+        self._values = self._lines = self._attempts = 0
+        for group in plan.groups:
+            for trial in group.trials:
+                name, benchmark = _subject(trial.id), trial.benchmark
+                if name not in self._subjects:
+                    counts = {
+                        one.name: [_count_values(plan.manifest, benchmark, one)]
+                        * (group.ranks if one.per == "rank" else 1)
+                        for one in benchmark.metrics
+                    }
+                    self._subjects[name] = _Subject(self._measure(trial.id, counts))
+                self._subjects[name].to_come += 1
+                self._take(self._subjects[name].expected, 1)
+
+    def _measure(self, trial: str, counts: Mapping[str, Sequence[int]]) -> _Load:
+        """Measure a trial by the number of values of each rank that reports a metric."""
+        rows: list[int] = []
+        for name, of_ranks in counts.items():
+            whole, ranks = self.kept.get((trial.partition("/")[0], name)), len(of_ranks)
+            if whole is None or ranks <= rankseries.MANY_RANKS:
+                rows += of_ranks
+            else:
+                rows.append(rankseries.count_values(ranks, max(of_ranks), whole=whole))
+        return _Load(sum(rows), len(rows))
+
+    def _take(self, load: _Load, trials: int) -> None:
+        self._values += trials * load.values
+        self._lines += trials * load.lines
+        self._attempts += trials
+
+
+def _subject(trial: str) -> str:
+    return trial.rpartition("/")[0]
 
 
 def _kept(
@@ -119,101 +231,20 @@ def _kept(
                     yield key, whole is None or key in claimed
 
 
-class Projection:
-    """What a run will leave behind as a whole, told by the trials of it that ended.
-
-    How often a command reports a number is known only once it has, and a capsule that none could
-    read is better refused after its first trial than after its last.
-
-    Args:
-        plan: What runs.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        trials = (trial.id for group in plan.groups for trial in group.trials)
-        self._kept = choose_kept(plan)
-        self._planned = Counter(map(_subject, trials))
-        self._bytes: dict[str, list[int]] = {}
-        self._total = 0
-
-    def add(self, trial: str, series: Iterable[tuple[str, int]]) -> None:
-        """Count a trial that ended.
-
-        Args:
-            trial: Its id, `benchmark/case/framework/seed`.
-            series: The metric's name of each of its series, and how many numbers it has, steps and
-                clocks included.
-        """
-        subject = _subject(trial)
-        by_metric: dict[str, list[int]] = {}
-        for name, numbers in series:
-            by_metric.setdefault(name, []).append(numbers)
-        lines = []
-        for name, counts in by_metric.items():
-            whole, ranks = self._kept.get((subject.partition("/")[0], name)), len(counts)
-            is_folded = whole is not None and ranks > rankseries.MANY_RANKS
-            folded = [rankseries.count_values(ranks, max(counts), whole=bool(whole))]
-            lines += [
-                limits.lines_bytes(1, numbers, limits.LINE_BYTES)
-                for numbers in (folded if is_folded else counts)
-            ]
-        taken = limits.lines_bytes(1, 0, limits.ATTEMPT_BYTES) + sum(lines)
-        # sorted, so that the one in the middle is at hand
-        insort(self._bytes.setdefault(subject, []), taken)
-        self._total += taken
-
-    def require(self) -> None:
-        """Stop where all trials together would have more than a reader takes on.
-
-        Raises:
-            UsageError: Says how much, and what to change.
-        """
-        # one trial that says more than others do tells nothing of those that are to come
-        expected = self._total + sum(
-            ended[len(ended) // 2] * max(0, self._planned[subject] - len(ended))
-            for subject, ended in self._bytes.items()
-        )
-        if expected > limits.MOST_KEPT_BYTES:
-            raise UsageError(
-                "with as many values in every trial as in those that ended, a capsule of this run"
-                f" would take about {expected >> 20} MiB of memory to read, and"
-                f" {limits.MOST_KEPT_BYTES >> 20} are the most that a reader takes on",
-                where="/benchmarks",
-                advice="report fewer values, such as every tenth step, or leave out cases, seeds or"
-                " metrics; nothing is sealed, and what finished is kept in the run folder",
-            )
-
-
-def _subject(trial: str) -> str:
-    return trial.rpartition("/")[0]
-
-
 def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
     """What a capsule would hold how much of, and how much it may hold."""
-    starts = sum(group.ranks for group in plan.groups)
-    entries = _STREAMS * starts + carried + _SPARE_ENTRIES
+    entries = _STREAMS * sum(group.ranks for group in plan.groups) + carried + _SPARE_ENTRIES
     yield "files", entries, limits.MOST_ENTRIES
-    benchmarks = plan.manifest.benchmarks
-    paths = sum(map(_paths, benchmarks))
-    claims = _count_claims(plan)
-    runs = sum(_count_trials(plan)[one.id] * len(one.metrics) for one in benchmarks)
-    document, most = pretty(to_json(plan)), limits.MOST_DOCUMENT_BYTES
-    yield "bytes of records/plan.json", len(document), most
-    yield "bytes of capsule.json", _CLAIM * claims, most
-    yield "bytes of results/metrics.json", _METRIC * paths + _RUN * runs, most
-    yield "bytes of ro-crate-metadata.json", _FILE * (entries + claims), most
-    parsed = _parsed_bytes(plan, document, claims)
-    yield "bytes of records once they are read", parsed, limits.MOST_PARSED_BYTES
-    yield from _needs_of_samples(plan, choose_kept(plan), parsed)
-
-
-def _parsed_bytes(plan: Plan, document: bytes, claims: int) -> int:
-    return (
-        limits.parsed_bytes(document)
-        + limits.parsed_bytes(plan.manifest.source)
-        + _PARSED_CLAIM * claims
-        + _PARSED_REST
+    paths = sum(
+        len(one.cases) * len(one.frameworks) * len(one.metrics) for one in plan.manifest.benchmarks
     )
+    runs = sum(len(trial.benchmark.metrics) for group in plan.groups for trial in group.trials)
+    room, most = Projection(plan), limits.MOST_DOCUMENT_BYTES
+    yield "bytes of results/metrics.json", _METRIC * paths + _RUN * runs, most
+    yield "bytes of ro-crate-metadata.json", _FILE * (entries + _count_claims(plan)), most
+    yield "bytes of records once they are read", room.parsed, limits.MOST_PARSED_BYTES
+    what = "bytes of samples, attempts and records once they are read"
+    yield what, room.bytes, limits.MOST_KEPT_BYTES
 
 
 def _count_claims(plan: Plan) -> int:
@@ -225,52 +256,6 @@ def _count_claims(plan: Plan) -> int:
         for benchmark, metric in matches(claim.metric, benchmarks)
         for _, case, framework, _ in [claim.metric.split("/")]
     )
-
-
-def _count_trials(plan: Plan) -> Counter[str]:
-    return Counter(trial.benchmark.id for group in plan.groups for trial in group.trials)
-
-
-def _needs_of_samples(
-    plan: Plan, kept: Mapping[tuple[str, str], bool], parsed: int
-) -> Iterator[tuple[str, int, int]]:
-    """The bytes that samples would take, and the limit.
-
-    Args:
-        plan: What will run.
-        kept: As of `choose_kept`.
-        parsed: Memory of its documents once they are parsed.
-    """
-    benchmarks = {one.id: one for one in plan.manifest.benchmarks}
-    worlds = Counter(
-        (trial.benchmark.id, group.ranks) for group in plan.groups for trial in group.trials
-    )
-    lines = values = 0
-    for (name, ranks), trials in worlds.items():
-        for metric in benchmarks[name].metrics:
-            count = _count_values(plan.manifest, benchmarks[name], metric)
-            own, whole = (ranks if metric.per == "rank" else 1), kept.get((name, metric.name))
-            if whole is not None and ranks > rankseries.MANY_RANKS:
-                own, count = 1, rankseries.count_values(ranks, count, whole=whole)
-            lines += trials * own
-            values += trials * own * count
-    yield (
-        f"bytes of {_SAMPLES}",
-        _LINE * lines + _VALUE * values,
-        limits.MOST_LINES_BYTES,
-    )
-    attempts = sum(worlds.values())
-    yield (
-        "bytes of samples, attempts and records once they are read",
-        limits.bytes_to_keep(parsed)
-        + limits.lines_bytes(lines, values, limits.LINE_BYTES)
-        + limits.lines_bytes(attempts, 0, limits.ATTEMPT_BYTES),
-        limits.MOST_KEPT_BYTES,
-    )
-
-
-def _paths(benchmark: Benchmark) -> int:
-    return len(benchmark.cases) * len(benchmark.frameworks) * len(benchmark.metrics)
 
 
 def _count_values(manifest: Manifest, benchmark: Benchmark, metric: Metric) -> int:

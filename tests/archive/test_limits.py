@@ -12,6 +12,7 @@ import pytest
 from capsule import archive, digest, plan
 from capsule.archive import indented, limits
 from capsule.archive.limits import Budget
+from capsule.archive.room import _count_values
 from capsule.errors import DamagedError, ExecutionError, UsageError
 from capsule.manifest import Manifest
 from tests.support import bulk
@@ -79,8 +80,8 @@ def test_three_thousand_trials_with_two_wildcard_claims_have_room(tmp_path: Path
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
-        (lambda: operators(cases=20_000, seeds=1, claims=10), "bytes of capsule.json"),
-        (lambda: operators(cases=200, seeds=99, claims=0, repetitions=100_000), "samples.jsonl"),
+        (lambda: operators(cases=20_000, seeds=1, claims=10), "bytes of results.metrics"),
+        (lambda: operators(cases=200, seeds=99, claims=0, repetitions=100_000), "bytes of samples"),
         (lambda: operators(cases=20, seeds=99, claims=0, repetitions=10_000), "bytes of samples"),
     ],
 )
@@ -181,3 +182,36 @@ def test_one_trial_that_says_much_does_not_end_a_run_of_many() -> None:
         room.add(trial, [("m00000", 4_000_000)])
     with pytest.raises(UsageError, match="take about"):
         room.require()
+
+
+@pytest.mark.parametrize(
+    "manifest", [commands(3, 4), operators(cases=3, seeds=2, claims=1, repetitions=7)]
+)
+def test_trials_that_end_as_foreseen_change_nothing(manifest: Manifest) -> None:
+    made = plan.make(manifest)
+    room = archive.Projection(made)
+    foreseen = room.bytes
+    for group in made.groups:
+        for trial in group.trials:
+            series = [
+                (one.name, _count_values(made.manifest, trial.benchmark, one))
+                for one in trial.benchmark.metrics
+            ]
+            room.add(trial.id, series)
+            assert room.bytes == foreseen
+    room.add(trial.id, series)
+    assert room.bytes > foreseen
+
+
+def test_a_command_whose_first_trial_says_too_much_ends_a_run_then() -> None:
+    made = plan.make(commands(2, 50))
+    room = archive.Projection(made)
+    room.require()
+    room.add("train0000/default/command/0", [("m00000", 1_000_000)])
+    with pytest.raises(UsageError, match="what finished is kept in the run folder"):
+        room.require()
+    # whatever is not in the plan takes what it takes
+    room = archive.Projection(made)
+    before = room.bytes
+    room.add("another/default/command/0", [("m00000", 1)])
+    assert before < room.bytes < before + 2000

@@ -267,11 +267,10 @@ def test_level_3_fits(ranks: int) -> None:
 
 def test_what_is_kept_whole_follows_from_the_manifest() -> None:
     def whole(ranks: int) -> set[str]:
-        kept = archive.choose_kept(make(ranks))
+        kept = archive.Projection(make(ranks)).kept
         return {name for (benchmark, name), one in kept.items() if benchmark == "allreduce" and one}
 
     every = whole(72)
-    assert archive.choose_kept(make(64)) == {}
     assert "messages" in every
     # what a claim is about stays longest
     assert whole(640) == {"bytes_sent", "state_bytes", "step_time"}

@@ -112,7 +112,7 @@ def seal(template: Template, wanted: Document, folder: Path, target: Path) -> Re
     with Workspace.create(folder, header):
         pass
     workspace = Workspace.open(folder)
-    gatherer = gather.Gatherer(workspace, archive.choose_kept(planned))
+    gatherer = gather.Gatherer(workspace, archive.Projection(planned).kept)
     for group in planned.groups:
         start = _begin(template, workspace, group, manifest)
         execution = gatherer.collect(planned)
