@@ -264,7 +264,6 @@ COMMANDS: dict[str, Here | There] = {
         )
         for more in ("", " --json")
     },
-    "python -m tests.golden": There(test="golden/test_words.py::test_the_file_is_fresh"),
     "capsule site init": Here(says="wrote "),
     "capsule site init /etc/capsule/site.json": Here(
         command="capsule site init etc/capsule/site.json", says="wrote etc/capsule/site.json"
