@@ -76,6 +76,11 @@ class Server:
         self._lock = threading.Lock()
         self._given = (_read_once(os.environ), _inherited())
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether something ended it."""
+        return self._process.poll() is not None
+
     @contextmanager
     def take(self, environment: Mapping[str, str]) -> Iterator[bool]:
         """Take the server for one command.
@@ -149,8 +154,8 @@ def take(environment: Mapping[str, str]) -> Iterator[Server | None]:
     if _real_starts[-1]:
         yield None
         return
-    if not _servers:
-        _servers.append(Server())
+    if not _servers or _servers[0].is_gone:
+        _servers[:] = [Server()]
     with _servers[0].take(environment) as is_taken:
         yield _servers[0] if is_taken else None
 
