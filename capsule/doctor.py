@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Literal
 from urllib.request import getproxies
 
-from capsule import image as images
 from capsule import places, runtimes
 from capsule import site as sites
 from capsule.errors import CapsuleError
 from capsule.image.mirrors import Access
 from capsule.levels.catalog import FRAMEWORKS
 from capsule.manifest import ImageSpec
-from capsule.runtimes import binds, gpus, hostmpi, programs
+from capsule.runtimes import binds, gpus, hostmpi, local, programs
 from capsule.runtimes.base import Rehearses, Runtime
 from capsule.site import Site
 from capsule.sizes import size
@@ -286,7 +285,7 @@ def _host(site: Site) -> Iterator[Finding]:
 def _registry(reference: str, site: Site) -> Iterator[Finding]:
     access = Access(mirrors=site.mirrors)
     try:
-        image = images.resolve(ImageSpec(reference=reference), folder=None, access=access)
+        image = local.resolve(ImageSpec(reference=reference), folder=None, access=access)
     except CapsuleError as error:
         yield _fail("registry", error)
         return

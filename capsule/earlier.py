@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from capsule import extension, reading, reexecution, summary
+from capsule import extension, notes, reading, reexecution, summary
 from capsule.archive import Capsule
 from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import DamagedError, ExecutionError, UsageError
 from capsule.execute import payload
 from capsule.extension import Extended
 from capsule.manifest import Scalar
-from capsule.notes import Note, other_software
+from capsule.notes import Note
 from capsule.origin import Added, Verification
 from capsule.record import Attempt, File, Record, sample_order
 from capsule.resolve import Resolved
@@ -191,7 +191,8 @@ def merge(record: Record, earlier: Earlier | Extended) -> Record:
     if isinstance(earlier, Extended):
         return extension.merge(record, earlier)
     before = earlier.record
-    notes = (*record.notes, *before.notes, *_software_notes(record, before))
+    inherited = map(notes.inherit, before.notes)
+    stated = (*record.notes, *inherited, *_software_notes(record, before))
     attempts = tuple(_carry_over(one, len(record.nodes), earlier) for one in before.attempts)
     return replace(
         record,
@@ -199,7 +200,7 @@ def merge(record: Record, earlier: Earlier | Extended) -> Record:
         worlds=(*(one.follow(len(record.nodes)) for one in before.worlds), *record.worlds),
         attempts=(*attempts, *record.attempts),
         samples=tuple(sorted((*before.samples, *record.samples), key=sample_order)),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys(stated)),
     )
 
 
@@ -260,7 +261,7 @@ def _carry_over(attempt: Attempt, nodes: int, earlier: Earlier) -> Attempt:
 def _software_notes(record: Record, before: Record) -> list[Note]:
     if record.image is not None or record.software == before.software:
         return []
-    return [other_software()]
+    return [notes.other_software()]
 
 
 def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:

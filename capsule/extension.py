@@ -111,7 +111,7 @@ def merge(record: Record, extended: Extended) -> Record:
         predecessor=extended.capsule.as_predecessor(),
     )
     record = replace(record, claims=tuple(claims(record)))
-    stated = (*record.notes, *before.notes, *due_notes(record))
+    stated = (*record.notes, *map(notes.inherit, before.notes), *due_notes(record))
     return replace(record, notes=tuple(dict.fromkeys(stated)))
 
 
@@ -180,7 +180,7 @@ def due_notes(record: Record) -> Iterator[notes.Note]:
         yield clocks
     seeds = len(before.manifest.seeds)
     yield notes.addition(
-        record.origin.of,
+        capsule=record.origin.of,
         first=seeds,
         added=record.origin.seeds,
         later=sum(claim.later for claim in record.claims),

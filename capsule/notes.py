@@ -1,9 +1,18 @@
-"""What a reader of a number or a verdict must know: a code for programs, a sentence for people."""
+"""What a reader of a number or a verdict must know: a code for programs, facts, and a sentence.
+
+Here stand the notes of a record, which are sealed: the code and the facts of each, and the one
+template of its sentence. What somebody else sealed is shown in our words, or as untrusted text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from capsule import plain, sentences
+from capsule.sentences import Facts, Templates
+from capsule.sizes import size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,12 +21,26 @@ class Note:
 
     Attributes:
         code: A word that names the fact and stays the same, such as `uncontained`.
-        sentence: The fact, with what it is about.
+        facts: What the sentence states; None where an earlier version sealed none.
+        sentence: As a screen shows it: by our template, or untrusted text that says it is.
+        sealed: The words of the capsule that it was read from, where those are others.
+        is_known: Whether our template made the sentence.
     """
 
     code: str
+    facts: Facts | None = ()
     sentence: str
+    sealed: str | None = None
+    is_known: bool = True
 
+    @classmethod
+    def make(cls, text: str, code: str, facts: Facts) -> Note:
+        """Return the note that a template has worded."""
+        return cls(code=code, facts=facts, sentence=text)
+
+
+NOTES = Templates(Note.make)
+_note = NOTES.template
 
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
@@ -37,52 +60,61 @@ OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
 """Codes of notes on what a machine, or whoever ran it, let workloads see besides."""
 CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
 REDUCED = "reduced-series"
-OF_IMAGES = frozenset({"image-replaced", "image-named"})
+UNCHECKED = "unchecked"
+IMAGE_REPLACED, IMAGE_NAMED = "image-replaced", "image-named"
+OF_IMAGES = frozenset({IMAGE_REPLACED, IMAGE_NAMED})
 """Codes of notes on an image that was named by whoever ran it."""
-DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED} | OF_SITES
+DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED, UNCHECKED} | OF_SITES
 """Codes of notes that follow from the rest of a record, so that a reader makes them again."""
 
+_MOST_UNCHECKED = 300
 
-def no_container() -> Note:
+
+@_note(UNCONTAINED)
+def no_container() -> str:
     """No engine ran it in an image."""
-    return Note(
-        code=UNCONTAINED,
-        sentence="nothing was contained: the host's own Python and libraries were measured",
-    )
+    return "nothing was contained: the host's own Python and libraries were measured"
 
 
-def unused_image(*, verifies: bool) -> Note:
+@_note(IMAGE_UNUSED)
+def unused_image(*, verifies: bool) -> str:
     """There is an image, and it ran without.
 
     Args:
         verifies: Whether the image is the original's; else it is the manifest's.
     """
-    whose = "original" if verifies else "manifest"
-    return Note(code=IMAGE_UNUSED, sentence=f"the {whose}'s image was not used")
+    return f"the {'original' if verifies else 'manifest'}'s image was not used"
 
 
-def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
-    """Containers saw files of the machine in the image, and used its MPI: a note each, if so.
+@_note(SITE_BINDS)
+def shown_files(*, places: tuple[str, ...]) -> str:
+    """Containers saw files of the machine in the image.
 
     Args:
-        observations: Of the image; names that begin with `BIND` go on with the path in the
-            container, those that begin with `LIBRARY` with the name of a library.
+        places: Where in the container.
     """
-    targets = sorted(name.removeprefix(BIND) for name in observations if name.startswith(BIND))
-    if places := ", ".join(targets):
-        sentence = f"its machine showed files of its own in the image, read-only: {places}"
-        yield Note(code=SITE_BINDS, sentence=sentence)
-    libraries = sorted(
-        f"{name.removeprefix(LIBRARY)} ({fact})"
-        for name, fact in observations.items()
-        if name.startswith(LIBRARY)
-    )
-    if libraries:
-        sentence = f"its machine's own MPI took the place of the image's: {'; '.join(libraries)}"
-        yield Note(code=SITE_MPI, sentence=sentence)
+    return f"its machine showed files of its own in the image, read-only: {', '.join(places)}"
 
 
-def written_inputs(path: str, trial: str, *, files: int, starts: int) -> Note:
+@_note(SITE_MPI)
+def own_libraries(*, libraries: tuple[tuple[str, str], ...]) -> str:
+    """The machine's MPI was used.
+
+    Args:
+        libraries: The name of each, and what is known of it.
+    """
+    named = "; ".join(f"{name} ({fact})" for name, fact in libraries)
+    return f"its machine's own MPI took the place of the image's: {named}"
+
+
+@_note(KEPT_KEYRING)
+def readable_keyring() -> str:
+    """The workload could use the keys of whoever ran it."""
+    return "workloads could read the keys of the user who ran them (--keep-keyring)"
+
+
+@_note("inputs-written")
+def written_inputs(*, path: str, trial: str, files: int, starts: int) -> str:
     """Process starts changed their inputs, which each of them found as they were sealed.
 
     Args:
@@ -93,12 +125,195 @@ def written_inputs(path: str, trial: str, *, files: int, starts: int) -> Note:
     """
     more = f" and {files - 1} more" if files > 1 else ""
     others = f", and {starts - 1} more process starts did so" if starts > 1 else ""
-    return Note(
-        code="inputs-written",
-        sentence=f"{trial} wrote among its inputs: {path}{more}{others}. Each process start found"
+    return (
+        f"{trial} wrote among its inputs: {path}{more}{others}. Each process start found"
         " the inputs as they were sealed. To keep a file, write it to the folder that CAPSULE_OUT"
-        ' names; for a program that writes beside its own code, set "cwd": {"copy": FOLDER}',
+        ' names; for a program that writes beside its own code, set "cwd": {"copy": FOLDER}'
     )
+
+
+@_note("memory-limit")
+def memory_limit(*, most_bytes: int, is_held: bool) -> str:
+    """A limit of memory can change what is measured.
+
+    Args:
+        most_bytes: Of each process start.
+        is_held: Whether the engine has the kernel hold each start to it.
+    """
+    how = "held by its control group" if is_held else "watched once a second"
+    return f"each process start had at most {size(most_bytes)} of memory, {how}"
+
+
+@_note(EARLY_CLOCK)
+def early_clock(*, began: str, release: str) -> str:
+    """The clock of the machine is wrong for certain.
+
+    Args:
+        began: What it said when the run began.
+        release: The version of capsule, which did not exist then.
+    """
+    return (
+        f"its machine's clock said {began[:10]}, which is before capsule-hpc {release} was"
+        " written: the clock was wrong, and so are all times of this run"
+    )
+
+
+@_note(CLOCKS)
+def clocks_disagree(*, began: str, ended: str, whose: str) -> str:
+    """Runs are dated before the end of those that they follow.
+
+    Args:
+        began: When the first of them began.
+        ended: When those before them ended.
+        whose: What ended then, such as `the original`.
+    """
+    return (
+        f"its runs are dated from {began}, before {whose} ended at {ended}: one of the two"
+        " machines' clocks was wrong"
+    )
+
+
+@_note(REDUCED)
+def reduced_series(*, metrics: tuple[tuple[str, int], ...], ranks: int) -> str:
+    """Series of many ranks of which not every value is kept.
+
+    Args:
+        metrics: The last segment of each, and of how many benchmarks it is reduced.
+        ranks: The most that one of them has.
+    """
+    names = ", ".join(f"{name} of {count} benchmark{'s' * (count > 1)}" for name, count in metrics)
+    return (
+        f"series of up to {ranks} ranks are kept as least, median, largest and digest of"
+        " each step, and as the median and the last value of each rank, from which the run's value"
+        f" follows as from all: {names}"
+    )
+
+
+@_note("narrowed")
+def part(*, frameworks: tuple[str, ...], whole: str) -> str:
+    """Only some frameworks were measured.
+
+    Args:
+        frameworks: Those.
+        whole: Digest of the manifest that has all.
+    """
+    return f"measured with {', '.join(frameworks)} alone: a part of the manifest {whole}"
+
+
+@_note(IMAGE_LOCAL)
+def local_image(*, reference: str, owner: str) -> str:
+    """No registry has the image.
+
+    Args:
+        reference: As it was named.
+        owner: The engine that has it.
+    """
+    return (
+        f"nobody can fetch the image {reference}: only {owner} where it ran had it;"
+        " push it to a registry, or hand out the file that `capsule image save` writes"
+    )
+
+
+@_note(IMAGE_REPLACED)
+def replaced_image(*, reference: str) -> str:
+    """An image that was named by whoever ran it took the place of another one."""
+    return f"the image was replaced on request by {reference}"
+
+
+@_note(IMAGE_NAMED)
+def named_image(*, reference: str, verifies: bool) -> str:
+    """An image was named by whoever ran it, where there was none.
+
+    Args:
+        reference: As it was named.
+        verifies: Whether the original had none; else the manifest has none.
+    """
+    whose = "the original ran without one" if verifies else "the manifest names none"
+    return f"the image was chosen on request, {reference}: {whose}"
+
+
+@_note(REREAD)
+def second_reading(*, capsule: str, later: int, gone: int) -> str:
+    """Its numbers were read again, by another manifest.
+
+    Args:
+        capsule: Id of the capsule that the runs were sealed in first.
+        later: How many of its claims were written or changed after that.
+        gone: How many of the claims there it does not have as they were.
+    """
+    claims = [f"{later} of its claims were written or changed then"] * bool(later)
+    claims += [f"{gone} that were sealed there are gone or changed"] * bool(gone)
+    return "; ".join(
+        [f"its numbers were read again from what capsule {capsule[:12]} holds", *claims]
+    )
+
+
+@_note("added-software")
+def other_software() -> str:
+    """Runs were added to others without an image, and with other software than those had."""
+    return "runs that were added had other software: no image says that it is the same"
+
+
+@_note(ADDED)
+def addition(*, capsule: str, first: int, added: int, later: int) -> str:
+    """Seeds were added to a run that was sealed.
+
+    Args:
+        capsule: Id of the capsule with the first ones.
+        first: How many those are.
+        added: How many more there are now.
+        later: How many of its claims decide nothing for that.
+    """
+    verbs = ("is", "decides") if later == 1 else ("are", "decide")
+    claims = f"; {later} of its claims {verbs[0]} about all runs now, and {verbs[1]} nothing"
+    return (
+        f"{added} of its {first + added} seeds {'was' if added == 1 else 'were'} added"
+        f" after {first} {'was' if first == 1 else 'were'} sealed as capsule {capsule[:12]}, by"
+        f" whoever had seen {'that' if first == 1 else 'those'}{claims if later else ''}"
+    )
+
+
+@_note("online")
+def open_network(*, reason: str) -> str:
+    """Workloads could reach the network."""
+    return f"workloads could reach the network: {reason}"
+
+
+@_note("oversubscribed")
+def oversubscription(*, threads: int, ranks: int, cpus: int) -> str:
+    """There are fewer processors than threads."""
+    of_ranks = f" by {ranks} ranks" if ranks > 1 else ""
+    return f"{threads} threads were asked for{of_ranks} on {cpus} CPUs"
+
+
+@_note(UNCHECKED)
+def unchecked(*, about: str, text: str) -> str:
+    """A note of another version, of which nobody here knows what it says.
+
+    Args:
+        about: Its code.
+        text: The words of the capsule, cut and without what steers a terminal.
+    """
+    return f"{about}, in the capsule's own words, which nobody checked: {text}"
+
+
+def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
+    """Containers saw files of the machine in the image, and used its MPI: a note each, if so.
+
+    Args:
+        observations: Of the image; names that begin with `BIND` go on with the path in the
+            container, those that begin with `LIBRARY` with the name of a library.
+    """
+    targets = sorted(name.removeprefix(BIND) for name in observations if name.startswith(BIND))
+    if targets:
+        yield shown_files(places=tuple(targets))
+    libraries = sorted(
+        (name.removeprefix(LIBRARY), fact)
+        for name, fact in observations.items()
+        if name.startswith(LIBRARY)
+    )
+    if libraries:
+        yield own_libraries(libraries=tuple(libraries))
 
 
 def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
@@ -108,93 +323,7 @@ def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
         observations: Of the image.
     """
     if observations.get(KEYRING) == YOUR_KEYRING:
-        sentence = "workloads could read the keys of the user who ran them (--keep-keyring)"
-        yield Note(code=KEPT_KEYRING, sentence=sentence)
-
-
-def memory_limit(most: str, *, is_held: bool) -> Note:
-    """A limit of memory can change what is measured.
-
-    Args:
-        most: As people read it.
-        is_held: Whether the engine has the kernel hold each start to it.
-    """
-    how = "held by its control group" if is_held else "watched once a second"
-    return Note(
-        code="memory-limit", sentence=f"each process start had at most {most} of memory, {how}"
-    )
-
-
-def early_clock(began: str, release: str) -> Note:
-    """The clock of the machine is wrong for certain.
-
-    Args:
-        began: What it said when the run began.
-        release: The version of capsule, which did not exist then.
-    """
-    return Note(
-        code=EARLY_CLOCK,
-        sentence=f"its machine's clock said {began[:10]}, which is before capsule-hpc {release} was"
-        " written: the clock was wrong, and so are all times of this run",
-    )
-
-
-def clocks_disagree(began: str, ended: str, whose: str) -> Note:
-    """Runs are dated before the end of those that they follow.
-
-    Args:
-        began: When the first of them began.
-        ended: When those before them ended.
-        whose: What ended then, such as `the original`.
-    """
-    return Note(
-        code=CLOCKS,
-        sentence=f"its runs are dated from {began}, before {whose} ended at {ended}: one of the two"
-        " machines' clocks was wrong",
-    )
-
-
-def reduced_series(benchmarks: Mapping[str, int], ranks: int) -> Note:
-    """Series of many ranks of which not every value is kept.
-
-    Args:
-        benchmarks: The last segment of each metric, and of how many benchmarks it is reduced.
-        ranks: The most that one of them has.
-    """
-    names = ", ".join(
-        f"{name} of {count} benchmark{'s' * (count > 1)}" for name, count in benchmarks.items()
-    )
-    return Note(
-        code=REDUCED,
-        sentence=f"series of up to {ranks} ranks are kept as least, median, largest and digest of"
-        " each step, and as the median and the last value of each rank, from which the run's value"
-        f" follows as from all: {names}",
-    )
-
-
-def part(frameworks: Iterable[str], whole: object) -> Note:
-    """Only some frameworks were measured.
-
-    Args:
-        frameworks: Those.
-        whole: Digest of the manifest that has all.
-    """
-    sentence = f"measured with {', '.join(frameworks)} alone: a part of the manifest {whole}"
-    return Note(code="narrowed", sentence=sentence)
-
-
-def local_image(reference: str, owner: str) -> Note:
-    """No registry has the image.
-
-    Args:
-        reference: As it was named.
-        owner: The engine that has it.
-    """
-    return Note(
-        code=IMAGE_LOCAL,
-        sentence=f"nobody can fetch the image {reference}: only {owner} where it ran had it;"
-        " push it to a registry, or hand out the file that `capsule image save` writes",
-    )
+        yield readable_keyring()
 
 
 def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:
@@ -206,51 +335,85 @@ def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:
         verifies: Whether that would be the original's; else it would be the manifest's.
     """
     if replaces:
-        sentence = f"the image was replaced on request by {reference}"
-        return Note(code="image-replaced", sentence=sentence)
-    whose = "the original ran without one" if verifies else "the manifest names none"
-    sentence = f"the image was chosen on request, {reference}: {whose}"
-    return Note(code="image-named", sentence=sentence)
+        return replaced_image(reference=reference)
+    return named_image(reference=reference, verifies=verifies)
 
 
-def second_reading(capsule_id: str, *, later: int, gone: int) -> Note:
-    """Its numbers were read again, by another manifest.
+def of_run(
+    *, contained: bool, observations: Mapping[str, str], has_image: bool, override: str | None
+) -> Iterator[Note]:
+    """The notes that follow from how its author ran a manifest.
 
     Args:
-        capsule_id: Of the capsule that the runs were sealed in first.
-        later: How many of its claims were written or changed after that.
-        gone: How many of the claims there it does not have as they were.
+        contained: Whether an engine ran it in an image.
+        observations: Of the image.
+        has_image: Whether the manifest names one.
+        override: Reference of the image that was named by whoever ran it.
     """
-    claims = [f"{later} of its claims were written or changed then"] * bool(later)
-    claims += [f"{gone} that were sealed there are gone or changed"] * bool(gone)
+    if not contained:
+        yield no_container()
+    yield from site_files(observations)
+    yield from kept_keyring(observations)
+    if has_image and not contained:
+        yield unused_image(verifies=False)
+    if override is not None:
+        yield choice_of_image(override, replaces=has_image, verifies=False)
+
+
+# as documents have them
+
+
+def to_json(note: Note) -> dict[str, Any]:
+    """Return a note as a document has it."""
+    facts = {} if note.facts is None else {"facts": dict(note.facts)}
+    return {"code": note.code, **facts, "sentence": note.sealed or note.sentence}
+
+
+def from_json(value: Mapping[str, Any]) -> Note:
+    """Return the note of a document, which a screen shows in our words, or as untrusted."""
+    code, sealed = value["code"], value["sentence"]
+    facts = sentences.from_json(value["facts"]) if "facts" in value else None
+    sentence = NOTES.say(code, facts or ())
+    is_known = sentence is not None
+    if sentence is None:
+        sentence = unchecked(about=code, text=_cut(sealed)).sentence
     return Note(
-        code=REREAD,
-        sentence="; ".join(
-            [f"its numbers were read again from what capsule {capsule_id[:12]} holds", *claims]
-        ),
+        code=code,
+        facts=facts,
+        sentence=sentence,
+        sealed=None if sealed == sentence else sealed,
+        is_known=is_known,
     )
 
 
-def other_software() -> Note:
-    """Runs were added to others without an image, and with other software than those had."""
-    sentence = "runs that were added had other software: no image says that it is the same"
-    return Note(code="added-software", sentence=sentence)
+def is_forged(note: Note) -> bool:
+    """Whether a note is not, byte by byte, what this version makes of its code and facts."""
+    return not note.is_known or note.facts is None or note.sealed is not None
 
 
-def addition(capsule_id: str, *, first: int, added: int, later: int) -> Note:
-    """Seeds were added to a run that was sealed.
+def inherit(note: Note) -> Note:
+    """Return a note that another capsule's record has, as one of this version's has it."""
+    if not note.is_known:
+        return unchecked(about=note.code, text=_cut(note.sealed or note.sentence))
+    return Note(code=note.code, facts=note.facts or (), sentence=note.sentence)
 
-    Args:
-        capsule_id: Of the capsule with the first ones.
-        first: How many those are.
-        added: How many more there are now.
-        later: How many of its claims decide nothing for that.
-    """
-    verbs = ("is", "decides") if later == 1 else ("are", "decide")
-    claims = f"; {later} of its claims {verbs[0]} about all runs now, and {verbs[1]} nothing"
-    return Note(
-        code=ADDED,
-        sentence=f"{added} of its {first + added} seeds {'was' if added == 1 else 'were'} added"
-        f" after {first} {'was' if first == 1 else 'were'} sealed as capsule {capsule_id[:12]}, by"
-        f" whoever had seen {'that' if first == 1 else 'those'}{claims if later else ''}",
+
+def has(stated: Iterable[Note], due: Note) -> bool:
+    """Whether a note stands among others; of one whose words nobody knows its code tells."""
+    return any(
+        note.code == due.code and (not note.is_known or (note.facts or ()) == due.facts)
+        for note in stated
     )
+
+
+def change_texts(note: Note, change: Callable[[str], str]) -> Note:
+    """Return a note with other words for the texts among its facts."""
+    facts = tuple((name, sentences.change(fact, change)) for name, fact in note.facts or ())
+    sentence = NOTES.say(note.code, facts)
+    assert sentence is not None
+    return Note(code=note.code, facts=facts, sentence=sentence)
+
+
+def _cut(text: str) -> str:
+    shown = plain.clean(text)
+    return shown if len(shown) <= _MOST_UNCHECKED else f"{shown[: _MOST_UNCHECKED - 3]}..."

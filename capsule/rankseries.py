@@ -201,4 +201,5 @@ def note(samples: Iterable[Samples]) -> Note | None:
             ranks = max(ranks, line.ranks)
     if not reduced:
         return None
-    return reduced_series({name: len(of) for name, of in sorted(reduced.items())}, ranks)
+    metrics = tuple((name, len(of)) for name, of in sorted(reduced.items()))
+    return reduced_series(metrics=metrics, ranks=ranks)

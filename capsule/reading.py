@@ -322,12 +322,23 @@ def _note_faults(record: Record) -> Iterator[str]:
     """Notes that the record calls for and lacks, or has and does not call for."""
     if len(set(record.notes)) < len(record.notes):
         yield "a note stands there twice"
-    due = set(_notes(record))
-    for note in sorted(due - set(record.notes), key=lambda note: note.code):
-        yield f"a note is missing: {note.sentence}"
+    due = list(_notes(record))
+    before = record.predecessor.record.notes if record.predecessor is not None else ()
+    inherited = frozenset(map(notes.inherit, before))
+    for note in due:
+        if not notes.has(record.notes, note):
+            yield f"a note is missing: {note.sentence}"
     for note in record.notes:
-        if note.code in notes.DERIVED and note not in due and not _may_be(note, record):
+        if record.tool == __version__ and notes.is_forged(note):
+            yield f"a note is not what its code and facts say: {note.code}"
+        elif note.code in notes.DERIVED and not (
+            _is_due(note, due) or _may_be(note, record, inherited)
+        ):
             yield f"a note does not follow from the rest: {note.sentence[:_LONGEST]}"
+
+
+def _is_due(note: Note, due: Iterable[Note]) -> bool:
+    return any(notes.has([note], one) for one in due)
 
 
 def _due_claims(record: Record) -> Iterable[FrozenClaim]:
@@ -342,44 +353,46 @@ def _due_claims(record: Record) -> Iterable[FrozenClaim]:
 
 def _notes(record: Record) -> Iterator[Note]:
     """The notes that a record alone calls for."""
-    if not record.contained:
-        yield notes.no_container()
-    yield from notes.site_files(record.image_observations)
+    verifies = isinstance(record.origin, Verification)
+    yield from notes.of_run(
+        contained=record.contained,
+        observations=record.image_observations,
+        has_image=record.manifest.image is not None and not verifies,
+        override=None if verifies else record.image_override,
+    )
     if (reduced := rankseries.note(record.samples)) is not None:
         yield reduced
-    yield from notes.kept_keyring(record.image_observations)
     if isinstance(record.origin, Rereading | Extension):
         from capsule import extension, rereading
 
         is_reread = isinstance(record.origin, Rereading)
         yield from (rereading.note(record),) if is_reread else extension.due_notes(record)
-    if isinstance(record.origin, Verification):
-        return
-    has_image = record.manifest.image is not None
-    if has_image and not record.contained:
-        yield notes.unused_image(verifies=False)
-    if record.image_override is not None:
-        yield notes.choice_of_image(record.image_override, replaces=has_image, verifies=False)
 
 
-def _may_be(note: Note, record: Record) -> bool:
-    """Whether a note may be there that only an original, or what else was asked for, tells."""
+def _may_be(note: Note, record: Record, inherited: frozenset[Note]) -> bool:
+    """Whether a note may be there that only an original, or what else was asked for, tells.
+
+    Args:
+        note: The note.
+        record: Has it.
+        inherited: The notes of its predecessor.
+    """
     origin = record.origin
-    if note.code in notes.OF_SITES:
+    if note.code in notes.OF_SITES or note.code == notes.UNCHECKED:
         # of runs that these were added to
-        before = record.predecessor.record.notes if record.predecessor is not None else ()
-        return note in before or (isinstance(origin, Verification) and bool(origin.added))
+        return note in inherited or (isinstance(origin, Verification) and bool(origin.added))
     if isinstance(origin, Side):
         return note.code in notes.OF_IMAGES
     if not isinstance(origin, Verification):
         return False
     if note.code in notes.OF_IMAGES:
         # runs that were added may have named the same image otherwise
-        return bool(origin.added) or note in (
+        choices = [
             notes.choice_of_image(origin.image or "", replaces=replaces, verifies=True)
             for replaces in (True, False)
-        )
-    return not record.contained and note == notes.unused_image(verifies=True)
+        ]
+        return bool(origin.added) or _is_due(note, choices)
+    return not record.contained and _is_due(note, [notes.unused_image(verifies=True)])
 
 
 def own_program(manifest: Manifest) -> str:

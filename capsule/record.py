@@ -408,7 +408,7 @@ def find_early_runs(
     first = min(times, key=datetime.fromisoformat)
     if datetime.fromisoformat(first) >= datetime.fromisoformat(ended):
         return None
-    return clocks_disagree(first, ended, whose)
+    return clocks_disagree(began=first, ended=ended, whose=whose)
 
 
 _ORDER = ("metric", "seed", "attempt", "rank")  # of the lines of `results/samples.jsonl`

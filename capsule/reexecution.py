@@ -96,7 +96,7 @@ def clock_note(ended: str, rerun: Record) -> notes.Note | None:
 
 def _time_faults(original: Record, rerun: Record) -> Iterator[str]:
     due = clock_note(original.ended, rerun)
-    if due is not None and due not in rerun.notes:
+    if due is not None and not notes.has(rerun.notes, due):
         yield f"it does not say that {due.sentence}"
 
 
@@ -121,12 +121,12 @@ def _image_faults(original: Record, rerun: Record, origin: Verification) -> Iter
         elif image_relation(original, rerun) not in SAME_IMAGE:
             yield "it ran in another image, and none was named"
     unused = notes.unused_image(verifies=True)
-    if (unused in rerun.notes) != (original.image is not None and not rerun.contained):
+    if notes.has(rerun.notes, unused) != (original.image is not None and not rerun.contained):
         yield f"it does not say truly whether {unused.sentence}"
     if origin.image is not None:
         replaces = original.image is not None
         due = notes.choice_of_image(origin.image, replaces=replaces, verifies=True)
-        if due not in rerun.notes:
+        if not notes.has(rerun.notes, due):
             yield f"it does not say that {due.sentence}"
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from capsule import __version__, freezing, notes, plain, plan, summary
+from capsule import __version__, freezing, notes, plain, plan, rankseries, summary
 from capsule.archive import texts
 from capsule.archive.texts import Reading
 from capsule.errors import UsageError
@@ -63,7 +63,29 @@ def make(predecessor: Predecessor, capsule_id: str, manifest: Manifest, load: Lo
         predecessor=predecessor,
     )
     record = replace(record, claims=tuple(claims(record)))
-    return replace(record, notes=(*before.notes, note(record)))
+    return replace(record, notes=(*inherited_notes(before), note(record)))
+
+
+def inherited_notes(before: Record) -> list[notes.Note]:
+    """What the predecessor's notes say, and in our words what any record like it calls for."""
+    due = list(notes_of_run(before))
+    codes = {note.code for note in due}
+    stated = [
+        notes.inherit(note) for note in before.notes if note.is_known or note.code not in codes
+    ]
+    return [*stated, *(note for note in due if note not in stated)]
+
+
+def notes_of_run(record: Record) -> Iterator[notes.Note]:
+    """The notes that follow from how its author ran what is in a record."""
+    yield from notes.of_run(
+        contained=record.contained,
+        observations=record.image_observations,
+        has_image=record.manifest.image is not None,
+        override=record.image_override,
+    )
+    if (reduced := rankseries.note(record.samples)) is not None:
+        yield reduced
 
 
 _ADVICE = (
@@ -81,7 +103,7 @@ def note(record: Record) -> notes.Note:
         one for one in record.predecessor.record.claims if (one.metric, one.pattern) not in kept
     ]
     later = sum(claim.later for claim in record.claims)
-    return notes.second_reading(record.origin.of, later=later, gone=len(gone))
+    return notes.second_reading(capsule=record.origin.of, later=later, gone=len(gone))
 
 
 def faults(before: Record, manifest: Manifest) -> Iterator[str]:

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from capsule import datasets, launch, notes, offline, placeholders, places, quick, runtimes
-from capsule import image as images
 from capsule import site as sites
 from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import CannotRunError, UsageError
@@ -27,7 +26,7 @@ from capsule.launch.base import Launcher
 from capsule.manifest import DatasetSpec, Manifest, warnings
 from capsule.notes import Note
 from capsule.record import Dataset, Source
-from capsule.runtimes import binds, gpus, hostmpi, programs
+from capsule.runtimes import binds, gpus, hostmpi, local, programs
 from capsule.runtimes import keyring as keyrings
 from capsule.runtimes.base import Prepared, Runtime
 from capsule.runtimes.keyring import Keyring
@@ -295,7 +294,7 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     spec, folder, site = request.manifest.image, request.manifest.folder, sites.load()
     access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))
     with report_pending(watch):
-        return images.resolve(spec, folder=folder, override=request.image, access=access)
+        return local.resolve(spec, folder=folder, override=request.image, access=access)
 
 
 def _override(request: Request, image: Image | None) -> str | None:
@@ -430,14 +429,15 @@ def _notes(
 ) -> Iterator[Note]:
     manifest = request.manifest
     if image is not None and (owner := owner_of(image.reference)):
-        yield notes.local_image(image.reference, owner)
+        yield notes.local_image(reference=image.reference, owner=owner)
     if not runtime.contained:
         yield notes.no_container()
         if request.has_image:
             yield notes.unused_image(verifies=request.used is not None)
     if manifest.narrowed_from is not None:
         names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
-        yield notes.part(dict.fromkeys(names), manifest.narrowed_from)
+        frameworks = tuple(dict.fromkeys(names))
+        yield notes.part(frameworks=frameworks, whole=str(manifest.narrowed_from))
     yield from notes.site_files(prepared.observations)
     yield from notes.kept_keyring(prepared.observations)
     if override is not None:
@@ -447,10 +447,7 @@ def _notes(
             verifies=request.used is not None,
         )
     if prepared.open_network is not None:
-        sentence = f"workloads could reach the network: {prepared.open_network}"
-        yield Note(code="online", sentence=sentence)
+        yield notes.open_network(reason=prepared.open_network)
     ranks, cpus = manifest.resources.ranks_per_node, len(os.sched_getaffinity(0))
     if (wanted := threads(manifest) * ranks) > cpus:
-        of_ranks = f" by {ranks} ranks" if ranks > 1 else ""
-        sentence = f"{wanted} threads were asked for{of_ranks} on {cpus} CPUs"
-        yield Note(code="oversubscribed", sentence=sentence)
+        yield notes.oversubscription(threads=wanted, ranks=ranks, cpus=cpus)

@@ -9,7 +9,7 @@ from typing import Generic, Literal, ParamSpec, TypeVar, Union, get_args, get_or
 
 Fact = str | int | float | bool | None | tuple["Fact", ...]
 Facts = tuple[tuple[str, Fact], ...]
-"""The facts of a sentence by their names, in the order in which they were stated."""
+"""The facts of a sentence by their names, sorted."""
 
 # of whatever wrote it: no fact of ours is longer
 MAX_FACT_LETTERS = 10_000
@@ -52,6 +52,7 @@ class Templates(Generic[_T]):
     def __init__(self, make: Callable[[str, str, Facts], _T]) -> None:
         self._make = make
         self._templates: dict[str, Callable[..., str]] = {}
+        self._hints: dict[str, dict[str, object]] = {}
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -67,8 +68,7 @@ class Templates(Generic[_T]):
 
             @wraps(word)
             def say(*args: _P.args, **facts: _P.kwargs) -> _T:
-                stated = tuple((name, _freeze(fact)) for name, fact in facts.items())
-                return self._make(word(*args, **facts), code, stated)
+                return self._make(word(*args, **facts), code, from_json(facts))
 
             return say
 
@@ -76,9 +76,10 @@ class Templates(Generic[_T]):
 
     def hints(self, code: str) -> dict[str, object]:
         """Return the type of each fact of a template."""
-        hints = get_type_hints(self._templates[code])
-        del hints["return"]
-        return hints
+        if code not in self._hints:
+            self._hints[code] = get_type_hints(self._templates[code])
+            del self._hints[code]["return"]
+        return self._hints[code]
 
     def say(self, code: str, facts: Facts) -> str | None:
         """Return our sentence for a code and facts that somebody else wrote.
@@ -105,8 +106,8 @@ def about(subject: str, sentence: Sentence) -> Sentence:
 
 
 def from_json(facts: Mapping[str, object]) -> Facts:
-    """Return facts as a document has them: a list is a tuple."""
-    return tuple((name, _freeze(fact)) for name, fact in facts.items())
+    """Return facts as a document has them, sorted by their names: a list is a tuple."""
+    return tuple((name, _freeze(facts[name])) for name in sorted(facts))
 
 
 def change(fact: Fact, change_text: Callable[[str], str]) -> Fact:

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from itertools import chain
 from typing import Any
 
-from capsule import __version__, digest, manifest, schema, summary
+from capsule import __version__, digest, manifest, notes, schema, summary
 from capsule.archive import forms, images, lines, ranks, run_list, setup
 from capsule.archive.indented import Written, pretty, pretty_members
 from capsule.archive.limits import ATTEMPT_BYTES, LINE_BYTES, Budget
@@ -19,7 +19,6 @@ from capsule.digest import Digest
 from capsule.errors import DamagedError, ManifestError
 from capsule.image import Image
 from capsule.manifest import Claim, Manifest
-from capsule.notes import Note
 from capsule.origin import Origin, changes
 from capsule.record import Dataset, FrozenClaim, RankSamples, Record, Samples, sample_order
 from capsule.starts import World
@@ -155,7 +154,7 @@ def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Rec
         claims=_claims(stated.pop("claims"), written, reader),
         attempts=lines.read_attempts(reader.lines(ATTEMPTS), where=reader.at(ATTEMPTS)),
         samples=_samples(reader),
-        notes=tuple(Note(**note) for note in stated["notes"]),
+        notes=tuple(map(notes.from_json, stated["notes"])),
     )
 
 
@@ -292,7 +291,7 @@ def _record_json(record: Record) -> dict[str, Any]:
         # one process that is alone is in no world
         **({"worlds": [asdict(world) for world in record.worlds]} if record.worlds else {}),
         "claims": list(_claims_json(record)),
-        "notes": [asdict(note) for note in record.notes],
+        "notes": list(map(notes.to_json, record.notes)),
     }
 
 

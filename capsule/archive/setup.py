@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
+from capsule import notes
 from capsule.archive import images
 from capsule.image import Image
-from capsule.notes import Note
 from capsule.origin import Added, Extension, Origin, Original, Rereading, Side, Verification
 from capsule.record import Dataset, Setup, Source
 
@@ -44,7 +44,7 @@ def setup_to_json(setup: Setup) -> dict[str, Any]:
         value[name] = dict(value[name])
     value["datasets"] = [vars(dataset) for dataset in setup.datasets]
     value["sources"] = [asdict(source) for source in setup.sources]
-    value["notes"] = [vars(note) for note in setup.notes]
+    value["notes"] = list(map(notes.to_json, setup.notes))
     value["origin"] = origin_to_json(setup.origin)
     return value
 
@@ -62,7 +62,7 @@ def setup_from_json(value: Mapping[str, Any]) -> Setup:
         restored["image"] = images.from_json(image, documents, where="image")
     restored["datasets"] = tuple(Dataset(**dataset) for dataset in restored["datasets"])
     restored["sources"] = sources_from_json(restored["sources"])
-    restored["notes"] = tuple(Note(**note) for note in restored["notes"])
+    restored["notes"] = tuple(map(notes.from_json, restored["notes"]))
     restored["origin"] = origin_from_json(restored["origin"])
     return Setup(**restored)
 

@@ -25,9 +25,9 @@ def added_note(rerun: Record, added: tuple[Added, ...]) -> Note:
 
 def notes(original: Record, rerun: Record, names: Names) -> Iterator[Note]:
     """What each record says of itself, with whose it is."""
-    there, here = set(original.notes), set(rerun.notes)
-    for note in dict.fromkeys((*original.notes, *rerun.notes)):
-        both = note in there and note in here
-        owner = names.there if note in there else names.here
+    there, here = ({note.sentence: note for note in record.notes} for record in (original, rerun))
+    for sentence, note in {**there, **here}.items():
+        both = sentence in there and sentence in here
+        owner = names.there if sentence in there else names.here
         owner = "both sides" if both else owner.removeprefix("the ")
-        yield Note(code=note.code, sentence=f"{owner}: {note.sentence}")
+        yield Note(code=note.code, sentence=f"{owner}: {sentence}")

@@ -158,8 +158,8 @@ class Gatherer:
         if wrote:
             begun, first = wrote[0]
             yield notes.written_inputs(
-                first.first[0],
-                begun.trials[0],
+                path=first.first[0],
+                trial=begun.trials[0],
                 files=first.inputs,
                 starts=len(wrote),
             )

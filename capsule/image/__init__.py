@@ -150,13 +150,10 @@ def resolve(
     written = override or (spec.reference if spec else None)
     if written is None:
         raise UsageError("no image is named", where="/image", advice="name one with --image")
-    # reading a capsule needs what an image is, but neither registries nor Docker
-    from capsule.image import engines, files, mirrors, reference, registry
+    # reading a capsule needs what an image is, but no registries
+    from capsule.image import files, mirrors, reference, registry
 
     where = None if override else "/image/reference"
-    local = engines.locate(written, where=where)
-    if local is not None:
-        return engines.read(local)
     file = files.locate(written, None if override else folder)
     if file is not None:
         return files.read(file)

@@ -11,14 +11,14 @@ import hashlib
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from capsule import places
 from capsule.digest import Digest, canonical_json, expect, of_bytes
 from capsule.errors import CannotRunError, DamagedError, UsageError
-from capsule.image import Image, Layer, engines
+from capsule.image import Image, Layer, saved
 from capsule.image.reference import owner_of, parse
 from capsule.image.transfer import Transfer
 from capsule.schema import parse as parse_json
@@ -28,17 +28,20 @@ _MANIFEST_TYPE, _CONFIG_TYPE = f"{_OCI}.manifest.v1+json", f"{_OCI}.config.v1+js
 _BLOCK_BYTES = tarfile.BLOCKSIZE
 _PIECE_BYTES = 1 << 20
 
+Hold = Callable[[Digest], AbstractContextManager[Path]]
+"""Has an engine write an archive of an image, as of `docker save`, for as long as a block runs."""
 Copy = Callable[[Layer, Callable[[bytes], object]], None]
 """Hands the bytes of a layer to a function, in pieces."""
 
 
-def save(image: Image, target: Path, watch: Callable[[Layer], None]) -> Digest:
+def save(image: Image, target: Path, watch: Callable[[Layer], None], hold: Hold) -> Digest:
     """Write an image to a new file; returns the digest of its manifest.
 
     Args:
         image: Of a registry, or of an engine of this machine; such a one gets a manifest here.
         target: Nothing may lie there.
         watch: Hears of each layer before it is copied.
+        hold: Has the engine of an image write it to an archive.
 
     Raises:
         UsageError: Something lies at `target`.
@@ -51,7 +54,7 @@ def save(image: Image, target: Path, watch: Callable[[Layer], None]) -> Digest:
     places.check(output=target, flag="FILE")
     _require_room(image, target)
     manifest = image.manifest or _make_manifest(image, config)
-    with places.scratch(target.absolute().parent) as work, _open_source(image) as copy:
+    with places.scratch(target.absolute().parent) as work, _open_source(image, hold) as copy:
         path = work / "image.tar"
         try:
             with path.open("wb") as stream:
@@ -133,7 +136,7 @@ def _copy_layer(stream: BinaryIO, layer: Layer, copy: Copy) -> None:
 
 
 @contextmanager
-def _open_source(image: Image) -> Iterator[Copy]:
+def _open_source(image: Image, hold: Hold) -> Iterator[Copy]:
     if image.pinned is not None:
         reference = parse(f"docker://{image.pinned}")
         with Transfer(reference) as transfer:
@@ -143,8 +146,8 @@ def _open_source(image: Image) -> Iterator[Copy]:
         return
     if owner_of(image.reference) is None:
         raise UsageError("the image lies in a file already", where=image.reference)
-    with engines.save(image.identity.digest) as path, tarfile.open(path) as archive:
-        names, _ = engines.read_archive(archive)
+    with hold(image.identity.digest) as path, tarfile.open(path) as archive:
+        names, _ = saved.read(archive)
         if len(names) != len(image.layers):
             raise DamagedError("the engine saved an image of other layers", where=image.reference)
         members = dict(zip((layer.digest for layer in image.layers), names, strict=True))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from capsule import schema
 from capsule.digest import Digest
 from capsule.errors import DamagedError
 
@@ -50,8 +49,8 @@ class ContainerFacts:
     path: str
 
 
-def read_image(answer: bytes) -> ImageFacts:
-    """Read the answer of `image inspect`.
+def read_image(answer: object) -> ImageFacts:
+    """Read what an engine says of an image.
 
     Raises:
         DamagedError: It is none.
@@ -68,8 +67,8 @@ def read_image(answer: bytes) -> ImageFacts:
     return _take(take, answer, "image")
 
 
-def read_container(answer: bytes) -> ContainerFacts:
-    """Read the answer of `container inspect`.
+def read_container(answer: object) -> ContainerFacts:
+    """Read what an engine says of a container.
 
     Raises:
         DamagedError: It is none.
@@ -90,9 +89,8 @@ def read_container(answer: bytes) -> ContainerFacts:
     return _take(take, answer, "container")
 
 
-def _take(take: Callable[[Any], _T], answer: bytes, what: str) -> _T:
+def _take(take: Callable[[Any], _T], answer: object, what: str) -> _T:
     try:
-        (entry,) = schema.parse(answer, where=f"the engine's answer about the {what}")
-        return take(entry)
+        return take(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(f"the engine describes its {what} in an unknown way: {error}") from None

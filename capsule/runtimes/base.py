@@ -288,6 +288,31 @@ class Wraps(Protocol):
 
 
 @runtime_checkable
+class KeepsImages(Protocol):
+    """An engine that keeps images under names of its own, and hands them out.
+
+    Attributes:
+        title: Its name in messages.
+    """
+
+    title: str
+
+    def identify(self, name: str) -> Digest:
+        """Return what the engine calls an image.
+
+        Raises:
+            CannotRunError: The engine is not here, or has no image of this name.
+        """
+
+    def save(self, name: str, target: Path) -> None:
+        """Write an archive as of `docker save` of an image.
+
+        Raises:
+            CannotRunError: The engine is not here, or cannot.
+        """
+
+
+@runtime_checkable
 class KeepsScratch(Protocol):
     """An engine whose processes have their HOME and temporary folders on this machine itself."""
 

@@ -1,22 +1,23 @@
-"""A container that an attached client follows: its output, its end, and its removal."""
+"""A container that is followed: its end, how that is judged, and its removal."""
 
 from __future__ import annotations
 
 import posixpath
 import signal
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 
 from capsule import memory
 from capsule.errors import CapsuleError
 from capsule.memory import Memory
-from capsule.runtimes import answers, descendants
+from capsule.runtimes import descendants
 from capsule.runtimes.answers import ContainerFacts
 from capsule.runtimes.base import Ended, Invocation, lacks_tasks, split_status, tail_since
-from capsule.runtimes.client import Client, explain
+from capsule.runtimes.client import explain
 from capsule.sizes import size
 
-_STOP_SECONDS = 5
+STOP_SECONDS = 5
 _GONE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
 # what the first process of a container says of a program that it cannot start: tini in Docker,
@@ -27,17 +28,12 @@ _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MOST_FOLDERS = 50
 
 
-class Container:
-    """A created container, started on the spot and removed at its end.
+class Container(ABC):
+    """A container that was started, and is removed at its end."""
 
-    Raises:
-        CannotRunError: The engine's program is gone.
-    """
+    title: str
 
-    def __init__(
-        self, client: Client, name: str, invocation: Invocation, *, limits_memory: bool
-    ) -> None:
-        self._client = client
+    def __init__(self, name: str, invocation: Invocation, *, limits_memory: bool) -> None:
         self._name = name
         self._invocation = invocation
         self._limits_memory = limits_memory
@@ -46,11 +42,35 @@ class Container:
         self._memory_before = memory.read()
         self._ended: Ended | None = None
         self._pid = 0
-        self._attached = client.attach(name, invocation)
+        self._fault = ""
+
+    @abstractmethod
+    def _wait_for_output(self, timeout_seconds: float) -> bool:
+        """Wait at most so long for the end of its output; return whether it has come."""
+
+    @abstractmethod
+    def _inspect(self) -> ContainerFacts:
+        """Ask the engine what became of it."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Have the engine send SIGTERM, and SIGKILL after `STOP_SECONDS`."""
+
+    @abstractmethod
+    def _abandon(self) -> None:
+        """Stop following its output."""
+
+    @abstractmethod
+    def _is_program(self, path: str) -> bool:
+        """Return whether an executable file lies at a path inside, now that it has ended."""
+
+    @abstractmethod
+    def _remove(self) -> None:
+        """End and forget it."""
 
     def wait(self, timeout_seconds: float) -> Ended | None:
         """Wait at most so long; None while it still runs."""
-        if self._ended is None and self._attached.wait(timeout_seconds) is not None:
+        if self._ended is None and self._wait_for_output(timeout_seconds):
             self._ended = self._finish()
         return self._ended
 
@@ -79,32 +99,35 @@ class Container:
         """SIGTERM, after 5 s SIGKILL to the container, which takes everything in it along."""
         if self._ended is not None:
             return
-        with suppress(CapsuleError):
-            # a stop before the start would be no stop at all
-            while not self._inspect().begun and self._attached.wait(_PAUSE_SECONDS) is None:
-                pass
-            self._client.try_to("stop", "--time", str(_STOP_SECONDS), self._name)
-        if self.wait(_GONE_SECONDS) is None:
-            self._attached.stop()
+        patience = _GONE_SECONDS
+        try:
+            self._end()
+        except CapsuleError as error:
+            self._fault, patience = error.what, STOP_SECONDS
+        if self.wait(patience) is None:
+            self._abandon()
             self._ended = self._finish()
-
-    def _inspect(self) -> ContainerFacts:
-        return answers.read_container(self._client.ask("container", "inspect", self._name))
 
     def _finish(self) -> Ended:
         """Judge the end, and remove the container."""
         try:
+            if self._fault:
+                self._remove()
+                return self._lost(self._fault)
             try:
                 return self._judge(self._wait_for_end())
             finally:
-                self._client.remove(self._name)
+                self._remove()
         except CapsuleError as error:
-            fault = f"{self._client.title} lost the container: {error.what}"
-            return Ended(exit_code=None, signal=None, engine_fault=fault)
+            return self._lost(self._fault or error.what)
+
+    def _lost(self, why: str) -> Ended:
+        fault = f"{self.title} lost the container: {why}"
+        return Ended(exit_code=None, signal=None, engine_fault=fault)
 
     def _wait_for_end(self) -> ContainerFacts:
-        """What became of it; the client may be a moment ahead of the engine's books."""
-        deadline = time.monotonic() + _STOP_SECONDS
+        """What became of it; its output may end a moment before the engine's books say so."""
+        deadline = time.monotonic() + STOP_SECONDS
         facts = self._inspect()
         while facts.running and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)
@@ -112,13 +135,13 @@ class Container:
         return facts
 
     def _judge(self, facts: ContainerFacts) -> Ended:
+        """Tell how it ended by what its engine and its output say."""
         output = tail_since(self._invocation.stderr, self._before)
         if not facts.begun:
-            fault = explain(output) or f"{self._client.title} did not start the container"
+            fault = explain(output) or f"{self.title} did not start the container"
             return Ended(exit_code=None, signal=None, engine_fault=fault)
         if facts.running:
-            fault = f"{self._client.title} lost the container: it runs, and its output is lost"
-            return Ended(exit_code=None, signal=None, engine_fault=fault)
+            return self._lost("it runs, and its output is lost")
         if (missing := self._missing_program(facts, output)) is not None:
             return Ended(
                 exit_code=facts.status, signal=None, engine_fault=missing, lacks_program=True
@@ -139,9 +162,9 @@ class Container:
     def _describe(self, now: Memory, *, killed: bool) -> str:
         most = self._invocation.memory
         if killed and most is not None and self._limits_memory:
-            return f"{self._client.title} held it to the {size(most)} that --memory allows"
+            return f"{self.title} held it to the {size(most)} that --memory allows"
         told = now.describe_since(self._memory_before)
-        none = "" if killed else f"{self._client.title} tells of no kill for want of memory; "
+        none = "" if killed else f"{self.title} tells of no kill for want of memory; "
         return f"{none}{told}"
 
     def _missing_program(self, facts: ContainerFacts, output: str) -> str | None:
@@ -163,4 +186,4 @@ class Container:
             if "/" in command
             else [f"{folder}/{command}" for folder in folders if folder]
         )
-        return any(self._client.has_program(self._name, place) for place in places)
+        return any(self._is_program(place) for place in places)

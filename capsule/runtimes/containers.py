@@ -1,7 +1,7 @@
-"""Engines that are called as Docker's command line is: one behaviour, by whatever program.
+"""Engines that keep images and containers themselves: Docker and Podman.
 
-What a container sees, how it is started, followed and removed is decided here. What Docker and
-Podman do differently is a method of theirs.
+What a container sees, how it is started and judged is decided here. What Docker and Podman do
+differently is a method of theirs.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import os
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from capsule import offline, process
+from capsule.digest import Digest
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
-from capsule.image.reference import Reference, parse
-from capsule.runtimes import answers, gpus, identity, loading
+from capsule.runtimes import gpus, identity, loading
 from capsule.runtimes.answers import ImageFacts
 from capsule.runtimes.base import (
     NETWORK,
@@ -27,25 +28,19 @@ from capsule.runtimes.base import (
     Prepared,
     Running,
 )
-from capsule.runtimes.client import Client
-from capsule.runtimes.container import Container
 
-_LABEL = "org.capsule.run"
-_TEMPORARY = tuple(
-    word
-    for folder in ("/tmp", "/var/tmp")  # noqa: S108 - the container's own
-    for word in ("--tmpfs", f"{folder}:rw,exec,nosuid,nodev,mode=1777")
-)
-_GUARDS = ("--read-only", "--init", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
-_PULL_SECONDS = 4 * 3600.0
+LABEL = "org.capsule.run"
+# the container's own
+TEMPORARY = dict.fromkeys(("/tmp", "/var/tmp"), "rw,exec,nosuid,nodev,mode=1777")  # noqa: S108
+PULL_SECONDS = 4 * 3600
 
 
 class ContainerEngine(ABC):
-    """Docker or Podman: `create`, `start --attach`, `inspect`, `rm`."""
+    """Docker or Podman: create, start, follow, inspect, remove."""
 
     name: str
+    title: str
     contained = True
-    client: Client
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -58,37 +53,64 @@ class ContainerEngine(ABC):
             CannotRunError: It cannot be used here; says why, and what would do.
         """
 
-    @abstractmethod
     def observe(self) -> Mapping[str, str]:
         """What the record says of this engine beside version, image and network."""
-
-    @abstractmethod
-    def pull_words(self, reference: Reference) -> tuple[str, ...]:
-        """Options of `pull` for a registry."""
-
-    @abstractmethod
-    def create_words(self, invocation: Invocation) -> tuple[str, ...]:
-        """Options of `create` that are this engine's own: user, limits, what else it would add.
-
-        Raises:
-            CannotRunError: The engine cannot be asked what it can do here.
-        """
+        return {}
 
     @abstractmethod
     def limits_memory(self) -> bool:
         """As the protocol says."""
 
-    def memory_words(self, invocation: Invocation) -> tuple[str, ...]:
-        """Options of `create` that limit memory, none where nobody asks or the engine cannot."""
-        if invocation.memory is None or not self.limits_memory():
-            return ()
-        # with swap as large as that there is none beside it
-        most = str(invocation.memory)
-        return ("--memory", most, "--memory-swap", most)
+    @abstractmethod
+    def identify(self, name: str) -> Digest:
+        """As the protocol says."""
 
     @abstractmethod
-    def device_words(self, devices: tuple[str, ...]) -> tuple[str, ...]:
-        """Options of `create` that hand out NVIDIA devices."""
+    def save(self, name: str, target: Path) -> None:
+        """As the protocol says."""
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """End and forget a container; one that is gone already is no fault.
+
+        Raises:
+            CannotRunError: It stays.
+        """
+
+    @abstractmethod
+    def _inspect_image(self, name: str) -> ImageFacts | None:
+        """Describe an image of the engine, None where it has none of this name."""
+
+    @abstractmethod
+    def _pull(self, pinned: str) -> None:
+        """Fetch `HOST/NAME@DIGEST` from its registry."""
+
+    @abstractmethod
+    def _load(self, archive: Path) -> None:
+        """Take the image of an archive as of `docker save`."""
+
+    @abstractmethod
+    def _create(self, name: str, prepared: Prepared, invocation: Invocation, *, held: bool) -> None:
+        """Create a container that sees nothing but the image, its mounts and its environment.
+
+        Args:
+            name: What it is called.
+            prepared: The image.
+            invocation: What it is to run.
+            held: Whether the engine limits its memory.
+        """
+
+    @abstractmethod
+    def _follow(self, name: str, invocation: Invocation, *, held: bool) -> Running:
+        """Start a created container, and follow its output."""
+
+    @abstractmethod
+    def _try_devices(self, name: str, handle: str, devices: tuple[str, ...]) -> None:
+        """Start a container that is handed NVIDIA devices, and does nothing."""
+
+    @abstractmethod
+    def _list(self, label: str) -> list[str]:
+        """Return the containers of a label, ended ones too."""
 
     @abstractmethod
     def device_advice(self, message: str) -> str | None:
@@ -119,9 +141,8 @@ class ContainerEngine(ABC):
             DamagedError: What the engine has under this digest is another image.
             CannotRunError: No engine, or it cannot get the image.
         """
-        title = self.client.title
         if image is None:
-            raise CannotRunError(f"{title} needs an image, and the manifest names none")
+            raise CannotRunError(f"{self.title} needs an image, and the manifest names none")
         loading.require_loadable(image)
         version = self.version()
         facts = self._find(image)
@@ -130,9 +151,9 @@ class ContainerEngine(ABC):
             facts = self._find(image)
         if facts is None:
             raise CannotRunError(
-                f"{title} does not have the image that it fetched", where=image.reference
+                f"{self.title} does not have the image that it fetched", where=image.reference
             )
-        identity.check(facts, image, title)
+        identity.check(facts, image, self.title)
         observations = {
             "version": version,
             "image_id": str(facts.identity),
@@ -154,27 +175,22 @@ class ContainerEngine(ABC):
         Raises:
             CannotRunError: No device, driver or container toolkit, or a driver that is too old.
         """
-        title = self.client.title
         gpus_here = gpus.require(count, image, self._root)
         if gpus_here.vendor != "nvidia":
             raise CannotRunError(
-                f"{title} hands out NVIDIA devices only, and this machine has AMD ones",
+                f"{self.title} hands out NVIDIA devices only, and this machine has AMD ones",
                 advice="--runtime apptainer can use them",
             )
-        words = ("--network", "none", *self.device_words(gpus.choose(count)))
         name = _new_name()
         try:
-            self.client.ask(
-                "create", "--name", name, *words, "--entrypoint", "true", prepared.handle
-            )
-            self.client.ask("start", name)
+            self._try_devices(name, prepared.handle, gpus.choose(count))
         except CannotRunError as error:
             raise CannotRunError(
-                f"{title} cannot hand out GPUs: {error.what}",
+                f"{self.title} cannot hand out GPUs: {error.what}",
                 advice=self.device_advice(error.what),
             ) from None
         finally:
-            self.client.remove(name)
+            self.remove(name)
 
     def inside(self, mount: Mount) -> str:
         """The mount's target."""
@@ -184,103 +200,71 @@ class ContainerEngine(ABC):
         """Start a container of our own name; the engine's refusal is a fault of the answer."""
         name = _new_name()
         try:
-            words = self._create_words(prepared, invocation, name)
-            self.client.ask("create", *words)
-            return Container(
-                self.client, name, invocation, limits_memory=bool(self.memory_words(invocation))
-            )
-        except OSError as error:
-            return NeverStarted(f"cannot write beside {invocation.stdout}: {error.strerror}")
+            held = invocation.memory is not None and self.limits_memory()
+            self._create(name, prepared, invocation, held=held)
+            return self._follow(name, invocation, held=held)
         except CapsuleError as error:
-            self.client.try_to(*self.client.removal, name)
+            self._discard(name)
             mounts = (*prepared.binds, *invocation.mounts)
             return NeverStarted(self.explain_refusal(error.what, mounts))
+        except OSError as error:
+            self._discard(name)
+            return NeverStarted(f"cannot write beside {invocation.stdout}: {error.strerror}")
         except BaseException:
             # an interrupt, while nobody else knows the name yet
-            self.client.try_to(*self.client.removal, name)
+            self._discard(name)
             raise
 
     def reap(self, label: str) -> int:
-        """Remove the containers that a dead run with this label left; they outlive their client."""
-        marked = f"label={_LABEL}={label}"
-        names = self.client.ask("ps", "--all", "--quiet", "--no-trunc", "--filter", marked).split()
+        """Remove the containers that a dead run with this label left; they outlive it."""
+        names = self._list(label)
         for name in names:
-            self.client.remove(name.decode())
+            self.remove(name)
         return len(names) + process.reap(label)
+
+    def _discard(self, name: str) -> None:
+        with suppress(CapsuleError):
+            self.remove(name)
 
     def _find(self, image: Image) -> ImageFacts | None:
         """What the engine has under the image's digest, None where it has nothing."""
-        for name in [image.pinned] if image.pinned else loading.names(image):
-            if (answer := self.client.try_to("image", "inspect", name)) is not None:
-                return answers.read_image(answer)
-        return None
+        names = [image.pinned] if image.pinned else loading.names(image)
+        return next(filter(None, map(self._inspect_image, names)), None)
 
     def _fetch(self, image: Image) -> None:
         if image.pinned is None:
-            self._bring(image)
+            # from a file, or another engine of this machine
+            with loading.archive(image) as archive:
+                self._load(archive)
             return
         offline.require_network("the image", where=image.pinned)
-        reference = parse(f"docker://{image.pinned}")
         try:
-            self.client.ask(
-                *("pull", "--quiet", *self.pull_words(reference), image.pinned),
-                timeout_seconds=_PULL_SECONDS,
-            )
+            self._pull(image.pinned)
         except CannotRunError as error:
             raise CannotRunError(
-                f"{self.client.title} cannot pull the image: {error.what}", where=image.reference
+                f"{self.title} cannot pull the image: {error.what}", where=image.reference
             ) from None
 
-    def _bring(self, image: Image) -> None:
-        """Take an image that no registry has from a file, or another engine of this machine."""
-        with loading.archive(image) as archive:
-            self.client.ask("load", "--input", str(archive), timeout_seconds=_PULL_SECONDS)
 
-    def _create_words(
-        self, prepared: Prepared, invocation: Invocation, name: str
-    ) -> tuple[str, ...]:
-        """A container that sees nothing but the image, its mounts and its environment."""
-        environment = {
-            "HOME": "/tmp",  # noqa: S108 - the container's own
-            **invocation.environment,
-            process.RUN_MARK: invocation.label,
-        }
-        mounts = (*prepared.binds, *invocation.mounts)
-        # half of the memory, as a host gives its own /dev/shm; the 64 MiB of engines break loaders
-        shared_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-        return (
-            *("--name", name, "--label", f"{_LABEL}={invocation.label}"),
-            *_GUARDS,
-            *_TEMPORARY,
-            *("--shm-size", f"{shared_bytes}b"),
-            # the output goes to our files as it comes: no second copy in the engine's folder
-            *("--log-driver", "none"),
-            *(() if invocation.stdin is None else ("--interactive",)),
-            *_network_words(prepared, invocation),
-            *self.create_words(invocation),
-            *(self.device_words(invocation.devices) if invocation.devices else ()),
-            *(word for mount in mounts for word in ("--mount", bind(mount))),
-            *(word for item in environment.items() for word in ("--env", "=".join(item))),
-            *("--workdir", invocation.cwd),
-            # not the image's entry point: under every engine the command is the whole command
-            *("--entrypoint", invocation.command[0]),
-            prepared.handle,
-            *invocation.command[1:],
-        )
+def list_variables(invocation: Invocation) -> dict[str, str]:
+    """Return the environment of a container besides what its image sets."""
+    return {
+        "HOME": "/tmp",  # noqa: S108 - the container's own
+        **invocation.environment,
+        process.RUN_MARK: invocation.label,
+    }
 
 
-def _network_words(prepared: Prepared, invocation: Invocation) -> tuple[str, ...]:
+def shared_memory_bytes() -> int:
+    """Return half of the memory, as a host gives its own /dev/shm; 64 MiB break loaders."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def name_network(prepared: Prepared, invocation: Invocation) -> str | None:
+    """Return the network that a container gets, None for the engine's own."""
     if prepared.open_network is not None:
-        return ("--network", "host")
-    return () if invocation.network else ("--network", "none")
-
-
-def bind(mount: Mount) -> str:
-    """A mount as one line of CSV, so that a path may hold commas, colons and quotes."""
-    fields = ["type=bind", f"src={mount.source}", f"dst={mount.target}"]
-    if not mount.writable:
-        fields.append("readonly")
-    return ",".join('"' + field.replace('"', '""') + '"' for field in fields)
+        return "host"
+    return None if invocation.network else "none"
 
 
 def _new_name() -> str:

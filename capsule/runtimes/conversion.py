@@ -46,7 +46,7 @@ def convert(
     elif image.is_elsewhere:
         raise image.missing()
     else:
-        from capsule.image.engines import save
+        from capsule.runtimes.local import save
 
         with save(image.identity.digest) as archive:
             _make(f"docker-archive:{archive}", target, program, try_start, image, "convert")

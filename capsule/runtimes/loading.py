@@ -8,7 +8,8 @@ from pathlib import Path
 
 from capsule import places
 from capsule.errors import CannotRunError
-from capsule.image import Image, engines
+from capsule.image import Image
+from capsule.runtimes import local
 
 
 def require_loadable(image: Image) -> None:
@@ -45,7 +46,7 @@ def archive(image: Image) -> Iterator[Path]:
     if image.is_elsewhere:
         raise image.missing()
     if image.file is None:
-        with engines.save(image.identity.digest) as path:
+        with local.save(image.identity.digest) as path:
             yield path
         return
     from capsule.image import handing

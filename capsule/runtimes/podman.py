@@ -1,4 +1,4 @@
-"""Podman, by its command line: what it does otherwise than Docker."""
+"""Podman, by its command line."""
 
 from __future__ import annotations
 
@@ -6,14 +6,27 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from capsule import schema
-from capsule.errors import CannotRunError
-from capsule.image.reference import Reference
-from capsule.runtimes.base import Invocation, Mount
-from capsule.runtimes.client import Client
-from capsule.runtimes.containers import ContainerEngine, bind
+from capsule.digest import Digest
+from capsule.errors import CannotRunError, DamagedError
+from capsule.image.reference import parse
+from capsule.runtimes import answers, client
+from capsule.runtimes.answers import ContainerFacts, ImageFacts
+from capsule.runtimes.base import Invocation, Mount, Prepared, Running
+from capsule.runtimes.container import STOP_SECONDS, Container
+from capsule.runtimes.containers import (
+    LABEL,
+    PULL_SECONDS,
+    TEMPORARY,
+    ContainerEngine,
+    list_variables,
+    name_network,
+    shared_memory_bytes,
+)
 
+_PAUSE_SECONDS = 0.05
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 _ADVICE = "`podman info` must work here; it needs newuidmap and an entry in /etc/subuid for a user"
 
@@ -39,13 +52,7 @@ class Podman(ContainerEngine):
     """Podman, as root or as an ordinary user; it has no daemon."""
 
     name = "podman"
-    client = Client(
-        program="podman",
-        title="Podman",
-        # else it waits ten seconds for each that does not end by itself
-        removal=("rm", "--force", "--volumes", "--time", "0"),
-        copying=("cp",),
-    )
+    title = "Podman"
 
     def version(self) -> str:
         """Ask it.
@@ -64,32 +71,23 @@ class Podman(ContainerEngine):
             observations["process_limit"] = "counted once a second, without a control group"
         return observations
 
-    def pull_words(self, reference: Reference) -> tuple[str, ...]:
-        """Plain HTTP for a registry on loopback, which Docker speaks by itself."""
-        return ("--tls-verify=false",) if reference.is_loopback else ()
-
-    def create_words(self, invocation: Invocation) -> tuple[str, ...]:
-        """The caller's user, a limit where there is one, and nothing of Podman's own additions."""
-        user = "0:0" if self._facts.rootless else f"{os.getuid()}:{os.getgid()}"
-        words = (
-            *(() if invocation.network else _own_hosts(invocation)),
-            *("--user", user, "--pull", "never", "--http-proxy=false", "--read-only-tmpfs=false"),
-            # files of the caller are shown as they are, rather than labelled for one container
-            *("--security-opt", "label=disable"),
-        )
-        words = (*words, *self.memory_words(invocation))
-        if not self._facts.limits_tasks:
-            return words
-        # its own default is 2048
-        return (*words, "--pids-limit", str(-1 if invocation.pids is None else invocation.pids))
-
     def limits_memory(self) -> bool:
         """Where this user's control groups have the controller."""
         return self._facts.limits_memory
 
-    def device_words(self, devices: tuple[str, ...]) -> tuple[str, ...]:
-        """By the names that the Container Device Interface gives them."""
-        return tuple(word for name in devices for word in ("--device", f"nvidia.com/gpu={name}"))
+    def identify(self, name: str) -> Digest:
+        """As the protocol says."""
+        client.require()
+        answer = client.ask("image", "inspect", "--format", "{{.Id}}", name)
+        return Digest.parse(f"sha256:{answer.decode(errors='replace').strip()}", where=name)
+
+    def save(self, name: str, target: Path) -> None:
+        """As the protocol says."""
+        client.ask("image", "save", "--output", str(target), name, timeout_seconds=PULL_SECONDS)
+
+    def remove(self, name: str) -> None:
+        """End and forget a container."""
+        client.remove(name)
 
     def device_advice(self, message: str) -> str | None:
         """Nobody described the devices."""
@@ -97,11 +95,82 @@ class Podman(ContainerEngine):
             return None
         return "describe the devices: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 
+    def _inspect_image(self, name: str) -> ImageFacts | None:
+        answer = client.try_to("image", "inspect", name)
+        return None if answer is None else answers.read_image(_read_one(answer))
+
+    def _pull(self, pinned: str) -> None:
+        # plain HTTP for a registry on loopback, which Docker speaks by itself
+        is_loopback = parse(f"docker://{pinned}").is_loopback
+        words = ("--tls-verify=false",) if is_loopback else ()
+        client.ask("pull", "--quiet", *words, pinned, timeout_seconds=PULL_SECONDS)
+
+    def _load(self, archive: Path) -> None:
+        client.ask("load", "--input", str(archive), timeout_seconds=PULL_SECONDS)
+
+    def _create(self, name: str, prepared: Prepared, invocation: Invocation, *, held: bool) -> None:
+        network = name_network(prepared, invocation)
+        mounts = (*prepared.binds, *invocation.mounts)
+        client.ask(
+            *("create", "--name", name, "--label", f"{LABEL}={invocation.label}"),
+            *("--read-only", "--init", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+            *(word for one in TEMPORARY.items() for word in ("--tmpfs", ":".join(one))),
+            *("--shm-size", f"{shared_memory_bytes()}b"),
+            # the output goes to our files as it comes: no second copy in the engine's folder
+            *("--log-driver", "none"),
+            *(() if invocation.stdin is None else ("--interactive",)),
+            *(() if network is None else ("--network", network)),
+            *self._own_words(invocation, held=held),
+            *_list_devices(invocation.devices),
+            *(word for mount in mounts for word in ("--mount", _bind(mount))),
+            *(
+                word
+                for item in list_variables(invocation).items()
+                for word in ("--env", "=".join(item))
+            ),
+            *("--workdir", invocation.cwd),
+            # not the image's entry point: under every engine the command is the whole command
+            *("--entrypoint", invocation.command[0]),
+            prepared.handle,
+            *invocation.command[1:],
+        )
+
+    def _own_words(self, invocation: Invocation, *, held: bool) -> tuple[str, ...]:
+        """The caller's user, limits where there are some, and nothing of Podman's own additions."""
+        user = "0:0" if self._facts.rootless else f"{os.getuid()}:{os.getgid()}"
+        words = (
+            *(() if invocation.network else _own_hosts(invocation)),
+            *("--user", user, "--pull", "never", "--http-proxy=false", "--read-only-tmpfs=false"),
+            # files of the caller are shown as they are, rather than labelled for one container
+            *("--security-opt", "label=disable"),
+        )
+        if held:
+            # with swap as large as that there is none beside it
+            most = str(invocation.memory)
+            words = (*words, "--memory", most, "--memory-swap", most)
+        if not self._facts.limits_tasks:
+            return words
+        # its own default is 2048
+        return (*words, "--pids-limit", str(-1 if invocation.pids is None else invocation.pids))
+
+    def _follow(self, name: str, invocation: Invocation, *, held: bool) -> Running:
+        return Attached(name, invocation, limits_memory=held)
+
+    def _try_devices(self, name: str, handle: str, devices: tuple[str, ...]) -> None:
+        words = ("--network", "none", *_list_devices(devices), "--entrypoint", "true")
+        client.ask("create", "--name", name, *words, handle)
+        client.ask("start", name)
+
+    def _list(self, label: str) -> list[str]:
+        marked = f"label={LABEL}={label}"
+        answer = client.ask("ps", "--all", "--quiet", "--no-trunc", "--filter", marked)
+        return answer.decode().split()
+
     @cached_property
     def _facts(self) -> _Facts:
-        self.client.require()
+        client.require()
         try:
-            answer = schema.parse(self.client.ask("info", "--format", "json"), where="podman info")
+            answer = schema.parse(client.ask("info", "--format", "json"), where="podman info")
             host = answer["host"]
             remote = host.get("serviceIsRemote") is True
             facts = _Facts(
@@ -122,8 +191,68 @@ class Podman(ContainerEngine):
         return facts
 
 
+def _list_devices(devices: tuple[str, ...]) -> tuple[str, ...]:
+    """Name NVIDIA devices as the Container Device Interface does."""
+    return tuple(word for name in devices for word in ("--device", f"nvidia.com/gpu={name}"))
+
+
+def _bind(mount: Mount) -> str:
+    """A mount as one line of CSV, so that a path may hold commas, colons and quotes."""
+    fields = ["type=bind", f"src={mount.source}", f"dst={mount.target}"]
+    if not mount.writable:
+        fields.append("readonly")
+    return ",".join('"' + field.replace('"', '""') + '"' for field in fields)
+
+
 def _own_hosts(invocation: Invocation) -> tuple[str, ...]:
     """A hosts file that names nothing of this machine, whose own Podman would copy."""
     hosts = invocation.stdout.with_name("hosts")
     hosts.write_text(_HOSTS)
-    return ("--no-hosts", "--mount", bind(Mount(source=hosts, target="/etc/hosts")))
+    return ("--no-hosts", "--mount", _bind(Mount(source=hosts, target="/etc/hosts")))
+
+
+class Attached(Container):
+    """A container that an attached client follows.
+
+    Raises:
+        CannotRunError: The engine's program is gone.
+    """
+
+    title = Podman.title
+
+    def __init__(self, name: str, invocation: Invocation, *, limits_memory: bool) -> None:
+        super().__init__(name, invocation, limits_memory=limits_memory)
+        self._client = client.attach(name, invocation)
+
+    def _wait_for_output(self, timeout_seconds: float) -> bool:
+        return self._client.wait(timeout_seconds) is not None
+
+    def _inspect(self) -> ContainerFacts:
+        return answers.read_container(_read_one(client.ask("container", "inspect", self._name)))
+
+    def _end(self) -> None:
+        # a stop before the start would be no stop at all
+        while not self._inspect().begun and not self._wait_for_output(_PAUSE_SECONDS):
+            pass
+        client.try_to("stop", "--time", str(STOP_SECONDS), self._name)
+
+    def _abandon(self) -> None:
+        self._client.stop()
+
+    def _is_program(self, path: str) -> bool:
+        return client.is_program(self._name, path)
+
+    def _remove(self) -> None:
+        client.remove(self._name)
+
+
+def _read_one(answer: bytes) -> object:
+    """Read the answer of `inspect` about one thing.
+
+    Raises:
+        DamagedError: It is about none, or several.
+    """
+    entries = schema.parse(answer, where="podman inspect")
+    if not isinstance(entries, list) or len(entries) != 1:
+        raise DamagedError("Podman describes another number of things than one")
+    return entries[0]

@@ -19,6 +19,7 @@ from io import FileIO
 from itertools import islice
 from pathlib import Path
 
+from capsule import notes
 from capsule.errors import ExecutionError
 from capsule.execute.inputs import find_keys
 from capsule.jsons import Json, JsonObject
@@ -91,10 +92,7 @@ class Privacy:
         return replace(
             record,
             attempts=tuple(map(self._clean_attempt, record.attempts)),
-            notes=tuple(
-                replace(note, sentence=self._paths.clean_text(note.sentence))
-                for note in record.notes
-            ),
+            notes=tuple(notes.change_texts(note, self._paths.clean_text) for note in record.notes),
             software=_change_strings(record.software, self._paths.clean_text),
             environment=_change_strings(record.environment, self._paths.clean_text),
             image_observations={

@@ -39,13 +39,14 @@ def _add_resolve(parser: ArgumentParser) -> None:
 
 
 def _resolve(arguments: ResolveArguments, console: Console) -> int:
-    from capsule import image, site
+    from capsule import site
     from capsule.image.mirrors import Access
     from capsule.manifest import ImageSpec
+    from capsule.runtimes import local
 
     access = Access(mirrors=site.load().mirrors)
     spec = ImageSpec(reference=arguments.reference)
-    return _print(image.resolve(spec, folder=None, access=access), arguments.json, console)
+    return _print(local.resolve(spec, folder=None, access=access), arguments.json, console)
 
 
 def _add_save(parser: ArgumentParser) -> None:
@@ -56,13 +57,14 @@ def _add_save(parser: ArgumentParser) -> None:
 
 def _save(arguments: SaveArguments, console: Console) -> int:
     from capsule.image import save
+    from capsule.runtimes import local
 
     image = _find_image(arguments.image)
 
     def watch(layer: Layer) -> None:
         console.say(f"copying a layer of {layer.size_bytes / 2**20:.1f} MiB, {layer.digest}")
 
-    manifest_digest = save.save(image, arguments.file, watch)
+    manifest_digest = save.save(image, arguments.file, watch, local.save)
     facts = {
         "file": str(arguments.file),
         "manifest_digest": str(manifest_digest),
@@ -79,12 +81,13 @@ def _save(arguments: SaveArguments, console: Console) -> int:
 
 def _find_image(word: str) -> Image:
     """The image of a reference, or of a capsule that lies here."""
-    from capsule import image, reading
+    from capsule import reading
     from capsule.manifest import ImageSpec
+    from capsule.runtimes import local
 
     path = Path(word)
     if "://" in word or not path.exists():
-        return image.resolve(ImageSpec(reference=word), folder=None, override=word)
+        return local.resolve(ImageSpec(reference=word), folder=None, override=word)
     with reading.read(path) as capsule:
         recorded = capsule.record.image
     if recorded is None:

@@ -8,13 +8,17 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from capsule import archive, digest
-from capsule.errors import BugError, DamagedError, ExecutionError, UsageError
+from capsule.errors import BugError, CannotRunError, DamagedError, ExecutionError, UsageError
+from capsule.origin import Added, Extension, Original, Verification
 from capsule.record import File, Record
+from tests.archive.test_whole import open_files
 from tests.support.capsules import run, sample, sample_files, seal, unpack, write_folder
 from tests.support.records import (
     LOSS,
@@ -167,9 +171,115 @@ def test_large_files_are_carried(tmp_path: Path) -> None:
 
 
 def test_check_tells_what_holds(sealed: Path) -> None:
-    facts = archive.read(sealed).facts()
-    assert facts[0].startswith("id ")
-    assert "not signed" in facts
+    with archive.read(sealed) as capsule:
+        image = capsule.record.image
+        assert image is not None
+        assert capsule.facts() == [
+            f"id {capsule.id}",
+            f"{len(capsule.digests)} files, {sum(capsule.sizes.values())} bytes, have the SHA-256"
+            " that the manifests give, and are all",
+            "5 attempts and 10 series of samples fit the plan and the manifest",
+            "results/metrics.json follows from the samples",
+            "README.md and the crate follow from the record",
+            "claims are the manifest's: 1",
+            f"the image's digests form one chain from {image.identity}",
+            f"levels/ is {capsule.record.levels['digest']}",
+            "not signed",
+        ]
+
+
+VERIFICATION = Verification(of="ab" * 32, runs=5, added=(Added(id="cd" * 32, runs=2),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "less"),
+    [
+        (
+            {"tool": "0.1.0"},
+            ["README.md and the crate, in the words of capsule-hpc 0.1.0, were not compared"],
+            ["README.md"],
+        ),
+        (
+            {"origin": VERIFICATION},
+            [f"2 of its runs were made by the verification {'cd' * 32}"],
+            [],
+        ),
+        (
+            {"origin": Extension(of="ab" * 32, seeds=3)},
+            [f"logs, evidence and what else it has of its predecessor are {'ab' * 32}'s"],
+            [],
+        ),
+        ({"origin": Original()}, [], []),
+        ({"image": None, "levels": {"digest": None, "release": None}}, [], ["the", "levels/"]),
+    ],
+)
+def test_check_tells_what_one_capsule_has_and_another_has_not(
+    sealed: Path, changes: dict[str, Any], more: list[str], less: list[str]
+) -> None:
+    with archive.read(sealed) as capsule:
+        usual = capsule.facts()
+        other = dataclasses.replace(capsule.record, **changes)
+        facts = dataclasses.replace(capsule, record=other).facts()
+    assert [one for one in facts if one not in usual] == more
+    assert [one.partition(" ")[0] for one in usual if one not in facts] == less
+
+
+def test_check_counts_signatures(sealed: Path) -> None:
+    with archive.read(sealed) as capsule:
+        sizes = {**capsule.source.sizes, "signatures/a.sig": 9, "signatures/b.sig": 9}
+        signed = dataclasses.replace(capsule, source=SimpleNamespace(sizes=sizes))
+        assert signed.facts()[-1] == "2 signatures, not checked"
+
+
+@pytest.mark.parametrize("count", [0, 3, 4, 5])
+def test_the_first_values_that_todays_rules_refuse_are_named_and_the_others_counted(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    sentences = [f"value {n}" for n in range(count)]
+    monkeypatch.setattr("capsule.archive.texts.refused", lambda record, load: iter(sentences))
+    with archive.read(sealed) as capsule:
+        assert capsule.refused_values() == []
+        monkeypatch.setattr(type(capsule.record.manifest), "reads_texts", True)
+        more = [f"and {count - 3} more of its values"] if count > 3 else []
+        assert capsule.refused_values() == sentences[:3] + more
+
+
+def test_a_capsule_becomes_the_predecessor_of_another(
+    tmp_path: Path, files: dict[str, bytes]
+) -> None:
+    folder = write_folder(files, tmp_path / "folder")
+    manifest, tags = "manifest-sha256.txt", "tagmanifest-sha256.txt"
+    with archive.read(folder) as capsule:
+        before = capsule.as_predecessor()
+        assert before.record == capsule.record
+        assert (before.manifest, before.tag_manifest) == (files[manifest], files[tags])
+        for name, what in ((manifest, manifest), (tags, "its bag")):
+            (folder / name).write_bytes(files[name].upper())
+            with pytest.raises(DamagedError, match=f"{what} is sha256:"):
+                capsule.as_predecessor()
+            (folder / name).write_bytes(files[name])
+
+
+def test_too_little_memory_is_told(sealed: Path) -> None:
+    with (
+        mock.patch("capsule.archive.whole.verify", side_effect=MemoryError),
+        pytest.raises(CannotRunError, match="more memory than this process may have"),
+    ):
+        archive.read(sealed)
+
+
+def test_an_id_is_read_without_anything_else(tmp_path: Path, sealed: Path) -> None:
+    with archive.read(sealed) as capsule:
+        expected = capsule.id
+    assert archive.identify(sealed, None, where="it") == expected
+    assert archive.identify(sealed, expected[:12], where="it") == expected
+    (tmp_path / "b").write_bytes(b"no zip")
+    before = open_files()
+    for path, wanted in ((sealed, "0" * 12), (tmp_path / "b", None)):
+        with pytest.raises(DamagedError) as refused:
+            archive.identify(path, wanted, where="it")
+        assert refused.value.where == "it"
+        assert open_files() == before
 
 
 def test_setup_survives_the_run_folder() -> None:

@@ -18,6 +18,8 @@ from capsule.archive.container import (
     _LOCATOR64,
     Entry,
     Zip,
+    _central_header,
+    _end_records,
     directory,
     local_header,
 )
@@ -218,6 +220,39 @@ def test_what_needs_zip64_has_its_records_as_the_format_says(
     assert dict(read.sizes) == {one.name: one.size_bytes for one in entries}
     assert [read._entry(one.name) for one in entries] == entries
     read.close()
+
+
+EDGE = 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("size", "offset", "local", "central"),
+    [(EDGE - 1, EDGE - 1, 0, 0), (EDGE, 5, 20, 20), (5, EDGE, 0, 12), (EDGE, EDGE, 20, 28)],
+)
+def test_a_number_of_32_bits_that_is_full_stands_in_an_extra_field(
+    size: int, offset: int, local: int, central: int
+) -> None:
+    one = entry("a", offset, size)
+    assert len(local_header(one)) == 30 + 1 + local
+    assert len(_central_header(one)) == 46 + 1 + central
+    # the version of the format that a reader needs
+    versions = (local_header(one)[4], _central_header(one)[4], _central_header(one)[6])
+    assert versions == (45 if local else 20, *([45 if central else 20] * 2))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_wide"),
+    [
+        ((0xFFFE, EDGE - 1, EDGE - 1), False),
+        ((0xFFFF, 0, 0), True),
+        ((0, EDGE, 0), True),
+        ((0, 0, EDGE), True),
+    ],
+)
+def test_zip64_end_records_are_there_where_a_number_needs_them(
+    numbers: tuple[int, int, int], is_wide: bool
+) -> None:
+    assert len(_end_records(*numbers)) == (56 + 20) * is_wide + 22
 
 
 def test_the_bytes_of_an_entry_are_held_to_its_checksum(tmp_path: Path) -> None:

@@ -291,9 +291,9 @@ def test_a_note_of_both_sides_is_told_once() -> None:
         original(notes=noted("one", "two")), rerun(notes=noted("two", "three"))
     )
     assert [note.sentence for note in differences.notes] == [
-        "original: one",
-        "both sides: two",
-        "re-execution: three",
+        "original: workloads could reach the network: one",
+        "both sides: workloads could reach the network: two",
+        "re-execution: workloads could reach the network: three",
     ]
 
 

@@ -70,6 +70,11 @@ def point(of: Trial, metric: str, step: float, value: float) -> Event:
     return {**samples(of, metric, value), **clocks}
 
 
+def curve(name: str, *places: float) -> Event:
+    """Losses with steps or times in one line."""
+    return {**samples(ONE, "loss", *map(float, places)), name: list(places)}
+
+
 def end(of: Trial, **changes: object) -> Event:
     event = {"event": "end", "trial": of.id, "outcome": "completed", "reason": None}
     return {**event, "message": "", "seconds": 0.5, **changes}
@@ -119,6 +124,7 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
         ([begin(ONE), begin(TWO)], "out of order"),
         ([begin(TWO)], "out of order"),
         ([samples(ONE, "loss", 1.0)], "not under way"),
+        ([begin(ONE), samples(TWO, "loss", 1.0)], "not under way"),
         ([begin(ONE), samples(ONE, "speed", 1.0)], "undeclared metric 'speed'"),
         ([HELLO], "says hello twice"),
         ([begin(ONE), samples(ONE, "loss")], "no list of values"),
@@ -136,6 +142,10 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
         ([begin(ONE), samples(ONE, "loss", "fast")], "'fast' is not a number"),
         ([begin(ONE), samples(ONE, "loss", True)], "not a number"),
         ([begin(ONE), samples(ONE, "loss", 1.0, warmup=1)], "warm-up"),
+        ([begin(ONE), samples(ONE, "loss", 1.0, warmup=-1)], "warm-up"),
+        ([begin(ONE), curve("steps", 1, 3, 2)], "step 2 after step 3"),
+        ([begin(ONE), curve("steps", 1, 2, 2)], "step 2 after step 2"),
+        ([begin(ONE), curve("wall", 1, 3, 2)], "wall time 2 after wall time 3"),
         ([begin(ONE), end(ONE, outcome="won")], "ends b/default/numpy/1 as 'won'"),
         ([begin(ONE), end(ONE, seconds=-1)], "without a duration"),
         ([{"event": "shutdown"}], "unknown event 'shutdown'"),
@@ -293,6 +303,95 @@ def test_a_program_that_speaks_another_format_or_of_another_world_is_not_believe
     assert merged.defect is not None
     assert complaint in merged.defect
     assert merged.reports == ()
+
+
+def test_a_trial_reports_as_many_numbers_as_a_capsule_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [
+        begin(ONE),
+        samples(ONE, "loss", *map(float, range(20))),
+        samples(ONE, "time", 3.0),
+        samples(ONE, "loss", 3.0),
+        end(ONE),
+    ]
+    for name, most in (("MOST_SERIES_NUMBERS", 21), ("MOST_TRIAL_NUMBERS", 22)):
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, name, most)
+            (report,) = read(tmp_path, events).reports
+            assert report.outcome == "completed"
+            patch.setattr(journal, name, most - 1)
+            (report,) = read(tmp_path, events).reports
+            assert (report.outcome, report.reason, report.series) == ("failed", "bad-result", ())
+            assert f"more than {most - 1} numbers" in report.message
+
+
+def test_times_may_stand_still_and_steps_may_not(tmp_path: Path) -> None:
+    (report,) = read(tmp_path, [begin(ONE), curve("active", 1, 1), curve("active", 1, 2)]).reports
+    assert [one.active for one in report.series] == [(1.0, 1.0, 1.0, 2.0)]
+
+
+def test_a_line_has_as_many_bytes_as_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = samples(ONE, "loss", *map(float, range(200)))
+    events = [begin(ONE), long, samples(ONE, "time", 3.0), end(ONE), *whole(TWO)]
+    monkeypatch.setattr(journal, "MAX_LINE_BYTES", len(encode([long])))
+    assert [one.outcome for one in read(tmp_path, events).reports] == ["completed"] * 2
+    for fewer in (1, 700):
+        monkeypatch.setattr(journal, "MAX_LINE_BYTES", len(encode([long])) - fewer)
+        first, second = read(tmp_path, events).reports
+        assert (first.outcome, first.reason, second.outcome) == (
+            "failed",
+            "bad-result",
+            "completed",
+        )
+        assert "reports a line of more than" in first.message
+
+
+def test_a_line_has_as_many_commas_as_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MOST_SERIES_NUMBERS", 10)
+    for commas, defect in ((20, None), (21, "has a line of more than")):
+        bye = {"event": "bye", "more": [0] * commas}
+        told = read(tmp_path, [*whole(ONE), *whole(TWO), bye]).defect
+        assert told is None if defect is None else defect in str(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "defect"),
+    [
+        ("MAX_SOFTWARE_BYTES", len(encode([HELLO])), "says hello in more than"),
+        ("MAX_FILE_BYTES", len(encode([HELLO, *whole(ONE), *whole(TWO)])), "larger than"),
+    ],
+)
+def test_a_journal_says_as_much_as_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, size: int, defect: str
+) -> None:
+    events = [*whole(ONE), *whole(TWO)]
+    monkeypatch.setattr(journal, name, size)
+    assert read(tmp_path, events).defect is None
+    monkeypatch.setattr(journal, name, size - 1)
+    assert defect in str(read(tmp_path, events).defect)
+
+
+def test_samples_without_a_warm_up_have_none(tmp_path: Path) -> None:
+    lines = [samples(ONE, "loss", 1.0), samples(ONE, "loss", 2.0), samples(ONE, "time", 3.0)]
+    for line in lines:
+        del line["warmup"]
+    (report,) = read(tmp_path, [begin(ONE), *lines, end(ONE)]).reports
+    assert [(one.values, one.warmup) for one in report.series] == [((1.0, 2.0), 0), ((3.0,), 0)]
+
+
+def test_a_program_that_names_no_world_is_alone(tmp_path: Path) -> None:
+    hello = {name: value for name, value in HELLO.items() if name not in ("rank", "ranks")}
+    assert read(tmp_path, whole(ONE), hello=hello).defect is None
+    path = tmp_path / "journal.jsonl"
+    for rank, ranks in ((1, 2), (0, 2)):
+        assert "says that it is rank 0 of 1" in str(
+            journal.read(path, (ONE,), rank=rank, ranks=ranks).defect
+        )
 
 
 def test_a_killed_command_s_curve_is_kept_up_to_the_kill(tmp_path: Path) -> None:

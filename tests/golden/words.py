@@ -12,17 +12,22 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from capsule.manifest.warnings import WARNINGS
+from capsule.notes import NOTES
 from capsule.sentences import Fact, Templates
 
 FILE = Path(__file__).with_name("words.txt")
-TABLES: dict[str, Templates[Any]] = {"warnings of lint": WARNINGS}
+TABLES: dict[str, Templates[Any]] = {"notes of a record": NOTES, "warnings of lint": WARNINGS}
 # where one that any type gives would read like no sentence of ours
 SAMPLES: dict[str, Fact] = {
     "better": 2.5,
     "command": "capsule data hash",
+    "began": "2020-01-01T00:00:00.000+00:00",
+    "capsule": "3a06de48f4ca" + 52 * "0",
+    "ended": "2026-03-01T00:00:00.000+00:00",
     "instead": ("python3", "train.py"),
     "load": "load 9.04 on 2 processors",
     "margin": 0.02,
+    "most_bytes": 200 << 20,
     "path": "tune/search/*/score",
     "unset": ("RANK", "WORLD_SIZE"),
 }
@@ -44,7 +49,7 @@ def render() -> str:
 def sentences(table: Templates[Any], code: str) -> Iterator[str]:
     """A sentence with every kind of fact that its template takes."""
     for facts in samples(table.hints(code)):
-        sentence = table.say(code, tuple(facts.items()))
+        sentence = table.say(code, tuple(sorted(facts.items())))
         assert sentence is not None, (code, facts)
         yield f"{code}: {sentence}"
 
@@ -75,6 +80,8 @@ def alternatives(name: str, hint: object) -> Iterator[Fact]:
         yield (*values, *values)[:2]
         yield (values[0],)
     elif kind is tuple:
-        yield tuple(next(alternatives(name, part)) for part in parts)
+        every = [list(alternatives(name, part)) for part in parts]
+        yield tuple(values[0] for values in every)
+        yield tuple(values[-1] for values in every)
     else:
         yield from {str: (f"<{name}>",), bool: (False, True), int: (5, 1), float: (0.25,)}[hint]  # type: ignore[index]

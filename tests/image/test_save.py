@@ -17,6 +17,7 @@ from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, CapsuleError, DamagedError, UsageError
 from capsule.image import Image, Layer, reference, registry, save
 from capsule.jsons import JsonObject
+from capsule.runtimes import local
 from tests.support.capsules import seal
 from tests.support.command import User, write_manifest, write_script
 from tests.support.engines import push_tiny
@@ -78,7 +79,7 @@ def test_every_blob_is_the_registrys_own(tmp_path: Path) -> None:
     target = tmp_path / "image.tar"
     layers: list[Layer] = []
     with serve(answers(answer_files())) as host:
-        saved = save.save(resolve(host), target, layers.append)
+        saved = save.save(resolve(host), target, layers.append, local.save)
     assert saved == of_bytes(MANIFEST)
     files = members(target)
     blobs = {name: body for name, body in files.items() if name.startswith("blobs/")}
@@ -118,7 +119,7 @@ def test_what_was_saved_is_read_as_the_same_image(tmp_path: Path) -> None:
     }
     with serve(answers(files)) as host:
         original = resolve(host)
-        save.save(original, tmp_path / "image.tar", lambda layer: None)
+        save.save(original, tmp_path / "image.tar", lambda layer: None, local.save)
     again = images.resolve(None, folder=None, override=str(tmp_path / "image.tar"))
     assert again.identity == original.identity
     assert (again.config, again.layers) == (original.config, original.layers)
@@ -127,7 +128,7 @@ def test_what_was_saved_is_read_as_the_same_image(tmp_path: Path) -> None:
 def test_the_same_image_is_the_same_file(tmp_path: Path) -> None:
     with serve(answers(answer_files())) as host:
         for name in "ab":
-            save.save(resolve(host), tmp_path / name, lambda layer: None)
+            save.save(resolve(host), tmp_path / name, lambda layer: None, local.save)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -139,7 +140,7 @@ def test_a_layer_that_comes_twice_is_written_once(tmp_path: Path) -> None:
     manifest = make_manifest(config, layers=[layer, layer])
     files = answer_files() | image_answers("made", config, manifest)
     with serve(answers(files)) as host:
-        save.save(resolve(host), tmp_path / "image.tar", lambda layer: None)
+        save.save(resolve(host), tmp_path / "image.tar", lambda layer: None, local.save)
     with tarfile.open(tmp_path / "image.tar") as archive:
         names = archive.getnames()
     assert len(names) == len(set(names)) == 8
@@ -161,7 +162,7 @@ def test_bytes_that_are_not_the_layers_leave_nothing(
         serve(answers(answer_files({BLOBS[1]: body}))) as host,
         pytest.raises(DamagedError) as caught,
     ):
-        save.save(resolve(host), tmp_path / "image.tar", lambda layer: None)
+        save.save(resolve(host), tmp_path / "image.tar", lambda layer: None, local.save)
     assert fault in str(caught.value) or "expected" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -175,7 +176,7 @@ def test_an_answer_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
         out.write(body)
 
     with serve(answer) as host, pytest.raises(CapsuleError):
-        save.save(resolve(host), tmp_path / "image.tar", lambda layer: None)
+        save.save(resolve(host), tmp_path / "image.tar", lambda layer: None, local.save)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -185,10 +186,12 @@ def test_nothing_is_written_over_and_no_disk_is_filled(tmp_path: Path) -> None:
     with serve(answers(answer_files())) as host:
         image = resolve(host)
     with pytest.raises(UsageError, match="exists already"):
-        save.save(image, target, lambda layer: None)
+        save.save(image, target, lambda layer: None, local.save)
     huge = tuple(replace(layer, size_bytes=2**52) for layer in image.layers)
     with pytest.raises(CannotRunError, match="MiB are free"):
-        save.save(replace(image, layers=huge), tmp_path / "other.tar", lambda layer: None)
+        save.save(
+            replace(image, layers=huge), tmp_path / "other.tar", lambda layer: None, local.save
+        )
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 

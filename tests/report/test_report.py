@@ -196,7 +196,7 @@ def test_the_gravest_claim_comes_first() -> None:
 def test_differences_seeds_and_rates_stand_beside_the_verdict() -> None:
     shown = draw(report.draw_verdict(failing(), full=True), 160)
     assert "no cause is implied" in shown
-    assert "note: re-execution: no network isolation" in shown
+    assert "note: re-execution: workloads could reach the network: no network isolation" in shown
     assert "fresh seeds, which follow from the id of the capsule that was verified" in shown
     assert "the original's own seeds (exact and paired claims)" in shown
     assert "at most 5 %" in shown

@@ -21,9 +21,9 @@ from capsule.runtimes.base import Ended, Mount
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
 from tests.support.engines import own_engine_cache
-from tests.support.patience import PATIENCE_SECONDS, read_lines
+from tests.support.patience import PATIENCE_SECONDS, read_lines, until
 from tests.support.records import make_image
-from tests.support.runtimes import Engine, invocation, python, run, small, start
+from tests.support.runtimes import LABEL, Engine, invocation, python, run, small, start
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +102,7 @@ def test_standard_input_is_no_link(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "in").symlink_to(tmp_path / "secret")
     ended = python(engine, tmp_path, "print(input())", stdin=tmp_path / "in")
     assert "standard input" in str(ended.engine_fault)
-    assert left("test-label") == []
+    assert left(LABEL) == []
 
 
 @pytest.mark.parametrize("code", [1, 7, 125, 126, 127, 255])
@@ -135,7 +135,7 @@ def test_the_environment_arrives_byte_for_byte_and_nothing_leaks_in(
     assert python(engine, tmp_path, program, environment=odd).exit_code == 0
     variables, leaked = json.loads((tmp_path / "stdout").read_text())
     assert {name: variables[name] for name in odd} == odd
-    assert variables["CAPSULE_RUN"] == "test-label"
+    assert variables["CAPSULE_RUN"] == LABEL
     assert variables["HOME"] == ("/out" if engine.runtime.contained else str(tmp_path / "out"))
     assert not [name for name in variables if "LEAK" in name]
     assert not leaked
@@ -219,7 +219,7 @@ def test_a_command_that_cannot_start_is_an_engine_fault(
     assert command in ended.engine_fault
     # the engine is well, and no second start can help
     assert ended.lacks_program
-    assert left("test-label") == []
+    assert left(LABEL) == []
 
 
 def test_a_mount_that_is_not_there_is_an_engine_fault(engine: Engine, tmp_path: Path) -> None:
@@ -330,17 +330,19 @@ def test_a_docker_daemon_that_is_not_there_is_named(
 
 
 @pytest.mark.engines
-def test_podman_under_dockers_name_is_not_taken_for_docker(
+def test_podman_behind_dockers_socket_is_not_taken_for_docker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    podman = shutil.which("podman")
-    assert podman is not None
-    (tmp_path / "docker").write_text(f'#!/bin/sh\nexec {podman} "$@"\n')
-    (tmp_path / "docker").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(CannotRunError, match="another engine under its name"):
-        runtimes.choose("docker", needs_image=True)
-    assert runtimes.choose("podman", needs_image=True).name == "podman"
+    address = f"unix://{tmp_path}/podman.sock"
+    service = subprocess.Popen(["podman", "system", "service", "--time", "0", address])
+    try:
+        until((tmp_path / "podman.sock").exists, "the socket of Podman")
+        monkeypatch.setenv("DOCKER_HOST", address)
+        with pytest.raises(CannotRunError, match="another engine under its name"):
+            runtimes.choose("docker", needs_image=True)
+    finally:
+        service.terminate()
+        service.wait()
 
 
 def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(
@@ -351,8 +353,8 @@ def test_without_an_engine_an_image_never_runs_on_the_host_by_itself(
     with pytest.raises(CannotRunError) as caught:
         runtimes.choose("auto", needs_image=True)
     assert "apptainer: " in caught.value.what
-    for program in ("docker", "podman"):
-        assert f"{program}: {program} is not on the PATH" in caught.value.what
+    assert "podman: podman is not on the PATH" in caught.value.what
+    assert f"docker: no Docker daemon answers at unix://{tmp_path}/docker.sock" in caught.value.what
     assert "--runtime host" in str(caught.value.advice)
     assert runtimes.choose("auto", needs_image=False).name == "host"
 

@@ -109,6 +109,7 @@ TRAININGS: dict[str, Here | There] = {
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,
     "capsule run manifests/minis-ranks/transformer.json --runtime host": _SHARED,
     "capsule verify transformer-ranks-....capsule.zip --set /resources/ranks_per_node=1": _SHARED,
+    "python -m tests.golden": There(test="golden/test_words.py::test_the_file_is_fresh"),
     "python -m tests.support.training_faults > docs/training-faults.md": There(
         test="levels/level2/test_faults.py::test_a_fault_is_noticed"
     ),

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capsule import __version__, digest, summary, verdict
+from capsule import __version__, digest, notes, summary, verdict
 from capsule import manifest as manifests
 from capsule.image import Image, Layer
 from capsule.manifest import looks
@@ -211,8 +211,8 @@ def make_record(
 
 
 def noted(*sentences: str) -> tuple[Note, ...]:
-    """Notes of a record that say so."""
-    return tuple(Note(code="test", sentence=sentence) for sentence in sentences)
+    """Notes of a record that end so."""
+    return tuple(notes.open_network(reason=sentence) for sentence in sentences)
 
 
 def make_files() -> list[File]:

@@ -17,6 +17,8 @@ from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Running, R
 from tests.support.engines import as_user, engine_cache, own_engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS
 
+# of this process alone: others may test on this machine
+LABEL = f"test-{os.getpid()}"
 PREPARE = """
 import sys
 from pathlib import Path
@@ -81,7 +83,7 @@ def invocation(
     *command: str,
     mounts: tuple[Mount, ...] = (),
     environment: Mapping[str, str] | None = None,
-    label: str = "test-label",
+    label: str = LABEL,
     stdin: Path | None = None,
 ) -> Invocation:
     out = Mount(source=folder / "out", target="/out", writable=True)

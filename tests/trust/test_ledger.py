@@ -76,3 +76,17 @@ def test_where_nothing_can_be_noted_a_run_begins_all_the_same(
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")
     ledger.begin(run, run / "run.json")
     assert not ledger.has_begun(run)
+
+
+def test_a_run_folder_that_is_gone_was_not_begun(tmp_path: Path, run: Path) -> None:
+    assert not ledger.has_begun(tmp_path / "none")
+    (run / "run.json").unlink()
+    assert not ledger.has_begun(run)
+
+
+def test_no_file_is_left_open() -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for n in range(3):
+        assert ledger.add(f"{n}" * 64) is None
+        assert ledger.holds(f"{n}" * 64)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -320,7 +320,7 @@ def test_the_words_are_there_without_colour_at_any_width(width: int) -> None:
 
 def test_a_note_of_two_pairs_is_told_once() -> None:
     shown = draw(judged(rerun(notes=noted("odd")), rerun(noise=2, notes=noted("odd"))), 120)
-    assert "note: A-B, A-C: re-execution: odd" in shown
+    assert "note: A-B, A-C: re-execution: workloads could reach the network: odd" in shown
 
 
 def test_in_short_each_machine_and_each_metric_has_a_line() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from capsule import digest
 from capsule import manifest as manifests
-from capsule.notes import Note
+from capsule.notes import open_network
 from tests.hostile.case import Case, Prepare
 from tests.hostile.reading import HOOKED
 from tests.support.capsules import pack, rehash, sample_files, seal
@@ -38,9 +38,7 @@ def _sealed(
     def prepare(user: User) -> list[str | Path]:
         facts = make_node()
         facts["class"]["cpu"]["model"] = node
-        sentences = tuple(
-            Note(code="pair", sentence=f"{note}{number or ''}") for number in range(notes)
-        )
+        sentences = tuple(open_network(reason=f"{note}{number or ''}") for number in range(notes))
         record = dataclasses.replace(make_record(), nodes=(facts,), notes=sentences)
         capsule = seal(user.folder, record)
         verb, *options = words

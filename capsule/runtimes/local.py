@@ -1,0 +1,159 @@
+"""Images that an engine of this machine has and no registry: named as that engine names them.
+
+What such an image is known by is the digest of its configuration. Whoever has that image in an
+engine of theirs can run it; nobody can fetch it.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from capsule import image, runtimes
+from capsule.digest import Digest, expect, of_bytes
+from capsule.errors import CannotRunError, UsageError
+from capsule.image import Image, saved
+from capsule.image.mirrors import Access
+from capsule.manifest import ImageSpec
+from capsule.runtimes.base import KeepsImages
+
+_ENGINES = {"docker-daemon": "docker", "containers-storage": "podman"}
+_FORM = re.compile(r"(docker-daemon|containers-storage):([A-Za-z0-9][A-Za-z0-9._:/@-]{0,300})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local:
+    """An image in an engine of this machine.
+
+    Attributes:
+        engine: Name of the engine.
+        name: `NAME:TAG`, or an id.
+        written: The reference as the user wrote it.
+    """
+
+    engine: str
+    name: str
+    written: str
+
+
+def resolve(
+    spec: ImageSpec | None,
+    *,
+    folder: Path | None,
+    override: str | None = None,
+    access: Access | None = None,
+) -> Image:
+    """Pin an image as `image.resolve` does, one that only an engine of this machine has included.
+
+    Args:
+        spec: As there.
+        folder: As there.
+        override: As there.
+        access: As there.
+
+    Raises:
+        UsageError, DamagedError, CannotRunError, ExecutionError: As there.
+    """
+    written = override or (spec.reference if spec else None)
+    where = None if override else "/image/reference"
+    local = None if written is None else locate(written, where=where)
+    if local is not None:
+        return read(local)
+    return image.resolve(spec, folder=folder, override=override, access=access)
+
+
+def locate(written: str, *, where: str | None = None) -> Local | None:
+    """The image that a reference names, None for a reference to something else.
+
+    Raises:
+        UsageError: It names an engine's store, and no image in it.
+
+    >>> locate("docker-daemon:torch:2").name
+    'torch:2'
+    """
+    transport = written.partition(":")[0]
+    if transport not in _ENGINES:
+        return None
+    match = _FORM.fullmatch(written)
+    if match is None:
+        raise UsageError(
+            f"not the name of an image: {written!r}",
+            where=where,
+            advice=f"an image of a local engine is written {transport}:NAME:TAG",
+        )
+    return Local(engine=_ENGINES[transport], name=match[2], written=written)
+
+
+def read(local: Local) -> Image:
+    """Describe an image by the bytes that its engine saves of it.
+
+    Raises:
+        CannotRunError: The engine is not here, or has no such image.
+        DamagedError: What it saves is not what it names.
+    """
+    engine = _make(local.engine)
+    try:
+        identity = str(engine.identify(local.name))
+    except CannotRunError as error:
+        raise CannotRunError(
+            f"{engine.title} here has no such image: {error.what}",
+            where=local.written,
+            advice=f"`{local.engine} image ls` lists what it has",
+        ) from None
+    with _save_by(engine, identity) as path:
+        return saved.describe(path, local.written, where=identity)
+
+
+@contextmanager
+def save(identity: Digest) -> Iterator[Path]:
+    """An archive as of `docker save` of an image that an engine here has, while the block runs.
+
+    Raises:
+        CannotRunError: Neither Docker nor Podman is here and has it.
+        DamagedError: Its configuration is not that of `identity`.
+    """
+    with _save_by(_find_keeper(identity), str(identity)) as path:
+        with tarfile.open(path) as archive:
+            config = saved.read(archive)[1]
+        expect(of_bytes(config), identity, what="the saved image's configuration")
+        yield path
+
+
+def _find_keeper(identity: Digest) -> KeepsImages:
+    refusals = []
+    for engine in map(_make, _ENGINES.values()):
+        try:
+            engine.identify(str(identity))
+        except CannotRunError as error:
+            refusals.append(f"{engine.title}: {error.what}")
+        else:
+            return engine
+    raise CannotRunError(
+        f"no registry has the image {identity}, and no engine here ({'; '.join(refusals)})",
+        advice="build it again where it was built here; else whoever has it writes it to a file by"
+        " `capsule image save`, which --image FILE then takes, or pushes it to a registry",
+    )
+
+
+def _make(name: str) -> KeepsImages:
+    engine = runtimes.make(name)
+    assert isinstance(engine, KeepsImages)
+    return engine
+
+
+@contextmanager
+def _save_by(engine: KeepsImages, identity: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="capsule-image-") as work:
+        path = Path(work) / "image.tar"
+        try:
+            engine.save(identity, path)
+        except CannotRunError as error:
+            raise CannotRunError(
+                f"{engine.title} cannot save the image: {error.what}", where=identity
+            ) from None
+        yield path
