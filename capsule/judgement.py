@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import overload
 
 from capsule import diff as differences
-from capsule import notes, reading, reexecution, verdict
+from capsule import reading, reexecution, verdict
 from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
+from capsule.diff import words
 from capsule.diff.several import compare_several
 from capsule.errors import UsageError
 from capsule.manifest import catalogued
-from capsule.notes import Note
 from capsule.record import Record
 from capsule.verdict import Verdict
 from capsule.verdict.several import SeveralVerdict, judge_several
@@ -90,7 +90,7 @@ def _with_refused(judged: Verdict, capsule: Capsule) -> Verdict:
     """A verdict that names first which values of an older capsule would be refused today."""
     if not (sentences := capsule.refused_values()):
         return judged
-    refused = (Note(code=notes.REFUSED_VALUE, sentence=one) for one in sentences)
+    refused = (words.refused_value(fault=one) for one in sentences)
     compared = judged.differences
     return replace(judged, differences=replace(compared, notes=(*refused, *compared.notes)))
 
@@ -102,5 +102,5 @@ def judge_records(
     compared = differences.compare(original, rerun, original_id=original_id, rerun_id=rerun_id)
     # where this version's own program measures, there are none: the reader sees to that
     others = catalogued.deviations(original.manifest.benchmarks)
-    meanings = (Note(code=notes.OTHER_METRIC, sentence=one) for one in others)
+    meanings = (words.other_metric(fault=one) for one in others)
     return verdict.judge(replace(compared, notes=(*meanings, *compared.notes)))

@@ -44,8 +44,6 @@ _note = NOTES.template
 
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
-REFUSED_VALUE, OTHER_METRIC = "refused-value", "other-metric"
-"""Of a value of an older capsule that today's rules of reading texts refuse."""
 REREAD, ADDED = "reread", "seeds-added"
 SITE_BINDS = "site-binds"
 BIND = "bind "
@@ -404,6 +402,12 @@ def has(stated: Iterable[Note], due: Note) -> bool:
         note.code == due.code and (not note.is_known or (note.facts or ()) == due.facts)
         for note in stated
     )
+
+
+def about(subject: str, note: Note) -> Note:
+    """Return a note with what it is about before its sentence."""
+    facts = (("of", subject), *(note.facts or ()))
+    return Note(code=note.code, facts=facts, sentence=f"{subject}: {note.sentence}")
 
 
 def change_texts(note: Note, change: Callable[[str], str]) -> Note:

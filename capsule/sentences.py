@@ -105,6 +105,12 @@ def about(subject: str, sentence: Sentence) -> Sentence:
     return Sentence(f"{subject}: {sentence}", sentence.code, (("of", subject), *sentence.facts))
 
 
+def extend(sentence: Sentence, tail: Sentence) -> Sentence:
+    """Return a sentence that goes on: its code is that of its beginning."""
+    facts = (*sentence.facts, (tail.code, tail.facts))
+    return Sentence(f"{sentence}{tail}", sentence.code, facts)
+
+
 def from_json(facts: Mapping[str, object]) -> Facts:
     """Return facts as a document has them, sorted by their names: a list is a tuple."""
     return tuple((name, _freeze(facts[name])) for name in sorted(facts))

@@ -23,6 +23,7 @@ from capsule.diff import (
     rounds,
     rulers,
     skipped,
+    words,
 )
 from capsule.diff.changes import ImageRelation, image_relation
 from capsule.diff.facts import Fact
@@ -30,6 +31,7 @@ from capsule.diff.inability import Inability
 from capsule.diff.names import ROLES, Names
 from capsule.notes import Note
 from capsule.record import FrozenClaim, Record
+from capsule.sentences import Sentence
 from capsule.summary import MetricRuns, Run
 
 SeedRule = Literal["same", "fresh", "all", "pair"]
@@ -97,10 +99,10 @@ class Pair:
     seeds: SeedRule
     original: MetricRuns | None
     rerun: MetricRuns | None
-    refused: str | None = None
+    refused: Sentence | None = None
     inability: Inability | None = None
     skipped: str | None = None
-    scale: str | None = None
+    scale: Sentence | None = None
     altered: str | None = None
     names: Names = ROLES
 
@@ -243,14 +245,14 @@ def pair_rounds(
             )
 
 
-def refuse(pairs: Iterable[Pair], reason: str) -> tuple[Pair, ...]:
+def refuse(pairs: Iterable[Pair], reason: Sentence) -> tuple[Pair, ...]:
     """The same pairs, none of which is evidence."""
     return tuple(replace(pair, refused=reason) for pair in pairs)
 
 
 def _pair(claim: FrozenClaim, there: MetricRuns | None, here: MetricRuns | None) -> Pair:
     rule: SeedRule = "all"
-    refused: str | None = None
+    refused: Sentence | None = None
     unable: Inability | None = None
     there, here = (
         None if side is None else summary.values_for(claim.pattern, side) for side in (there, here)
@@ -290,16 +292,12 @@ def _pair(claim: FrozenClaim, there: MetricRuns | None, here: MetricRuns | None)
 
 def _refusal(
     claim: FrozenClaim, there: MetricRuns, runs: MetricRuns, here: MetricRuns
-) -> str | None:
+) -> Sentence | None:
     """Why a re-execution's runs say nothing of a claim, None where they do."""
     if there.aggregate != here.aggregate:
-        words = [side.aggregate or "usual value" for side in (there, here)]
-        return f"a run's value is the {words[0]} of its values there, and the {words[1]} here"
+        return words.another_aggregate(there=there.aggregate, here=here.aggregate)
     if runs.runs and not here.runs:
-        return (
-            "every run of the re-execution repeats a seed of the original, and with the seed its"
-            " luck: only other seeds tell whether the number is right"
-        )
+        return words.repeated_seeds()
     reasons = [evidence.reuse(there, here)]
     if claim.type not in ("threshold", "bound"):
         reasons += [evidence.repetition(there, "original")]
@@ -328,54 +326,28 @@ def _notes(
     side = rounds.pair_of(original, rerun)
     names = ROLES if side is None else rounds.names(side)
     if side is not None:
-        yield Note(
-            code="pair",
-            sentence=f"a pair: {len(side.order)} rounds by turns on one node under equal seeds;"
-            f" what is judged is the ratio of {names.here} to {names.there}, never whether a number"
-            " was published honestly",
-        )
+        yield words.pair(rounds=len(side.order), there=names.there, here=names.here)
     elif evidence.common_run(original, rerun) is not None:
-        yield Note(
-            code="same-run",
-            sentence="no re-execution: both capsules have one and the same run in them, and neither"
-            " is evidence of the other; `capsule verify` runs one again",
-        )
+        yield words.same_run()
     elif rerun.verifies is None:
-        yield Note(
-            code="not-a-reexecution",
-            sentence="the second capsule is no re-execution of the first: two separate runs are"
-            " compared",
-        )
+        yield words.not_a_reexecution()
     elif sides[0].id is not None and rerun.verifies != sides[0].id:
-        yield Note(
-            code="of-another-original",
-            sentence="the second capsule re-executed another capsule than the first",
-        )
+        yield words.of_another_original()
     if added := sides[1].added:
         yield records.added_note(rerun, added)
     # of a pair it is what was asked for
     if relation == "different" and side is None:
-        yield Note(
-            code="images-differ",
-            sentence="the images differ: what is compared is not the same program",
-        )
+        yield words.images_differ()
     for name, record in ((names.there, original), (names.here, rerun)):
         for sentence in sweeps.explain_sharing(list(sweeps.find(record))):
-            yield Note(code="shared-cores", sentence=f"{name}: {sentence}")
+            yield words.shared_cores(side=name, sharing=sentence)
     if original.judge_rule != origin.JUDGE_RULE:
-        yield Note(
-            code="older-rule",
-            sentence=f"{names.there}'s claims were frozen by rule {original.judge_rule}, and are"
-            f" judged by today's rule {origin.JUDGE_RULE}",
-        )
+        rule = original.judge_rule
+        yield words.older_rule(side=names.there, rule=rule, ours=origin.JUDGE_RULE)
     if original.contained != rerun.contained:
-        loose = names.there if rerun.contained else names.here
-        yield Note(
-            code="containment-differs",
-            sentence=f"{loose} ran without a container, the other side in one",
-        )
+        yield words.containment_differs(side=names.there if rerun.contained else names.here)
     yield from _seed_notes(original, rerun, pairs)
-    yield from records.notes(original, rerun, names)
+    yield from records.of_both(original, rerun, names)
     yield from days.notes(pairs)
     yield from loads.notes(original, rerun, pairs, names)
 
@@ -387,19 +359,12 @@ def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Ite
     shared = own & {trial["seed"] for trial in summary.planned_trials(rerun.plan)}
     of_numbers = (pair for pair in pairs if pair.claim and pair.claim.type not in _BY_SEED)
     if shared and any(pair.seeds == "all" for pair in of_numbers):
-        yield Note(
-            code="shared-seeds",
-            sentence=f"{len(shared)} seeds were used on both sides: a repeated seed repeats its"
-            " luck, so these runs count for exact and paired claims alone",
-        )
+        yield words.shared_seeds(seeds=len(shared))
     for pair in pairs:
         # that they are equal is what an exact claim says, and a bound each run keeps by itself
         claimed = pair.claim is not None and pair.claim.type not in ("exact", "bound")
         named = ((pair.names.there, pair.original), (pair.names.here, pair.rerun))
         for name, side in named:
             if claimed and side is not None and evidence.is_constant(side):
-                yield Note(
-                    code="equal-values",
-                    sentence=f"{pair.metric}: all {len(side.values)} runs of {name} have the"
-                    " same value under different seeds",
-                )
+                runs = len(side.values)
+                yield words.equal_values(metric=pair.metric, runs=runs, side=name)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from capsule import quick
+from capsule.diff import words
 from capsule.manifest import mutable
 from capsule.record import Record
 
@@ -48,10 +49,6 @@ def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pai
         ):
             yield replace(pair, altered=", ".join([*resources, *set_of_it]))
         elif recipe and pair.claim is not None and pair.claim.type not in _ALONE:
-            yield replace(
-                pair,
-                refused=f"{', '.join(recipe)} was set (--set): another recipe was trained than the"
-                " original's, and only thresholds and bounds are claims about it",
-            )
+            yield replace(pair, refused=words.another_recipe(fields=tuple(recipe)))
         else:
             yield pair

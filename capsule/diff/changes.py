@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from capsule import summary
-from capsule.diff import evidence, skipped
+from capsule.diff import evidence, skipped, words
 from capsule.image import Image
 from capsule.notes import Note
 from capsule.origin import Verification
@@ -18,9 +18,6 @@ ImageRelation = Literal[
 
 # runs in images that are so related may be added up
 SAME_IMAGE: frozenset[ImageRelation] = frozenset({"same-manifest", "same-config", "same-tree"})
-
-
-_OF_ONE_RUN = Note(code="same-run", sentence="with the same run in both capsules")
 
 
 def image_relation(a: Record, b: Record) -> ImageRelation:
@@ -61,7 +58,7 @@ def between(
     if verifies(rerun, original_id):
         way = _way(original, rerun)
     elif evidence.common_run(original, rerun) is not None:
-        way = iter([_OF_ONE_RUN])
+        way = iter([words.of_one_run()])
     else:
         way = _seeds(original, rerun, rerun_id)
     return (
@@ -82,56 +79,35 @@ def _way(original: Record, rerun: Record) -> Iterator[Note]:
     """How else than by itself `verify` was asked to draw seeds, and how many."""
     assert isinstance(rerun.origin, Verification)
     if rerun.origin.nonce is not None:
-        yield Note(code="nonce", sentence=f"under seeds drawn with --nonce {rerun.origin.nonce!r}")
+        yield words.under_nonce(nonce=rerun.origin.nonce)
     planned = {number for claim in original.claims for number in claim.looks}
     trials = summary.planned_trials(rerun.plan)
     runs = len({trial["seed"] for trial in trials if trial["seed_source"] == "fresh"})
     if runs and runs not in (planned or {len(original.manifest.seeds)}):
-        seeds = "1 fresh seed" if runs == 1 else f"{runs} fresh seeds"
-        sentence = f"after {seeds}, which nobody planned (--runs)"
-        yield Note(code="unplanned-runs", sentence=sentence)
+        yield words.unplanned_runs(runs=runs)
 
 
 def _seeds(original: Record, rerun: Record, rerun_id: str | None) -> Iterator[Note]:
     """Who chose the seeds of runs that were not made to verify the original."""
     if rerun_id is not None and original.verifies == rerun_id:
-        yield Note(
-            code="original-last",
-            sentence="by the runs of its own original, whose author chose their seeds (name the"
-            " original first)",
-        )
-    elif rerun.verifies is not None:
-        yield Note(
-            code="separate-runs",
-            sentence=f"by a verification of another capsule ({rerun.verifies[:12]}), from whose id"
-            " its seeds follow",
-        )
+        yield words.original_last()
     else:
-        yield Note(
-            code="separate-runs",
-            sentence="by separate runs, whose seeds were chosen by their author",
-        )
+        yield words.separate_runs(verifies=rerun.verifies)
 
 
 def _image(original: Record, rerun: Record) -> Iterator[Note]:
     relation = image_relation(original, rerun)
-    named = f" ({rerun.image_override})" if rerun.image_override is not None else ""
-    if relation == "different" and _is_unknown(original.image, rerun.image):
-        sentence = f"in an image{named} of which nobody knows whether it is the original's"
-        yield Note(code="another-image", sentence=sentence)
-    elif relation == "different":
-        yield Note(code="another-image", sentence=f"in another image{named}")
+    named = rerun.image_override
+    if relation == "different":
+        is_known = not _is_unknown(original.image, rerun.image)
+        yield words.another_image(named=named, is_known=is_known)
     elif relation == "same-index":
-        platform = f" ({rerun.image.platform})" if rerun.image is not None else ""
-        yield Note(
-            code="another-platform", sentence=f"in the same image for another platform{platform}"
-        )
+        platform = rerun.image.platform if rerun.image is not None else None
+        yield words.another_platform(platform=platform)
     elif rerun.image is None and original.image is not None:
-        yield Note(code="without-image", sentence="without the original's image")
+        yield words.without_image()
     elif original.image is None and rerun.image is not None:
-        yield Note(
-            code="with-image", sentence=f"in an image{named}, while the original ran without one"
-        )
+        yield words.with_image(named=named)
 
 
 def _is_unknown(a: Image | None, b: Image | None) -> bool:
@@ -144,16 +120,13 @@ def _is_unknown(a: Image | None, b: Image | None) -> bool:
 def _program(original: Record, rerun: Record) -> Iterator[Note]:
     own = isinstance(rerun.origin, Verification) and rerun.origin.levels == "own"
     if own and original.levels.get("digest") != rerun.levels.get("digest"):
-        yield Note(
-            code="another-program",
-            sentence="measured by the program of another version of capsule (--levels own)",
-        )
+        yield words.another_program()
 
 
 def _manifest(original: Record, rerun: Record) -> Iterator[Note]:
     changed = rerun.origin.set if isinstance(rerun.origin, Verification) else {}
     if changed:
-        values = ", ".join(f"{pointer} set to {value}" for pointer, value in changed.items())
-        yield Note(code="changed-manifest", sentence=f"with {values}")
+        values = tuple((pointer, str(value)) for pointer, value in changed.items())
+        yield words.changed_manifest(values=values)
     elif original.manifest.source != rerun.manifest.source:
-        yield Note(code="another-manifest", sentence="by another manifest")
+        yield words.another_manifest()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from capsule.diff import words
 from capsule.durations import duration
 from capsule.notes import Note
 from capsule.summary import MetricRuns
@@ -29,17 +30,11 @@ def notes(pairs: Iterable[Pair]) -> Iterator[Note]:
         ("original", [pair.original for pair in judged]),
         ("re-execution", [pair.rerun for pair in judged]),
     )
-    spans = [
-        f"all runs of the {name} started within {duration(_span(metrics))}"
-        for name, metrics in sides
-        if 0 < _span(metrics) < _DAY
-    ]
+    spans = tuple(
+        (name, duration(_span(metrics))) for name, metrics in sides if 0 < _span(metrics) < _DAY
+    )
     if spans:
-        yield Note(
-            code="one-day",
-            sentence=f"numbers of a machine are judged, and {' and '.join(spans)}: what a machine"
-            " does on one day is in all of them, and the spread between them does not show it",
-        )
+        yield words.one_day(spans=spans)
 
 
 def _is_of_a_machine(pair: Pair) -> bool:

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from capsule.diff import words
 from capsule.levels.catalog import training
 from capsule.record import FrozenClaim, Record, Samples
+from capsule.sentences import Sentence
 from capsule.series import bits
 from capsule.summary import MetricRuns, Run
 
@@ -31,7 +33,7 @@ def without_repeated_seeds(original: MetricRuns, rerun: MetricRuns) -> MetricRun
     return replace(rerun, runs=tuple(run for run in rerun.runs if run.seed not in used))
 
 
-def wide_bound(claim: FrozenClaim, here: Mapping[str, MetricRuns]) -> str | None:
+def wide_bound(claim: FrozenClaim, here: Mapping[str, MetricRuns]) -> Sentence | None:
     """Why a value within a bound says nothing: the bound is no small part of what it judges.
 
     Args:
@@ -51,13 +53,12 @@ def wide_bound(claim: FrozenClaim, here: Mapping[str, MetricRuns]) -> str | None
     if not wide:
         return None
     value, seed = max(wide)
-    return (
-        f"no evidence: the bound is more than {training.MOST_SHARE:g} of the change that it judges"
-        f" in {len(wide)} of {len(shares)} runs, {value:.2g} of it under seed {seed}"
+    return words.wide_bound(
+        most=training.MOST_SHARE, wide=len(wide), runs=len(shares), share=value, seed=seed
     )
 
 
-def copy(one: Record, other: Record) -> str | None:
+def copy(one: Record, other: Record) -> Sentence | None:
     """Why two records are not of two runs: common runs, or times that never come twice."""
     if reason := common_run(one, other):
         return reason
@@ -66,22 +67,17 @@ def copy(one: Record, other: Record) -> str | None:
         for name, trial, readings in chain(_clock_readings(record), _trial_readings(record)):
             first = seen.setdefault((name, bits(readings)), (place, trial))
             if first != (place, trial):
-                return (
-                    f"the clock said exactly the same in trial {trial} as in {first[1]}, for"
-                    f" {name.rpartition('/')[2]}: one is a copy of the other, and no evidence"
-                )
+                metric = name.rpartition("/")[2]
+                return words.copied_times(trial=trial, first=first[1], metric=metric)
     return None
 
 
-def common_run(one: Record, other: Record) -> str | None:
+def common_run(one: Record, other: Record) -> Sentence | None:
     """That two records are of one run, or have one run in them; None where neither is so."""
     if one.uuid == other.uuid:
-        return f"both capsules are of the same run, {one.uuid}, which is no evidence of itself"
+        return words.one_run_twice(run=one.uuid)
     if shared := _runs_of(one) & _runs_of(other):
-        return (
-            f"both capsules have the runs of {min(shared)} in them, to which seeds were added: they"
-            " are no evidence of themselves"
-        )
+        return words.common_runs(run=min(shared))
     return None
 
 
@@ -91,16 +87,13 @@ def _runs_of(record: Record) -> set[str]:
     return {record.uuid} if before is None else {record.uuid, before.record.uuid}
 
 
-def repetition(metric: MetricRuns, side: str) -> str | None:
+def repetition(metric: MetricRuns, side: str) -> Sentence | None:
     """Why the runs of one side are fewer than they look."""
     seeds = {run.seed for run in metric.runs}
     if len(seeds) < len(metric.runs):
-        return f"the {side} has {len(metric.runs)} runs under {len(seeds)} seeds: one seed, one run"
+        return words.one_seed_twice(side=side, runs=len(metric.runs), seeds=len(seeds))
     if repeats(metric):
-        return (
-            f"all {len(metric.values)} runs of the {side} have the same value under different"
-            " seeds, so they are one run; a metric that no seed changes can be claimed exact"
-        )
+        return words.constant_runs(side=side, runs=len(metric.values))
     return None
 
 
@@ -120,16 +113,13 @@ def is_constant(metric: MetricRuns) -> bool:
     return alike and (of_command or values[0] != 0) and metric.resolution == 0
 
 
-def reuse(original: MetricRuns, rerun: MetricRuns) -> str | None:
+def reuse(original: MetricRuns, rerun: MetricRuns) -> Sentence | None:
     """Why the re-execution's values are the original's, under other seeds."""
     if {run.seed for run in original.runs} & {run.seed for run in rerun.runs}:
         return None  # a workload that its seed decides gives the same under the same seed
     if not (_shares_values(original, rerun) or _shares_series(original, rerun)):
         return None
-    return (
-        "runs of the re-execution went through exactly the values of the original's under other"
-        " seeds: they are copies, or no seed changes them, and neither is evidence"
-    )
+    return words.copied_values()
 
 
 def _shares_values(original: MetricRuns, rerun: MetricRuns) -> bool:

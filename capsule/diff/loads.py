@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from capsule import inventory, summary
+from capsule.diff import words
 from capsule.diff.names import Names
 from capsule.notes import Note
 from capsule.record import Record
@@ -21,8 +22,4 @@ def notes(original: Record, rerun: Record, pairs: Iterable[Pair], names: Names) 
         return
     for record, name in ((original, names.there), (rerun, names.here)):
         for load in dict.fromkeys(filter(None, map(inventory.busy, summary.own_nodes(record)))):
-            yield Note(
-                code="busy",
-                sentence=f"the machine of {name} was busy when its run began, {load}: its times are"
-                " longer than they would be",
-            )
+            yield words.busy(side=name, load=load)

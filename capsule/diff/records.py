@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from capsule import summary
+from capsule import notes, summary
+from capsule.diff import words
 from capsule.diff.names import Names
 from capsule.notes import Note
 from capsule.origin import Added
@@ -13,21 +14,18 @@ from capsule.record import Record
 
 def added_note(rerun: Record, added: tuple[Added, ...]) -> Note:
     """Whose runs count, and that no time is compared with one of another day."""
-    counted = ", ".join(f"{one.runs} of {one.id[:12]}" for one in added)
     metrics = summary.run_values(rerun).values()
-    machine = any(metric.kind == "machine" for metric in metrics)
-    alone = "; metrics of the machine are judged by the runs made now alone" if machine else ""
-    return Note(
-        code="runs-added",
-        sentence=f"runs of earlier verifications count with those made now: {counted}{alone}",
+    return words.runs_added(
+        counted=tuple((one.runs, one.id) for one in added),
+        has_machine_metrics=any(metric.kind == "machine" for metric in metrics),
     )
 
 
-def notes(original: Record, rerun: Record, names: Names) -> Iterator[Note]:
+def of_both(original: Record, rerun: Record, names: Names) -> Iterator[Note]:
     """What each record says of itself, with whose it is."""
     there, here = ({note.sentence: note for note in record.notes} for record in (original, rerun))
     for sentence, note in {**there, **here}.items():
         both = sentence in there and sentence in here
         owner = names.there if sentence in there else names.here
         owner = "both sides" if both else owner.removeprefix("the ")
-        yield Note(code=note.code, sentence=f"{owner}: {sentence}")
+        yield notes.about(owner, note)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from capsule.diff import words
 from capsule.levels.catalog.ruler import RULED
 from capsule.record import Record
 
@@ -18,15 +19,9 @@ def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pai
     one, other = original.levels.get("ruler"), rerun.levels.get("ruler")
     for pair in pairs:
         is_ruled = pair.metric.rpartition("/")[2] in RULED
-        yield replace(pair, scale=_word(pair, one, other)) if is_ruled and one != other else pair
-
-
-def _word(pair: Pair, one: str | None, other: str | None) -> str:
-    return (
-        f"another ruler: {pair.names.there} has bounds by rules {_name(one)}, {pair.names.here} by"
-        f" rules {_name(other)}, and errors over them are not of one scale"
-    )
-
-
-def _name(ruler: str | None) -> str:
-    return "without a number" if ruler is None else f"number {ruler}"
+        if is_ruled and one != other:
+            there, here = pair.names.there, pair.names.here
+            scale = words.another_ruler(there=there, ours=one, here=here, theirs=other)
+            yield replace(pair, scale=scale)
+        else:
+            yield pair

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capsule import summary
-from capsule.diff import Differences, Side, compare, evidence, refuse, rounds
+from capsule.diff import Differences, Side, compare, evidence, refuse, rounds, words
 from capsule.errors import UsageError
 from capsule.record import FrozenClaim, Record
+from capsule.sentences import Sentence, about
 from capsule.summary import MetricRuns
 
 LEAST = 3
@@ -91,7 +92,7 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
     )
 
 
-def _copies(records: Sequence[Record], ids: Sequence[str | None]) -> Iterator[tuple[int, str]]:
+def _copies(records: Sequence[Record], ids: Sequence[str | None]) -> Iterator[tuple[int, Sentence]]:
     """Each record that has runs of one before it, and why they are no further evidence."""
     for index, record in enumerate(records):
         for earlier in range(index):
@@ -99,15 +100,16 @@ def _copies(records: Sequence[Record], ids: Sequence[str | None]) -> Iterator[tu
                 records[earlier], ids[index]
             )
             if reason := reason or evidence.copy(records[earlier], record):
-                yield index, f"{label(index)} is no re-execution beside {label(earlier)}: {reason}"
+                beside = f"{label(index)} is no re-execution beside {label(earlier)}"
+                yield index, about(beside, reason)
                 break
 
 
-def _counted_twice(record: Record, other: str | None) -> str | None:
+def _counted_twice(record: Record, other: str | None) -> Sentence | None:
     """Why a verification says nothing beside one that was added to it."""
     if other is None or all(one.id != other for one in record.chain):
         return None
-    return f"{other[:12]} was added to the other one, which has its runs already"
+    return words.counted_twice(capsule=other)
 
 
 def label(index: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from capsule import quick
+from capsule.diff import words
 from capsule.notes import Note
 from capsule.record import Record
 
@@ -32,11 +33,5 @@ def notes(original: Record, rerun: Record) -> Iterator[Note]:
     if not left_out:
         return
     claims = [one for one in original.claims if quick.benchmark_of(one.metric) in left_out]
-    if claims:
-        one, some = len(claims) == 1, f"{len(claims)} claim{'s' * (len(claims) > 1)}"
-        if not any(map(quick.decides, claims)):
-            some += f" that {'decides' if one else 'decide'} nothing"
-    else:
-        one, some = len(left_out) == 1, f"{len(left_out)} benchmark{'s' * (len(left_out) > 1)}"
-        some += " without a claim"
-    yield Note(code="quick", sentence=f"with --quick: {some} {'was' if one else 'were'} not run")
+    decides = any(map(quick.decides, claims))
+    yield words.quick(claims=len(claims), benchmarks=len(left_out), decides=decides)

@@ -20,7 +20,9 @@ from dataclasses import replace
 from capsule import stats
 from capsule.diff import Differences
 from capsule.freezing import freeze
-from capsule.verdict import claim, wording
+from capsule.notes import Note
+from capsule.sentences import Sentence, extend
+from capsule.verdict import claim, words
 from capsule.verdict.further import Further, advise_further
 from capsule.verdict.model import (
     POWERS,
@@ -65,7 +67,7 @@ def judge(differences: Differences) -> Verdict:
     word, sentence = _capsule([one for one in claims if one.decisive])
     return Verdict(
         word=word,
-        sentence=wording.qualify(sentence, differences.changes),
+        sentence=_add_changes(sentence, differences.changes),
         claims=tuple(claims),
         reported=tuple(one for one in judged if one.claim is None),
         differences=differences,
@@ -103,10 +105,10 @@ def _name(one: Judged) -> str:
     return f"{one.metric}, {value}" if value else one.metric
 
 
-def _capsule(primary: Sequence[Judged]) -> tuple[Word, str]:
-    counts = f"{len(primary)} primary claim{'s' if len(primary) != 1 else ''}"
+def _capsule(primary: Sequence[Judged]) -> tuple[Word, Sentence]:
+    claims = len(primary)
     if not primary:
-        return "INCONCLUSIVE", "the capsule makes no primary claim, so there is nothing to decide"
+        return "INCONCLUSIVE", words.no_primary()
     different = [one for one in primary if one.word == "DIFFERENT"]
     beyond_chance = [
         one
@@ -114,53 +116,31 @@ def _capsule(primary: Sequence[Judged]) -> tuple[Word, str]:
         if one.p_different_holm is not None and one.p_different_holm <= one.alpha
     ]
     if beyond_chance:
-        named = _name(beyond_chance[0])
-        if len(primary) == 1:
-            return "DIFFERENT", f"the only primary claim differs: {named}{_failure(primary)}"
-        verb = "differs" if len(beyond_chance) == 1 else "differ"
-        return "DIFFERENT", (
-            f"{len(beyond_chance)} of {counts} {verb} after Holm, first"
-            f" {named}{_failure(beyond_chance[:1])}"
+        sentence = words.differs(
+            claims=claims, different=len(beyond_chance), first=_name(beyond_chance[0])
         )
+        return "DIFFERENT", _add_failure(sentence, beyond_chance[:1])
     if all(one.word == "REPRODUCED" for one in primary):
-        return "REPRODUCED", (
-            f"{wording.every(len(primary), 'primary claims')} are reproduced"
-            if len(primary) > 1
-            else "the only primary claim is reproduced"
-        )
-    unable = [one for one in primary if one.fault is not None]
-    if unable and not different:
-        return "INCONCLUSIVE", _word_unable(unable, len(primary))
-    if len(primary) == 1 and not different:
-        return "INCONCLUSIVE", (
-            f"the only primary claim is neither reproduced nor different{_failure(primary)}"
+        return "REPRODUCED", words.reproduced(claims=claims)
+    if different:
+        return "INCONCLUSIVE", words.chance(claims=claims, different=len(different))
+    if unable := [one.fault for one in primary if one.fault is not None]:
+        sentence = words.all_unable(claims=claims, unable=len(unable), fault=unable[0])
+        return "INCONCLUSIVE", _add_failure(
+            sentence, [one for one in primary if one.fault is not None]
         )
     reproduced = sum(one.word == "REPRODUCED" for one in primary)
-    if different:
-        verb = "differs" if len(different) == 1 else "differ"
-        return "INCONCLUSIVE", (
-            f"{len(different)} of {counts} {verb}, but not after Holm's correction for"
-            f" {len(primary)} chances to err"
-        )
-    return "INCONCLUSIVE", (
-        f"{reproduced} of {counts} reproduced, none different{_failure(primary)}"
-    )
+    sentence = words.undecided(claims=claims, reproduced=reproduced)
+    return "INCONCLUSIVE", _add_failure(sentence, primary)
 
 
-def _failure(claims: Sequence[Judged]) -> str:
-    """How the failed runs ended, where they decide one of these claims."""
+def _add_failure(sentence: Sentence, claims: Sequence[Judged]) -> Sentence:
+    """The same with how the failed runs ended, where they decide one of these claims."""
     lines = [one.failure for one in claims if one.failure is not None]
-    return f"; failed runs ended with: {wording.quote(lines[0])}" if lines else ""
+    return extend(sentence, words.failure(last_line=lines[0])) if lines else sentence
 
 
-def _word_unable(unable: Sequence[Judged], primary: int) -> str:
-    """Why claims are open whose runs all failed, with what the first of them ended with."""
-    first = unable[0]
-    claims = (
-        "the only primary claim" if primary == 1 else f"{len(unable)} of {primary} primary claims"
-    )
-    assert first.fault is not None
-    return (
-        f"{claims} could not be judged, as every re-run failed: {wording.fault(first.fault)}"
-        f"{_failure(unable)}"
-    )
+def _add_changes(sentence: Sentence, changes: Sequence[Note]) -> Sentence:
+    """The same with what was changed of the experiment that it judges."""
+    told = tuple(note.sentence for note in changes)
+    return extend(sentence, words.changed(changes=told)) if told else sentence

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from capsule import stats
 from capsule.diff.inability import Fault
+from capsule.sentences import extend
+from capsule.verdict import words
 from capsule.verdict.model import FURTHER_LOOKS, POWERS, Advice, Judged, Look
 
-_MOST = 500
 # of a pair any number is told, since it says how noisy the machine is
 _MOST_ROUNDS = 1_000_000
 MOST_OF_A_PAIR = 1000
-_TOO_FEW = "no number of re-runs decides this: the original itself has "
-_NEAR = f"the estimate sits on the margin: more than {_MOST} runs would be needed"
-ORIGINAL_OF_ONE_RUN = Advice(answer="original-too-few", sentence=f"{_TOO_FEW}one run")
+ORIGINAL_OF_ONE_RUN = Advice(answer="original-too-few", sentence=words.original_of_one_run())
 _Two = tuple[int | None, int | None]
 
 
@@ -58,7 +57,7 @@ def runs(
     as_seen = answers(interval.estimate)
     # of a constant no location is more likely than the one seen
     advice = _advice(as_seen, None if a is None else answers(0.0), b.n)
-    return replace(advice, sentence=advice.sentence + _name_levels(judged, advice))
+    return _name_levels(judged, advice)
 
 
 def _at_its_level(
@@ -89,8 +88,7 @@ def _at_its_level(
 def _last_look(look: Look) -> Advice:
     return Advice(
         answer="looks-taken",
-        sentence=f"{look.runs} runs are the last of {FURTHER_LOOKS} looks: the error rate allows no"
-        " further one",
+        sentence=words.looks_taken(runs=look.runs, looks=FURTHER_LOOKS),
     )
 
 
@@ -102,21 +100,19 @@ def _further_level(judged: Judged) -> float:
     return stats.nominal_alpha(judged.alpha, FURTHER_LOOKS)
 
 
-def _name_levels(judged: Judged, advice: Advice) -> str:
-    """At which level the advised numbers of runs will be judged."""
+def _name_levels(judged: Judged, advice: Advice) -> Advice:
+    """The same advice, with the levels at which its numbers of runs will be judged."""
     if judged.look is None:
-        return ""
+        return advice
     numbers = {number for number in (*advice.as_seen, *advice.if_equal) if number is not None}
     looks = sorted(numbers & set(judged.look.planned))
-    parts = []
-    if looks:
-        named = " and ".join(map(str, looks))
-        level = f"{_planned_level(judged, judged.look):.3g}"
-        parts.append(f"{named} as planned look{'s' * (len(looks) > 1)}, judged at {level}")
-    if numbers - set(looks):
-        level = f"{_further_level(judged):.3g}"
-        parts.append(f"{'others' if looks else 'as no planned look'}, judged at {level}")
-    return f" ({'; '.join(parts)})" if parts else ""
+    tail = words.levels(
+        planned=tuple(looks),
+        planned_level=_planned_level(judged, judged.look),
+        has_others=bool(numbers - set(looks)),
+        other_level=_further_level(judged),
+    )
+    return replace(advice, sentence=extend(advice.sentence, tail))
 
 
 def pairs(differences: stats.Runs, interval: stats.Interval, region: stats.Region) -> Advice:
@@ -130,11 +126,11 @@ def pairs(differences: stats.Runs, interval: stats.Interval, region: stats.Regio
     low, high = (
         stats.runs_to_decide(None, differences, interval, region, power=power) for power in POWERS
     )
-    if isinstance(low, str):
-        return Advice(answer="on-the-margin", sentence=_NEAR)
-    higher = f", {high} with power 0.9" if isinstance(high, int) else ""
-    decides = f"{low} pairs would decide with power 0.8{higher}"
-    return Advice(answer="original-too-few", sentence=f"{_TOO_FEW}too few seeds, {decides}")
+    numbers = _numbers((low, high))
+    return Advice(
+        answer="on-the-margin" if numbers[0] is None else "original-too-few",
+        sentence=words.more_pairs(pairs=numbers[0], pairs_surely=numbers[1]),
+    )
 
 
 def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Region) -> Advice:
@@ -157,25 +153,11 @@ def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Regi
         return _numbers((low, high))
 
     seen, equal = numbers(interval.estimate), numbers(0.0)
-    if seen[0] is None:
-        sentence = "the ratio seen sits on the margin"
-    else:
-        sentence = (
-            f"{seen[0]} pairs (now {differences.n}) would decide this with power 0.8"
-            f"{_higher(seen)}, if the ratio seen is the true one"
-        )
-    if equal[0] is not None:
-        sentence += f"; {equal[0]} with power 0.8{_higher(equal)}, if the sides are equal"
-    wanted = seen[0] or equal[0]
-    if wanted is not None and wanted <= MOST_OF_A_PAIR:
-        sentence += f" (`capsule pair --pairs {wanted}`)"
-    elif wanted is not None:
-        sentence += (
-            f"; one pair takes up to {MOST_OF_A_PAIR}: longer runs or a quieter machine need fewer"
-        )
-    none = wanted is None
     return Advice(
-        answer="on-the-margin" if none else "runs", as_seen=seen, if_equal=equal, sentence=sentence
+        answer="on-the-margin" if (seen[0] or equal[0]) is None else "runs",
+        as_seen=seen,
+        if_equal=equal,
+        sentence=words.rounds(now=differences.n, as_seen=seen, if_equal=equal, most=MOST_OF_A_PAIR),
     )
 
 
@@ -187,19 +169,12 @@ def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:
         possible: Whether the distance seen leaves room on either side of the margin.
     """
     if not possible:
-        return Advice(
-            answer="on-the-margin", sentence="the distance seen sits on the margin that is allowed"
-        )
+        return Advice(answer="on-the-margin", sentence=words.distance_on_margin())
     low, high = count(POWERS[0]), count(POWERS[1])
+    sentence = words.samples(needed=(low, high))
     if low is None:
-        return Advice(answer="original-too-few", sentence=f"{_TOO_FEW}too few samples")
-    more = f", {high} with power 0.9" if high is not None else ""
-    return Advice(
-        answer="samples",
-        if_equal=(low, high),
-        sentence=f"{low} independent samples of the re-execution decide this with power 0.8{more},"
-        " if the two distributions are equal",
-    )
+        return Advice(answer="original-too-few", sentence=sentence)
+    return Advice(answer="samples", if_equal=(low, high), sentence=sentence)
 
 
 def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
@@ -212,17 +187,10 @@ def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
         n_b: The re-execution's runs so far.
     """
     low, high = (stats.runs_to_lift(failed_a, n_a, failed_b, n_b, power=power) for power in POWERS)
+    sentence = words.fewer_failures(now=n_b, needed=(low, high))
     if low is None:
-        return Advice(
-            answer="on-the-margin",
-            sentence=f"more than {_MOST} runs would be needed to make up for these failures",
-        )
-    return Advice(
-        answer="runs",
-        if_equal=(low, high),
-        sentence=f"{low} runs of the re-execution in all (now {n_b}) make up for these failures"
-        f" with power 0.8{_higher((low, high))}, if further ones fail as often as the original's",
-    )
+        return Advice(answer="on-the-margin", sentence=sentence)
+    return Advice(answer="runs", if_equal=(low, high), sentence=sentence)
 
 
 def failure_margin(
@@ -245,33 +213,16 @@ def failure_margin(
         )
 
     low, high = (_at_its_level(judged, power, fewest) for power in POWERS)
+    numbers, is_near = _numbers((low, high)), low == "on-the-margin"
+    sentence = words.failure_margin(now=n_b, needed=numbers, is_near=is_near)
     if not isinstance(low, int):
-        sentence = f"{_TOO_FEW}too few runs to tell how often they fail"
-        if low == "on-the-margin":
-            sentence = f"more than {_MOST} runs would be needed to tell how often they fail"
         return Advice(answer=low, sentence=sentence)
-    numbers = _numbers((low, high))
-    advice = Advice(
-        answer="runs",
-        if_equal=numbers,
-        sentence=f"{low} runs of the re-execution in all (now {n_b}) confirm the failure margin"
-        f" with power 0.8{_higher(numbers)}, if further ones fail as often as the original's",
-    )
-    return replace(advice, sentence=advice.sentence + _name_levels(judged, advice))
+    return _name_levels(judged, Advice(answer="runs", if_equal=numbers, sentence=sentence))
 
 
 def mend(fault: Fault) -> Advice:
     """What makes a claim that could not be run one that can be."""
-    sentences: Mapping[Fault, str] = {
-        "seeds": "no number of runs decides this: the author's manifest has to say which seeds"
-        ' the benchmark takes, such as "seed_range": [0, 4000000], or the benchmark has to take'
-        " every seed below 2^31",
-        "machine": "no number of runs decides this: mend what the failed runs lack here, as"
-        " their logs in the capsule tell, and verify again",
-        "unknown": "`capsule verify` makes a control run under a seed of the original's, which"
-        " tells whether the seeds or the machine is at fault",
-    }
-    return Advice(answer="mend", sentence=sentences[fault])
+    return Advice(answer="mend", sentence=words.mend(fault=fault))
 
 
 def _advice(
@@ -281,24 +232,12 @@ def _advice(
 ) -> Advice:
     as_seen = _numbers(seen)
     if_equal = (None, None) if equal is None else _numbers(equal)
+    is_near = seen[0] == "on-the-margin"
+    sentence = words.runs(now=have, as_seen=as_seen, if_equal=if_equal, is_near=is_near)
     if as_seen[0] is not None:
-        sentence = (
-            f"{as_seen[0]} runs of the re-execution in all (now {have}) decide this with power 0.8"
-            f"{_higher(as_seen)}, if the shift seen is the true one"
-        )
-        if if_equal[0] is not None:
-            sentence += f"; {if_equal[0]} with power 0.8{_higher(if_equal)}, if there is no shift"
         return Advice(answer="runs", as_seen=as_seen, if_equal=if_equal, sentence=sentence)
-    margin = seen[0] == "on-the-margin"
-    sentence = _NEAR if margin else f"{_TOO_FEW}too few runs"
-    if if_equal[0] is not None:
-        sentence = (
-            f"if the shift seen is the true one, {sentence}; if there is none, {if_equal[0]} runs"
-            f" of the re-execution in all (now {have}) decide this with power 0.8"
-            f"{_higher(if_equal)}"
-        )
     return Advice(
-        answer="on-the-margin" if margin else "original-too-few",
+        answer="on-the-margin" if is_near else "original-too-few",
         if_equal=if_equal,
         sentence=sentence,
     )
@@ -307,7 +246,3 @@ def _advice(
 def _numbers(answers: tuple[stats.Answer, stats.Answer]) -> _Two:
     low, high = (answer if isinstance(answer, int) else None for answer in answers)
     return low, high
-
-
-def _higher(numbers: _Two) -> str:
-    return "" if numbers[1] is None else f", {numbers[1]} with power 0.9"

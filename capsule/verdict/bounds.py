@@ -14,8 +14,9 @@ from capsule import population, stats
 from capsule.diff import Pair
 from capsule.notes import Note
 from capsule.record import FrozenClaim
+from capsule.sentences import Sentence
 from capsule.summary import MetricRuns, Run
-from capsule.verdict import wording
+from capsule.verdict import wording, words
 from capsule.verdict.model import Judged
 
 # claims that one run contradicts; to the others a value that is not finite is a run that failed
@@ -45,8 +46,7 @@ def find_breach(blank: Judged, pair: Pair) -> Judged | None:
     if pair.scale is not None:
         return None
     if own:
-        broken = _word_breaches(own, there, claim)
-        sentence = f"in the original itself {broken}; there is no bound to reproduce"
+        sentence = _word_breaches(own, there, claim, is_original=True)
         return replace(blank, method="bound", sentence=sentence)
     return _differ(blank, here, claim, others) if others else None
 
@@ -60,15 +60,18 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     values = [(run.seed, run.value) for run in pair.rerun.runs if run.value is not None]
     worst = max(values, key=_badness(claim))
     runs = population.independent(pair.rerun).values
-    rate = wording.number(100 * stats.failure_bound(0, len(runs)))
-    subject = f"all {len(values)} runs are" if len(values) > 1 else "the only run is"
     return replace(
         _decide(blank, worst[1]),
         word="REPRODUCED",
         p_reproduced=0.0,
         p_different=1.0,
-        sentence=f"{subject} {wording.constants(claim)}, the worst {_show(worst[1], claim)} under"
-        f" seed {worst[0]}; with 95 % confidence at most {rate} % of all runs break this bound",
+        sentence=words.bound(
+            runs=len(values),
+            allowed=wording.constants(claim),
+            worst=_show(worst[1], claim),
+            seed=worst[0],
+            bad_runs=100 * stats.failure_bound(0, len(runs)),
+        ),
     )
 
 
@@ -83,11 +86,13 @@ def notes(pair: Pair) -> Iterator[Note]:
     values = _not_finite(here)
     if values and not _not_finite(there):
         seed, value = values[0]
-        of_all = f"{len(values)} of {len(here.runs)} runs of {pair.names.here}"
-        yield Note(
-            code="not-finite",
-            sentence=f"{of_all} have a value that is not finite, first {value} under seed {seed};"
-            f" no run of {pair.names.there} has one",
+        yield words.not_finite(
+            values=len(values),
+            runs=len(here.runs),
+            here=pair.names.here,
+            value=value,
+            seed=seed,
+            there=pair.names.there,
         )
 
 
@@ -106,8 +111,13 @@ def _compare_finiteness(blank: Judged, there: MetricRuns, here: MetricRuns) -> J
         alpha_used=blank.level,
         p_reproduced=1.0,
         p_different=0.0,
-        sentence=f"{len(changed)} of {len(pairs)} values are finite on one side alone, first under"
-        f" seed {first.seed}: {_state(first)!r} became {_state(then)!r}",
+        sentence=words.exact_finiteness(
+            values=len(pairs),
+            changed=len(changed),
+            seed=first.seed,
+            there=_state(first),
+            here=_state(then),
+        ),
     )
 
 
@@ -119,8 +129,10 @@ def _is_no_number(run: Run) -> bool:
     return run.not_finite is not None
 
 
-def _state(run: Run) -> float | None:
-    return run.value if run.not_finite is None else run.not_finite
+def _state(run: Run) -> float:
+    state = run.value if run.not_finite is None else run.not_finite
+    assert state is not None
+    return state
 
 
 def _differ(
@@ -132,7 +144,7 @@ def _differ(
         word="DIFFERENT",
         p_reproduced=1.0,
         p_different=0.0,
-        sentence=_word_breaches(breaches, here, claim),
+        sentence=_word_breaches(breaches, here, claim, is_original=False),
     )
 
 
@@ -162,13 +174,17 @@ def _badness(claim: FrozenClaim) -> Callable[[_Seeded], float]:
     return lambda one: lower - one[1]
 
 
-def _word_breaches(breaches: Sequence[_Seeded], side: MetricRuns, claim: FrozenClaim) -> str:
+def _word_breaches(
+    breaches: Sequence[_Seeded], side: MetricRuns, claim: FrozenClaim, *, is_original: bool
+) -> Sentence:
     seed, value = breaches[0]
-    count = len(side.values) + len(_not_finite(side))
-    verb, worst = ("is", "it is") if len(breaches) == 1 else ("are", "the worst is")
-    return (
-        f"{len(breaches)} of {count} run{'s' * (count > 1)} {verb} not {wording.constants(claim)}:"
-        f" {worst} {_show(value, claim)} under seed {seed}"
+    return words.broken_bound(
+        runs=len(side.values) + len(_not_finite(side)),
+        broken=len(breaches),
+        allowed=wording.constants(claim),
+        worst=_show(value, claim),
+        seed=seed,
+        is_original=is_original,
     )
 
 

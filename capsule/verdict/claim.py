@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from capsule import population, stats
 from capsule.diff import Pair
+from capsule.notes import Note
 from capsule.record import FrozenClaim
+from capsule.sentences import Sentence
 from capsule.summary import MetricRuns
 from capsule.verdict import (
     bounds,
@@ -17,7 +19,7 @@ from capsule.verdict import (
     shapes,
     shifts,
     sides,
-    wording,
+    words,
 )
 from capsule.verdict.model import FURTHER_LOOKS, Judged, Look
 
@@ -38,11 +40,10 @@ def judge(pair: Pair) -> Judged:
     blank = _blank(pair)
     if pair.skipped is not None:
         # of another capsule's claims, it may be what decides here
-        by = " by its own claims" if blank.decisive else ""
-        sentence = f"not run: {pair.skipped} left out what decides nothing{by} (--quick)"
+        sentence = words.skipped(sides=pair.skipped, is_decisive=blank.decisive)
         return replace(blank, word="SKIPPED", look=None, sentence=sentence, notes=())
     if claim is not None and pair.altered is not None:
-        sentence = f"reported only: {pair.altered} was set (--set), on which it depends"
+        sentence = words.altered(fields=pair.altered)
         return replace(blank, word="REPORTED", look=None, sentence=sentence)
     obstacle = next(_obstacles(pair), None)
     if claim is None or claim.type == "ratio":
@@ -89,7 +90,7 @@ def _blank(pair: Pair) -> Judged:
             *sides.range_notes(pair),
             *bounds.notes(pair),
             *evaluations.notes(pair),
-            *([wording.look(look, alpha)] if look else []),
+            *([_name_look(look, alpha)] if look else []),
             *([] if pair.rerun is None else sides.earlier_notes(pair.rerun, pair.seeds)),
         ),
     )
@@ -109,7 +110,22 @@ def _look(claim: FrozenClaim, rerun: MetricRuns | None) -> Look | None:
     )
 
 
-def _obstacles(pair: Pair) -> Iterator[str]:
+def _name_look(look: Look, alpha: float) -> Note:
+    """Which planned look a judgement is, and what that costs."""
+    if look.number is not None:
+        return words.planned_look(
+            place=look.number, planned=look.planned, level=look.alpha, alpha=alpha
+        )
+    return words.unplanned_look(
+        runs=look.runs,
+        planned=look.planned,
+        is_alone=look.runs in look.planned,
+        level=look.alpha,
+        alpha=alpha,
+    )
+
+
+def _obstacles(pair: Pair) -> Iterator[Sentence]:
     """Why no values can be compared, most basic reason first."""
     there, here, claim, names = pair.original, pair.rerun, pair.claim, pair.names
     if pair.refused is not None:
@@ -117,13 +133,13 @@ def _obstacles(pair: Pair) -> Iterator[str]:
     if pair.scale is not None:
         yield pair.scale
     if there is None or here is None:
-        yield f"{names.there if there is None else names.here} has no such metric"
+        yield words.no_metric(side=names.there if there is None else names.here)
         return
     if there.unit != here.unit:
-        yield f"the units differ: {there.unit} in {names.there}, {here.unit} in {names.here}"
+        units = ((there.unit, names.there), (here.unit, names.here))
+        yield words.units_differ(units=units)
     if pair.seeds == "same" and not here.runs:
-        kind = "an exact" if claim is not None and claim.type == "exact" else "a paired"
-        yield f"{kind} claim compares equal seeds, and the two sides share none"
+        yield words.no_common_seeds(is_exact=claim is not None and claim.type == "exact")
     standalone = claim is not None and (
         claim.type in ("threshold", "bound") or claim.pattern.published is not None
     )
@@ -131,16 +147,15 @@ def _obstacles(pair: Pair) -> Iterator[str]:
     if not b or not (a or standalone):
         metric, name = (there, names.there) if b else (here, names.here)
         yield (
-            f"every value of {name} is beyond {wording.number(population.LARGEST)}, the largest"
-            " that can be judged: report the metric on another scale"
+            words.values_too_large(side=name, most=population.LARGEST)
             if metric.values
-            else f"no run of {name} has a value"
+            else words.no_values(side=name)
         )
     elif claim is not None and claim.type not in ("exact", "ratio", "threshold", "bound"):
         if claim.lower is None and claim.upper is None:
-            yield "there is no margin: the author gave none, and one run tells no spread"
+            yield words.no_margin()
         elif claim.scale == "log" and min((*(() if standalone else a), *b)) <= 0:
-            yield "a ratio needs positive values, and not every run's value is"
+            yield words.not_positive(is_mean=False, of="run")
 
 
 def _exact(blank: Judged, pair: Pair, _claim: FrozenClaim) -> Judged:
@@ -149,13 +164,10 @@ def _exact(blank: Judged, pair: Pair, _claim: FrozenClaim) -> Judged:
     there, here = population.values(pair.original), population.values(pair.rerun)
     values = [(seed, there[seed], here[seed]) for seed in sorted(there.keys() & here.keys())]
     if not values:
-        return replace(blank, sentence="no seed has a value on both sides")
-    same = all(repr(a) == repr(b) for _, a, b in values)
+        return replace(blank, sentence=words.no_common_values())
+    unequal = [one for one in values if repr(one[1]) != repr(one[2])]
+    same, (seed, a, b) = not unequal, (unequal or values)[0]
     complete = len(values) == len(pair.original.runs) == len(pair.rerun.runs)
-    sentence = wording.exact(values)
-    if same and not complete:
-        lost = len(pair.original.runs) - len(values)
-        sentence += f", but {wording.count(lost, 'run has', 'runs have')} no value on some side"
     return replace(
         blank,
         word="DIFFERENT" if not same else "REPRODUCED" if complete else "INCONCLUSIVE",
@@ -163,7 +175,14 @@ def _exact(blank: Judged, pair: Pair, _claim: FrozenClaim) -> Judged:
         alpha_used=blank.level,
         p_reproduced=float(not same),
         p_different=float(same),
-        sentence=sentence,
+        sentence=words.exact(
+            values=len(values),
+            unequal=len(unequal),
+            seed=seed,
+            there=a,
+            here=b,
+            lost=len(pair.original.runs) - len(values) if same and not complete else None,
+        ),
     )
 
 

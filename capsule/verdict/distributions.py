@@ -10,14 +10,8 @@ from capsule.diff import Pair
 from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
-from capsule.verdict import advising, wording
+from capsule.verdict import advising, wording, words
 from capsule.verdict.model import Advice, Judged
-
-# equal populations of one run a side would be called DIFFERENT in 40 to 90 % of cases
-_ONE_RUN = (
-    "a distribution is compared from two runs a side on: one run shows nothing of what differs"
-    " between runs"
-)
 
 
 def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
@@ -29,14 +23,11 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     a, b = stats.pool(there), stats.pool(here)
     if a is None or b is None:
         side = "original" if a is None else "re-execution"
-        return replace(
-            blank,
-            sentence=f"a distribution is of samples inside runs, and a run of the {side} has none"
-            " or one",
-        )
+        return replace(blank, sentence=words.no_samples(side=side))
+    # equal populations of one run a side would be called DIFFERENT in 40 to 90 % of cases
     if len(there) < 2 or len(here) < 2:
         advice = advising.ORIGINAL_OF_ONE_RUN if len(there) < 2 else None
-        return replace(blank, sentence=_ONE_RUN, advice=advice)
+        return replace(blank, sentence=words.one_run_of_samples(), advice=advice)
     band = stats.kolmogorov(
         a.values,
         b.values,
@@ -55,8 +46,10 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         alpha_used=band.alpha,
         p_reproduced=decision.p_reproduced,
         p_different=decision.p_different,
-        sentence=wording.distribution(
-            decision.word, (band.distance, band.lower, band.upper), claim.upper
+        sentence=words.distribution(
+            word=decision.word,
+            shown=wording.limits(band.distance, band.lower, band.upper, log=False),
+            allowed=claim.upper,
         ),
         notes=(*blank.notes, *_notes(pair, a, b)),
     )
@@ -72,21 +65,18 @@ def _series(metric: MetricRuns) -> list[Sequence[float]]:
 
 
 def _notes(pair: Pair, a: stats.Pool, b: stats.Pool) -> Iterator[Note]:
-    yield Note(
-        code="independent-samples",
-        sentence=f"{len(a.values)} samples of the original are worth"
-        f" {wording.number(a.effective)} independent ones, {len(b.values)} of the re-execution"
-        f" {wording.number(b.effective)}",
+    yield words.independent_samples(
+        there=len(a.values),
+        there_effective=a.effective,
+        here=len(b.values),
+        here_effective=b.effective,
     )
     for name, side, runs in (
         ("original", a, pair.original),
         ("re-execution", b, pair.rerun),
     ):
         if runs is not None and 2 * side.unsettled > len(runs.values):
-            yield Note(
-                code="late-settling",
-                sentence=f"most runs of the {name} settle only later: a longer warm-up is advised",
-            )
+            yield words.late_settling(side=name)
 
 
 def _advice(a: stats.Pool, distance: float, allowed: float, alpha: float) -> Advice:

@@ -8,7 +8,7 @@ from capsule.diff import Pair
 from capsule.notes import Note
 from capsule.record import Samples
 from capsule.summary import MetricRuns, Run
-from capsule.verdict.wording import count, number
+from capsule.verdict import words
 
 
 def notes(pair: Pair) -> Iterator[Note]:
@@ -31,35 +31,28 @@ def notes(pair: Pair) -> Iterator[Note]:
         if run.value is not None and line.steps is not None
     }
     if len(ends) > 1:
-        low, high = (number(end, 6) for end in (min(map(min, ends)), max(map(max, ends))))
-        yield Note(
-            code="unequal-steps",
-            sentence=f"not every run has its {_last(last)} at the same steps, which lie between"
-            f" {low} and {high}: each run is judged by its own",
-        )
+        low, high = min(map(min, ends)), max(map(max, ends))
+        yield words.unequal_steps(last=last, low=low, high=high)
 
 
 def _short(name: str, side: MetricRuns, last: int) -> Iterator[Note]:
     # a run that completed, and yet has no value that this claim could judge
     short = [run for run in side.runs if run.value is None and run.samples]
     if short:
-        verb = "has" if len(short) == 1 else "have"
-        yield Note(
-            code="too-few-evaluations",
-            sentence=f"{len(short)} of {count(len(side.runs), 'run')} of the {name} {verb} fewer"
-            f" than {count(last, 'evaluation')} and count{'s' * (len(short) == 1)} as failed, first"
-            f" seed {short[0].seed} with {_evaluations(short[0])}",
+        yield words.too_few_evaluations(
+            short=len(short),
+            runs=len(side.runs),
+            side=name,
+            last=last,
+            seed=short[0].seed,
+            evaluations=_count_evaluations(short[0]),
         )
 
 
-def _last(last: int) -> str:
-    return "last evaluation" if last == 1 else f"last {last} evaluations"
-
-
-def _evaluations(run: Run) -> str:
+def _count_evaluations(run: Run) -> int | None:
     if any(line.steps is None for line in run.samples):
-        return "values that have no steps"
-    return str(min(map(_after_warmup, run.samples)))
+        return None
+    return min(map(_after_warmup, run.samples))
 
 
 def _after_warmup(samples: Samples) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from capsule import stats
-from capsule.diff import Pair
+from capsule.diff import Pair, SeedRule
 from capsule.diff.inability import Inability, last_lines
 from capsule.diff.names import Names
-from capsule.notes import Note
-from capsule.verdict import advising, wording
+from capsule.sentences import extend
+from capsule.verdict import advising, words
 from capsule.verdict.model import Judged
 
+_KINDS: Mapping[SeedRule, Literal["fresh ", ""]] = {"fresh": "fresh ", "all": ""}
 _SHARE = 0.25  # of a claim's error rate, where a run failed; the values keep the rest
 
 
@@ -22,7 +24,13 @@ def leave_open(blank: Judged, inability: Inability) -> Judged:
         blank,
         failure=inability.last_line,
         fault=inability.fault,
-        sentence=wording.inability(inability, blank.seeds),
+        sentence=words.unable(
+            seeds=inability.seeds,
+            kind=_KINDS.get(blank.seeds, "the original's own "),
+            last_line=inability.last_line,
+            fault=inability.fault,
+            controls=inability.controls,
+        ),
         advice=advising.mend(inability.fault),
     )
 
@@ -53,7 +61,9 @@ def judge(blank: Judged, pair: Pair, judge_values: Callable[[Judged], Judged]) -
             p_reproduced=None,
             p_different=p,
             failure=_last_line(pair),
-            sentence=f"{rates.compare(margin, judged.names)}; {judged.sentence}",
+            sentence=words.unequal_failures(
+                failures=rates.word(judged.names), margin=margin, values=judged.sentence
+            ),
             advice=None,
         )
     if margin is not None:
@@ -90,10 +100,11 @@ class _Rates:
             stats.fisher_more(self.failed_b, self.n_b, self.failed_a, self.n_a),
         )
 
-    def compare(self, margin: float | None, names: Names) -> str:
-        """How often either side failed, beyond a margin where one is claimed."""
-        beyond = "" if margin is None else f": rates farther apart than {wording.number(margin)}"
-        return wording.failures(*self.counts, names) + beyond
+    def word(self, names: Names) -> str:
+        """How often either side failed."""
+        return words.failures(
+            failed=(self.failed_a, self.failed_b), runs=(self.n_a, self.n_b), names=names.runs
+        )
 
 
 def _confirm(judged: Judged, pair: Pair, rates: _Rates, margin: float) -> Judged:
@@ -101,20 +112,20 @@ def _confirm(judged: Judged, pair: Pair, rates: _Rates, margin: float) -> Judged
     if judged.word != "REPRODUCED":
         return _note(judged, pair, rates)
     p = stats.p_within(*rates.counts, margin)
-    failures = wording.failures(*rates.counts, judged.names)
-    limit = wording.number(margin)
+    failures = rates.word(judged.names)
     if judged.p_reproduced is not None and judged.alpha_used is not None:
         # each has its own level, and the worse of the two decides
         part = max(judged.p_reproduced / judged.alpha_used, p / judged.level)
         judged = replace(judged, p_reproduced=min(1.0, part * judged.alpha_used))
     if p <= judged.level:
-        sentence = f"{judged.sentence}; {failures}: rates closer than {limit}"
-        return replace(judged, sentence=sentence)
+        tail = words.close_failures(failures=failures, margin=margin)
+        return replace(judged, sentence=extend(judged.sentence, tail))
+    tail = words.open_failures(failures=failures, margin=margin)
     return replace(
         judged,
         word="INCONCLUSIVE",
         failure=_last_line(pair),
-        sentence=f"{judged.sentence}, but {failures}: rates closer than {limit} are not confirmed",
+        sentence=extend(judged.sentence, tail),
         advice=advising.failure_margin(judged, *rates.counts, margin=margin),
     )
 
@@ -122,12 +133,12 @@ def _confirm(judged: Judged, pair: Pair, rates: _Rates, margin: float) -> Judged
 def _allow(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
     """REPRODUCED unless the rates are so unequal that it is hardly chance."""
     if judged.word == "REPRODUCED" and stats.veto(*rates.counts):
-        failures = wording.failures(*rates.counts, judged.names)
+        tail = words.doubtful_failures(failures=rates.word(judged.names))
         return replace(
             judged,
             word="INCONCLUSIVE",
             failure=_last_line(pair),
-            sentence=f"{judged.sentence}, but {failures}: rates so unequal are not reproduced",
+            sentence=extend(judged.sentence, tail),
             # both sides of a pair run again, and nobody knows which of them fails then
             advice=None if judged.seeds == "pair" else advising.failures(*rates.counts),
         )
@@ -140,8 +151,8 @@ def _note(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
         judged = replace(judged, failure=_last_line(pair))
     if rates.failed_a * rates.n_b == rates.failed_b * rates.n_a:
         return judged
-    sentence = wording.failures(*rates.counts, judged.names)
-    return replace(judged, notes=(*judged.notes, Note(code="unequal-failures", sentence=sentence)))
+    note = words.noted_failures(failures=rates.word(judged.names))
+    return replace(judged, notes=(*judged.notes, note))
 
 
 def _last_line(pair: Pair) -> str | None:

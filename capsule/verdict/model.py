@@ -12,6 +12,7 @@ from capsule.diff.names import ROLES, Names
 from capsule.manifest import Direction, Kind
 from capsule.notes import Note
 from capsule.record import FrozenClaim
+from capsule.sentences import Sentence
 
 Word = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]
 ClaimWord = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE", "REPORTED", "SKIPPED"]
@@ -30,6 +31,7 @@ Method = Literal[
     "within-run",  # inside one run on each side: information, never a verdict
     "none",
 ]
+_UNSAID = Sentence("", "", ())
 POWERS = (0.8, 0.9)
 # a number of runs that nobody planned counts as a look of a plan of so many
 FURTHER_LOOKS = 5
@@ -113,7 +115,7 @@ class Advice:
     answer: Literal["runs", "samples", "original-too-few", "on-the-margin", "mend", "looks-taken"]
     as_seen: tuple[int | None, int | None] = (None, None)
     if_equal: tuple[int | None, int | None] = (None, None)
-    sentence: str
+    sentence: Sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +181,7 @@ class Judged:
     look: Look | None = None
     failure: str | None = None
     fault: Fault | None = None
-    sentence: str = ""
+    sentence: Sentence = _UNSAID
     advice: Advice | None = None
     notes: tuple[Note, ...] = ()
 
@@ -218,7 +220,7 @@ class Verdict:
     """
 
     word: Word
-    sentence: str
+    sentence: Sentence
     claims: tuple[Judged, ...]
     reported: tuple[Judged, ...]
     differences: Differences

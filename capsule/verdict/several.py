@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from capsule import stats
 from capsule.diff import Side
 from capsule.diff.several import Several, label
-from capsule.verdict import _EXIT_CODES, judge, spread
+from capsule.sentences import Sentence, extend
+from capsule.verdict import _EXIT_CODES, judge, spread, words
 from capsule.verdict.model import Verdict, Word
 from capsule.verdict.spread import Spread
-from capsule.verdict.wording import every
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,7 @@ class SeveralVerdict:
     """
 
     word: Word
-    sentence: str
+    sentence: Sentence
     sides: tuple[Side, ...]
     pairs: tuple[JudgedPair, ...]
     metrics: tuple[Spread, ...]
@@ -65,10 +66,10 @@ def judge_several(several: Several) -> SeveralVerdict:
     verdicts = [judge(pair) for pair in several.pairs]
     pairs = tuple(_with_holm(verdicts))
     word, sentence = _whole(pairs)
-    changed = "".join(f"; {pair.label} {_changes(pair)}" for pair in pairs if _changes(pair))
+    sentence = reduce(_add_changes, pairs, sentence)
     return SeveralVerdict(
         word=word,
-        sentence=f"{sentence}{changed}",
+        sentence=sentence,
         sides=several.sides,
         pairs=pairs,
         metrics=tuple(spread.over(across, verdicts) for across in several.metrics),
@@ -111,31 +112,26 @@ def _least_part(verdict: Verdict) -> float | None:
     return min(parts, default=None)
 
 
-def _changes(pair: JudgedPair) -> str:
-    """What a re-execution changed of the original's experiment."""
-    return ", ".join(note.sentence for note in pair.verdict.differences.changes)
+def _add_changes(sentence: Sentence, pair: JudgedPair) -> Sentence:
+    """The same with what a re-execution changed of the original's experiment."""
+    told = tuple(note.sentence for note in pair.verdict.differences.changes)
+    if not told:
+        return sentence
+    return extend(sentence, words.some_changed(label=pair.label, changes=told))
 
 
-def _whole(pairs: Sequence[JudgedPair]) -> tuple[Word, str]:
+def _whole(pairs: Sequence[JudgedPair]) -> tuple[Word, Sentence]:
     if not any(claim.decisive for claim in pairs[0].verdict.claims):
-        return "INCONCLUSIVE", "the original makes no primary claim, so there is nothing to decide"
-    counts = f"of {len(pairs)} re-executions"
-    different = [pair for pair in pairs if pair.word == "DIFFERENT"]
+        return "INCONCLUSIVE", words.none_primary()
+    different = tuple(pair.label for pair in pairs if pair.word == "DIFFERENT")
     if different:
-        verb = "differs" if len(different) == 1 else "differ"
-        named = " and ".join(pair.label for pair in different)
-        return "DIFFERENT", (
-            f"{len(different)} {counts} {verb} from the original after Holm over"
-            f" {len(pairs)} pairs: {named}"
-        )
+        return "DIFFERENT", words.some_differ(pairs=len(pairs), different=different)
     if all(pair.word == "REPRODUCED" for pair in pairs):
-        return "REPRODUCED", f"{every(len(pairs), 're-executions')} reproduce the original"
+        return "REPRODUCED", words.all_reproduced(pairs=len(pairs))
     reproduced = sum(pair.word == "REPRODUCED" for pair in pairs)
-    chance = [pair.label for pair in pairs if pair.verdict.word == "DIFFERENT"]
+    chance = tuple(pair.label for pair in pairs if pair.verdict.word == "DIFFERENT")
     if chance:
-        return "INCONCLUSIVE", (
-            f"{reproduced} {counts} reproduce the original; {' and '.join(chance)} alone would"
-            f" differ, but not after Holm's correction for {len(pairs)} pairs"
+        return "INCONCLUSIVE", words.some_by_chance(
+            pairs=len(pairs), reproduced=reproduced, alone=chance
         )
-    verb = "reproduces" if reproduced == 1 else "reproduce"
-    return "INCONCLUSIVE", f"{reproduced} {counts} {verb} the original, none differs"
+    return "INCONCLUSIVE", words.some_open(pairs=len(pairs), reproduced=reproduced)

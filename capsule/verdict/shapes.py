@@ -9,8 +9,9 @@ from dataclasses import replace
 from capsule import population, stats
 from capsule.diff import Pair
 from capsule.record import FrozenClaim
+from capsule.sentences import Sentence, about
 from capsule.summary import MetricRuns
-from capsule.verdict import advising, wording
+from capsule.verdict import advising, wording, words
 from capsule.verdict.model import Judged
 
 
@@ -24,14 +25,13 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     bundles = [population.curves(source) for source in sources]
     for name, source, bundle in zip(("original", "re-execution"), sources, bundles, strict=True):
         if len(bundle) < len(source.values):
-            obstacle = f"not every run of the {name} is a curve, with a step beside each value"
-            return replace(blank, sentence=obstacle)
+            return replace(blank, sentence=words.no_curve(side=name))
     smallest = min(min(curve.values) for bundle in bundles for curve in bundle.values())
     resolution = claim.resolution
     if resolution is None:
         resolution = max(pair.original.resolution, pair.rerun.resolution)
     if log and smallest <= 0:
-        return replace(blank, sentence="a ratio needs positive values, and not every step's is")
+        return replace(blank, sentence=words.not_positive(is_mean=False, of="step"))
     if log:
         bundles, resolution = [_logarithms(one) for one in bundles], resolution / smallest
     there, here = bundles
@@ -39,8 +39,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         there, here, margin=claim.upper, alpha=blank.level, resolution=resolution
     )
     if decision.interval is None:
-        lack = "one run on each side, without a spread" if decision.points else "no step in common"
-        return replace(blank, sentence=f"the two bundles of curves have {lack}")
+        return replace(blank, sentence=words.no_bundle(has_steps=decision.points > 0))
     interval = decision.interval
     judged = replace(
         blank,
@@ -61,17 +60,27 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     region = stats.Region(lower=-claim.upper, upper=claim.upper)
     advice = advising.runs(judged, a, b, interval, region)
     return replace(
-        judged, advice=replace(advice, sentence=f"at that step alone: {advice.sentence}")
+        judged, advice=replace(advice, sentence=about("at that step alone", advice.sentence))
     )
 
 
-def _sentence(decision: stats.CurveDecision, claim: FrozenClaim, original: MetricRuns) -> str:
+def _sentence(decision: stats.CurveDecision, claim: FrozenClaim, original: MetricRuns) -> Sentence:
     interval, log = decision.interval, claim.scale == "log"
     assert interval is not None
     limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
-    sentence = wording.curve(decision, limits, allowed=wording.margin(claim, original), log=log)
-    # each of its steps is judged so
-    return f"{sentence}; {wording.SINGLE_RUN}" if interval.method == "prediction" else sentence
+    return words.curve(
+        word=decision.word,
+        is_ratio=log,
+        shown=limits,
+        allowed=wording.margin(claim, original),
+        worst_step=decision.worst_step,
+        first_step=decision.first_step,
+        last_step=decision.last_step,
+        steps=decision.points,
+        checkpoints=decision.checkpoints,
+        # each of its steps is judged so
+        is_of_one_run=interval.method == "prediction",
+    )
 
 
 def _logarithms(bundle: Mapping[int, stats.Curve]) -> Mapping[int, stats.Curve]:

@@ -12,7 +12,7 @@ from capsule.freezing import UNKNOWN_RUNS
 from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
-from capsule.verdict import advising, within, wording
+from capsule.verdict import advising, within, wording, words
 from capsule.verdict.model import Judged
 
 
@@ -56,17 +56,10 @@ def _prediction_notes(
     judged: Judged, interval: stats.Interval, claim: FrozenClaim
 ) -> Iterator[Note]:
     if claim.pattern.published is not None and claim.pattern.published.n is None:
-        yield Note(
-            code="runs-assumed",
-            sentence=f"the paper does not say how many runs it had: {UNKNOWN_RUNS} are assumed",
-        )
+        yield words.runs_assumed(runs=UNKNOWN_RUNS)
     predicted = interval.method in ("prediction", "summary")
     if predicted and judged.word == "INCONCLUSIVE" and interval.lower <= 0 <= interval.upper:
-        yield Note(
-            code="consistent",
-            sentence="consistent: inside the original's prediction interval, which is too wide to"
-            " confirm the margin",
-        )
+        yield words.consistent()
 
 
 def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
@@ -74,17 +67,22 @@ def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     b = _one_side(pair.rerun, pair, claim)
     log = claim.scale == "log"
     if log and not b.positive:
-        obstacle = "a geometric mean needs positive values, and not every run's value is"
-        return replace(blank, sentence=obstacle)
+        return replace(blank, sentence=words.not_positive(is_mean=True, of="run"))
     b = b.log() if log else b
     interval = stats.location(b, alpha=blank.level)
     if interval is None:
-        return replace(blank, sentence="one run tells no spread, and without it nothing follows")
+        return replace(blank, sentence=words.one_run())
     judged = replace(_decide(blank, interval), p_zero=None)
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=log)
     assert judged.word != "REPORTED"
     assert judged.word != "SKIPPED"
-    sentence = wording.threshold(judged.word, limits, claim=claim, log=log)
+    sentence = words.threshold(
+        word=judged.word,
+        is_geometric=log,
+        of=claim.pattern.value,
+        shown=limits,
+        allowed=wording.constants(claim),
+    )
     return _advise(replace(judged, sentence=sentence), interval, None, b)
 
 
@@ -102,9 +100,8 @@ def ratio(blank: Judged, pair: Pair) -> Judged:
     measured = replace(
         measure(scaled, interval), p_zero=p_zero(interval), superiority=stats.superiority(a, b)
     )
-    name = "ratio" if log else "difference"
     limits = wording.limits(measured.estimate, measured.lower, measured.upper, log=log)
-    return replace(measured, sentence=f"{name} {limits}")
+    return replace(measured, sentence=words.reported(is_ratio=log, shown=limits))
 
 
 def both(pair: Pair, claim: FrozenClaim | None) -> tuple[stats.Runs, stats.Runs]:
@@ -180,12 +177,8 @@ def _compare_pairs(
     )
     interval = stats.paired_shift(differences, alpha=blank.level)
     if interval is None:
-        return replace(blank, sentence="fewer than two seeds have a value on both sides")
-    what = "rounds" if pair.seeds == "pair" else "runs"
-    note = Note(
-        code="paired-seeds",
-        sentence=f"{len(common)} {what} are compared under equal seeds, as was declared",
-    )
+        return replace(blank, sentence=words.too_few_pairs())
+    note = words.paired_seeds(pairs=len(common), are_rounds=pair.seeds == "pair")
     judged = _word(_decide(blank, interval), pair, claim)
     judged = replace(judged, superiority=stats.superiority(a, b), notes=(*judged.notes, note))
     if judged.word != "INCONCLUSIVE":
@@ -212,14 +205,26 @@ def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=claim.scale == "log")
     allowed = wording.margin(claim, pair.original)
     if claim.type == "noninferiority":
-        sentence = wording.noninferiority(judged.word, limits, claim=claim, allowed=allowed)
+        sentence = words.noninferiority(
+            word=judged.word,
+            is_ratio=claim.scale == "log",
+            of=claim.pattern.value,
+            shown=limits,
+            allowed=allowed,
+            is_of_one_run=judged.method == "prediction",
+        )
     else:
         inside = judged.lower is None or judged.upper is None or judged.lower <= 0 <= judged.upper
-        sentence = wording.equivalence(
-            judged.word, limits, claim=claim, allowed=allowed, detectable=not inside
+        sentence = words.equivalence(
+            word=judged.word,
+            is_ratio=claim.scale == "log",
+            of=claim.pattern.value,
+            is_published=claim.pattern.published is not None,
+            shown=limits,
+            allowed=allowed,
+            is_detectable=not inside,
+            is_of_one_run=judged.method == "prediction",
         )
-    if judged.method == "prediction":
-        sentence = f"{sentence}; {wording.SINGLE_RUN}"
     return replace(judged, sentence=sentence)
 
 

@@ -9,7 +9,7 @@ from capsule.diff import Pair, SeedRule
 from capsule.diff.names import Names
 from capsule.notes import Note
 from capsule.summary import MetricRuns
-from capsule.verdict import wording
+from capsule.verdict import words
 from capsule.verdict.model import Counts
 
 
@@ -46,18 +46,9 @@ def notes(original: Counts, rerun: Counts, names: Names) -> Iterator[Note]:
     """What a reader must know of the runs before any number made from them."""
     for name, side in ((names.there, original), (names.here, rerun)):
         if side.missing:
-            yield Note(
-                code="no-outcome",
-                sentence=f"runs of {name} that were interrupted and have no outcome:"
-                f" {side.missing}",
-            )
+            yield words.no_outcome(side=name, runs=side.missing)
         if side.independent < side.values:
-            yield Note(
-                code="repeated-runs",
-                sentence=f"{side.values} runs of {name} count as {side.independent}: the others"
-                " went through exactly the same values under other seeds; a metric that no seed"
-                " changes can be claimed exact",
-            )
+            yield words.repeated_runs(side=name, runs=side.values, independent=side.independent)
 
 
 def range_notes(pair: Pair) -> Iterator[Note]:
@@ -66,20 +57,11 @@ def range_notes(pair: Pair) -> Iterator[Note]:
     for name, metric in ((names.there, pair.original), (names.here, pair.rerun)):
         beyond = 0 if metric is None else len(metric.values) - len(population.numbers(metric))
         if beyond:
-            yield Note(
-                code="value-too-large",
-                sentence=f"runs of {name} with a value beyond {wording.number(population.LARGEST)},"
-                f" which cannot be judged and counts as failed: {beyond}",
-            )
+            yield words.value_too_large(side=name, most=population.LARGEST, runs=beyond)
 
 
 def earlier_notes(rerun: MetricRuns, seeds: SeedRule) -> Iterator[Note]:
     """Which runs a metric of the machine is judged by, where earlier verifications count else."""
     if rerun.earlier:
-        sentence = (
-            "judged by the first verification's runs, which alone have the original's seeds"
-            if seeds == "same"
-            else f"judged by the {len(rerun.runs)} runs made now: of {rerun.earlier} earlier ones"
-            " the machine may have been another, or the day"
-        )
-        yield Note(code="earlier-runs-left-out", sentence=sentence)
+        runs = None if seeds == "same" else len(rerun.runs)
+        yield words.earlier_runs(runs=runs, earlier=rerun.earlier)

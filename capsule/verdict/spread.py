@@ -12,17 +12,14 @@ from capsule.diff.several import Across, label
 from capsule.manifest import Direction, Kind
 from capsule.notes import Note
 from capsule.record import FrozenClaim
+from capsule.sentences import Sentence
 from capsule.summary import MetricRuns
-from capsule.verdict import sides, wording
+from capsule.verdict import sides, wording, words
 from capsule.verdict.model import Counts, Verdict
 from capsule.verdict.wording import natural, number
 
 # what these claim is not one value a run
-_NOT_OF_VALUES = {
-    "exact": "an exact claim compares values seed by seed, which no spread describes",
-    "distribution": "the claim is about the values inside runs, not about one value a run",
-    "curve": "the claim is about whole curves, not about one value a run",
-}
+_NOT_OF_VALUES = ("exact", "distribution", "curve")
 _SHIFTS = ("equivalence", "noninferiority", "prediction")
 _UNEQUAL_P = 0.01
 
@@ -50,9 +47,9 @@ class Spread:
     alpha: float
     counts: tuple[Counts | None, ...]
     precision: stats.Precision | None
-    precision_sentence: str
+    precision_sentence: Sentence
     mean: stats.Mean | None
-    mean_sentence: str
+    mean_sentence: Sentence
     notes: tuple[Note, ...]
 
 
@@ -75,7 +72,7 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
     mean = None if no_mean else stats.random_effects_mean(used, alpha=claim.alpha)
     first = next((side for side in across.sides if side is not None), None)
     unit = first.unit if first else "1"
-    of_value = f"{claim.pattern.value}: " if claim.pattern.value else ""
+    of_value = claim.pattern.value
     return Spread(
         metric=across.metric,
         unit=unit,
@@ -87,11 +84,11 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
             None if side is None else sides.counts(side, all_count=False) for side in across.sides
         ),
         precision=precision,
-        precision_sentence=of_value + _word_precision(precision, unit, log)
+        precision_sentence=_word_precision(precision, of_value, unit, log)
         if precision
-        else f"{of_value}no s_R: {obstacle}",
+        else words.no_precision(of=of_value, why=str(obstacle)),
         mean=mean,
-        mean_sentence=_word_mean(mean, log) if mean else f"no mean: {no_mean}",
+        mean_sentence=_word_mean(mean, log) if mean else words.no_mean(why=str(no_mean)),
         notes=tuple(_notes(across, used, precision, _find_skips(across.metric, verdicts))),
     )
 
@@ -122,29 +119,31 @@ def _runs(across: Across, claim: FrozenClaim) -> Iterator[stats.Runs]:
         )
 
 
-def _obstacles(across: Across, claim: FrozenClaim, used: Sequence[stats.Runs]) -> Iterator[str]:
+def _obstacles(
+    across: Across, claim: FrozenClaim, used: Sequence[stats.Runs]
+) -> Iterator[Sentence]:
     """Why there is no spread to tell, most basic reason first."""
     if claim.type in _NOT_OF_VALUES:
-        yield _NOT_OF_VALUES[claim.type]
+        yield words.not_of_values(claim=claim.type)
     units = {side.unit: label(i) for i, side in enumerate(across.sides) if side is not None}
     if len(units) > 1:
-        yield "the units differ: " + ", ".join(f"{unit} in {side}" for unit, side in units.items())
+        yield words.units_differ(units=tuple(units.items()))
     if sum(side.n > 0 for side in used) < 2:
-        yield "fewer than two capsules have a value"
+        yield words.too_few_capsules()
     if all(side.n < 2 for side in used):
-        yield "no capsule has two independent runs, which a spread between runs needs"
+        yield words.too_few_runs()
     if claim.scale == "log" and not all(side.positive for side in used):
-        yield "a ratio needs positive values, and not every run's value is"
+        yield words.not_positive(is_mean=False, of="run")
 
 
 def _obstacles_of_a_mean(
     across: Across, used: Sequence[stats.Runs], verdicts: Sequence[Verdict]
-) -> Iterator[str]:
+) -> Iterator[Sentence]:
     """Why a mean over machines would mean nothing."""
     if any(side is not None and side.kind == "machine" for side in across.sides):
-        yield ("the metric belongs to each machine, and a mean over machines would be that of none")
+        yield words.of_machines()
     if sum(side.n > 0 for side in used) < 3:
-        yield "fewer than three capsules have a value, which tell nothing of machines in general"
+        yield words.too_few_machines()
     different = [
         label(index)
         for index, verdict in enumerate(verdicts, 1)
@@ -155,8 +154,7 @@ def _obstacles_of_a_mean(
         and one.claim.type in _SHIFTS
     ]
     if different:
-        named = " and ".join(dict.fromkeys(different))
-        yield f"DIFFERENT from A by itself: {named}; a mean over both would be that of neither"
+        yield words.different_machines(sides=tuple(dict.fromkeys(different)))
 
 
 def _find_skips(metric: str, verdicts: Sequence[Verdict]) -> set[int]:
@@ -177,29 +175,20 @@ def _notes(
 ) -> Iterator[Note]:
     for index, side in enumerate(across.sides):
         if side is None or not used[index].n:
-            lack = "has no such metric of its own" if side is None else "has no run with a value"
-            if index in skipped:
-                lack = "did not run it (--quick)"
-            yield Note(code="left-out", sentence=f"{label(index)} {lack} and is left out")
+            why: Literal["quick", "no metric", "no value"] = "quick"
+            if index not in skipped:
+                why = "no metric" if side is None else "no value"
+            yield words.left_out(side=label(index), why=why)
     if precision is None:
         return
     shared = _sides_with_common_seeds(used)
     if shared:
-        yield Note(
-            code="common-seeds",
-            sentence=f"{shared} used the same seeds: their runs are reckoned as if they varied"
-            " together, which can only widen the limits",
-        )
+        yield words.common_seeds(sides=shared)
     if precision.equal_spread_p is not None and precision.equal_spread_p <= _UNEQUAL_P:
-        yield Note(
-            code="unequal-spread",
-            sentence="the spread between runs is not the same on every machine (Bartlett's p"
-            f" {number(precision.equal_spread_p, 2)}, for normal runs): one s_R does not describe"
-            " all",
-        )
+        yield words.unequal_spread(p=precision.equal_spread_p)
 
 
-def _sides_with_common_seeds(used: Sequence[stats.Runs]) -> str:
+def _sides_with_common_seeds(used: Sequence[stats.Runs]) -> tuple[str, ...]:
     seeds = [{seed for seed, _ in side.by_seed} for side in used]
     involved = {
         index
@@ -207,10 +196,10 @@ def _sides_with_common_seeds(used: Sequence[stats.Runs]) -> str:
         for index in pair
         if seeds[pair[0]] & seeds[pair[1]]
     }
-    return " and ".join(label(index) for index in sorted(involved))
+    return tuple(label(index) for index in sorted(involved))
 
 
-def _word_precision(precision: stats.Precision, unit: str, log: bool) -> str:
+def _word_precision(precision: stats.Precision, of: str, unit: str, log: bool) -> Sentence:
     total, low, high, within, between, limit = (
         number(natural(value, log=log), 4 if log else 3)
         for value in (
@@ -222,15 +211,19 @@ def _word_precision(precision: stats.Precision, unit: str, log: bool) -> str:
             precision.limit,
         )
     )
-    of = " as factors" if log else "" if unit == "1" else f" {unit}"
-    return (
-        f"s_R {total} ({low} to {high}){of}: s_r {within} between runs, s_L {between} between"
-        f" {precision.sides} machines; two single runs on two such machines seldom differ by more"
-        f" than {limit} (2.8 s_R)"
+    return words.precision(
+        of=of,
+        total=total,
+        low=low,
+        high=high,
+        unit=" as factors" if log else "" if unit == "1" else f" {unit}",
+        within=within,
+        between=between,
+        machines=precision.sides,
+        limit=limit,
     )
 
 
-def _word_mean(mean: stats.Mean, log: bool) -> str:
+def _word_mean(mean: stats.Mean, log: bool) -> Sentence:
     limits = wording.limits(mean.estimate, mean.lower, mean.upper, log=log)
-    name = "geometric mean" if log else "mean"
-    return f"random-effects {name} over {mean.sides} machines {limits}"
+    return words.mean(is_geometric=log, machines=mean.sides, shown=limits)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from capsule import population, stats, summary
 from capsule.diff import Pair
 from capsule.summary import MetricRuns
-from capsule.verdict import wording
+from capsule.verdict import wording, words
 from capsule.verdict.model import Judged
 
 _LARGEST = 1e150  # beyond it a square may leave the range of doubles
@@ -25,12 +25,10 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
     """
     assert pair.original is not None
     assert pair.rerun is not None
-    obstacle = "one run on each side tells no spread, and without it nothing follows"
     a, b = _inside(pair.original, log=log), _inside(pair.rerun, log=log)
     interval = stats.summary_shift(a, b, alpha=blank.level) if a and b else None
     if interval is None:
-        return replace(blank, sentence=obstacle)
-    name = "ratio" if log else "shift"
+        return replace(blank, sentence=words.one_run_each())
     limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
     return replace(
         blank,
@@ -39,7 +37,7 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
         lower=interval.lower,
         upper=interval.upper,
         alpha_used=interval.alpha,
-        sentence=f"{obstacle}; inside these two runs the {name} of means is {limits}",
+        sentence=words.within_run(is_ratio=log, shown=limits),
     )
 
 

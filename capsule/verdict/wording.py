@@ -1,26 +1,16 @@
-"""Sentences that a referee accepts: a number, where its limits lie, and whose margin was used."""
+"""Phrases that a referee accepts: a number, where its limits lie, and whose margin was used."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from capsule import stats
-from capsule.diff import SeedRule
-from capsule.diff.inability import Fault, Inability
-from capsule.diff.names import Names
 from capsule.freezing import COUNTED_STEPS, UNKNOWN_RUNS, fraction_error, spreads
 from capsule.manifest import Margin
-from capsule.notes import Note
 from capsule.population import independent
 from capsule.record import FrozenClaim
 from capsule.summary import MetricRuns
-from capsule.verdict.model import Look, Word
 
-SINGLE_RUN = (
-    "a single run shows no spread of its own and is taken to scatter like the other side's runs,"
-    " at a quarter of the error rate"
-)
 # of a log or of a list, what a sentence still holds
 _LONGEST_QUOTE = 160
 _LISTED = 3
@@ -72,11 +62,6 @@ def every(n: int, things: str) -> str:
     ('both claims', 'all 3 claims')
     """
     return f"both {things}" if n == 2 else f"all {n} {things}"
-
-
-def qualify(sentence: str, changes: Sequence[Note]) -> str:
-    """A verdict's sentence with what was changed of the experiment that it judges."""
-    return ", ".join((sentence, *(note.sentence for note in changes)))
 
 
 def limits(estimate: float | None, lower: float | None, upper: float | None, *, log: bool) -> str:
@@ -166,166 +151,21 @@ def _runs(claim: FrozenClaim, original: MetricRuns) -> str:
     return f"the original's {len(independent(original).values)} runs"
 
 
-def _of_value(claim: FrozenClaim) -> str:
-    return f" of the {claim.pattern.value}" if claim.pattern.value else ""
-
-
-def equivalence(
-    word: Word, shown: str, *, claim: FrozenClaim, allowed: str, detectable: bool
-) -> str:
-    """What was found of a claim that both sides are the same within a margin."""
-    name = "ratio" if claim.scale == "log" else "shift"
-    published = claim.pattern.published
-    origin = " from the published mean" if published else ""
-    subject = f"{name}{_of_value(claim)}{origin} {shown}"
-    if word == "REPRODUCED":
-        inside = ": detectable but inside the margin" if detectable else ""
-        return f"{subject} is within {allowed}{inside}"
-    if word == "DIFFERENT":
-        return f"{subject} is beyond {allowed}"
-    return f"{subject} is confirmed neither within nor beyond {allowed}"
-
-
-def noninferiority(word: Word, shown: str, *, claim: FrozenClaim, allowed: str) -> str:
-    """What was found of a claim that the re-execution is no worse than by a margin."""
-    subject = f"{'ratio' if claim.scale == 'log' else 'shift'}{_of_value(claim)} {shown}"
-    verbs = {
-        "REPRODUCED": "is not worse by more than",
-        "DIFFERENT": "is worse by more than",
-        "INCONCLUSIVE": "may or may not be worse by more than",
-    }
-    return f"{subject} {verbs[word]} {allowed}"
-
-
-def threshold(word: Word, shown: str, *, claim: FrozenClaim, log: bool) -> str:
-    """What was found of a claim that a metric keeps to a constant."""
-    verbs = {"REPRODUCED": "is", "DIFFERENT": "is not", "INCONCLUSIVE": "may or may not be"}
-    over = f"{_of_value(claim)} over the runs" if claim.pattern.mean_of_last else ""
-    subject = f"{'geometric mean' if log else 'mean'}{over} {shown}"
-    return f"{subject} {verbs[word]} {constants(claim)}"
-
-
-def exact(values: list[tuple[int, float, float]]) -> str:
-    """What was found of a claim of equal values, given (seed, original, re-execution) a run."""
-    unequal = [(seed, a, b) for seed, a, b in values if repr(a) != repr(b)]
-    seed, there, here = unequal[0] if unequal else values[0]
-    if len(values) == 1:
-        became = f"differs: {there!r} became {here!r}" if unequal else "is equal"
-        return f"the only value that can be compared, under seed {seed}, {became}"
-    if not unequal:
-        return f"{every(len(values), 'values')} are equal, seed by seed"
-    verb = "differs" if len(unequal) == 1 else "differ"
-    return (
-        f"{len(unequal)} of {len(values)} values {verb}, first under seed {seed}:"
-        f" {there!r} became {here!r}"
-    )
-
-
-def failures(failed_a: int, n_a: int, failed_b: int, n_b: int, names: Names) -> str:
-    """How often either side failed."""
-    there, here = names.runs
-    return f"{failed_a} of {n_a} {there} failed, {failed_b} of {n_b} {here}"
-
-
-def inability(inability: Inability, seeds: SeedRule) -> str:
-    """Why nothing was judged: every re-run failed, and what a control run says of it."""
-    n = len(inability.seeds)
-    runs = "the only re-run failed" if n == 1 else f"{every(n, 're-runs')} failed alike"
-    kind = {"fresh": "fresh ", "all": ""}.get(seeds, "the original's own ")
-    under = f"{kind}{'seed' if n == 1 else 'seeds'} {_list(inability.seeds)}"
-    return (
-        f"{runs} under {under}, as no run of the original did ({quote(inability.last_line)})"
-        f"{_controls(inability)}"
-    )
-
-
-def _controls(inability: Inability) -> str:
-    if inability.fault == "unknown":
-        return "; whether the seeds or the machine is at fault was not tried"
-    if set(inability.controls) >= set(inability.seeds):
-        return f": {fault(inability.fault)}"
-    control = f"a control run under the original's seed {inability.controls[0]}"
-    n = len(inability.controls)
-    if n > 1:
-        control = f"the runs under {n} seeds of the original's"
-    if inability.fault == "seeds":
-        return f", but {control} did not fail here: {fault(inability.fault)}"
-    return f", and {control} failed here too: {fault(inability.fault)}"
-
-
-def fault(name: Fault) -> str:
-    """What stands in the way of a run, as a clause.
-
-    >>> fault("seeds")
-    'the fresh seeds are at fault, not this machine'
-    """
-    return {
-        "seeds": "the fresh seeds are at fault, not this machine",
-        "machine": "this machine or its software is at fault, not the seeds",
-        "unknown": "the seeds or this machine may be at fault",
-    }[name]
-
-
-def quote(line: str) -> str:
+def shorten(line: str) -> str:
     """A line of somebody's log, cut to what a sentence can hold."""
     return line if len(line) <= _LONGEST_QUOTE else f"{line[: _LONGEST_QUOTE - 3]}..."
 
 
-def _list(numbers: Sequence[int]) -> str:
+def some(numbers: Sequence[int]) -> str:
     """Some numbers, the first of them if they are many.
 
-    >>> _list([5]), _list([5, 6, 7]), _list([5, 6, 7, 8, 9])
+    >>> some([5]), some([5, 6, 7]), some([5, 6, 7, 8, 9])
     ('5', '5, 6 and 7', '5, 6, 7 and 2 more')
     """
     shown = list(map(str, numbers if len(numbers) <= _LISTED else numbers[:_LISTED]))
     if len(numbers) > _LISTED:
         return f"{', '.join(shown)} and {len(numbers) - _LISTED} more"
     return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-
-
-def distribution(word: Word, band: tuple[float, float, float], allowed: float) -> str:
-    """What was found of a claim on a distribution, given a distance with its limits."""
-    verbs = {
-        "REPRODUCED": "is below",
-        "DIFFERENT": "is above",
-        "INCONCLUSIVE": "may be below or above",
-    }
-    distance = limits(*band, log=False)
-    return f"distance {distance} {verbs[word]} {number(allowed)} (the author's margin)"
-
-
-def curve(decision: stats.CurveDecision, shown: str, *, allowed: str, log: bool) -> str:
-    """What was found of a claim on a whole curve, given the limits at its worst step."""
-    name, at = "ratio" if log else "shift", number(decision.worst_step, 6)
-    first, last = number(decision.first_step), number(decision.last_step)
-    subject = f"the {name} at step {at}, {shown},"
-    steps = f"{decision.points} steps from {first} to {last}"
-    if decision.word == "REPRODUCED":
-        return f"every one of {steps} is within {allowed}; {subject} comes nearest to it"
-    if decision.word == "DIFFERENT":
-        among = f"{decision.checkpoints} of {steps}"
-        return f"{subject} is beyond {allowed}, after correction for {among}"
-    return f"{subject} is confirmed neither within nor beyond {allowed}, of {steps}"
-
-
-def look(look: Look, alpha: float) -> Note:
-    """Which planned look a judgement is, and what that costs."""
-    plan = ", ".join(map(str, look.planned))
-    level = f"judged at {number(look.alpha)} instead of {number(alpha)}"
-    if look.number is None and look.runs in look.planned:
-        return Note(
-            code="unplanned-look",
-            sentence=f"a look at {look.runs} runs that stand alone is none of the plan: {level}",
-        )
-    if look.number is None:
-        return Note(
-            code="unplanned-look",
-            sentence=f"{look.runs} re-run seeds are none of the planned looks ({plan}): {level}",
-        )
-    return Note(
-        code="planned-look",
-        sentence=f"look {look.number} of {len(look.planned)} ({plan} re-run seeds): {level}",
-    )
 
 
 def region(claim: FrozenClaim, original: MetricRuns | None) -> str:

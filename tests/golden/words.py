@@ -7,16 +7,32 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
+from capsule import summary
+from capsule.diff import words as comparisons
 from capsule.manifest.warnings import WARNINGS
 from capsule.notes import NOTES
 from capsule.sentences import Fact, Templates
+from capsule.verdict import wording
+from capsule.verdict import words as verdicts
+from tests.support.kept import SCENARIOS, record_of
 
 FILE = Path(__file__).with_name("words.txt")
-TABLES: dict[str, Templates[Any]] = {"notes of a record": NOTES, "warnings of lint": WARNINGS}
+TABLES: dict[str, Templates[Any]] = {
+    "notes of a record": NOTES,
+    "warnings of lint": WARNINGS,
+    "what was changed of an experiment": comparisons.CHANGES,
+    "notes of a comparison": comparisons.NOTES,
+    "why runs are no evidence": comparisons.REFUSALS,
+    "judgements of a claim": verdicts.JUDGEMENTS,
+    "notes of a judgement": verdicts.NOTES,
+    "verdicts": verdicts.WHOLE,
+    "advice": verdicts.ADVICE,
+    "a metric over several machines": verdicts.SPREADS,
+}
 # where one that any type gives would read like no sentence of ours
 SAMPLES: dict[str, Fact] = {
     "better": 2.5,
@@ -39,11 +55,25 @@ def render() -> str:
     for title, table in TABLES.items():
         lines += ["", f"## {title}", ""]
         for code in table.codes:
-            worded: dict[str, str] = {}
-            for line in sentences(table, code):
-                worded.setdefault(re.sub(r"\d+", "#", line), line)
-            lines += worded.values()
-    return "\n".join(lines) + "\n"
+            lines += without_alike(sentences(table, code))
+    return "\n".join((*lines, "", "## what a claim allows", "", *without_alike(margins()))) + "\n"
+
+
+def without_alike(lines: Iterable[str]) -> Iterable[str]:
+    """Lines that differ from those before them in more than numbers."""
+    worded: dict[str, str] = {}
+    for line in lines:
+        worded.setdefault(re.sub(r"[-+.e\d]*\d", "#", line), line)
+    return worded.values()
+
+
+def margins() -> Iterator[str]:
+    """What the claims of all kept scenarios allow: a fact of their judgements."""
+    for scenario in SCENARIOS.values():
+        original = record_of(scenario, 0)
+        values = summary.run_values(original)
+        for claim in original.claims:
+            yield wording.region(claim, values.get(claim.metric))
 
 
 def sentences(table: Templates[Any], code: str) -> Iterator[str]:

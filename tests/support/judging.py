@@ -9,7 +9,9 @@ from typing import Any
 from capsule import diff, verdict
 from capsule.diff import Pair, SeedRule
 from capsule.manifest import Claim
+from capsule.notes import Note
 from capsule.record import FrozenClaim, Samples
+from capsule.sentences import Sentence
 from capsule.summary import MetricRuns, Run, RunStatus
 from capsule.verdict.model import Judged, Verdict
 from capsule.verdict.spread import Spread
@@ -31,6 +33,11 @@ Outcome = float | Sequence[float] | EllipsisType | None
 def codes(remarks: Spread | Judged | diff.Differences) -> list[str]:
     """What kinds of notes stand beside a comparison, a judgement or a spread."""
     return [note.code for note in remarks.notes]
+
+
+def states(said: Note | Sentence, code: str, **facts: object) -> bool:
+    """Whether a sentence has this code, and these facts among its own."""
+    return said.code == code and facts.items() <= dict(said.facts or ()).items()
 
 
 def metric(

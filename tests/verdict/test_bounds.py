@@ -12,7 +12,17 @@ from capsule import diff, stats, verdict
 from capsule.diff import Pair
 from capsule.manifest import Claim
 from capsule.verdict import Judged, wording
-from tests.support.judging import NEAR, PATH, Outcome, codes, frozen, judge, judge_all, metric
+from tests.support.judging import (
+    NEAR,
+    PATH,
+    Outcome,
+    codes,
+    frozen,
+    judge,
+    judge_all,
+    metric,
+    states,
+)
 
 RATIOS = (0.020, 0.021, 0.019, 0.022, 0.018)
 
@@ -30,7 +40,8 @@ def judge_bound(
 def test_one_run_of_ten_far_beyond_is_different_and_named() -> None:
     judgement = judge_bound([*RATIOS, *RATIOS[:4], 1000.0])
     assert (judgement.word, judgement.method, judgement.estimate) == ("DIFFERENT", "bound", 1000.0)
-    assert judgement.sentence == "1 of 10 runs is not at most 1: it is 1000 under seed 59"
+    breach = {"runs": 10, "broken": 1, "allowed": "at most 1", "worst": "1000", "seed": 59}
+    assert states(judgement.sentence, "bound-broken", is_original=False, **breach)
     # its geometric mean says nothing of it
     averaged = judge(
         metric(RATIOS),
@@ -40,19 +51,19 @@ def test_one_run_of_ten_far_beyond_is_different_and_named() -> None:
         mean="geometric",
     )
     assert averaged.word == "INCONCLUSIVE"
-    assert averaged.sentence.startswith("geometric mean 0.0595 ")
+    assert states(averaged.sentence, "threshold", is_geometric=True)
 
 
 def test_the_worst_of_several_is_named() -> None:
     judgement = judge_bound([0.02, 1.5, 3.0, 0.02])
-    assert judgement.sentence == "2 of 4 runs are not at most 1: the worst is 3 under seed 52"
+    assert states(judgement.sentence, "bound-broken", runs=4, broken=2, worst="3", seed=52)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_not_finite_breaks_any_bound(value: float) -> None:
     judgement = judge_bound([0.02, value, 3.0])
     assert (judgement.word, judgement.estimate) == ("DIFFERENT", None)
-    assert f"the worst is {value} under seed 51" in judgement.sentence
+    assert states(judgement.sentence, "bound-broken", worst=str(value), seed=51)
     assert judge_bound([0.9, value], at_least=0.5).word == "DIFFERENT"
 
 
@@ -78,31 +89,19 @@ def test_the_bound_itself_is_allowed_and_the_next_number_is_not(
     assert judge_bound(kept, original, **ends).word == "REPRODUCED"
     judgement = judge_bound(broken, original, **ends)
     assert judgement.word == "DIFFERENT"
-    shown = judgement.sentence.partition("it is ")[2].partition(" under")[0]
+    shown = str(dict(judgement.sentence.facts)["worst"])
     assert float(shown) > within if "at_most" in ends else float(shown) < within
 
 
 # what runs that keep it say
 
 
-@pytest.mark.parametrize(
-    ("runs", "subject", "rate"),
-    [
-        (1, "the only run is", "95"),
-        (5, "all 5 runs are", "45.1"),
-        (10, "all 10 runs are", "25.9"),
-        (59, "all 59 runs are", "4.95"),
-    ],
-)
-def test_reproduced_tells_which_rate_of_bad_runs_is_excluded(
-    runs: int, subject: str, rate: str
-) -> None:
+@pytest.mark.parametrize(("runs", "rate"), [(1, 95.0), (5, 45.07), (10, 25.89), (59, 4.950)])
+def test_reproduced_tells_which_rate_of_bad_runs_is_excluded(runs: int, rate: float) -> None:
     judgement = judge_bound([0.02 + 0.001 * index for index in range(runs)])
     assert judgement.word == "REPRODUCED"
-    assert judgement.sentence.startswith(f"{subject} at most 1, the worst ")
-    assert judgement.sentence.endswith(
-        f"; with 95 % confidence at most {rate} % of all runs break this bound"
-    )
+    assert states(judgement.sentence, "bound", runs=runs, allowed="at most 1")
+    assert dict(judgement.sentence.facts)["bad_runs"] == pytest.approx(rate, rel=1e-3)
 
 
 def test_a_run_that_repeats_another_says_nothing_new_of_the_rate() -> None:
@@ -111,7 +110,7 @@ def test_a_run_that_repeats_another_says_nothing_new_of_the_rate() -> None:
     rerun = dataclasses.replace(rerun, runs=tuple(repeated))
     judgement = judge(metric(RATIOS), rerun, type="bound", at_most=1.0)
     assert judgement.word == "REPRODUCED"
-    assert "at most 95 % of all runs" in judgement.sentence
+    assert dict(judgement.sentence.facts)["bad_runs"] == pytest.approx(95)
 
 
 def test_the_original_needs_no_runs_of_its_own() -> None:
@@ -140,16 +139,14 @@ def test_an_original_that_breaks_its_own_bound_leaves_nothing_to_reproduce(
 ) -> None:
     judgement = judge_bound(rerun, [*RATIOS, broken])
     assert judgement.word == "INCONCLUSIVE"
-    assert judgement.sentence == (
-        f"in the original itself 1 of 6 runs is not at most 1: it is {broken} under seed 6; there"
-        " is no bound to reproduce"
-    )
+    breach = {"runs": 6, "broken": 1, "worst": str(broken), "seed": 6}
+    assert states(judgement.sentence, "bound-broken", is_original=True, **breach)
 
 
 def test_a_new_value_that_is_not_finite_is_different_even_then() -> None:
     judgement = judge_bound([0.02, math.nan], [*RATIOS, 1.25])
     assert judgement.word == "DIFFERENT"
-    assert "nan under seed 51" in judgement.sentence
+    assert states(judgement.sentence, "bound-broken", worst="nan", seed=51)
 
 
 # the capsule's word
@@ -161,7 +158,7 @@ def test_a_broken_bound_is_no_chance_among_many_claims() -> None:
     pair = Pair(metric=PATH, claim=one, seeds="fresh", original=metric(RATIOS), rerun=good)
     outcome = judge_all(*[pair] * 999, dataclasses.replace(pair, rerun=bad))
     assert outcome.word == "DIFFERENT"
-    assert "1 of 1000 primary claims differ" in outcome.sentence
+    assert states(outcome.sentence, "differs", claims=1000, different=1)
     assert outcome.claims[-1].p_different_holm == 0.0
     assert judge_all(*[pair] * 999).word == "REPRODUCED"
 
@@ -193,13 +190,13 @@ def test_another_unit_is_no_bound_kept_or_broken() -> None:
     rerun = metric([1000.0], first_seed=50, unit="ms")
     judgement = judge(metric(NEAR, unit="s"), rerun, type="bound", at_most=3.0)
     assert judgement.word == "INCONCLUSIVE"
-    assert "the units differ" in judgement.sentence
+    assert judgement.sentence.code == "units-differ"
 
 
 def test_runs_that_crash_break_no_bound_and_withhold_reproduced() -> None:
     judgement = judge_bound([0.02, 0.02, None, None, None], RATIOS)
     assert judgement.word == "INCONCLUSIVE"
-    assert "all 2 runs are at most 1" in judgement.sentence
+    assert states(judgement.sentence, "bound", runs=2)
     assert judge_bound([None, None], RATIOS).word == "INCONCLUSIVE"
 
 
@@ -215,9 +212,11 @@ def test_a_bound_is_told_as_one_of_every_run() -> None:
 def test_a_value_that_is_no_longer_finite_is_not_exactly_the_same() -> None:
     judgement = judge(metric(NEAR), metric((*NEAR[:4], math.nan)), type="exact")
     assert (judgement.word, judgement.p_different) == ("DIFFERENT", 0.0)
-    assert "first under seed 5: 0.98 became nan" in judgement.sentence
+    assert states(judgement.sentence, "exact-finiteness", changed=1, seed=5, there=0.98)
+    assert math.isnan(dict(judgement.sentence.facts)["here"])  # type: ignore[arg-type]
     back = judge(metric((*NEAR[:4], math.nan)), metric(NEAR), type="exact")
-    assert (back.word, "nan became 0.98" in back.sentence) == ("DIFFERENT", True)
+    assert back.word == "DIFFERENT"
+    assert states(back.sentence, "exact-finiteness", here=0.98)
     both = judge(metric((*NEAR[:4], math.nan)), metric((*NEAR[:4], math.nan)), type="exact")
     assert both.word == "INCONCLUSIVE"
 
@@ -231,10 +230,7 @@ def test_where_chance_has_a_part_it_is_a_run_that_failed_and_is_told(claim: dict
     assert judgement.word != "DIFFERENT"
     assert "not-finite" in codes(judgement)
     (note,) = (note for note in judgement.notes if note.code == "not-finite")
-    assert (
-        "1 of 5 runs of the re-execution have a value that is not finite, first inf under seed 54"
-        in (note.sentence)
-    )
+    assert states(note, "not-finite", values=1, runs=5, value=math.inf, seed=54)
     original = metric((*NEAR[:4], math.nan))
     known = judge(original, metric((*NEAR[:4], math.inf), first_seed=50), **claim)
     assert "not-finite" not in codes(known)
@@ -265,10 +261,7 @@ def judge_held(ratios: Sequence[Outcome], shares: Sequence[Outcome], **claim: An
 def test_a_bound_that_is_no_small_part_of_what_it_judges_confirms_nothing() -> None:
     judgement = judge_held([0.3, 0.4, 0.2], [0.01, 0.25, 0.12])
     assert judgement.word == "INCONCLUSIVE"
-    assert judgement.sentence == (
-        "no evidence: the bound is more than 0.1 of the change that it judges in 2 of 3 runs, 0.25"
-        " of it under seed 51"
-    )
+    assert states(judgement.sentence, "wide-bound", wide=2, runs=3, share=0.25, seed=51)
     assert judge_held([0.3, 0.4], [0.01, math.inf]).word == "INCONCLUSIVE"
 
 
@@ -278,4 +271,4 @@ def test_a_small_one_confirms_and_any_is_broken() -> None:
 
 
 def test_runs_that_failed_have_no_bound_to_be_too_wide() -> None:
-    assert "no evidence" not in judge_held([0.3, None], [0.01, None]).sentence
+    assert judge_held([0.3, None], [0.01, None]).sentence.code != "wide-bound"

@@ -13,7 +13,17 @@ from capsule.freezing import curve_spread
 from capsule.manifest import Claim, Margin, Published
 from capsule.summary import MetricRuns, run_values
 from capsule.verdict.model import Judged
-from tests.support.judging import NEAR, PATH, codes, curves, frozen, judge, judge_all, metric
+from tests.support.judging import (
+    NEAR,
+    PATH,
+    codes,
+    curves,
+    frozen,
+    judge,
+    judge_all,
+    metric,
+    states,
+)
 from tests.support.records import LOSS, make_record
 from tests.verdict.parts import advice, limits
 
@@ -33,7 +43,7 @@ def test_pairs_decide_what_the_spread_between_seeds_hides() -> None:
     ask = {"type": "equivalence", "margin": Margin(absolute=0.05)}
     judgement = judge(there, here, **ask, paired=True)
     assert (judgement.word, judgement.method, judgement.seeds) == ("REPRODUCED", "paired", "same")
-    assert judgement.notes[0].sentence == "5 runs are compared under equal seeds, as was declared"
+    assert states(judgement.notes[0], "paired-seeds", pairs=5, are_rounds=False)
     assert judge(there, here, **ask).word == "INCONCLUSIVE"
 
 
@@ -49,10 +59,10 @@ def test_only_seeds_with_a_value_on_both_sides_are_pairs() -> None:
     ask = {"type": "equivalence", "margin": Margin(absolute=9.0), "paired": True}
     judgement = judge(metric((*WIDE[:3], None, ...)), metric((*WIDE[:2], None, *WIDE[3:])), **ask)
     (note,) = (note for note in judgement.notes if note.code == "paired-seeds")
-    assert note.sentence == "2 runs are compared under equal seeds, as was declared"
+    assert states(note, "paired-seeds", pairs=2)
     lonely = judge(metric(WIDE), metric([1.0, None, ..., ..., ...]), **ask)
     assert (lonely.word, lonely.method) == ("INCONCLUSIVE", "none")
-    assert "fewer than two seeds have a value on both sides" in lonely.sentence
+    assert lonely.sentence.code == "too-few-pairs"
 
 
 def test_pairs_can_not_be_decided_by_seeds_that_the_original_has_not() -> None:
@@ -61,7 +71,7 @@ def test_pairs_can_not_be_decided_by_seeds_that_the_original_has_not() -> None:
         metric(WIDE), here, type="equivalence", margin=Margin(absolute=0.1), paired=True
     )
     assert (judgement.word, advice(judgement).answer) == ("INCONCLUSIVE", "original-too-few")
-    assert "the original itself has too few seeds" in advice(judgement).sentence
+    assert advice(judgement).sentence.code == "pairs"
 
 
 def test_a_record_is_paired_by_the_originals_seeds_among_fresh_ones() -> None:
@@ -96,7 +106,7 @@ def test_a_prediction_of_one_run_takes_the_spread_of_the_other_side() -> None:
     assert (judgement.word, judgement.method) == ("REPRODUCED", "prediction")
     half = (limits(judgement).upper - limits(judgement).lower) / 2
     assert half == pytest.approx(3.495406 * 0.0158114 * math.sqrt(1 / 5 + 1), rel=1e-5)
-    assert "is taken to scatter like the other side's runs" in judgement.sentence
+    assert states(judgement.sentence, "equivalence", is_of_one_run=True)
 
 
 def test_a_prediction_that_is_too_wide_is_called_consistent() -> None:
@@ -129,7 +139,7 @@ def test_a_paper_without_a_number_of_runs_has_three() -> None:
     )
     assert (known.lower, known.upper, known.scale) == (unknown.lower, unknown.upper, "log")
     assert known.notes == ()
-    assert "3 are assumed" in unknown.notes[0].sentence
+    assert states(unknown.notes[0], "runs-assumed", runs=3)
 
 
 # distributions
@@ -150,8 +160,7 @@ def test_equal_distributions_are_close() -> None:
     assert judgement.region == (None, 0.2)
     estimate, lower, upper = limits(judgement)
     assert 0 <= lower <= estimate <= upper < 0.2
-    assert judgement.sentence.startswith("distance 0.0")
-    assert "is below 0.2 (the author's margin)" in judgement.sentence
+    assert states(judgement.sentence, "distribution", word="REPRODUCED", allowed=0.2)
 
 
 def test_shifted_distributions_are_not() -> None:
@@ -165,7 +174,8 @@ def test_few_samples_are_advised_to_be_more() -> None:
     judgement = close(latencies(1, 5), latencies(50, 2, n=40))
     assert (judgement.word, advice(judgement).answer) == ("INCONCLUSIVE", "samples")
     samples = advice(judgement).if_equal[0]
-    assert f"{samples} independent samples" in advice(judgement).sentence
+    assert states(advice(judgement).sentence, "samples", needed=advice(judgement).if_equal)
+    assert samples
     few = close(latencies(1, 2, n=20), latencies(50, 5))
     assert (few.word, advice(few).answer) == ("INCONCLUSIVE", "original-too-few")
 
@@ -175,7 +185,7 @@ def test_samples_that_share_a_run_are_not_independent() -> None:
     again = [[10.0 * i + x for x in noise(50 + i, 400)] for i in range(5)]
     judgement = close(metric(apart), metric(again, first_seed=50), distance=0.3)
     assert judgement.word == "INCONCLUSIVE"
-    assert "2000 samples of the original are worth" in judgement.notes[0].sentence
+    assert states(judgement.notes[0], "independent-samples", there=2000)
     assert limits(judgement).upper - limits(judgement).lower > 0.5
 
 
@@ -184,7 +194,7 @@ def test_one_run_of_a_side_decides_nothing_about_a_distribution(there: int, here
     for shift in (0.0, 5.0):
         judgement = close(latencies(1, there), latencies(50, here, shift=shift))
         assert (judgement.word, judgement.estimate) == ("INCONCLUSIVE", None)
-        assert "from two runs a side on" in judgement.sentence
+        assert judgement.sentence.code == "one-run-of-samples"
         assert (judgement.advice is not None) == (there == 1)
 
 
@@ -205,7 +215,7 @@ def test_equal_distributions_of_two_runs_a_side_are_hardly_ever_different() -> N
 def test_a_distribution_needs_samples() -> None:
     judgement = close(latencies(1, 3), metric([1.0, 2.0], first_seed=9, kind="machine", unit="s"))
     assert judgement.word == "INCONCLUSIVE"
-    assert "a run of the re-execution has none or one" in judgement.sentence
+    assert states(judgement.sentence, "no-samples", side="re-execution")
 
 
 # curves
@@ -231,7 +241,8 @@ def bundle(
 def test_equal_curves_are_reproduced_at_every_step() -> None:
     judgement = judge(bundle(1, 10), bundle(50, 10), type="curve")
     assert (judgement.word, judgement.method) == ("REPRODUCED", "curve")
-    assert judgement.sentence.startswith("every one of 20 steps from 0 to 19 is within")
+    steps = {"steps": 20, "first_step": 0.0, "last_step": 19.0}
+    assert states(judgement.sentence, "curve", word="REPRODUCED", **steps)
     assert "(3 sd of the original's 10 runs)" in judgement.sentence
     assert judgement.step in range(20)
 
@@ -240,7 +251,7 @@ def test_a_bump_at_one_step_makes_curves_different() -> None:
     bump = {7: 2.0}
     judgement = judge(bundle(1, 10), bundle(50, 10, shift=bump), type="curve")
     assert (judgement.word, judgement.step) == ("DIFFERENT", 7)
-    assert "the shift at step 7" in judgement.sentence
+    assert states(judgement.sentence, "curve", word="DIFFERENT", worst_step=7.0)
     capsule = judge_all(
         Pair(
             metric=PATH,
@@ -256,13 +267,14 @@ def test_a_bump_at_one_step_makes_curves_different() -> None:
 def test_few_curves_are_open_and_advised_at_their_worst_step() -> None:
     judgement = judge(bundle(1, 3), bundle(50, 3), type="curve", margin=Margin(preset="strict"))
     assert judgement.word == "INCONCLUSIVE"
-    assert advice(judgement).sentence.startswith("at that step alone: ")
+    assert states(advice(judgement).sentence, "runs", of="at that step alone")
 
 
 def test_one_curve_beside_several_is_told_to_be_taken_for_one_of_them() -> None:
     judgement = judge(bundle(1, 5), bundle(50, 1), type="curve", margin=Margin(preset="lenient"))
-    assert judgement.sentence.endswith("at a quarter of the error rate")
-    assert "single run" not in judge(bundle(1, 5), bundle(50, 5), type="curve").sentence
+    assert states(judgement.sentence, "curve", is_of_one_run=True)
+    several = judge(bundle(1, 5), bundle(50, 5), type="curve")
+    assert states(several.sentence, "curve", is_of_one_run=False)
 
 
 def test_curves_that_no_chance_moved_have_an_interval_without_width() -> None:
@@ -288,20 +300,21 @@ def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio() -> None
     judgement = judge(there, here, type="curve", margin=Margin(ratio=1.2))
     assert (judgement.word, judgement.scale) == ("REPRODUCED", "log")
     below = curves([[1.0, -1.0, 1.0 + i] for i in range(5)], first_seed=50)
-    assert "positive" in judge(bundle(1, 10), below, type="curve", margin=Margin(ratio=3)).sentence
+    judgement = judge(bundle(1, 10), below, type="curve", margin=Margin(ratio=3))
+    assert states(judgement.sentence, "not-positive", of="step")
 
 
 @pytest.mark.parametrize(
-    ("rerun", "words"),
+    ("rerun", "code", "facts"),
     [
-        (metric(NEAR, first_seed=50), "not every run of the re-execution is a curve"),
-        (curves([[1.0], [2.0]], first_seed=50, steps=(99.0,)), "no step in common"),
-        (metric([None], first_seed=50), "no run of the re-execution has a value"),
+        (metric(NEAR, first_seed=50), "no-curve", {"side": "re-execution"}),
+        (curves([[1.0], [2.0]], first_seed=50, steps=(99.0,)), "no-bundle", {"has_steps": False}),
+        (metric([None], first_seed=50), "no-values", {"side": "the re-execution"}),
     ],
 )
-def test_what_is_no_curve_is_said(rerun: MetricRuns, words: str) -> None:
+def test_what_is_no_curve_is_said(rerun: MetricRuns, code: str, facts: dict[str, object]) -> None:
     judgement = judge(bundle(1, 5), rerun, type="curve")
-    assert words in judgement.sentence
+    assert states(judgement.sentence, code, **facts)
     assert judgement.word == "INCONCLUSIVE"
 
 
@@ -315,8 +328,7 @@ def test_one_run_on_each_side_is_told_from_inside_and_never_judged() -> None:
     estimate, lower, upper = limits(judgement)
     assert lower < estimate < upper
     assert (judgement.p_reproduced, judgement.p_different) == (None, None)
-    assert "one run on each side tells no spread" in judgement.sentence
-    assert "inside these two runs the shift of means is" in judgement.sentence
+    assert states(judgement.sentence, "within-run", is_ratio=False)
 
 
 @pytest.mark.parametrize("samples", [[5.0], [5.0, 5.0, math.inf], [1e200, -1e200, 5.0]])

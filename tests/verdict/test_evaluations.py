@@ -19,13 +19,15 @@ from capsule.report.terminal.agreement import group, list_claims, word_claim
 from capsule.summary import MetricRuns
 from capsule.verdict import spread, wording
 from capsule.verdict.model import Judged, Verdict
-from tests.support.judging import PATH, codes, curves, judge_all, metric, run
+from tests.support.judging import PATH, codes, curves, judge_all, metric, run, states
 from tests.verdict.parts import limits
 
 Curves = Sequence[Sequence[float]]
 # their last values are 5, 1, 3, the means of their last three 3, 2, 4
 THREE = ((9.0, 1.0, 3.0, 5.0), (9.0, 2.0, 3.0, 1.0), (9.0, 5.0, 4.0, 3.0))
 AGAIN = ((9.0, 1.1, 3.1, 5.1), (9.0, 1.9, 2.9, 0.9), (9.0, 5.2, 3.8, 3.0))
+
+MEAN = "mean of the last 3 evaluations"
 
 
 def claim(**fields: Any) -> Claim:
@@ -77,31 +79,35 @@ def test_the_shift_is_that_of_the_means_on_both_sides() -> None:
     assert limits(judged).estimate == pytest.approx(2)
     assert judged.original.mean == 3
     assert judged.original.sd == pytest.approx(1)
-    assert judged.sentence.startswith("shift of the mean of the last 3 evaluations 2 (")
+    assert states(judged.sentence, "equivalence", of=MEAN, is_ratio=False)
 
 
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("fields", "code", "facts"),
     [
-        ({"type": "equivalence", "margin": Margin(absolute=50)}, "shift of the mean of the last 3"),
-        ({"type": "equivalence", "margin": Margin(ratio=50)}, "ratio of the mean of the last 3"),
-        (
-            {"type": "noninferiority", "margin": Margin(absolute=50)},
-            "shift of the mean of the last",
-        ),
-        ({"type": "prediction", "margin": Margin(absolute=50)}, "shift of the mean of the last 3"),
-        ({"type": "threshold", "at_most": 50}, "mean of the mean of the last 3 evaluations over"),
+        ({"type": "equivalence", "margin": Margin(absolute=50)}, "equivalence", {}),
+        ({"type": "equivalence", "margin": Margin(ratio=50)}, "equivalence", {"is_ratio": True}),
+        ({"type": "noninferiority", "margin": Margin(absolute=50)}, "noninferiority", {}),
+        ({"type": "prediction", "margin": Margin(absolute=50)}, "equivalence", {}),
+        ({"type": "threshold", "at_most": 50}, "threshold", {"is_geometric": False}),
         (
             {"type": "threshold", "at_most": 50, "mean": "geometric"},
-            "geometric mean of the mean of",
+            "threshold",
+            {"is_geometric": True},
         ),
-        ({"mean_of_last": 1, "margin": Margin(absolute=50)}, "shift of the last evaluation "),
+        (
+            {"mean_of_last": 1, "margin": Margin(absolute=50)},
+            "equivalence",
+            {"of": "last evaluation"},
+        ),
     ],
 )
-def test_every_rule_of_one_value_a_run_takes_it(fields: dict[str, Any], sentence: str) -> None:
+def test_every_rule_of_one_value_a_run_takes_it(
+    fields: dict[str, Any], code: str, facts: dict[str, Any]
+) -> None:
     judged = judge(curves(THREE), curves(AGAIN, first_seed=9), **fields)
     assert judged.word == "REPRODUCED"
-    assert judged.sentence.startswith(sentence)
+    assert states(judged.sentence, code, **{"of": MEAN, **facts})
 
 
 def test_pairs_are_of_the_same_value() -> None:
@@ -146,11 +152,8 @@ def test_the_claim_that_differs_is_named_with_its_value() -> None:
     original = noisy(6, first_seed=1, seed=3)
     far = noisy(6, first_seed=50, seed=4, shift=90)
     verdict = compare(original, far, claim(margin=Margin(absolute=1)))
-    named = (
-        f"the only primary claim differs: {PATH}, mean of the last 3 evaluations, by separate runs,"
-        " whose seeds were chosen by their author"
-    )
-    assert (verdict.word, verdict.sentence) == ("DIFFERENT", named)
+    assert verdict.word == "DIFFERENT"
+    assert states(verdict.sentence, "differs", claims=1, first=f"{PATH}, {MEAN}")
 
 
 def test_a_run_with_too_few_evaluations_counts_as_failed_and_says_so() -> None:
@@ -158,10 +161,8 @@ def test_a_run_with_too_few_evaluations_counts_as_failed_and_says_so() -> None:
     judged = judge(short, curves(AGAIN, first_seed=9), margin=Margin(absolute=50))
     assert (judged.original.values, judged.original.failed) == (3, 1)
     (note,) = (one for one in judged.notes if one.code == "too-few-evaluations")
-    assert note.sentence == (
-        "1 of 4 runs of the original has fewer than 3 evaluations and counts as failed, first seed"
-        " 4 with 2"
-    )
+    facts = {"short": 1, "runs": 4, "side": "original", "last": 3, "seed": 4, "evaluations": 2}
+    assert states(note, "too-few-evaluations", **facts)
     whole = compare(short, curves(AGAIN, first_seed=9), claim(mean_of_last=None))
     assert whole.claims[0].original.failed == 0
 
@@ -181,15 +182,17 @@ def test_evaluations_of_a_warm_up_are_not_among_the_last() -> None:
     original = dataclasses.replace(curves(THREE), runs=(warmed, *others))
     judged = judge(original, curves(AGAIN, first_seed=9), margin=Margin(absolute=50))
     assert judged.original.failed == 1
-    assert "first seed 1 with 2" in " ".join(note.sentence for note in judged.notes)
+    short = {"seed": 1, "evaluations": 2}
+    assert any(states(note, "too-few-evaluations", **short) for note in judged.notes)
 
 
 def test_values_without_steps_are_no_evaluations() -> None:
     calls = metric(list(AGAIN), first_seed=9)
     judged = judge(curves(THREE), calls, margin=Margin(absolute=50))
     assert judged.rerun.values == 0
-    assert judged.sentence == "no run of the re-execution has a value"
-    assert "with values that have no steps" in " ".join(note.sentence for note in judged.notes)
+    assert states(judged.sentence, "no-values", side="the re-execution")
+    short = {"side": "re-execution", "evaluations": None}
+    assert any(states(note, "too-few-evaluations", **short) for note in judged.notes)
 
 
 def test_one_value_without_steps_is_no_evaluation_either() -> None:
@@ -203,7 +206,7 @@ def test_a_run_ends_where_it_ends_and_other_steps_are_told() -> None:
     judged = judge(curves(THREE), curves(longer, first_seed=9), margin=Margin(absolute=50))
     assert limits(judged).estimate == 0
     (note,) = (one for one in judged.notes if one.code == "unequal-steps")
-    assert note.sentence.endswith("which lie between 1 and 4: each run is judged by its own")
+    assert states(note, "unequal-steps", last=3, low=1.0, high=4.0)
     alike = judge(curves(THREE), curves(AGAIN, first_seed=9), margin=Margin(absolute=50))
     assert "unequal-steps" not in codes(alike)
 
@@ -244,7 +247,7 @@ def test_over_several_machines_the_spread_is_that_of_the_judged_value() -> None:
     sides = tuple(curves(THREE, first_seed=seed) for seed in (1, 11, 21))
     over = spread.over(Across(metric=PATH, claims=(frozen,), sides=sides), ())
     assert [counts.sd for counts in over.counts if counts] == [pytest.approx(1)] * 3
-    assert over.precision_sentence.startswith("mean of the last 3 evaluations: s_R ")
+    assert states(over.precision_sentence, "precision", of=MEAN)
 
 
 def test_what_a_frozen_claim_allows_counts_the_runs_it_was_frozen_from() -> None:

@@ -13,7 +13,7 @@ from capsule.manifest import Margin
 from capsule.record import Reason
 from capsule.summary import MetricRuns
 from capsule.verdict import Judged
-from tests.support.judging import NEAR, Outcome, codes, judge, metric
+from tests.support.judging import NEAR, Outcome, codes, judge, metric, states
 from tests.support.records import make_attempt
 from tests.verdict.parts import advice, limits
 
@@ -47,9 +47,10 @@ def test_failure_rates_veto_only_where_they_are_hardly_chance(
 def test_a_veto_says_why_and_how_many_runs_lift_it() -> None:
     ask = {"type": "equivalence", "margin": WIDE_MARGIN}
     vetoed = judge(metric(NEAR), metric(failing(5, 2), first_seed=50), **ask)
-    assert "0 of 5 original runs failed, 2 of 5 re-executed ones" in vetoed.sentence
+    told = "0 of 5 original runs failed, 2 of 5 re-executed ones"
+    assert ("failures-doubtful", (("failures", told),)) in vetoed.sentence.facts
     assert (advice(vetoed).answer, advice(vetoed).if_equal) == ("runs", (6, 6))
-    assert "if further ones fail as often as the original's" in advice(vetoed).sentence
+    assert states(advice(vetoed).sentence, "failures", now=5, needed=(6, 6))
     followed = judge(metric(NEAR), metric([*failing(5, 2), 1.0], first_seed=50), **ask)
     assert (followed.word, codes(followed)) == ("REPRODUCED", ["unequal-failures"])
 
@@ -57,7 +58,7 @@ def test_a_veto_says_why_and_how_many_runs_lift_it() -> None:
 def test_failures_that_no_affordable_number_of_runs_makes_up_for() -> None:
     ask = {"type": "equivalence", "margin": WIDE_MARGIN}
     judgement = judge(metric(failing(9, 1)), metric(failing(499, 250), first_seed=50), **ask)
-    assert "more than 500 runs" in advice(judgement).sentence
+    assert states(advice(judgement).sentence, "failures", needed=(None, None))
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -73,7 +74,8 @@ def test_clearly_unequal_failure_rates_are_different(swapped: bool) -> None:
 def test_a_rerun_that_always_fails_is_different() -> None:
     judgement = judge(metric(NEAR), metric([None] * 5, first_seed=50), type="equivalence")
     assert judgement.word == "DIFFERENT"
-    assert "5 of 5 re-executed ones" in judgement.sentence
+    told = "0 of 5 original runs failed, 5 of 5 re-executed ones"
+    assert states(judgement.sentence, "failures-differ", failures=told, margin=None)
 
 
 def ended(metric: MetricRuns, *lines: str, reason: Reason = "exit") -> MetricRuns:
@@ -176,8 +178,8 @@ def test_a_claimed_margin_is_what_rates_of_failure_are_held_to(
 
 def test_a_margin_that_is_not_confirmed_yet_says_how_many_runs_do_it() -> None:
     judgement = claimed((30, 0), (10, 0), 0.1)
-    assert "0 of 30 original runs failed, 0 of 10 re-executed ones" in judgement.sentence
-    assert "rates closer than 0.1 are not confirmed" in judgement.sentence
+    told = "0 of 30 original runs failed, 0 of 10 re-executed ones"
+    assert ("failures-open", (("failures", told), ("margin", 0.1))) in judgement.sentence.facts
     assert (advice(judgement).answer, advice(judgement).if_equal) == ("runs", (29, 29))
     followed = claimed((30, 0), (29, 0), 0.1)
     assert followed.word == "REPRODUCED"
@@ -187,7 +189,7 @@ def test_a_margin_that_is_not_confirmed_yet_says_how_many_runs_do_it() -> None:
 def test_a_margin_that_the_original_is_too_small_for_says_so() -> None:
     judgement = claimed((10, 0), (40, 0), 0.1)
     assert (judgement.word, advice(judgement).answer) == ("INCONCLUSIVE", "original-too-few")
-    assert "too few runs to tell how often they fail" in advice(judgement).sentence
+    assert states(advice(judgement).sentence, "failure-margin", needed=(None, None), is_near=False)
 
 
 def test_rates_beyond_the_margin_are_told_with_how_the_runs_ended() -> None:
@@ -195,7 +197,8 @@ def test_rates_beyond_the_margin_are_told_with_how_the_runs_ended() -> None:
     judgement = judge(
         metric(failing(10, 0)), here, type="equivalence", margin=WIDE_MARGIN, failure_margin=0.1
     )
-    assert "6 of 10 re-executed ones: rates farther apart than 0.1" in judgement.sentence
+    told = "0 of 10 original runs failed, 6 of 10 re-executed ones"
+    assert states(judgement.sentence, "failures-differ", failures=told, margin=0.1)
     assert judgement.failure == "OSError: disk"
     assert judgement.alpha_used == pytest.approx(0.0125)
 

@@ -25,7 +25,7 @@ from capsule.stats.reproducibility import precision, random_effects_mean
 from capsule.summary import run_values
 from capsule.verdict.several import SeveralVerdict, exit_code, judge_several
 from capsule.verdict.spread import Spread
-from tests.support.judging import codes
+from tests.support.judging import codes, states
 from tests.support.records import LOSS, SEEDS, STEP_TIME, make_record, noted
 
 FRESH = (101, 102, 103, 104, 105)
@@ -125,7 +125,7 @@ def test_one_re_execution_differs_by_chance_more_often_among_many() -> None:
     assert pair.p_different_holm is not None
     assert pair.p_different <= 0.05 < pair.p_different_holm == pytest.approx(3 * pair.p_different)
     assert (outcome.word, outcome.pairs[1].p_different_holm) == ("INCONCLUSIVE", None)
-    assert "B alone would differ, but not after Holm's correction for 3 pairs" in outcome.sentence
+    assert states(outcome.sentence, "some-by-chance", pairs=3, alone=("B",))
     assert judged(rerun(0.2), rerun(noise=2), rerun(noise=3)).word == "DIFFERENT"
 
 
@@ -133,7 +133,7 @@ def test_without_a_primary_claim_nothing_is_decided() -> None:
     outcome = judged(
         rerun(), rerun(noise=2), there=original(dataclasses.replace(WITHIN, primary=False))
     )
-    assert (outcome.word, "no primary claim" in outcome.sentence) == ("INCONCLUSIVE", True)
+    assert (outcome.word, outcome.sentence.code) == ("INCONCLUSIVE", "no-primary-claims")
 
 
 # what means something
@@ -158,9 +158,9 @@ def test_a_portable_metric_has_a_spread_and_a_mean() -> None:
     assert spread.precision == precision(sides, alpha=0.05)
     assert spread.mean == random_effects_mean(sides, alpha=0.05)
     assert known_precision(spread).within_df < 12  # B and C share their seeds
-    assert any(note.sentence.startswith("B and C used the same seeds") for note in spread.notes)
-    assert spread.precision_sentence.startswith("s_R 0.0")
-    assert "random-effects mean over 3 machines 1" in spread.mean_sentence
+    assert any(states(note, "common-seeds", sides=("B", "C")) for note in spread.notes)
+    assert states(spread.precision_sentence, "precision", machines=3, unit="")
+    assert states(spread.mean_sentence, "mean", machines=3, is_geometric=False)
 
 
 def test_seeds_of_their_own_are_independent() -> None:
@@ -172,7 +172,7 @@ def test_a_machine_metric_has_no_mean() -> None:
     spread = the_spread(rerun(), rerun(noise=2), claim=Claim(metric=STEP_TIME, type="ratio"))
     assert (spread.scale, spread.mean) == ("log", None)
     assert "belongs to each machine" in spread.mean_sentence
-    assert "as factors" in spread.precision_sentence
+    assert states(spread.precision_sentence, "precision", unit=" as factors")
 
 
 def test_sides_that_differ_have_no_mean_and_still_a_spread() -> None:
@@ -202,7 +202,7 @@ def test_a_side_without_values_is_left_out_and_named() -> None:
     spread = the_spread(rerun(), rerun(noise=2, failed=FRESH))
     assert (known_precision(spread).sides, spread.mean) == (2, None)
     assert "fewer than three capsules have a value" in spread.mean_sentence
-    assert "C has no run with a value and is left out" in [note.sentence for note in spread.notes]
+    assert any(states(note, "left-out", side="C", why="no value") for note in spread.notes)
     assert spread.counts[2] is not None
     assert spread.counts[2].failed == 5
 

@@ -13,7 +13,16 @@ from capsule.diff import Differences, Pair
 from capsule.manifest import Claim, Margin, Published
 from capsule.record import Record
 from capsule.summary import run_values
-from tests.support.judging import NEAR, PATH, Outcome, frozen, judge, judge_all, metric
+from tests.support.judging import (
+    NEAR,
+    PATH,
+    Outcome,
+    frozen,
+    judge,
+    judge_all,
+    metric,
+    states,
+)
 from tests.support.records import LOSS, SEEDS, make_record
 from tests.verdict.parts import advice, both, limits
 
@@ -23,15 +32,15 @@ from tests.verdict.parts import advice, both, limits
 def test_equal_runs_are_reproduced_with_the_margin_as_a_number() -> None:
     judgement = judge(metric(NEAR), metric(NEAR, first_seed=50), type="equivalence")
     assert (judgement.word, judgement.method) == ("REPRODUCED", "envelope")
-    assert "is within 0.0336 (2 sd of the original's 5 runs)" in judgement.sentence
-    assert "sigma" not in judgement.sentence
+    allowed = "0.0336 (2 sd of the original's 5 runs)"
+    assert states(judgement.sentence, "equivalence", word="REPRODUCED", allowed=allowed)
 
 
 def test_a_real_shift_inside_the_margin_is_called_detectable() -> None:
     shifted = metric([v + 0.05 for v in NEAR], first_seed=50)
     judgement = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(absolute=0.1))
     assert judgement.word == "REPRODUCED"
-    assert "detectable but inside the margin" in judgement.sentence
+    assert states(judgement.sentence, "equivalence", is_detectable=True)
     assert limits(judgement).lower > 0
 
 
@@ -39,15 +48,16 @@ def test_a_shift_beyond_the_margin_is_different() -> None:
     shifted = metric([v + 0.2 for v in NEAR], first_seed=50)
     judgement = judge(metric(NEAR), shifted, type="equivalence", margin=Margin(relative=0.1))
     assert judgement.word == "DIFFERENT"
-    assert "is beyond 0.1 (10 % of the original's mean)" in judgement.sentence
+    allowed = "0.1 (10 % of the original's mean)"
+    assert states(judgement.sentence, "equivalence", word="DIFFERENT", allowed=allowed)
 
 
 def test_an_open_claim_gets_advice() -> None:
     wide = metric([0.7, 1.0, 1.4], first_seed=50)
     judgement = judge(metric(NEAR), wide, type="equivalence", margin=Margin(absolute=0.2))
     assert judgement.word == "INCONCLUSIVE"
-    assert "runs of the re-execution in all (now 3) decide this" in advice(judgement).sentence
     as_seen = both(advice(judgement).as_seen)
+    assert states(advice(judgement).sentence, "runs", now=3, as_seen=as_seen)
     assert 3 < as_seen[0] <= as_seen[1]
     assert 3 < both(advice(judgement).if_equal)[0] <= as_seen[0]
 
@@ -64,7 +74,7 @@ def test_a_ratio_margin_is_judged_on_logarithms_and_told_as_a_ratio() -> None:
     judgement = judge(metric(NEAR), double, type="equivalence", margin=Margin(ratio=1.5))
     assert (judgement.word, judgement.scale) == ("DIFFERENT", "log")
     assert math.exp(limits(judgement).estimate) == pytest.approx(2)
-    assert judgement.sentence.startswith("ratio 2 (")
+    assert states(judgement.sentence, "equivalence", is_ratio=True)
 
 
 def test_a_ratio_margin_needs_positive_values() -> None:
@@ -75,13 +85,13 @@ def test_a_ratio_margin_needs_positive_values() -> None:
         margin=Margin(ratio=2),
     )
     assert judgement.word == "INCONCLUSIVE"
-    assert "positive" in judgement.sentence
+    assert states(judgement.sentence, "not-positive", is_mean=False, of="run")
 
 
 def test_a_ratio_margin_needs_positive_values_of_the_original_too() -> None:
     ask: dict[str, Any] = {"type": "prediction", "margin": Margin(ratio=2)}
     zero, positive = metric([0.0, *NEAR]), metric(NEAR, first_seed=50)
-    assert "a ratio needs positive values" in judge(zero, positive, **ask).sentence
+    assert states(judge(zero, positive, **ask).sentence, "not-positive", is_mean=False)
     # a paper's number stands for the original, whose own values are compared with nothing
     paper = judge(zero, positive, **ask, published=Published(mean=1.0, sd=0.02, n=5))
     assert paper.word == "REPRODUCED"
@@ -99,8 +109,8 @@ def test_a_claim_is_judged_at_its_own_alpha() -> None:
     assert widths == sorted(set(widths))
 
 
-@pytest.mark.parametrize(("primary", "by"), [(False, ""), (True, " by its own claims")])
-def test_what_a_quick_side_left_out_is_skipped(primary: bool, by: str) -> None:
+@pytest.mark.parametrize("primary", [False, True])
+def test_what_a_quick_side_left_out_is_skipped(primary: bool) -> None:
     sides = metric(NEAR), metric([])
     claim = dataclasses.replace(frozen(sides[0], type="equivalence"), primary=primary, looks=(3,))
     pair = Pair(
@@ -113,8 +123,8 @@ def test_what_a_quick_side_left_out_is_skipped(primary: bool, by: str) -> None:
     )
     judged = judge_all(pair).claims[0]
     assert (judged.word, judged.look, judged.notes) == ("SKIPPED", None, ())
-    left_out = f"not run: the re-execution left out what decides nothing{by} (--quick)"
-    assert judged.sentence == left_out
+    left_out = {"sides": "the re-execution", "is_decisive": primary}
+    assert states(judged.sentence, "skipped", **left_out)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +134,7 @@ def test_a_threshold_judges_the_rerun_alone(values: Sequence[float], word: str) 
     judgement = judge(metric(NEAR), metric(values, first_seed=50), type="threshold", at_most=3.0)
     assert (judgement.word, judgement.method) == (word, "one-sample")
     assert judgement.alpha_used == pytest.approx(0.05 / 6)
-    assert "at most 3" in judgement.sentence
+    assert states(judgement.sentence, "threshold", word=word, allowed="at most 3")
 
 
 def test_a_mean_above_its_bound_is_not_hidden_by_logarithms() -> None:
@@ -133,13 +143,13 @@ def test_a_mean_above_its_bound_is_not_hidden_by_logarithms() -> None:
     ask = {"type": "threshold", "at_most": 1.4}
     plain = judge(metric(NEAR), metric(values, first_seed=50), **ask)
     assert (plain.word, plain.scale) == ("INCONCLUSIVE", "linear")
-    assert plain.sentence.startswith("mean 1.5 (")
+    assert states(plain.sentence, "threshold", is_geometric=False)
     declared = judge(metric(NEAR), metric(values, first_seed=50), **ask, mean="geometric")
     assert declared.scale == "log"
-    assert declared.sentence.startswith("geometric mean 0.8")
+    assert states(declared.sentence, "threshold", is_geometric=True)
     zero = judge(metric(NEAR), metric([0.0, *values], first_seed=50), **ask, mean="geometric")
     assert (zero.word, zero.estimate) == ("INCONCLUSIVE", None)
-    assert "a geometric mean needs positive values" in zero.sentence
+    assert states(zero.sentence, "not-positive", is_mean=True)
 
 
 def test_an_error_that_is_exactly_zero_keeps_its_threshold() -> None:
@@ -152,10 +162,10 @@ def test_exact_values_are_compared_seed_by_seed() -> None:
     assert (same.word, same.p_different) == ("REPRODUCED", 1.0)
     other = judge(metric(NEAR), metric((*NEAR[:4], 0.98000001)), type="exact")
     assert (other.word, other.p_different) == ("DIFFERENT", 0.0)
-    assert "first under seed 5: 0.98 became 0.98000001" in other.sentence
+    assert states(other.sentence, "exact", unequal=1, seed=5, there=0.98, here=0.98000001)
     partly = judge(metric(NEAR), metric((*NEAR[:4], ...)), type="exact")
     assert partly.word == "INCONCLUSIVE"
-    assert partly.sentence.endswith("but 1 run has no value on some side")
+    assert states(partly.sentence, "exact", unequal=0, lost=1)
 
 
 def test_one_run_is_judged_by_the_prediction_interval() -> None:
@@ -170,24 +180,24 @@ def test_one_run_is_judged_by_the_prediction_interval() -> None:
         "prediction",
         0.05 / 4,
     )
-    assert "a single run shows no spread of its own" in judgement.sentence
+    assert states(judgement.sentence, "equivalence", is_of_one_run=True)
 
 
 # obstacles: each an outcome with a sentence
 
 
 @pytest.mark.parametrize(
-    ("original", "rerun", "words"),
+    ("original", "rerun", "code", "side"),
     [
-        (NEAR, [], "no run of the re-execution has a value"),
-        (NEAR, [..., ...], "no run of the re-execution has a value"),
-        ([1.0], [1.1], "one run on each side tells no spread"),
-        (NEAR, [1e308, -1e308], "every value of the re-execution is beyond 1e300, the largest"),
-        ([1e301] * 3, NEAR, "every value of the original is beyond 1e300, the largest"),
+        (NEAR, [], "no-values", "the re-execution"),
+        (NEAR, [..., ...], "no-values", "the re-execution"),
+        ([1.0], [1.1], "one-run-each", None),
+        (NEAR, [1e308, -1e308], "values-too-large", "the re-execution"),
+        ([1e301] * 3, NEAR, "values-too-large", "the original"),
     ],
 )
 def test_nothing_to_compare_is_inconclusive(
-    original: Sequence[float], rerun: Sequence[Outcome], words: str
+    original: Sequence[float], rerun: Sequence[Outcome], code: str, side: str | None
 ) -> None:
     judgement = judge(
         metric(original),
@@ -196,7 +206,7 @@ def test_nothing_to_compare_is_inconclusive(
         margin=Margin(absolute=0.1),
     )
     assert judgement.word in ("INCONCLUSIVE", "DIFFERENT")
-    assert words in judgement.sentence
+    assert states(judgement.sentence, code, **({"side": side} if side else {}))
 
 
 def test_a_missing_metric_and_a_changed_unit_are_said() -> None:
@@ -207,16 +217,16 @@ def test_a_missing_metric_and_a_changed_unit_are_said() -> None:
     )
     outcome = judge_all(gone, other)
     assert outcome.word == "INCONCLUSIVE"
-    assert [claim.sentence for claim in outcome.claims] == [
-        "the re-execution has no such metric",
-        "the units differ: 1 in the original, s in the re-execution",
-    ]
+    missing, other_unit = (claim.sentence for claim in outcome.claims)
+    assert states(missing, "no-metric", side="the re-execution")
+    units = (("1", "the original"), ("s", "the re-execution"))
+    assert states(other_unit, "units-differ", units=units)
 
 
 def test_interrupted_runs_are_no_failures() -> None:
     judgement = judge(metric(NEAR), metric((*NEAR, ...), first_seed=50), type="equivalence")
     assert (judgement.word, judgement.rerun.failed, judgement.rerun.missing) == ("REPRODUCED", 0, 1)
-    assert "runs of the re-execution that were interrupted" in judgement.notes[0].sentence
+    assert states(judgement.notes[0], "no-outcome", side="the re-execution", runs=1)
 
 
 # the capsule
@@ -258,7 +268,7 @@ def test_a_chance_difference_among_many_claims_does_not() -> None:
     among = judge_all(marginal, *pairs(19, 0, 0.0))
     assert among.claims[0].word == "DIFFERENT"
     assert among.word == "INCONCLUSIVE"
-    assert "not after Holm" in among.sentence
+    assert states(among.sentence, "chance", different=1)
 
 
 def test_the_far_tail_of_welchs_test_makes_no_capsule_different() -> None:
@@ -354,10 +364,8 @@ def test_a_workload_that_ignores_its_seed_has_one_run() -> None:
     assert judgement.word == "INCONCLUSIVE"
     assert (judgement.original.values, judgement.original.independent) == (5, 1)
     assert (judgement.rerun.values, judgement.rerun.independent) == (3, 1)
-    assert judgement.notes[0].sentence.startswith(
-        "5 runs of the original count as 1: the others went through"
-    )
-    assert "other seeds" in judgement.sentence
+    assert states(judgement.notes[0], "repeated-runs", side="the original", runs=5, independent=1)
+    assert judgement.sentence.code == "copied-values"
 
 
 def test_a_repeated_run_is_counted_once() -> None:

@@ -32,6 +32,7 @@ def verdict_to_json(verdict: Verdict, next_command: str | None = None) -> dict[s
         "tool": __version__,
         "verdict": verdict.word,
         "exit_code": exit_code(verdict),
+        "code": verdict.sentence.code,
         "sentence": verdict.sentence,
         "sides": {
             "original": side_to_json(differences.original),
@@ -84,6 +85,7 @@ def _judgement(judged: Judged) -> dict[str, Json]:
         "seeds": judged.seeds,
         "original": counts_to_json(judged.original),
         "rerun": counts_to_json(judged.rerun),
+        "code": judged.sentence.code,
         "sentence": judged.sentence,
         "advice": _advice(judged.advice) if judged.advice else None,
         "notes": notes_to_json(judged.notes),

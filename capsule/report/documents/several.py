@@ -29,6 +29,7 @@ def several_to_json(verdict: SeveralVerdict) -> dict[str, Json]:
         "tool": __version__,
         "verdict": verdict.word,
         "exit_code": exit_code(verdict),
+        "code": verdict.sentence.code,
         "sentence": verdict.sentence,
         "sides": [
             {"label": label(index), **side_to_json(side)}

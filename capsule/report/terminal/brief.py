@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from capsule.diff import Differences
 from capsule.diff.names import ROLES
-from capsule.notes import OTHER_METRIC, REFUSED_VALUE
+from capsule.diff.words import OTHER_METRIC, REFUSED_VALUE
 from capsule.report.terminal import agreement
 from capsule.report.terminal.agreement import Claimed
 from capsule.report.terminal.facing import describe, describe_worlds, sides_of, subject

@@ -47,7 +47,7 @@ def _pairs(pairs: Sequence[JudgedPair]) -> RenderableType:
         title="Each re-execution against the original",
     )
     for pair in pairs:
-        sentence = pair.verdict.sentence
+        sentence = str(pair.verdict.sentence)
         if pair.word != pair.verdict.word:
             sentence += f", by itself; not after Holm over {len(pairs)} pairs"
         rows.add_row(word(pair.word), f"A-{pair.label}", text(sentence))
