@@ -5,13 +5,14 @@ import os
 import re
 import signal
 import types
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
-from tests.support import interpreters, long_run
+from tests.support import engines, forking, interpreters, long_run
 from tests.support import session as sessions
 from tests.support.command import User
 from tests.support.properties import LONG, scaled
@@ -20,14 +21,8 @@ from tests.support.worlds import BARE
 _SESSION = pytest.StashKey[sessions.Session]()
 _LEFT = pytest.StashKey[list[str]]()
 
-_LASTING = frozenset(
-    (
-        *("levels/level2/test_training.py", "levels/level3/test_faults.py"),
-        *("levels/level3/test_ranks.py", "levels/level3/test_traffic.py"),
-        "verdict/test_rates.py",
-    )
-)
-"""Those of the files that start no engine which take half a minute and more."""
+_SECONDS = "capsule/seconds"
+"""Key in pytest's cache: how long each test took when it last ran."""
 
 # No deadlines, not even for making examples: a busy machine is slow. Examples are the same every
 # time, so that a failure is the change's own; a long run draws them anew, and twenty times as many.
@@ -63,8 +58,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long are the tests that are marked so, and every property, of which more is tried then.
 
-    A file is one worker's, and those that start engines or commands take longest: they come first,
-    then other long ones, so that what is left at the end is short.
+    A file is one worker's. Those with tests of engines come last, for their images may still be
+    built; else the longest come first, so that what is left at the end is short.
     """
 
     def wanted(item: pytest.Item) -> bool:
@@ -74,30 +69,66 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
     kept = [item for item in items if wanted(item)]
-    slow = {item.path for item in kept if _starts_programs(item)}
-    lasting = {Path(__file__).parent / name for name in _LASTING}
-    items[:] = sorted(kept, key=lambda item: (item.path not in slow, item.path not in lasting))
+    late = {item.path for item in kept if _needs_engines(item)}
+    last = config.cache.get(_SECONDS, {}) if getattr(config, "cache", None) else {}
+    seconds = defaultdict[Path, float](float)
+    for item in kept:
+        seconds[item.path] += last.get(item.nodeid, _estimate_seconds(item))
+    items[:] = sorted(kept, key=lambda item: (item.path in late, -seconds[item.path]))
 
 
-def _starts_programs(item: pytest.Item) -> bool:
-    return "journeys" in item.path.parts or item.get_closest_marker("engines") is not None
+class _Clock:
+    """Keeps how long each test took, for the order of the next session."""
+
+    def __init__(self, cache: pytest.Cache) -> None:
+        self._cache = cache
+        self._seconds = defaultdict[str, float](float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count set up and end of a test, too."""
+        self._seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Keep what is known of tests that did not run."""
+        rounded = {test: round(seconds, 2) for test, seconds in self._seconds.items()}
+        self._cache.set(_SECONDS, {**self._cache.get(_SECONDS, {}), **rounded})
+
+
+def _needs_engines(item: pytest.Item) -> bool:
+    return item.get_closest_marker("engines") is not None
+
+
+def _estimate_seconds(item: pytest.Item) -> float:
+    """Guess how long a test takes that never ran here."""
+    if _needs_engines(item):
+        return 10
+    return 2 if "journeys" in item.path.parts else 0.2
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Commands of benchmarks find packages where a test says that it needs them.
 
-    And whoever collects garbage, as each trial does, does not look through all tests for it.
+    Tests of engines start commands and fork none. And whoever collects garbage, as each trial does,
+    does not look through all tests for it.
     """
     before = os.environ["PATH"]
     if any(map(item.get_closest_marker, ("torch", "packages"))):
         os.environ["PATH"] = interpreters.with_packages()
     gc.freeze()
     try:
-        return (yield)
+        with forking.real_starts(_needs_engines(item)):
+            return (yield)
     finally:
         gc.unfreeze()
         os.environ["PATH"] = before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have tests of engines wait for their images, which `tests/run` builds beside the others."""
+    if _needs_engines(item) and (fault := engines.await_images()):
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(fault)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -133,9 +164,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = session.folder / "pytest"
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Keep how long tests take, in the process that hands them out."""
+    config = session.config
+    if config.pluginmanager.hasplugin("cacheprovider") and not hasattr(config, "workerinput"):
+        assert config.cache
+        config.pluginmanager.register(_Clock(config.cache))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Once all workers are gone: nothing may be left of what they started."""
+    forking.stop()
     if (begun := session.config.stash.get(_SESSION, None)) is None:
         return
     left = begun.end(passed=exitstatus == pytest.ExitCode.OK)

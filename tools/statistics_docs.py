@@ -30,9 +30,9 @@ import svg
 import verdicts
 from cells import Figures, Power
 from scipy import special
+from spreads import runs_for_spreads
 
 from capsule import stats
-from capsule.lint.frozen import runs_for_spreads
 from capsule.manifest.model import PRESETS
 
 COMMAND = "python tools/statistics_docs.py"

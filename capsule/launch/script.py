@@ -1,4 +1,4 @@
-"""The job script of a run: readable, complete, and as a scheduler takes it."""
+"""The job script of a run: readable, complete, and as sbatch takes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from capsule.manifest.model import Resources
 _BODY = """
 # Written by `capsule submit`, and once more by each submission.
 folder={folder}
-record=$folder/job-{job}
+record=$folder/job-$SLURM_JOB_ID
 rm -f "$record.exit"
 
 # Notice before the time is up, or of its end: capsule run keeps what has finished, and ends.
@@ -72,18 +72,16 @@ class Script:
     options: Mapping[str, str]
 
 
-def write(path: Path, script: Script, *, head: str, job: str) -> None:
+def write(path: Path, script: Script, *, head: str) -> None:
     """Write it.
 
     Args:
         path: Where.
         script: What it says.
         head: Its first lines, after the one that names what reads it.
-        job: What the job's files are named by, as the script reads it.
     """
     body = _BODY.format(
         folder=shlex.quote(str(script.work)),
-        job=job,
         python=shlex.quote(sys.executable),
         begin=script.begin,
         resume=script.resume,

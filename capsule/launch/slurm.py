@@ -124,7 +124,7 @@ def submit(path: Path, script: Script, *, lock: int) -> str:
             where=str(script.work),
             advice="name another folder with --work",
         )
-    write(path, script, head=_write_directives(_options(script)), job="$SLURM_JOB_ID")
+    write(path, script, head=_write_directives(_options(script)))
     ended = _call("sbatch", "--parsable", str(path), lock=lock)
     number = _ID.match(ended.stdout.decode(errors="replace"))
     if ended.exit_code != 0 or number is None:

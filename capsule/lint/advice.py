@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from capsule import stats
 from capsule.image.reference import owner_of
-from capsule.lint import surroundings
+from capsule.lint import spreads, surroundings
 from capsule.lint.outlook import outlook, stands_alone
 from capsule.manifest import looks
 from capsule.manifest import warnings as words
@@ -82,14 +82,15 @@ def _seed_warnings(manifest: Manifest) -> Iterator[Sentence]:
         yield words.one_seed()
         return
     for reach in outlook(manifest):
-        if reach.margin is not None and reach.narrowest and reach.narrowest[0] > reach.margin:
+        if reach.margin is not None and reach.enough not in (None, "usually"):
             warning = words.too_few_seeds(
                 seeds=reach.seeds,
                 rerun_seeds=reach.rerun_seeds,
-                narrowest=reach.narrowest[0],
-                is_first_look=not looks.is_planned(manifest.claims),
+                look=None if looks.is_planned(manifest.claims) else "first",
                 margin=reach.margin,
-                needed=reach.runs[0],
+                is_seldom=reach.enough == "seldom",
+                needed=spreads.needed(reach.margin, alpha=reach.alpha),
+                added=None,
             )
             yield about(reach.metric, warning)
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from capsule import freezing, population, stats, summary
 from capsule.diff import evidence
-from capsule.lint import frozen, surroundings
+from capsule.lint import spreads, surroundings
 from capsule.lint.advice import author_warnings
 from capsule.manifest import warnings as words
 from capsule.manifest.kinds import Command
@@ -145,15 +145,15 @@ def _out_of_reach(one: _Measured) -> Sentence | None:
     if runs.n < 2:
         return words.one_run()
     alpha = stats.nominal_alpha(claim.alpha, len(claim.looks))
-    reach = _reach_of(claim, margin, runs)
+    if claim.margin_source == "spread":
+        return _spreads_out_of_reach(one, alpha)
+    asked = margin * stats.c4(runs.n) / runs.sd if runs.sd > 0 else math.inf
     last = claim.looks[-1]
-    if reach.narrowest(runs.n, last, alpha) <= reach.spreads:
+    if _narrowest(runs.n, last, alpha) <= asked:
         return None
-    more = reach.seeds(reach.spreads, alpha)
-    # these runs' own spread made a margin in standard deviations: that it is out of reach is chance
-    none = (
-        claim.margin_source == "author" and _narrowest(runs.n, None, alpha, _HARDLY) > reach.spreads
-    )
+    more = stats.runs_for_margin(asked, alpha=alpha, power=_POWER)
+    # what no number of re-runs confirms of another source is chance
+    none = claim.margin_source == "author" and _narrowest(runs.n, None, alpha, _HARDLY) > asked
     is_ratio = claim.scale == "log"
     return words.margin_out_of_reach(
         allowed=math.exp(margin) if is_ratio else margin,
@@ -161,38 +161,31 @@ def _out_of_reach(one: _Measured) -> Sentence | None:
         runs=runs.n,
         reruns=None if none else last,
         needed=None if more is None else max(more, runs.n + 1),
-        added=max(more - runs.n, 1) if more is not None and one.extensible else None,
+        added=_added(one, more),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Reach:
-    """How a margin is reckoned with: in which unit, and what confirms it with probability 0.8.
-
-    Attributes:
-        spreads: The margin in standard deviations between runs.
-        narrowest: What two numbers of runs confirm at a level, in the same unit.
-        seeds: How many runs a side confirm a margin at a level.
-    """
-
-    spreads: float
-    narrowest: Callable[[int, int, float], float]
-    seeds: Callable[[float, float], int | None]
-
-
-def _reach_of(claim: FrozenClaim, margin: float, runs: stats.Runs) -> _Reach:
-    if claim.margin_source == "spread":
-        # these runs' own spread made it, whatever the true one is
-        return _Reach(
-            spreads=freezing.spreads(claim.pattern) or 0.0,
-            narrowest=lambda a, b, alpha: frozen.narrowest_spreads(a, b, alpha=alpha, power=_POWER),
-            seeds=lambda k, alpha: frozen.runs_for_spreads(k, alpha=alpha, power=_POWER),
-        )
-    return _Reach(
-        spreads=margin * stats.c4(runs.n) / runs.sd if runs.sd > 0 else math.inf,
-        narrowest=_narrowest,
-        seeds=lambda k, alpha: stats.runs_for_margin(k, alpha=alpha, power=_POWER),
+def _spreads_out_of_reach(one: _Measured, alpha: float) -> Sentence | None:
+    """The same of a margin that these runs' own spread made, whatever the true one is."""
+    asked, last = freezing.spreads(one.claim.pattern) or 0.0, one.claim.looks[-1]
+    enough = spreads.word(asked, one.runs.n, last, alpha=alpha)
+    if enough == "usually":
+        return None
+    more = spreads.needed(asked, alpha=alpha)
+    return words.too_few_seeds(
+        seeds=one.runs.n,
+        rerun_seeds=last,
+        look="last",
+        margin=asked,
+        is_seldom=enough == "seldom",
+        needed=None if more is None else max(more, one.runs.n + 1),
+        added=_added(one, more),
     )
+
+
+def _added(one: _Measured, needed: int | None) -> int | None:
+    """How many seeds an author may add for so many runs, None where there is no adding."""
+    return max(needed - one.runs.n, 1) if needed is not None and one.extensible else None
 
 
 @lru_cache(maxsize=256)

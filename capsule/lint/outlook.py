@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from capsule import stats
 from capsule.freezing import UNKNOWN_RUNS, spreads
-from capsule.lint import frozen, wording
+from capsule.lint import spreads as table
+from capsule.lint import wording
 from capsule.manifest import looks
 from capsule.manifest.model import Claim, Manifest
 from capsule.manifest.paths import match
@@ -30,13 +31,13 @@ class Outlook:
         alpha: One-sided level that this look, or an interval without a guard against skew, uses.
         paired: Whether it is of the pairs of a paired claim; of one that stands alone there is
             another of the fresh seeds beside them.
-        narrowest: Narrowest margin that so many runs confirm, in between-run standard deviations:
-            those that the original will show where its margin is given so, else the true ones; of
-            pairs in standard deviations of their differences. None where none is confirmed, or the
-            claim is no shift.
-        margin: The margin asked for in the same unit, None where it depends on what is measured.
-        runs: Runs on each side that confirm `margin`, or for a distribution independent samples
-            on each side; None where nobody knows or 500 runs are not enough.
+        narrowest: Narrowest margin that so many runs confirm, in true between-run standard
+            deviations; of pairs in standard deviations of their differences. None where none is
+            confirmed, the margin is in standard deviations itself, or the claim is no shift.
+        margin: The margin asked for in standard deviations that the original will show, None where
+            it is given otherwise.
+        enough: How often so many runs confirm `margin`, None without one or a second run.
+        runs: For a distribution independent samples on each side; None where nobody knows.
         sentence: All of it in words.
     """
 
@@ -49,6 +50,7 @@ class Outlook:
     alpha: float
     narrowest: tuple[float, float] | None
     margin: float | None
+    enough: table.Word | None = None
     runs: tuple[int | None, int | None]
     sentence: str
 
@@ -132,25 +134,21 @@ def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
     if claim.published is not None:
         alpha /= 2  # a mean with its spread, without runs, has nothing that guards it against skew
     there = seeds if claim.published is None else claim.published.n or UNKNOWN_RUNS
-    margin = spreads(claim)
-
-    # a margin in sd is itself measured by the original's runs, any other is a number
-    reaches = stats.narrowest_margin if margin is None else frozen.narrowest_spreads
-
-    def narrowest(power: float) -> float:
-        return reaches(there, here, alpha=alpha, power=power)
-
-    def runs_with(power: float) -> int | None:
-        return frozen.runs_for_spreads(margin, alpha=alpha, power=power) if margin else None
-
-    margins = (narrowest(POWERS[0]), narrowest(POWERS[1]))
-    reach = None if math.isinf(margins[1]) else margins
-    runs = (runs_with(POWERS[0]), runs_with(POWERS[1]))
+    margin, reach, enough = spreads(claim), None, None
     sides = wording.sides(claim, there, here)
     if margin is None:
+        low, high = (
+            stats.narrowest_margin(there, here, alpha=alpha, power=power) for power in POWERS
+        )
+        reach = None if math.isinf(high) else (low, high)
         sentence = wording.scatter(claim, sides, reach, look.words)
     else:
-        sentence = wording.runs(claim, sides, margin, runs, reach, look.words)
+        # it is measured by the original's own runs
+        enough = table.word(margin, there, here, alpha=alpha) if there > 1 else None
+        needed = table.needed(margin, alpha=alpha)
+        if there == here and claim.published is None:
+            sides = f"{there} runs a side"
+        sentence = wording.runs(claim, sides, margin, enough, needed, look.words)
     return Outlook(
         metric=claim.metric,
         type=claim.type,
@@ -159,7 +157,8 @@ def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
         alpha=alpha,
         narrowest=reach,
         margin=margin,
-        runs=runs,
+        enough=enough,
+        runs=(None, None),
         mean_of_last=claim.mean_of_last,
         sentence=f"{claim.name}: {sentence}",
     )

@@ -67,51 +67,45 @@ def pairs(
         reach: As for `scatter`, in standard deviations of the differences.
 
     >>> claim = Claim(metric="a/b/c/d", type="equivalence", paired=True)
-    >>> pairs(claim, 5, 2.0, (2.5, 2.9)).partition(",")[0]
-    '5 pairs confirm 2 sd with probability 0.8 if their differences scatter by less than 0.8 sd'
+    >>> pairs(claim, 5, 2.0, (2.5, 2.9)).partition(" (")[0]
+    '5 pairs, margin 2 sd: usually enough if their differences scatter by less than 0.8 sd'
     """
-    if spreads is None:
-        size, show = _margin(claim)
-        unit = "the standard deviation between differences"
-    else:
-        size, show = spreads, lambda part: f"{part:g} sd"
-        unit = "sd is the original's standard deviation between its runs"
+    size, show = _margin(claim) if spreads is None else (spreads, lambda part: f"{part:g} sd")
     if reach is None:
         return f"{_NO_SPREAD}: {show(size)} needs two pairs at least"
     low, high = (show(_scatter(claim, size, narrowest)) for narrowest in reach)
+    if spreads is not None:
+        return (
+            f"{seeds} pairs, margin {show(size)}: usually enough if their differences scatter by"
+            f" less than {low} (sd is the original's standard deviation between its runs)"
+        )
     return (
         f"{seeds} pairs confirm {show(size)} with probability 0.8 if their differences scatter by"
-        f" less than {low}, with 0.9 if by less than {high} ({unit})"
+        f" less than {low}, with 0.9 if by less than {high} (the standard deviation between"
+        " differences)"
     )
 
 
 def runs(
-    claim: Claim,
-    runs: str,
-    margin: float,
-    counts: tuple[int | None, int | None],
-    reach: tuple[float, float] | None,
-    look: str,
+    claim: Claim, runs: str, margin: float, enough: str | None, needed: int | None, look: str
 ) -> str:
-    """How many runs a margin in standard deviations between runs takes.
+    """Return whether runs are enough for a margin in standard deviations between runs.
 
     Args:
         claim: The claim.
         runs: Both sides, in words.
-        margin: So many standard deviations between runs.
-        counts: The runs on each side that confirm it with either power; None for more than 500.
-        reach: As for `scatter`.
+        margin: So many standard deviations that the original's runs show.
+        enough: How often they are, None for an original of one run.
+        needed: The runs on each side that usually are, None for more than the table has.
         look: As for `scatter`.
     """
-    low, high = ("more than 500" if count is None else str(count) for count in counts)
     point = _POINT if claim.type == "curve" else ""
-    takes = (
-        f"a margin of {margin:g} sd (standard deviations between the original's runs) takes {low}"
-        f" seeds on each side to be confirmed{point}{look} with probability 0.8, {high} with 0.9"
-    )
-    if reach is None:
-        return f"{_NO_SPREAD}; {takes}"
-    return f"{takes}; {runs} confirm {reach[0]:.2f} sd at best, {reach[1]:.2f} sd with 0.9"
+    unit = "(standard deviations between the original's runs)"
+    fact = _NO_SPREAD if enough is None else f"{enough} enough{point}{look}"
+    sentence = f"{runs}, margin {margin:g} sd {unit}: {fact}"
+    if enough == "usually":
+        return sentence
+    return f"{sentence}; {needed or 'more than 50'} a side are usually enough"
 
 
 def bad_runs(seeds: int) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from capsule import placeholders
 from capsule.manifest.problems import quote
@@ -63,19 +64,28 @@ def too_few_seeds(
     *,
     seeds: int,
     rerun_seeds: int,
-    narrowest: float,
-    is_first_look: bool,
+    look: Literal["first", "last"] | None,
     margin: float,
+    is_seldom: bool,
     needed: int | None,
+    added: int | None,
 ) -> str:
-    """So many runs let nobody confirm a margin in standard deviations."""
-    look = " at the first look" if is_first_look else ""
-    enough = "more seeds than 500" if needed is None else f"{needed} seeds"
+    """So many runs are not usually enough for a margin in standard deviations.
+
+    Args:
+        seeds: The original's.
+        rerun_seeds: Those of a look.
+        look: Which look it is, None for the last that the author planned.
+        margin: In standard deviations that the original's runs show.
+        is_seldom: Whether fewer than half of the cases confirm it.
+        needed: How many on each side are usually enough, None for more than the table has.
+        added: How many of them the author can add, None where there is no adding.
+    """
+    named = f", the {look} look" if look else ""
     return (
-        f"{seeds} seeds and {rerun_seeds} re-runs confirm no"
-        f" margin narrower than {narrowest:.2f} between-run standard deviations"
-        f"{look} with probability 0.8, and it asks for {margin:g}: use {enough}, or a"
-        " wider margin"
+        f"{seeds} seeds and {rerun_seeds} re-runs{named}, margin"
+        f" {margin:g} sd: {'seldom' if is_seldom else 'sometimes'} enough;"
+        f" {needed or 'more than 50'} a side are usually enough{_adding(added)}"
     )
 
 
@@ -442,9 +452,15 @@ def margin_out_of_reach(
         if needed is None
         else f"{needed} seeds on each side would"
     )
-    if added is not None:
-        remedy += f" (`capsule run --add-seeds {added}` shows it, and decides nothing)"
-    return f"{fact} if runs scatter as these {runs} do and nothing changed: {remedy}"
+    return (
+        f"{fact} if runs scatter as these {runs} do and nothing changed: {remedy}{_adding(added)}"
+    )
+
+
+def _adding(runs: int | None) -> str:
+    if runs is None:
+        return ""
+    return f" (`capsule run --add-seeds {runs}` shows it, and decides nothing)"
 
 
 @_warning("margin-above-mean")

@@ -8,10 +8,13 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from time import monotonic
+from typing import IO
 
+from tests.support import forking
 from tests.support.command import User
+from tests.support.patience import PATIENCE_SECONDS
 
 Prepare = Callable[[User], Sequence[str | Path]]
 
@@ -30,6 +33,7 @@ class Case:
         mib: Most memory that it may take.
         seconds: Past it the command counts as hanging.
         variables: Of the environment, beside the user's own.
+        reads_only: It is ended by a status of its own where it does more than read.
         engine: An engine that it needs, None for none.
     """
 
@@ -41,6 +45,7 @@ class Case:
     mib: int = 512
     seconds: float = 60.0
     variables: Mapping[str, str] = field(default_factory=dict)
+    reads_only: bool = False
     engine: str | None = None
 
 
@@ -86,26 +91,68 @@ def observe(case: Case) -> Seen:
     """Send it to capsule, in a folder and a home of its own."""
     with TemporaryDirectory(prefix="capsule-") as folder:
         user = User.make(Path(folder))
-        argv = user.argv(*case.prepare(user))
-        end = Path(folder) / "end.txt"
-        with user.talk.open("wb") as talk:
+        arguments = case.prepare(user)
+        environment = {**user.environment(), **case.variables}
+        with user.talk.open("wb") as talk, forking.take(environment) as server:
             began = monotonic()
-            process = subprocess.Popen(
-                [user.python, "-I", "-S", "-c", _MEASURE, end, *argv],
-                cwd=user.folder,
-                env={**user.environment(), **case.variables},
-                stdin=subprocess.DEVNULL,
-                stdout=talk,
-                stderr=talk,
-                start_new_session=True,
-            )
-            ended = _wait(process, case.seconds)
+            if server is None:
+                ended = _start(case, user.argv(*arguments), environment, user.folder, talk)
+            else:
+                ended = _fork(case, arguments, environment, user.folder, talk, server)
             seconds = monotonic() - began
         output = user.talk.read_bytes().decode(errors="replace")
-        if not ended:
+        if ended is None:
             return Seen(status=None, output=output, mib=0, seconds=seconds)
-        status, peak_kib = map(int, end.read_text().split())
-        return Seen(status=status, output=output, mib=peak_kib / 1024, seconds=seconds)
+        return Seen(status=ended.status, output=output, mib=ended.peak_kib / 1024, seconds=seconds)
+
+
+_HOOK = Path(__file__).parent / "hook" / "sitecustomize.py"
+
+
+def _fork(
+    case: Case,
+    arguments: Sequence[str | Path],
+    environment: Mapping[str, str],
+    folder: Path,
+    talk: IO[bytes],
+    server: forking.Server,
+) -> forking.Ended | None:
+    pid = server.start(
+        arguments,
+        folder=folder,
+        environment=environment,
+        out=talk.fileno(),
+        err=talk.fileno(),
+        first=_HOOK if case.reads_only else None,
+    )
+    if ended := server.wait(case.seconds):
+        return ended
+    # capsule ends its workloads at the first signal
+    os.kill(pid, signal.SIGTERM)
+    if server.wait(30) is None:
+        os.kill(pid, signal.SIGKILL)
+        server.wait(PATIENCE_SECONDS)
+    return None
+
+
+def _start(
+    case: Case, argv: Sequence[str], environment: Mapping[str, str], folder: Path, talk: IO[bytes]
+) -> forking.Ended | None:
+    hooked = {"PYTHONPATH": str(_HOOK.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    with NamedTemporaryFile() as end:
+        process = subprocess.Popen(
+            [argv[0], "-I", "-S", "-c", _MEASURE, end.name, *argv],
+            cwd=folder,
+            env={**environment, **hooked} if case.reads_only else environment,
+            stdin=subprocess.DEVNULL,
+            stdout=talk,
+            stderr=talk,
+            start_new_session=True,
+        )
+        if not _wait(process, case.seconds):
+            return None
+        status, peak_kib = map(int, end.read().split())
+        return forking.Ended(status, peak_kib)
 
 
 # A process begins with the peak memory of the one that starts it, which tests may have filled: a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import cycle
 from pathlib import Path
 
@@ -11,12 +11,6 @@ from tests.support.command import User
 
 Make = Callable[[Path], Path]
 """Makes a capsule in a folder, and returns its path."""
-
-HOOKED: Mapping[str, str] = {
-    "PYTHONPATH": str(Path(__file__).parent / "hook"),
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
-"""Ends a command by a status of its own where it does more than read."""
 
 # a capsule is read before anything else is done, whatever the command is for and allowed to do
 _COMMANDS = (
@@ -42,7 +36,7 @@ def refuse(door: str, attacks: Iterable[tuple[str, Make, str]]) -> tuple[Case, .
             status=4,
             says=says,
             mib=256,
-            variables=HOOKED,
+            reads_only=True,
         )
         for (name, make, says), command in zip(attacks, cycle(_COMMANDS), strict=False)
     )

@@ -13,7 +13,7 @@ import pytest
 
 from capsule import process
 from tests.support.engines import docker, small_image
-from tests.support.patience import PATIENCE_SECONDS, read_lines
+from tests.support.patience import PATIENCE_SECONDS, read_lines, until
 
 ROOT = Path(__file__).parents[2]
 LEAVES = """
@@ -129,6 +129,47 @@ def test_a_run_of_somebody_else_is_spared(inner: Inner, tmp_path: Path) -> None:
     assert code == pytest.ExitCode.TESTS_FAILED
     assert foreign.wait(0) is None
     foreign.stop()
+
+
+NEEDS_IMAGES = """
+import os
+import pytest
+
+def test_of_none(): open("ran", "w")
+
+@pytest.mark.engines
+def test_of_engines(): assert os.environ["CAPSULE_TEST_IMAGE"] == "docker://here/a b"
+"""
+
+
+def test_tests_of_engines_wait_for_their_images(
+    inner: Inner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "images").mkdir()
+    monkeypatch.setenv("CAPSULE_TEST_IMAGES", str(tmp_path / "images"))
+    running = inner.start(NEEDS_IMAGES)
+    until((tmp_path / "ran").exists, "the test that needs none")
+    (tmp_path / "images" / "env").write_text("export CAPSULE_TEST_IMAGE=docker://here/a\\ b\n")
+    (tmp_path / "images" / "built").touch()
+    output, _ = running.communicate(timeout=PATIENCE_SECONDS)
+    assert "2 passed" in output
+
+
+@pytest.mark.parametrize(("environment", "code"), [("", 0), ("1", 1)])
+def test_images_that_could_not_be_built_fail_a_session_of_ci_alone(
+    inner: Inner,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: str,
+    code: int,
+) -> None:
+    monkeypatch.setenv("CAPSULE_TEST_IMAGES", str(tmp_path))
+    monkeypatch.setenv("CI", environment)
+    (tmp_path / "failed").touch()
+    (tmp_path / "log").write_text("no wheel of that hash\n")
+    ended, output = inner.run(NEEDS_IMAGES, "-rs")
+    assert (ended, "1 passed" in output) == (code, True)
+    assert "no wheel of that hash" in output
 
 
 @pytest.mark.engines

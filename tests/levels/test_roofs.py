@@ -38,11 +38,7 @@ class Remembering(NumpyOperators):
         return remember, operands
 
 
-def test_results_that_are_kept_are_faster_than_the_machine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # enough for a thousand times too fast, and half a minute less
-    monkeypatch.setattr(roofs, "SIZES", (128, 256))
+def test_results_that_are_kept_are_faster_than_the_machine() -> None:
     framework = Numpy()
     framework.operators = Remembering()
     lines: list[Samples] = []
@@ -78,22 +74,38 @@ def test_a_share_is_the_time_that_the_roofs_leave_least() -> None:
 BATCH = {"n": 2, "c": 3, "h": 4, "w": 5}
 
 
-def test_products_are_tried_only_while_a_rate_is_doubted() -> None:
-    tried = []
+@pytest.mark.parametrize(
+    ("dtype", "measured"), [("float32", ["float32"]), ("bfloat16", ["bfloat16", "float32"])]
+)
+def test_products_are_measured_once_and_only_if_a_rate_is_doubted(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, measured: list[str]
+) -> None:
+    rates = {"float32": (3e10, 7e10), "bfloat16": (1e10,)}
+    asked = []
 
-    def rates() -> Iterator[float]:
-        for rate in (3.0, 2.0, 7.0):
-            tried.append(rate)
-            yield rate
+    def products(framework: Any, word: str) -> Iterator[tuple[float, ...]]:
+        asked.append(word)
+        yield from ((rate,) for rate in rates[word])
 
-    peak = roofs.Peak(rates())
-    assert peak.reaches(0.0)
-    assert not tried
-    assert peak.reaches(3.0)
-    assert tried == [3.0]
-    assert not peak.reaches(8.0)
-    assert peak.reaches(7.0)
-    assert peak.best == 7.0
+    monkeypatch.setattr(roofs, "_products", products)
+    framework = Numpy()
+
+    def check(rate: float) -> None:
+        roofs.require_possible(framework, "gemm", dtype, rate, 1.0)
+
+    check(roofs.BELIEVED)
+    assert not asked
+    check(7e11)
+    with pytest.raises(roofs.ImpossibleRateError, match=r"does 7e\+10: more than 10 times that"):
+        check(7.1e11)
+    assert sorted(asked) == measured
+
+
+def test_a_device_without_memory_for_a_product_doubts_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(roofs, "_products", lambda *_: iter(()))
+    roofs.require_possible(Numpy(), "gemm", "float32", 1e20, 1.0)
 
 
 @pytest.mark.parametrize(

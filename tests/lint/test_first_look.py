@@ -103,21 +103,12 @@ def test_runs_that_scatter_as_little_as_told_confirm_as_often_as_told(seeds: int
         assert is_kept(share, power, seeds)
 
 
-@pytest.mark.parametrize("seeds", [5, 10])
-def test_a_margin_frozen_from_the_runs_is_confirmed_as_often_as_told(seeds: int) -> None:
-    reach = outlook(seeds).narrowest
-    assert reach is not None
-    for power, spreads in zip(POWERS, reach, strict=True):
-        claim = claim_with(margin={"sd": spreads})
-        share = confirmed(seeds, claim, repetitions=REPETITIONS[seeds])
-        assert is_kept(share, power, seeds)
-
-
-def test_as_many_seeds_as_the_default_margin_takes_confirm_it() -> None:
-    for power, seeds in zip(POWERS, outlook(5).runs, strict=True):
-        assert seeds is not None
-        share = confirmed(seeds, claim_with(), repetitions=REPETITIONS[seeds])
-        assert share > power - 0.03
+@pytest.mark.parametrize("seeds", [5, 8, 10])
+def test_runs_that_are_usually_enough_confirm_in_four_of_five_cases(seeds: int) -> None:
+    margins = (k / 100 for k in range(50, 400))
+    sd = next(k for k in margins if outlook(seeds, margin={"sd": k}).enough == "usually")
+    share = confirmed(seeds, claim_with(margin={"sd": sd}), repetitions=REPETITIONS[seeds])
+    assert is_kept(share, 0.8, seeds)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +155,7 @@ def test_the_look_is_named_where_nobody_planned_it(claim: JsonObject) -> None:
     first, second = outlook(6, **claim), outlook(6, **claim, looks=[6, 12])
     assert (first.rerun_seeds, second.rerun_seeds) == (6, 12)
     assert first.alpha == second.alpha == LEVEL / (2 if "published" in claim else 1)
-    assert f"{FIRST} with probability 0.8" in first.sentence
+    assert FIRST in first.sentence
     assert "look" not in second.sentence
 
 
@@ -186,7 +177,9 @@ def test_pairs_are_looked_at_once() -> None:
 
 
 def test_a_warning_of_too_few_seeds_names_the_look() -> None:
-    warning = "between-run standard deviations{} with probability 0.8, and it asks for 2: use"
-    assert warning.format(FIRST) in "\n".join(lint.warnings(read(on_loss(3, {}))))
+    for seeds, word in ((3, "seldom"), (5, "sometimes")):
+        first = f"{seeds} re-runs, the first look, margin 2 sd: {word} enough; 8 a side are"
+        assert first in "\n".join(lint.warnings(read(on_loss(seeds, {}))))
     planned = "\n".join(lint.warnings(read(on_loss(3, {"looks": [3, 6]}))))
-    assert warning.format("") in planned
+    assert "3 seeds and 6 re-runs, margin 2 sd: s" in planned
+    assert not any("re-runs" in one for one in lint.warnings(read(on_loss(8, {}))))

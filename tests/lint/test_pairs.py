@@ -48,8 +48,8 @@ def test_one_pair_confirms_nothing(pairs: int) -> None:
         ({"absolute": 1.0}, "6 pairs confirm 1 with probability 0.8 if their differences scatter"),
         ({"relative": 0.1}, "6 pairs confirm 10 % with probability 0.8"),
         ({"ratio": 1.1}, "6 pairs confirm a factor of 1.1 with probability 0.8"),
-        ({"sd": 1}, "6 pairs confirm 1 sd with probability 0.8"),
-        (None, "6 pairs confirm 2 sd with probability 0.8"),
+        ({"sd": 1}, "6 pairs, margin 1 sd: usually enough if their differences scatter by less"),
+        (None, "6 pairs, margin 2 sd: usually enough if their differences scatter by less"),
     ],
 )
 def test_a_paired_claim_is_foretold_by_its_differences(margin: Json, said: str) -> None:

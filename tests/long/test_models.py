@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,20 +25,28 @@ MODELS = sorted((ROOT / "manifests" / "models").glob("*.json"))
 SEEDS, RERUNS = 2, 2
 BOUNDS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check", "node_error_ratio")
 _LONGER = 12  # than any command of other tests
+_BY_WHEELS = re.compile(
+    r"^ {4}(python3\.11 -m pip download .+|docker build .+ --network none .+)$", re.M
+)
 
 
 @pytest.fixture(scope="session")
 def models_image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Reference of the image, by digest."""
+    """Reference of the image that the lines of its README build of wheels alone, by digest."""
     context = tmp_path_factory.mktemp("models") / "context"
     shutil.copytree(ROOT / "images" / "models", context)
-    words = ["--only-binary", ":all:", "--no-deps", "--require-hashes", "-r", "requirements.txt"]
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", *words, "-d", "wheelhouse"]
-    subprocess.run(pip, cwd=context, check=True)
     name = f"{registry_host()}/capsule-test/models:latest"
-    base = torch_image().removeprefix("docker://")
-    built = ("--build-arg", f"BASE={base}", "--tag", name, str(context))
-    docker("build", "--quiet", "--rm", "--force-rm", "--network", "none", *built)
+    here = {
+        "images/models": str(context),
+        "python3.11": sys.executable,
+        "BASE=torch:cpu": f"BASE={torch_image().removeprefix('docker://')}",
+        "-t models:cpu": f"--rm --force-rm -t {name}",
+    }
+    pip, build = _BY_WHEELS.findall((context / "README.md").read_text())
+    for line in (pip, build):
+        for shown, used in here.items():
+            line = line.replace(shown, used)  # noqa: PLW2901 - one place after the other
+        subprocess.run(shlex.split(line), check=True, stdout=subprocess.DEVNULL)
     digest = docker("push", name).rpartition("digest: ")[2].split()[0]
     return f"docker://{name.removesuffix(':latest')}@{digest}"
 

@@ -302,17 +302,25 @@ def narrowest(one: Outlook) -> tuple[float, float]:
     return one.narrowest
 
 
-def test_the_outlook_tells_what_a_number_of_runs_can_confirm() -> None:
-    one = outlook()
-    assert (one.metric, one.seeds, one.margin, one.alpha) == (LOSS, 6, 2, LEVEL)
-    with_08, with_09 = narrowest(one)
-    assert 2.2 < with_08 < 2.4 < with_09 < 2.9
-    assert one.runs == (8, 10)
-    assert one.sentence == (
-        f"{LOSS}: a margin of 2 sd (standard deviations between the original's runs) takes 8 seeds"
-        " on each side to be confirmed at the first look with probability 0.8, 10 with 0.9; 6"
-        f" seeds confirm {with_08:.2f} sd at best, {with_09:.2f} sd with 0.9"
-    )
+@pytest.mark.parametrize(
+    ("seeds", "margin", "said"),
+    [
+        (6, None, "6 runs a side, margin 2 sd {unit}: sometimes enough{look}; 8 a side are"),
+        (8, None, "8 runs a side, margin 2 sd {unit}: usually enough{look}"),
+        (3, None, "3 runs a side, margin 2 sd {unit}: seldom enough{look}; 8 a side are"),
+        (6, {"sd": 0.1}, "margin 0.1 sd {unit}: seldom enough{look}; more than 50 a side are"),
+        (1, None, "1 runs a side, margin 2 sd {unit}: one run tells no spread"),
+    ],
+)
+def test_the_outlook_says_whether_runs_are_enough_for_a_margin_in_spreads(
+    seeds: int, margin: JsonObject | None, said: str
+) -> None:
+    one = outlook(seeds, margin=margin) if margin else outlook(seeds)
+    assert (one.metric, one.seeds, one.alpha) == (LOSS, seeds, LEVEL)
+    assert (one.narrowest, one.runs) == (None, (None, None))
+    unit = "(standard deviations between the original's runs)"
+    assert said.format(unit=unit, look=" at the first look") in one.sentence
+    assert "probability" not in one.sentence
 
 
 @pytest.mark.parametrize(
@@ -322,17 +330,21 @@ def test_the_outlook_tells_what_a_number_of_runs_can_confirm() -> None:
 def test_the_outlook_of_presets_is_the_table_of_the_specification(
     margin: JsonObject | None, runs: int
 ) -> None:
-    one = outlook(margin=margin) if margin else outlook()
-    assert one.runs[0] == runs
+    words = [
+        (outlook(seeds, margin=margin) if margin else outlook(seeds)).enough
+        for seeds in (runs - 1, runs)
+    ]
+    assert words == ["sometimes", "usually"]
 
 
 def test_more_runs_confirm_a_narrower_margin_and_looks_cost_some_of_it() -> None:
-    narrow = [narrowest(outlook(seeds))[0] for seeds in (3, 5, 10, 30)]
+    one: JsonObject = {"absolute": 1}
+    narrow = [narrowest(outlook(seeds, margin=one))[0] for seeds in (3, 5, 10, 30)]
     assert narrow == sorted(narrow, reverse=True)
-    planned, more = outlook(looks=[3, 6]), outlook(looks=[3, 4, 6])
+    planned, more = outlook(margin=one, looks=[3, 6]), outlook(margin=one, looks=[3, 4, 6])
     assert planned.rerun_seeds == more.rerun_seeds == 6
     assert planned.alpha == pytest.approx(0.0303, abs=2e-4)
-    assert narrowest(more)[0] > narrowest(planned)[0] == narrowest(outlook())[0]
+    assert narrowest(more)[0] > narrowest(planned)[0] == narrowest(outlook(margin=one))[0]
 
 
 @pytest.mark.parametrize(
@@ -395,7 +407,7 @@ def test_published_runs_are_one_side_and_count_as_three_when_nobody_tells() -> N
     known = outlook(type="prediction", published={"mean": 1, "sd": 1, "n": 9})
     unknown = outlook(type="prediction", published={"mean": 1, "sd": 1})
     assert (known.seeds, unknown.seeds, known.rerun_seeds) == (9, 3, 6)
-    assert "; 3 published runs and 6 seeds confirm" in unknown.sentence
+    assert ": 3 published runs and 6 seeds, margin 2 sd" in unknown.sentence
 
 
 def test_a_distribution_is_told_in_samples() -> None:

@@ -1,15 +1,20 @@
-"""Start the command as a user does, in a process of its own, with a home of its own."""
+"""Run the command as a user does, in a process of its own, with a home of its own."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
+from tests.support import forking
 from tests.support.patience import PATIENCE_SECONDS
 
 Document = dict[str, Any]
@@ -49,11 +54,16 @@ class User:
         return [self.python, "-m", "capsule", *map(str, arguments)]
 
     def run(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run it to its end."""
+        """Run it to its end: forked where that is as good as a start, see `forking`."""
+        environment = {**self.environment(), **variables}
+        if self.account is None and self.python == sys.executable:
+            with forking.take(environment) as server:
+                if server is not None:
+                    return self._fork(server, arguments, environment)
         return subprocess.run(
             self.argv(*arguments),
             cwd=self.folder,
-            env={**self.environment(), **variables},
+            env=environment,
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -63,6 +73,29 @@ class User:
             group=self.account,
             extra_groups=[] if self.account else None,
         )
+
+    def _fork(
+        self,
+        server: forking.Server,
+        arguments: Sequence[str | Path],
+        environment: Mapping[str, str],
+    ) -> subprocess.CompletedProcess[str]:
+        argv = self.argv(*arguments)
+        with TemporaryFile() as out, TemporaryFile() as err:
+            pid = server.start(
+                arguments,
+                folder=self.folder,
+                environment=environment,
+                out=out.fileno(),
+                err=err.fileno(),
+            )
+            if (ended := server.wait(self.patience_seconds)) is None:
+                os.kill(pid, signal.SIGKILL)
+                server.wait(PATIENCE_SECONDS)
+            texts = [_read_text(file) for file in (out, err)]
+        if ended is None:
+            raise subprocess.TimeoutExpired(argv, self.patience_seconds, *texts)
+        return subprocess.CompletedProcess(argv, ended.status, *texts)
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """Start it and go on; what it says is kept in `talk`."""
@@ -83,6 +116,13 @@ class User:
         assert ended.returncode == code, ended.stdout + ended.stderr
         document: Document = json.loads(ended.stdout)
         return document
+
+
+def _read_text(file: IO[bytes]) -> str:
+    """All that was written to a file, as `subprocess` reads a pipe in text mode."""
+    file.seek(0)
+    with TextIOWrapper(file) as text:
+        return text.read()
 
 
 def write_manifest(folder: Path, **changes: object) -> Path:

@@ -6,6 +6,7 @@ import fcntl
 import io
 import os
 import pwd
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -14,9 +15,33 @@ from pathlib import Path
 
 from capsule import process
 from capsule.image import Image, reference, registry
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
+
+
+_BUILDS_SECONDS = 3 * PATIENCE_SECONDS
+
+
+@cache
+def await_images() -> str | None:
+    """Wait for the images that `tests/run` has built meanwhile, and take their references.
+
+    Returns:
+        Why there are none, where their build failed.
+    """
+    if (folder := os.environ.get("CAPSULE_TEST_IMAGES")) is None:
+        return None
+    built, failed, log, settings = (
+        Path(folder, name) for name in ("built", "failed", "log", "env")
+    )
+    until(lambda: built.exists() or failed.exists(), "the images of the tests", _BUILDS_SECONDS)
+    if failed.exists():
+        return f"the images of the tests could not be built:\n{log.read_text()}"
+    for line in settings.read_text().splitlines():
+        name, _, value = shlex.split(line)[1].partition("=")
+        os.environ[name] = value
+    return None
 
 
 def small_image() -> str:

@@ -8,13 +8,13 @@ from pathlib import Path
 PATIENCE_SECONDS = 1200.0
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
     """Wait for a condition.
 
     Raises:
         AssertionError: It never came true; names `what`.
     """
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.02)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import scipy.stats
 from numpy.typing import NDArray
+from spreads import narrowest_spreads
 
 from capsule import stats
-from capsule.lint.frozen import narrowest_spreads
 from capsule.manifest import Claim, Margin
 from capsule.stats import Region, Runs, narrowest_margin
 from capsule.stats.permutation import can_count

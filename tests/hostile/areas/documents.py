@@ -11,7 +11,7 @@ from pathlib import Path
 from capsule import digest
 from capsule.image import Image
 from tests.hostile.case import Case, Prepare
-from tests.hostile.reading import HOOKED, Make, refuse
+from tests.hostile.reading import Make, refuse
 from tests.support.capsules import CRATE, pack, rehash, sample_files, seal
 from tests.support.command import User
 from tests.support.records import make_image, make_record
@@ -174,21 +174,21 @@ CASES = (
         prepare=_lint(_pipe),
         status=2,
         says="pipe.json: no such file",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="manifest/device-without-end",
         prepare=_lint(lambda folder: Path("/dev/zero")),
         status=2,
         says="/dev/zero: no such file",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="manifest/file-of-a-tebibyte",
         prepare=_lint(_sparse),
         status=2,
         says="more than 262144 bytes is no manifest",
-        variables=HOOKED,
+        reads_only=True,
     ),
     Case(
         name="json/image-that-preloads-and-never-ends",
@@ -196,6 +196,6 @@ CASES = (
         status=0,
         says="127.0.0.1:5000/tiny",
         mib=256,
-        variables=HOOKED,
+        reads_only=True,
     ),
 )

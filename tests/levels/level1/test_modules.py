@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from capsule.levels import frameworks, networks
 from capsule.levels.frameworks.base import InferringModule
 from capsule.levels.instruments import errors, roofs
-from capsule.levels.instruments.roofs import ImpossibleRateError, Peak
+from capsule.levels.instruments.roofs import ImpossibleRateError
 from tests.support import trials
 
 pytest.importorskip("torch")
@@ -327,6 +327,6 @@ def test_a_rate_that_this_machine_has_not_is_refused(
     path.write_text(FEW.replace("ANSWER", "return y"))
     framework = frameworks.load("torch", "cpu", 1, "default")
     monkeypatch.setattr(roofs, "BELIEVED", 1.0)
-    monkeypatch.setattr(roofs, "_peak", lambda *_: Peak(iter([2.0])))
+    monkeypatch.setattr(roofs, "product_rates", lambda *_: (2.0,))
     with pytest.raises(ImpossibleRateError, match="not computed in each call"):
         trials.values(framework, network="net.py", source=str(path), parameters={"batch": 2})

@@ -1,4 +1,6 @@
-"""What runs confirm of a margin that is itself an estimate: so many sd of the original's own runs.
+"""The table by which lint says whether runs are enough for a margin in standard deviations.
+
+    python tools/spreads.py      writes capsule/lint/spreads.json, in some minutes
 
 A margin of two sd is frozen to twice what the original's runs show: after five runs that is 0.9 to
 3.3 true sd, in nine of ten cases. Reckoned with the true sd, eight runs a side would confirm it in
@@ -7,11 +9,26 @@ A margin of two sd is frozen to twice what the original's runs show: after five 
 
 from __future__ import annotations
 
+import json
 import math
 from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
 
 from capsule import stats
+from capsule.stats import special
 
+TABLE = Path(__file__).parents[1] / "capsule" / "lint" / "spreads.json"
+COMMAND = "python tools/spreads.py"
+# usually enough is what so many cases confirm, seldom enough what fewer than half do
+USUALLY, SELDOM = 0.8, 0.5
+RUNS = range(2, 51)
+ALPHA = 0.05
+# of 1 to 5 looks; half of each where a published mean is one side
+LEVELS = tuple(
+    sorted(stats.nominal_alpha(ALPHA, looks) / parts for looks in range(1, 6) for parts in (1, 2))
+)
 _REPETITIONS = 20_000
 _SEED = 20260301
 _MOST_RUNS = 500
@@ -39,11 +56,6 @@ def narrowest_spreads(n_a: int, n_b: int, *, alpha: float, power: float) -> floa
     """
     if n_a < 2 or n_b < 1:
         return math.inf
-    # to read a capsule needs neither
-    import numpy as np
-
-    from capsule.stats import special
-
     random = np.random.default_rng([_SEED, n_a, n_b])
     shift = math.sqrt(1 / n_a + 1 / n_b) * np.abs(random.standard_normal(_REPETITIONS))
     own = random.chisquare(n_a - 1, _REPETITIONS) / (n_a - 1)
@@ -69,3 +81,26 @@ def runs_for_spreads(k: float, *, alpha: float, power: float) -> int | None:
     counts = range(start, _MOST_RUNS + 1) if start is not None else ()
     confirm = (n for n in counts if narrowest_spreads(n, n, alpha=alpha, power=power) <= k)
     return next(confirm, None)
+
+
+def row(alpha: float) -> dict[str, object]:
+    """The margins of a level, in sd of the original's own runs, by the runs on each side."""
+    powers = {"usually": USUALLY, "seldom": SELDOM}
+    return {
+        "alpha": alpha,
+        **{
+            name: [narrowest_spreads(n, n, alpha=alpha, power=power) for n in RUNS]
+            for name, power in powers.items()
+        },
+    }
+
+
+def main() -> None:
+    """Write the table."""
+    rows = ",\n".join(f"  {json.dumps(row(alpha))}" for alpha in LEVELS)
+    head = f'"command": "{COMMAND}",\n "runs": {json.dumps(list(RUNS))},\n "rows": [\n'
+    TABLE.write_text(f"{{{head}{rows}\n]}}\n")
+
+
+if __name__ == "__main__":
+    main()
