@@ -125,7 +125,8 @@ class ContainerEngine(ABC):
         try:
             return Availability(usable=True, version=self.version())
         except CapsuleError as error:
-            return Availability(usable=False, version=None, reason=error.what)
+            reason = f"{error.what}; {error.advice}" if error.advice else error.what
+            return Availability(usable=False, version=None, reason=reason)
 
     def prepare(
         self,

@@ -22,6 +22,7 @@ from docker.utils import kwargs_from_env, version_lt
 from capsule import plain
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, CapsuleError
+from capsule.runtimes.containers import PULL_SECONDS
 
 # Docker 19.03; what older ones cannot do: device requests
 MIN_API = "1.40"
@@ -29,9 +30,7 @@ MIN_API = "1.40"
 PROMPT_SECONDS = 60
 # for one that unpacks, or a busy machine
 _PATIENCE_SECONDS = 600
-_TRANSFER_SECONDS = 4 * 3600
 _DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
-_DEFAULT_CONTEXT = "default"
 _ADVICE = "start it, join the group docker, or name another address in DOCKER_HOST"
 # the SDK lets through what it stands on: `requests`, and for streams urllib3
 FAULTS = (DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError)
@@ -55,7 +54,10 @@ class _Client(APIClient):
             # where this fails, the SDK would leave its own socket open
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.settimeout(self.timeout)
-                probe.connect(self._path)
+                try:
+                    probe.connect(self._path)
+                except OSError as error:
+                    raise requests.ConnectionError(error) from error
         return super().send(request, **kwargs)
 
 
@@ -72,7 +74,7 @@ class Daemon:
 
     def __init__(self) -> None:
         self.address, self._tls = _find_address()
-        if self.address.startswith("ssh:"):
+        if self.address.lower().startswith("ssh:"):
             raise CannotRunError(
                 f"Docker's daemon at {self.address} is another machine's, where paths of this one"
                 " mean nothing",
@@ -101,7 +103,7 @@ class Daemon:
     @cached_property
     def transfers(self) -> APIClient:
         """A client for requests that move images."""
-        return self._connect(self._version, _TRANSFER_SECONDS)
+        return self._connect(self._version, PULL_SECONDS)
 
     @cached_property
     def _prompt(self) -> APIClient:
@@ -130,7 +132,7 @@ class Daemon:
     @contextmanager
     def fetch(self, place: str, *, head: bool = False, **parameters: str) -> Iterator[Any]:
         """Ask for what the SDK has no call for that ends; yield the response."""
-        client = self.transfers
+        client = self.api if head else self.transfers
         response = client.request(
             "HEAD" if head else "GET",
             f"{client.base_url}/v{client.api_version}{place}",
@@ -160,6 +162,8 @@ def asked(failure: str = "", *, advice: str | None = None) -> Iterator[None]:
     except CapsuleError:
         raise
     except (*FAULTS, *_UNREADABLE) as error:
+        if not failure and isinstance(error, requests.ConnectionError | requests.Timeout):
+            failure = "its daemon is out of reach"
         words = f"{failure}: {_explain(error)}" if failure else _explain(error)
         raise CannotRunError(words, advice=advice) from None
 
@@ -202,10 +206,9 @@ def _find_address() -> tuple[str, TLSConfig | None]:
             return host, kwargs_from_env()["tls"] if verified else None
         # not by the SDK's ContextAPI: without a config.json it looks below the current folder
         folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
-        name = os.environ.get("DOCKER_CONTEXT") or _read_json(folder / "config.json").get(
-            "currentContext", _DEFAULT_CONTEXT
-        )
-        if name == _DEFAULT_CONTEXT:
+        current = _read_json(folder / "config.json").get("currentContext")
+        name = os.environ.get("DOCKER_CONTEXT") or current or "default"
+        if name == "default":
             return _DEFAULT_ADDRESS, None
         return _read_context(folder / "contexts", str(name))
 

@@ -1,5 +1,7 @@
 """A capsule that is hashed beside something else is taken and refused as one that is read alone."""
 
+import errno
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -7,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from capsule import archive, judgement
-from capsule.errors import CapsuleError, DamagedError
+from capsule.archive import limits, whole
+from capsule.errors import CapsuleError, DamagedError, UsageError
 from tests.support.capsules import pack, rehash, sample, sample_files, write_folder
 
 SAMPLES = "data/results/samples.jsonl"
@@ -80,3 +83,85 @@ def test_one_that_nobody_asks_for_is_let_go_of(tmp_path: Path) -> None:
     before = open_files()
     archive.Hashing(path).close()
     assert open_files() == before
+
+
+def test_one_that_was_hashed_and_nobody_asked_for_is_let_go_of(tmp_path: Path) -> None:
+    path = pack(sample_files(), tmp_path / "a.capsule.zip")
+    before = open_files()
+    hashing = archive.Hashing(path)
+    hashing.wait()
+    assert open_files() == before + 1
+    hashing.close()
+    assert open_files() == before
+
+
+def test_nothing_more_is_hashed_once_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[bool] = []
+
+    def verify(path: Path, expected: str | None = None, *, stop: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 10
+        while not stop() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        ended.append(stop())
+        raise DamagedError("it was not hashed")
+
+    monkeypatch.setattr(whole, "verify", verify)
+    archive.Hashing(tmp_path / "a.capsule.zip").close()
+    assert ended == [True]
+
+
+def test_a_capsule_that_is_refused_is_let_go_of(tmp_path: Path) -> None:
+    path = pack(rehash(damaged(**{SAMPLES: b"nonsense\n"})), tmp_path / "a.capsule.zip")
+    before = open_files()
+    # the error that is kept keeps all that it passed through
+    with pytest.raises(DamagedError) as refused:
+        archive.read(path)
+    assert refused.tb
+    assert open_files() == before
+
+
+def test_what_cannot_be_opened_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="no such capsule: File name too long"):
+        whole.open_source(tmp_path / ("x" * 300))
+    with pytest.raises(UsageError, match="no such capsule"):
+        whole.open_source(tmp_path / "none")
+    path = pack(sample_files(), tmp_path / "a.capsule.zip")
+
+    def refuse(_: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("capsule.archive.strangers.refuse_file", refuse)
+    with pytest.raises(DamagedError, match="cannot be read: Input/output error"):
+        whole.open_source(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("data/results/samples.jsonl", limits.MOST_LINES_BYTES),
+        ("data/capsule.json", limits.MOST_DOCUMENT_BYTES),
+        ("bag-info.txt", limits.MOST_TAG_BYTES),
+        ("data/inputs/big.bin", limits.MOST_BYTES),
+    ],
+)
+def test_a_file_has_as_many_bytes_as_are_read(name: str, most: int) -> None:
+    whole._refuse_large({name: most}, "it")
+    with pytest.raises(DamagedError):
+        whole._refuse_large({name: most + 1}, "it")
+
+
+def test_small_documents_are_kept_until_they_are_read() -> None:
+    names = sorted(whole._DOCUMENTS - whole._COMPARED)
+    all_of_them = dict.fromkeys((*names, *whole._COMPARED, "data/inputs/a"), 1)
+    assert whole._small(all_of_them) == set(names)
+    # the smallest first, and the plan leaves less room
+    plan, first, second = "data/records/plan.json", "data/capsule.json", "data/manifest.json"
+    assert {plan, first, second} <= set(names)
+    room = whole._KEPT_BYTES
+    assert whole._small({first: room}) == {first}
+    assert whole._small({first: room + 1}) == set()
+    assert whole._small({first: room, second: 1}) == {second}
+    assert whole._small({plan: room // 2}) == {plan}
+    assert whole._small({plan: room // 2, first: 1}) == {first}

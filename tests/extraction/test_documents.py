@@ -79,6 +79,8 @@ def table(text: str, step: str | None = None) -> tuple[Value, ...]:
         ("a\tb\n1\t2", Value(value=2.0, line=2)),
         (" b ,a\n5,1\n", Value(value=5.0, line=2)),
         ('a,b\n"x\ny",7\n', Value(value=7.0, line=3)),
+        # the header tells what separates cells, whatever stands in them
+        ('a,b\n"x;y;z;w",5\n', Value(value=5.0, line=2)),
         # more cells than the header, but nothing in them
         ("a,b\n1,2,\n", Value(value=2.0, line=2)),
     ],

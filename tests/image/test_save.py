@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -249,15 +250,18 @@ def test_the_image_of_a_capsule_is_saved(author: User, tiny: Image) -> None:
 @pytest.mark.parametrize("store", ["docker-daemon", "containers-storage"])
 def test_an_image_of_a_local_engine_is_saved(author: User, store: str, tmp_path: Path) -> None:
     program = {"docker-daemon": "docker", "containers-storage": "podman"}[store]
-    name = f"localhost/capsule-test/local-{program}:1"
+    name = f"localhost/capsule-test/local-{program}-{os.getpid()}:1"
     content = tmp_path / "content.tar"
     content.write_bytes(make_tar("content"))
     call(program, "import", content, name)
     identity = call(program, "image", "inspect", "--format", "{{.Id}}", name).strip()
     try:
-        facts = author.json("image", "save", f"{store}:{name}", "image.tar")
+        # Docker is asked without any program
+        path = {} if program == "podman" else {"PATH": str(author.folder)}
+        ended = author.run("image", "save", f"{store}:{name}", "image.tar", "--json", **path)
     finally:
         call(program, "rmi", name)
+    facts = json.loads(ended.stdout)
     assert facts["config_digest"].endswith(identity)
     files = members(author.folder / "image.tar")
     assert files[f"blobs/sha256/{of_bytes(content.read_bytes()).hex}"] == content.read_bytes()

@@ -99,6 +99,13 @@ def test_a_cache_that_others_write_and_a_ledger_that_they_do(author: User, tmp_p
     assert "chmod" in areas["ledger"][0]["mend"]
 
 
+@pytest.mark.engines
+def test_docker_is_found_without_its_program(author: User) -> None:
+    areas = examine(author, code=0, **{**bare(author), "DOCKER_HOST": os.environ["DOCKER_HOST"]})
+    assert areas["engine"][0]["word"] == "good"
+    assert areas["engine"][0]["what"].startswith("docker: Docker ")
+
+
 def test_a_registry_that_is_named_is_asked(author: User) -> None:
     areas = examine(author, "docker://127.0.0.1:1/none:1", code=6, **bare(author))
     assert "does not answer" in areas["registry"][0]["what"]

@@ -116,6 +116,7 @@ def test_a_daemon_behind_ssh_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     error = refuse()
     assert "ssh://user@other.example" in error.what
     assert error.advice == "run capsule on that machine"
+    assert runtimes.available_all()["docker"].reason.endswith("; run capsule on that machine")
 
 
 def test_proxies_and_certificates_of_the_environment_are_those_of_other_servers(
@@ -214,6 +215,22 @@ def test_a_daemon_of_another_machine_is_refused(answers: dict[str, bytes], tmp_p
         ) as caught:
             Docker().prepare(image, cache=tmp_path)
         assert caught.value.advice == "run capsule on the machine of that daemon"
+
+
+def test_a_folder_that_the_daemon_cannot_enter_is_told(
+    answers: dict[str, bytes], tmp_path: Path
+) -> None:
+    engine = Engine(runtime=Docker(), prepared=Prepared(handle="x"))
+    wanted = invocation(engine, tmp_path, "true")
+    answers["/info"] = http(200, b"{}")
+    answers["/_ping"] = http(200, b"OK")
+    for said, advice in (("bind source path does not exist", True), ("no space", False)):
+        refusal = json.dumps({"message": f"{said}: {tmp_path}/out"}).encode()
+        answers["/containers/create"] = http(400, refusal)
+        ended = start(engine, wanted).wait(0)
+        assert ended is not None
+        assert str(ended.engine_fault).startswith(f"{said}: {tmp_path}/out")
+        assert ("Name a run folder on a local disk" in str(ended.engine_fault)) is advice
 
 
 @pytest.fixture(scope="session")
@@ -333,7 +350,6 @@ def test_a_program_that_closes_its_output_is_waited_for(image: Image, tmp_path: 
 
 
 @pytest.mark.engines
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a file system that is full")
 def test_output_that_finds_no_room_is_told(image: Image, tmp_path: Path) -> None:
     (tmp_path / "stdout").symlink_to("/dev/full")
     ended = python(prepare(image, tmp_path), tmp_path, "print('x')")

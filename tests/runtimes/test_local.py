@@ -1,6 +1,7 @@
 """Images that only an engine of this machine has: named, described, run elsewhere on it."""
 
 import io
+import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +49,7 @@ def store(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def local(store: str) -> Iterator[str]:
     """A reference to an image that one engine has."""
-    name = f"localhost/capsule-test/only-{STORES[store]}:1"
+    name = f"localhost/capsule-test/only-{STORES[store]}-{os.getpid()}:1"
     call(STORES[store], "import", "-", name, input_bytes=tar(f"in {store}"))
     yield f"{store}:{name}"
     for program in STORES.values():
@@ -147,7 +148,7 @@ def test_a_run_of_it_is_verified_under_another_engine(
 ) -> None:
     """On the author's machine; sealing says that nobody else can."""
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
-    program, name = STORES[store], "localhost/capsule-test/numpy-again:1"
+    program, name = STORES[store], f"localhost/capsule-test/numpy-{os.getpid()}:1"
     pinned = small_image().removeprefix("docker://")
     if program == "podman":
         call(program, "pull", "--quiet", "--tls-verify=false", pinned)
@@ -156,7 +157,9 @@ def test_a_run_of_it_is_verified_under_another_engine(
     call(program, "tag", pinned, name)
     write_script(author.folder)
     manifest = write_manifest(author.folder, image={"reference": f"{store}:{name}"})
-    ended = author.run("run", manifest, "--runtime", program, "-o", "a.capsule.zip")
+    words = ("run", manifest, "--runtime", program, "-o", "a.capsule.zip")
+    # Docker is asked without any program
+    ended = author.run(*words, **({} if program == "podman" else {"PATH": str(author.folder)}))
     assert ended.returncode == 0, ended.stderr
     talk = " ".join((ended.stdout + ended.stderr).split())
     assert f"nobody can fetch the image {store}:{name}" in talk

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 _PIECE_BYTES = 1 << 16
@@ -48,17 +48,17 @@ class Door:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with suppress(OSError):
+        with suppress(OSError), ExitStack() as opened:
             if self._context is not None:
                 client = self._context.wrap_socket(client, server_side=True)
-            daemon = socket.socket(socket.AF_UNIX)
+            opened.enter_context(client)
+            daemon = opened.enter_context(socket.socket(socket.AF_UNIX))
             self._sockets += [client, daemon]
             daemon.connect(self._path)
             back = threading.Thread(target=self._hand_on, args=(daemon, client), daemon=True)
             back.start()
             self._hand_on(client, daemon)
             back.join()
-        client.close()
 
     def _hand_on(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):

@@ -47,7 +47,9 @@ ARCHIVE = tuple(
 EXTRACTION = tuple(
     f"extraction/test_{name}.py" for name in ("documents", "extraction", "printed", "values")
 )
-STATS = tuple(f"stats/test_{name}.py" for name in ("decision", "interval", "one_set"))
+STATS = tuple(
+    f"stats/test_{name}.py" for name in ("decision", "formulas", "interval", "one_set", "sides")
+)
 VERDICT = tuple(
     f"verdict/test_{name}.py" for name in ("bounds", "claim_types", "failing", "looks", "verdict")
 )

@@ -219,6 +219,12 @@ def test_a_value_that_is_no_longer_finite_is_not_exactly_the_same() -> None:
     assert states(back.sentence, "exact-finiteness", here=0.98)
     both = judge(metric((*NEAR[:4], math.nan)), metric((*NEAR[:4], math.nan)), type="exact")
     assert both.word == "INCONCLUSIVE"
+    # in whatever order they ran
+    late = metric((math.nan, math.inf, *NEAR[2:]))
+    turned = dataclasses.replace(late, runs=late.runs[::-1])
+    for here in (late, turned):
+        sentence = judge(metric(NEAR), here, type="exact").sentence
+        assert states(sentence, "exact-finiteness", values=5, changed=2, seed=1, there=1.0)
 
 
 CHANCE: list[dict[str, Any]] = [{"type": "equivalence"}, {"type": "threshold", "at_most": 3.0}]
@@ -231,6 +237,9 @@ def test_where_chance_has_a_part_it_is_a_run_that_failed_and_is_told(claim: dict
     assert "not-finite" in codes(judgement)
     (note,) = (note for note in judgement.notes if note.code == "not-finite")
     assert states(note, "not-finite", values=1, runs=5, value=math.inf, seed=54)
+    several = judge(metric(NEAR), metric((*NEAR[:3], -math.inf, math.inf), first_seed=50), **claim)
+    (note,) = (note for note in several.notes if note.code == "not-finite")
+    assert states(note, "not-finite", values=2, runs=5, value=-math.inf, seed=53)
     original = metric((*NEAR[:4], math.nan))
     known = judge(original, metric((*NEAR[:4], math.inf), first_seed=50), **claim)
     assert "not-finite" not in codes(known)

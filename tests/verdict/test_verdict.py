@@ -11,7 +11,7 @@ import pytest
 from capsule import diff, verdict
 from capsule.diff import Differences, Pair
 from capsule.manifest import Claim, Margin, Published
-from capsule.record import Record
+from capsule.record import FrozenClaim, Record
 from capsule.summary import run_values
 from tests.support.judging import (
     NEAR,
@@ -107,6 +107,73 @@ def test_a_claim_is_judged_at_its_own_alpha() -> None:
     assert [one.word for one in (lax, strict)] == ["REPRODUCED", "INCONCLUSIVE"]
     widths = [limits(one).upper - limits(one).lower for one in (lax, usual, strict)]
     assert widths == sorted(set(widths))
+
+
+def pair_of(claim: FrozenClaim | None, **changes: Any) -> Pair:
+    sides = metric(NEAR), metric(NEAR, first_seed=50)
+    known: dict[str, Any] = {"original": sides[0], "rerun": sides[1], **changes}
+    return Pair(metric=PATH, claim=claim, seeds="all", **known)
+
+
+def test_what_depends_on_a_changed_field_is_reported_only() -> None:
+    claim = frozen(metric(NEAR), type="equivalence")
+    (judged,) = judge_all(pair_of(claim, altered="/resources")).claims
+    assert (judged.word, judged.look) == ("REPORTED", None)
+    assert states(judged.sentence, "altered", fields="/resources")
+    (unclaimed,) = judge_all(pair_of(None, altered="/resources")).reported
+    assert states(unclaimed.sentence, "reported", is_ratio=True)
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes", "code", "facts"),
+    [
+        ({"type": "exact"}, {"rerun": metric([])}, "no-common-seeds", {"is_exact": True}),
+        (
+            {"type": "equivalence", "paired": True},
+            *({"rerun": metric([])}, "no-common-seeds", {"is_exact": False}),
+        ),
+        ({"type": "equivalence"}, {"original": metric([1.0])}, "no-margin", {}),
+        (
+            {"type": "equivalence"},
+            *({"rerun": metric([], first_seed=50)}, "no-values", {"side": "the re-execution"}),
+        ),
+        (
+            {"type": "threshold", "at_most": 3.0},
+            *({"rerun": None}, "no-metric", {"side": "the re-execution"}),
+        ),
+    ],
+)
+def test_what_keeps_values_from_being_compared_is_told(
+    claim: dict[str, Any], changes: dict[str, Any], code: str, facts: dict[str, Any]
+) -> None:
+    original = changes.get("original", metric(NEAR))
+    pair = dataclasses.replace(
+        pair_of(frozen(original, **claim), **changes),
+        seeds="same" if claim["type"] == "exact" or "paired" in claim else "all",
+    )
+    (judged,) = judge_all(pair).claims
+    assert judged.word == "INCONCLUSIVE"
+    assert states(judged.sentence, code, **facts)
+
+
+def test_a_side_without_the_metric_is_a_look_at_no_runs() -> None:
+    claim = frozen(metric(NEAR), type="equivalence", looks=(3, 6))
+    (judged,) = judge_all(pair_of(claim, rerun=None)).claims
+    assert judged.look is not None
+    assert (judged.look.runs, judged.look.number) == (0, None)
+
+
+def test_a_metric_without_a_claim_has_a_ratio_or_says_why_not() -> None:
+    for claim in (None, frozen(metric(NEAR), type="ratio")):
+        verdict_of = judge_all(pair_of(claim))
+        (judged,) = (*verdict_of.claims, *verdict_of.reported)
+        assert (judged.word, judged.alpha) == ("REPORTED", 0.05)
+        assert states(judged.sentence, "reported", is_ratio=True)
+        other = metric(NEAR, first_seed=50, unit="s")
+        verdict_of = judge_all(pair_of(claim, rerun=other))
+        (judged,) = (*verdict_of.claims, *verdict_of.reported)
+        assert judged.word == "REPORTED"
+        assert states(judged.sentence, "units-differ")
 
 
 @pytest.mark.parametrize("primary", [False, True])
