@@ -20,7 +20,8 @@ def test_an_image_is_built_without_a_network(
 ) -> None:
     name = f"capsule-test/{image}-by-readme"
     image_readmes.build(image, tmp_path / image, base=f"{registry_host()}/base", name=name)
-    printed = docker("run", "--rm", name, "python", "-c", f"import {module}; print('imported')")
+    words = ("run", "--rm", "--network", "none", name, "python", "-c")
+    printed = docker(*words, f"import {module}; print('imported')")
     assert printed.splitlines()[-1] == "imported"
     docker("rmi", name)
     record_property(COVERS, "images built by the lines of their READMEs")
