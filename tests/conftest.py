@@ -21,6 +21,7 @@ from tests.support.worlds import BARE
 _SESSION = pytest.StashKey[sessions.Session]()
 _LEFT = pytest.StashKey[list[str]]()
 
+_TESTS = Path(__file__).parent
 _SECONDS = "capsule/seconds"
 """Key in pytest's cache: how long each test took when it last ran."""
 
@@ -49,9 +50,27 @@ def _terminate(_number: int, _frame: types.FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+# what a quick session does not even collect, and the marks of what it leaves out of the rest
+_NOT_QUICK = frozenset(
+    (
+        *("benchmarks", "fuzz", "hostile", "journeys", "kills", "long", "levels/frameworks"),
+        *(f"levels/{name}" for name in ("level1", "level2", "level3", "networks", "operators")),
+    )
+)
+_NOT_QUICK_MARKS = ("engines", "torch", "packages", "tensorflow")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `tests/run --long` says."""
+    """What `tests/run --long` and `tests/run --quick` say."""
     parser.addoption("--long", action="store_true", help="the long tests, and those alone")
+    parser.addoption("--quick", action="store_true", help="no engine, network or framework")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out whole folders of a quick session: None says what it would be without this."""
+    if not config.option.quick or not collection_path.is_relative_to(_TESTS):
+        return None
+    return str(collection_path.relative_to(_TESTS)) in _NOT_QUICK or None
 
 
 @pytest.hookimpl(trylast=True)
@@ -65,7 +84,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def wanted(item: pytest.Item) -> bool:
         if config.option.long:
             return any(item.get_closest_marker(name) for name in ("long", "hypothesis"))
-        return item.get_closest_marker("long") is None
+        left_out = ("long", *(_NOT_QUICK_MARKS if config.option.quick else ()))
+        return not any(map(item.get_closest_marker, left_out))
 
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
     kept = [item for item in items if wanted(item)]

@@ -21,7 +21,10 @@ def module_name(path: Path) -> str:
 
 def shown_examples(path: Path) -> int:
     """How many examples a file shows, in whichever docstring: nothing that runs can hide one."""
-    tree = ast.parse(path.read_text())
+    source = path.read_text()
+    if ">>>" not in source:
+        return 0
+    tree = ast.parse(source)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     texts = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, documented)]
     return sum(len(doctest.DocTestParser().get_examples(text)) for text in texts if text)

@@ -16,10 +16,10 @@ import pytest
 
 from capsule import archive, digest
 from capsule.errors import BugError, CannotRunError, DamagedError, ExecutionError, UsageError
-from capsule.origin import Added, Extension, Original, Verification
+from capsule.origin import Added, Extension, Original, Rereading, Verification
 from capsule.record import File, Record
 from tests.archive.test_whole import open_files
-from tests.support.capsules import run, sample, sample_files, seal, unpack, write_folder
+from tests.support.capsules import carry, run, sample, sample_files, seal, unpack, write_folder
 from tests.support.records import (
     LOSS,
     SEEDS,
@@ -258,6 +258,24 @@ def test_a_capsule_becomes_the_predecessor_of_another(
             with pytest.raises(DamagedError, match=f"{what} is sha256:"):
                 capsule.as_predecessor()
             (folder / name).write_bytes(files[name])
+
+
+def test_what_a_capsule_was_made_of_is_read_with_it(tmp_path: Path, sealed: Path) -> None:
+    made = tmp_path / "made.capsule.zip"
+    with archive.read(sealed) as before:
+        record = dataclasses.replace(
+            before.record,
+            uuid="6f1c6b52-5d1e-4a0e-9a35-0d9c5b1f3c12",
+            origin=Rereading(of=before.id),
+            predecessor=before.as_predecessor(),
+            started="2026-03-02T10:00:00+00:00",
+            ended="2026-03-02T10:00:00+00:00",
+        )
+        archive.write(record, carry(before), made)
+    with archive.read(made) as capsule:
+        assert capsule.record == record
+        assert capsule.record.predecessor == record.predecessor
+        assert capsule.record.predecessor is not None
 
 
 def test_too_little_memory_is_told(sealed: Path) -> None:

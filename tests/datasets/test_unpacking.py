@@ -251,8 +251,20 @@ def test_a_link_becomes_what_the_kernel_finds_there(entries: list[_Entry]) -> No
 
 # --- headers that were changed ---
 
-_TARS = {**REFUSED_TARS, **{name: make for name, (make, _) in RIGHT_TARS.items()}}
-_SMALL = [data for make in _TARS.values() if 0 < len(data := make()) < 1 << 16]
+
+@st.deferred
+def _small_tars() -> st.SearchStrategy[bytes]:
+    """Made when a test begins: it takes seconds, which whoever collects tests need not wait for."""
+    tars = [*REFUSED_TARS.values(), *(make for make, _ in RIGHT_TARS.values())]
+    return st.sampled_from([data for make in tars if 0 < len(data := make()) < 1 << 16])
+
+
+@st.deferred
+def _small_zips() -> st.SearchStrategy[bytes]:
+    zips = [data for make in REFUSED_ZIPS.values() if len(data := make()) < 1 << 16]
+    return st.sampled_from([*zips, *(make() for make, _ in RIGHT_ZIPS.values())])
+
+
 _CHANGES = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 511), st.binary(min_size=1, max_size=13)),
     min_size=1,
@@ -260,7 +272,7 @@ _CHANGES = st.lists(
 )
 
 
-@given(data=st.sampled_from(_SMALL), changes=_CHANGES, is_stamped=st.booleans())
+@given(data=_small_tars, changes=_CHANGES, is_stamped=st.booleans())
 @examples(150)
 def test_a_changed_tar_is_unpacked_inside_or_refused(
     data: bytes, changes: list[tuple[int, int, bytes]], is_stamped: bool
@@ -275,12 +287,8 @@ def test_a_changed_tar_is_unpacked_inside_or_refused(
         send(bytes(changed), Path(name))
 
 
-_ZIPS = [data for make in REFUSED_ZIPS.values() if len(data := make()) < 1 << 16]
-_ZIPS += [make() for make, _ in RIGHT_ZIPS.values()]
-
-
 @given(
-    data=st.sampled_from(_ZIPS),
+    data=_small_zips,
     changes=st.lists(
         st.tuples(st.integers(0, 1 << 16), st.binary(min_size=1, max_size=8)),
         min_size=1,

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import extraction
-from capsule.extraction import Extract
-from capsule.extraction.values import MOST_VALUES
+from capsule.extraction import Extract, values
 from capsule.manifest.sources import EventTag
 from tests.support import eventfiles
 from tests.support.eventfiles import VERSION, event, inside, record, scalars, simple, tensor
@@ -148,11 +147,16 @@ def test_what_is_no_event_file_fails_and_the_same_of_what_is_kept(
     assert words in read(data).message
 
 
-def test_a_curve_has_no_more_points_than_any_metric() -> None:
+@pytest.mark.parametrize("most", [3, 4])
+def test_a_curve_has_no_more_points_than_any_metric(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(values, "MOST_VALUES", most)
     one = event(0, simple("loss", 0.5))
     # the step is the tenth byte of an event whose step is one byte long
-    many = (one[:10] + eventfiles.varint(n) + one[11:] for n in range(MOST_VALUES + 1))
-    assert f"more than {MOST_VALUES} values" in read(b"".join(map(record, many))).message
+    many = [record(one[:10] + eventfiles.varint(n) + one[11:]) for n in range(most + 1)]
+    assert f"more than {most} values" in read(b"".join(many)).message
+    assert read(b"".join(many[:-1])).reason is None
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda data: inside(5, inside(1, data))))

@@ -206,6 +206,7 @@ def test_how_far_it_is_is_told_while_it_comes(monkeypatch: pytest.MonkeyPatch, c
         if done:
             first.set()
 
+    monkeypatch.setattr(download, "STALL_SECONDS", 30)
     monkeypatch.setattr(download, "_TICK_SECONDS", 0.02)
     monkeypatch.setattr(download, "_CHUNK_BYTES", 1 << 10)
     with serve(answer) as host:

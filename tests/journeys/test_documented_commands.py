@@ -264,6 +264,9 @@ COMMANDS: dict[str, Here | There] = {
         )
         for more in ("", " --json")
     },
+    "python tools/spreads.py": There(
+        test="lint/test_spreads.py::test_the_table_is_what_its_command_writes"
+    ),
     "capsule site init": Here(says="wrote "),
     "capsule site init /etc/capsule/site.json": Here(
         command="capsule site init etc/capsule/site.json", says="wrote etc/capsule/site.json"

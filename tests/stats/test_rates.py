@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from capsule.stats import Interval, Region, Runs, decide, location, p_beyond, paired_shift, shift
 from tests.stats.sides import known, runs
+from tests.support.properties import pin_first
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
@@ -25,6 +26,8 @@ SHAPES: dict[str, Draw] = {
     ),
 }
 
+SKEWED_FIRST = sorted(SHAPES, key="lognormal".__ne__)
+
 
 def rates(shape: str, n_a: int, n_b: int, truth: int, repetitions: int) -> tuple[float, float]:
     """Shares of REPRODUCED and DIFFERENT at a true shift in units of the margin of 2 sd."""
@@ -37,9 +40,9 @@ def rates(shape: str, n_a: int, n_b: int, truth: int, repetitions: int) -> tuple
     return words.count("REPRODUCED") / repetitions, words.count("DIFFERENT") / repetitions
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (5, 5), (7, 7), (30, 5)])
-@pytest.mark.parametrize("truth", [-1, 1])
+@pytest.mark.parametrize("shape", pin_first(SKEWED_FIRST))
+@pytest.mark.parametrize(("n_a", "n_b"), pin_first([(30, 5), (3, 3), (5, 5), (7, 7)]))
+@pytest.mark.parametrize("truth", pin_first([1, -1]))
 def test_on_the_margin_either_verdict_is_rare(shape: str, n_a: int, n_b: int, truth: int) -> None:
     # limit 6 %, and two standard errors of 800 repetitions
     reproduced, different = rates(shape, n_a, n_b, truth, 800)
@@ -56,8 +59,8 @@ def test_equal_sides_are_confirmed_and_shifted_ones_found() -> None:
     assert different >= 0.77
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("truth", [-1, 1])
+@pytest.mark.parametrize("shape", pin_first(SKEWED_FIRST))
+@pytest.mark.parametrize("truth", pin_first([1, -1]))
 def test_on_the_margin_one_run_against_ten_seldom_says_either(shape: str, truth: int) -> None:
     # limits 6 and 7.5 %, and two standard errors of 800 repetitions
     reproduced, different = rates(shape, 10, 1, truth, 800)
@@ -73,9 +76,9 @@ def of_one_side(values: Runs) -> Interval:
     return known(location(values, alpha=0.05))
 
 
-@pytest.mark.parametrize("interval", [of_pairs, of_one_side])
-@pytest.mark.parametrize("shape", populations.SHAPES)
-@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("interval", pin_first([of_one_side, of_pairs]))
+@pytest.mark.parametrize("shape", pin_first(sorted(populations.SHAPES, key="lognormal".__ne__)))
+@pytest.mark.parametrize("n", pin_first([5, 3, 10]))
 def test_one_skewed_set_of_values_on_a_bound_is_seldom_decided(
     interval: Callable[[Runs], Interval], shape: str, n: int
 ) -> None:
@@ -97,8 +100,8 @@ COUNTS: dict[str, Draw] = {
 }
 
 
-@pytest.mark.parametrize("shape", COUNTS)
-@pytest.mark.parametrize(("n_a", "n_b"), [(10, 3), (30, 5), (5, 30)])
+@pytest.mark.parametrize("shape", pin_first(COUNTS))
+@pytest.mark.parametrize(("n_a", "n_b"), pin_first([(10, 3), (30, 5), (5, 30)]))
 def test_a_count_on_its_margin_is_seldom_confirmed(shape: str, n_a: int, n_b: int) -> None:
     # 11 to 16 % where an interval that ends on the margin counts as inside it
     random = np.random.default_rng([n_a, n_b, 20260302])
@@ -122,7 +125,8 @@ def test_relabelings_leave_power_that_ranks_do_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "n_a", "n_b"), [("normal", 3, 12), ("lognormal", 5, 30), ("two points", 5, 12)]
+    ("shape", "n_a", "n_b"),
+    pin_first([("normal", 3, 12), ("lognormal", 5, 30), ("two points", 5, 12)]),
 )
 def test_no_claim_of_a_family_on_its_margins_is_far_outside_by_chance(
     shape: str, n_a: int, n_b: int

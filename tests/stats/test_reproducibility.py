@@ -9,7 +9,6 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from statsmodels.stats.meta_analysis import combine_effects
 
 from capsule.stats import Runs
 from capsule.stats.reproducibility import paule_mandel, precision, random_effects_mean
@@ -99,6 +98,8 @@ def test_no_spread_between_machines_is_none_below_zero() -> None:
 
 
 def test_tau_is_that_of_paule_and_mandel() -> None:
+    from statsmodels.stats.meta_analysis import combine_effects
+
     means, variances = (np.array(column) for column in zip(*TRIALS, strict=True))
     tau2 = paule_mandel(list(means), list(variances))
     assert tau2 == pytest.approx(combine_effects(means, variances, method_re="iterated").tau2)
@@ -106,6 +107,8 @@ def test_tau_is_that_of_paule_and_mandel() -> None:
 
 
 def test_the_mean_is_that_of_hartung_and_knapp() -> None:
+    from statsmodels.stats.meta_analysis import combine_effects
+
     sides = machines(COAL)
     mean = known(random_effects_mean(sides, alpha=0.05))
     within = known(precision(sides, alpha=0.05)).repeatability_sd ** 2

@@ -10,9 +10,6 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.proportion import proportion_confint
-from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
 from capsule.stats import (
     Region,
@@ -65,6 +62,8 @@ def test_pairs_equal_scipy(n: int) -> None:
 
 @pytest.mark.parametrize("n", [3, 5, 30])
 def test_the_p_of_pairs_equals_statsmodels(n: int) -> None:
+    from statsmodels.stats.weightstats import ttost_paired
+
     a, b = draw(n, n)
     p = decide(known(paired_shift(runs(b - a), alpha=0.05)), Region(lower=-2, upper=3)).p_reproduced
     assert p == pytest.approx(ttost_paired(b, a, -2, 3)[0], rel=1e-12)
@@ -72,6 +71,8 @@ def test_the_p_of_pairs_equals_statsmodels(n: int) -> None:
 
 @pytest.mark.parametrize(("n_a", "n_b"), [(3, 3), (5, 5), (10, 3), (30, 5)])
 def test_the_p_of_two_sides_equals_statsmodels(n_a: int, n_b: int) -> None:
+    from statsmodels.stats.weightstats import ttost_ind
+
     a, b = draw(n_a, n_b)
     p = decide(known(shift(runs(a), runs(b), alpha=0.05)), Region(lower=-2, upper=3)).p_reproduced
     assert p == pytest.approx(ttost_ind(b, a, -2, 3, usevar="unequal")[0], rel=1e-12)
@@ -197,6 +198,8 @@ def test_without_a_side_neither_is_higher() -> None:
 
 @pytest.mark.parametrize(("failed", "n"), [(0, 5), (0, 10), (0, 30), (2, 7), (6, 7), (1, 1000)])
 def test_the_bound_on_failures_equals_scipy_and_statsmodels(failed: int, n: int) -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
     oracle = scipy.stats.binomtest(failed, n, alternative="less").proportion_ci(0.95)
     assert failure_bound(failed, n) == pytest.approx(oracle.high, rel=1e-12)
     both_sided = proportion_confint(failed, n, alpha=0.1, method="beta")[1]
@@ -216,5 +219,7 @@ def test_no_runs_on_a_side_fail_no_more_often() -> None:
 @FAST
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_equals_statsmodels(p_values: Sequence[float]) -> None:
+    from statsmodels.stats.multitest import multipletests
+
     expected = multipletests(p_values, method="holm")[1]
     assert holm(p_values) == pytest.approx(tuple(expected), rel=1e-12)

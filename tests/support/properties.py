@@ -1,10 +1,12 @@
-"""With how many examples a property is tried: few in every run of the tests, many in a long one."""
+"""How much is tried of properties and simulations: little in every run, much in a long one."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 
+import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 
 LONG = "long"
@@ -28,3 +30,12 @@ def examples(count: int, *, times: int = 20, allowed: Iterable[HealthCheck] = ()
         count = scaled(count * times)
     checks = {*profile.suppress_health_check, *allowed}
     return settings(profile, max_examples=count, suppress_health_check=checks)
+
+
+def pin_first(values: Iterable[object]) -> list[ParameterSet]:
+    """Parameters of a simulation: the first in every run of the tests, the others in a long one."""
+    tuples = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [
+        pytest.param(*value, marks=[pytest.mark.long] if number else [])
+        for number, value in enumerate(tuples)
+    ]

@@ -21,6 +21,8 @@ from cells import Capsules, Counted, Curves, Equivalence, Family, Figures, Looks
 from exactness import CHECKS, Check
 from guards import FailureMargin, Failures, FromPaper
 
+from tests.support.properties import pin_first
+
 REPETITIONS = 300
 # these cost the most
 FEW = {
@@ -28,7 +30,6 @@ FEW = {
     **dict.fromkeys((Capsules, FailureMargin, Failures), 60),
     Curves: 40,
 }
-MOST_CELLS = 6
 PAGE = statistics_docs.PAGE.read_text()
 ROWS = {row.name: row for row in acceptance.rows()}
 
@@ -70,20 +71,23 @@ def measure(cell: Cell, measured: Measured) -> Figures:
     return measured[cell]
 
 
-def thin_out(row: acceptance.Row) -> Sequence[Cell]:
-    """A few cells of each row, the same every time; the table of the page has them all.
+def thin_out(row: acceptance.Row, most: int) -> Sequence[Cell]:
+    """A few cells of a row, the same every time; the table of the page has them all.
 
     Drawn, as steps through sizes by shapes would leave out the same shapes of all sizes.
     """
-    return random.Random(len(row.cells)).sample(row.cells, min(MOST_CELLS, len(row.cells)))
+    return random.Random(len(row.cells)).sample(row.cells, min(most, len(row.cells)))
 
 
 COUNTED = [row for row in ROWS.values() if row.limit is not None and row.unit]
 
 
+@pytest.mark.parametrize("most", pin_first([1, 6]))
 @pytest.mark.parametrize("row", COUNTED, ids=lambda row: row.name)
-def test_rates_and_power_keep_their_limits(row: acceptance.Row, measured: Measured) -> None:
-    for cell in thin_out(row):
+def test_rates_and_power_keep_their_limits(
+    row: acceptance.Row, measured: Measured, most: int
+) -> None:
+    for cell in thin_out(row, most):
         figures = measure(cell, measured)
         for word in row.words:
             beyond = allowance(row, cell)

@@ -10,10 +10,8 @@ from typing import Any
 import google_crc32c
 import numpy
 import pytest
-import tfrecord
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from tfrecord import example_pb2
 
 from capsule.levels.data.formats import checksums, records
 from capsule.levels.data.formats.files import FormatError
@@ -82,6 +80,8 @@ def test_examples_are_read_again(
 @examples(60)
 @given(messages)
 def test_an_example_is_that_of_protocol_buffers(sample: dict[str, Any]) -> None:
+    from tfrecord import example_pb2
+
     message = example_pb2.Example()
     for name, value in sample.items():
         feature = message.features.feature[name]
@@ -103,6 +103,8 @@ def test_an_example_is_that_of_protocol_buffers(sample: dict[str, Any]) -> None:
 
 
 def test_a_file_is_that_of_the_package_tfrecord(tmp_path: Path) -> None:
+    import tfrecord
+
     path = tmp_path / "theirs.tfrecord"
     writer = tfrecord.TFRecordWriter(str(path))
     volume = numpy.arange(4000, dtype="<i2")
