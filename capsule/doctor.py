@@ -180,7 +180,7 @@ def _cache(site: Site) -> Iterator[Finding]:
     what = f"{folder} holds {_content(folder)}, {size(free)} free on {kind}"
     faults = []
     if spot := places.weak_spot(folder):
-        faults.append(f"others may write {spot}, so your images lie in {sites.own_cache_folder()}")
+        faults.append(f"others may write {spot}, so Apptainer's images cannot lie there")
     if kind in _LOCAL:
         faults.append("other nodes do not see it, and it may not outlive this one")
     if free < _ROOM_BYTES:

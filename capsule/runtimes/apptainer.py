@@ -135,7 +135,7 @@ class Apptainer:
             observations=observations,
             open_network=refused,
             hashing_seconds=sif.hashing_seconds,
-            tree=image.tree_digest or sifs.tree(sif),
+            tree=image.tree_digest or sifs.tree(sif, cache),
             keyring=keyring,
         )
 
@@ -160,7 +160,7 @@ class Apptainer:
             return _refused_isolation(folder, tuple(shown))
 
     def keeps(self, image: Image, *, cache: Path) -> bool:
-        """Whether a SIF that this user made of it lies in the cache, or it is one itself."""
+        """Whether a SIF of it lies in the cache, or it is one itself."""
         if image.file is not None and image.file.form == "sif":
             return True
         return sifs.is_kept(image.identity.digest, cache)

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import User, write_manifest, write_script
-from tests.support.engines import own_engine_cache, small_image, user_python
+from tests.support.engines import small_image, user_python
+from tests.support.runtimes import make_sif
 
 GENERATED = {"generator": "regression", "samples": 20, "seed": 1}
 READS = """
@@ -172,12 +173,11 @@ def test_a_folder_that_somebody_else_planted_is_refused(ordinary: User, mode: in
 @pytest.mark.parametrize("home", [None, "/root", "/proc/nowhere"])
 def test_an_image_of_the_site_runs_where_it_lies(ordinary: User, home: str | None) -> None:
     """An ordinary user runs a SIF that only root can write, with and without a home."""
-    digest = small_image().rpartition(":")[2]
     folder = ordinary.folder.parent / "images"
     folder.mkdir()
     folder.chmod(0o755)
     sif = folder / "python.sif"
-    shutil.copyfile(own_engine_cache() / "sif" / f"{digest}.sif", sif)
+    shutil.copyfile(make_sif(small_image()), sif)
     manifest = write(ordinary, image={"reference": f"sif:{sif}"})
     variables = {} if home is None else {"HOME": home}
     ended = ordinary.run("run", manifest, "--runtime", "apptainer", "-o", "a.zip", **variables)

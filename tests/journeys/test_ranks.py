@@ -14,7 +14,7 @@ from capsule.session import Terms
 from capsule.watch import Watch
 from tests.journeys.test_resume import attempts_in
 from tests.support.command import REPORT, User, write_manifest, write_script
-from tests.support.engines import engine_cache, engine_state, small_image, torch_image
+from tests.support.engines import engine_cache, small_image, torch_image
 from tests.support.patience import until
 from tests.support.worlds import MEETING, RANKS, is_alive, meeting
 
@@ -92,7 +92,6 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> E
     if request.param == "host":
         return "host", None
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
-    monkeypatch.setenv("XDG_STATE_HOME", str(engine_state()))
     return request.param, small_image()
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.support import image_readmes
 from tests.support.command import User
 from tests.support.engines import docker, engine_cache, registry_host, torch_image
 from tests.support.long_run import COUNT, COVERS, ROOT
@@ -25,28 +22,14 @@ MODELS = sorted((ROOT / "manifests" / "models").glob("*.json"))
 SEEDS, RERUNS = 2, 2
 BOUNDS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check", "node_error_ratio")
 _LONGER = 12  # than any command of other tests
-_BY_WHEELS = re.compile(
-    r"^ {4}(python3\.11 -m pip download .+|docker build .+ --network none .+)$", re.M
-)
 
 
 @pytest.fixture(scope="session")
 def models_image(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Reference of the image that the lines of its README build of wheels alone, by digest."""
-    context = tmp_path_factory.mktemp("models") / "context"
-    shutil.copytree(ROOT / "images" / "models", context)
     name = f"{registry_host()}/capsule-test/models:latest"
-    here = {
-        "images/models": str(context),
-        "python3.11": sys.executable,
-        "BASE=torch:cpu": f"BASE={torch_image().removeprefix('docker://')}",
-        "-t models:cpu": f"--rm --force-rm -t {name}",
-    }
-    pip, build = _BY_WHEELS.findall((context / "README.md").read_text())
-    for line in (pip, build):
-        for shown, used in here.items():
-            line = line.replace(shown, used)  # noqa: PLW2901 - one place after the other
-        subprocess.run(shlex.split(line), check=True, stdout=subprocess.DEVNULL)
+    base = torch_image().removeprefix("docker://")
+    image_readmes.build("models", tmp_path_factory.mktemp("models") / "copy", base=base, name=name)
     digest = docker("push", name).rpartition("digest: ")[2].split()[0]
     return f"docker://{name.removesuffix(':latest')}@{digest}"
 

@@ -243,9 +243,7 @@ def prepare(image: Image, folder: Path) -> Engine:
     return Engine(runtime=runtime, prepared=runtime.prepare(image, cache=folder))
 
 
-WAITING = (
-    "import time; print('begun', flush=True); open('ready', 'w').write('yes\\n'); time.sleep(600)"
-)
+WAITING = "import time; print('begun', flush=True); time.sleep(600)"
 
 
 @pytest.mark.engines
@@ -295,7 +293,7 @@ def test_a_daemon_that_freezes_does_not_hold_up_a_stop(
 def start_waiting(image: Image, folder: Path, label: str) -> Running:
     engine = prepare(image, folder)
     running = start(engine, invocation(engine, folder, "python3", "-c", WAITING, label=label))
-    read_lines(folder / "out/ready")
+    read_lines(folder / "stdout")
     return running
 
 

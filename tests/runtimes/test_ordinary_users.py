@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from capsule.digest import of_bytes
 from tests.support.engines import as_user, push_tiny, small_image
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runtimes import PREPARE, fill_user_cache
@@ -53,6 +54,28 @@ ended = running.wait(float(sys.argv[2]))
 """
 
 
+EXCHANGED = """
+import sys
+from pathlib import Path
+from capsule.digest import of_file
+from capsule.errors import CannotRunError
+from capsule.image import reference, registry
+from capsule.runtimes.apptainer import Apptainer
+image, runtime = registry.resolve(reference.parse(sys.argv[1])), Apptainer()
+try:
+    runtime.prepare(image, cache=Path(sys.argv[2]))
+except CannotRunError as error:
+    print(error.what.rpartition(' ')[2])
+prepared = runtime.prepare(image, cache=Path(sys.argv[3]))
+sif, first = Path(prepared.handle), prepared.observations['sif_sha256']
+with sif.open('r+b') as stream:
+    stream.seek(1 << 15)
+    stream.write(bytes(sif.stat().st_size - (1 << 15)))
+again = runtime.prepare(image, cache=Path(sys.argv[3]))
+print(of_file(Path(again.handle)).hex, again.observations['sif_sha256'], first)
+"""
+
+
 def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own() -> None:
     fetch = PREPARE + "print(prepared.handle, end='')"
     folder = tempfile.mkdtemp(dir="/tmp")
@@ -63,33 +86,26 @@ def test_an_ordinary_user_fetches_an_image_into_a_cache_of_their_own() -> None:
     assert Path(handle).stat().st_uid == user.pw_uid
 
 
-def test_an_ordinary_user_is_not_given_what_others_put_into_a_cache() -> None:
-    """One that all may write is left alone; in their own it is made again."""
-    program = (
-        PREPARE + "from capsule.digest import of_file\n"
-        "own, first = Path(prepared.handle), prepared.observations['sif_sha256']\n"
-        "with own.open('r+b') as sif:\n"
-        "    sif.seek(1 << 15)\n"
-        "    sif.write(bytes(own.stat().st_size - (1 << 15)))\n"
-        "again = Apptainer().prepare(image, cache=Path(sys.argv[2]))\n"
-        "print(own, again.handle, of_file(own).hex, again.observations['sif_sha256'], first)\n"
-    )
+def test_an_ordinary_user_is_not_given_what_others_may_exchange() -> None:
+    """A cache that all may write is refused; in their own what is damaged is made again."""
     image = push_tiny("one")
     assert image.manifest_digest is not None
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    planted = folder / "sif" / f"{image.manifest_digest.hex}.sif"
+    user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
+    shared, own = Path(tempfile.mkdtemp(dir="/tmp")), Path(tempfile.mkdtemp(dir="/tmp"))
+    os.chown(own, user.pw_uid, user.pw_gid)
+    planted = shared / "sif" / f"{image.manifest_digest.hex}-{of_bytes(b'planted').hex}.sif"
     planted.parent.mkdir()
     planted.write_bytes(b"planted")
-    for path in (folder, planted.parent, planted):
+    for path in (shared, planted.parent, planted):
         path.chmod(0o777)
-    own, again, now, noted, first = as_user(
-        program, f"docker://{image.pinned}", str(folder)
+    where, now, noted, first = as_user(
+        EXCHANGED, f"docker://{image.pinned}", str(shared), str(own)
     ).split()
-    assert own == again
-    assert not Path(own).is_relative_to(folder)
+    assert where == str(shared)
     assert now == noted != first
     assert planted.read_bytes() == b"planted"
-    shutil.rmtree(folder)
+    shutil.rmtree(shared)
+    shutil.rmtree(own)
 
 
 def test_an_ordinary_user_runs_apptainer(user_cache: Path) -> None:

@@ -20,7 +20,7 @@ from capsule.image import Image
 from capsule.runtimes.base import Ended, Mount
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
-from tests.support.engines import engine_state, own_engine_cache
+from tests.support.engines import own_engine_cache
 from tests.support.patience import PATIENCE_SECONDS, read_lines, until
 from tests.support.records import make_image
 from tests.support.runtimes import LABEL, Engine, invocation, python, run, small, start
@@ -48,7 +48,6 @@ def sif_cache() -> Path:
 def engine(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Engine:
-    monkeypatch.setenv("XDG_STATE_HOME", str(engine_state()))
     runtime = runtimes.choose(request.param, needs_image=request.param != "host")
     if not runtime.contained:
         return Engine(runtime=runtime, prepared=runtime.prepare(None, cache=tmp_path))

@@ -1,9 +1,8 @@
-"""A SIF is executed only when this user made it, from where nobody else can exchange it."""
+"""A SIF is executed for its bytes, from where nobody else can exchange it."""
 
 from __future__ import annotations
 
 import os
-import stat
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -12,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from capsule import places
-from capsule.digest import of_bytes, of_file
-from capsule.errors import CannotRunError
-from capsule.runtimes import ledger, sifs
+from capsule.digest import Digest, of_bytes, of_file
+from capsule.errors import CannotRunError, DamagedError
+from capsule.image import Image, files
+from capsule.runtimes import sifs
+from tests.support.sifs import plain_sif
 
 IMAGE = of_bytes(b"an image")
-NAME = f"{IMAGE.hex}.sif"
 SOMEBODY = 54321
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other users")
@@ -39,14 +39,12 @@ def make() -> Maker:
     return Maker()
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+@pytest.fixture
+def home() -> Iterator[Path]:
     """A home that others may enter, where no folder above keeps them out."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        folder = Path(made)
         folder.chmod(0o755)
-        for kind in ("STATE", "CACHE"):
-            monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
         yield folder
 
 
@@ -58,27 +56,30 @@ def shared(home: Path) -> Path:
     return folder
 
 
-def own(home: Path) -> Path:
-    return home / "cache/capsule/sif" / NAME
+def name(sif: Digest, image: Digest = IMAGE) -> str:
+    return f"{image.hex}-{sif.hex}.sif"
+
+
+def kept(cache: Path) -> set[str]:
+    return {path.name for path in (cache / "sif").iterdir() if not path.name.endswith(".lock")}
 
 
 def test_it_is_made_once_and_known_again(shared: Path, make: Maker) -> None:
     first = sifs.obtain(IMAGE, shared, make)
-    assert first.path == shared / "sif" / NAME
+    assert first.path == shared / "sif" / name(first.digest)
     assert first.digest == of_file(first.path)
     again = sifs.obtain(IMAGE, shared, make)
     assert (again.path, again.digest, make.made) == (first.path, first.digest, 1)
-    assert [path.name for path in (shared / "sif").iterdir()] == [NAME]
+    assert kept(shared) == {first.path.name}
 
 
 def test_a_look_tells_without_hashing_whether_it_would_be_made(
     home: Path, shared: Path, make: Maker
 ) -> None:
     assert not sifs.is_kept(IMAGE, shared)
-    (shared / "sif" / NAME).write_bytes(b"planted")
-    assert not sifs.is_kept(IMAGE, shared)
     sifs.obtain(IMAGE, shared, make)
     assert sifs.is_kept(IMAGE, shared)
+    assert not sifs.is_kept(of_bytes(b"another"), shared)
     assert not sifs.is_kept(IMAGE, home / "another")
     (shared / "sif").chmod(0o777)
     assert not sifs.is_kept(IMAGE, shared)
@@ -86,42 +87,37 @@ def test_a_look_tells_without_hashing_whether_it_would_be_made(
 
 def test_another_image_is_another_file(shared: Path, make: Maker) -> None:
     one, two = (sifs.obtain(of_bytes(word), shared, make) for word in (b"one", b"two"))
-    (shared / "sif" / f"{of_bytes(b'two').hex}.sif").write_bytes(one.path.read_bytes())
+    two.path.write_bytes(one.path.read_bytes())
     assert sifs.obtain(of_bytes(b"two"), shared, make).digest not in (one.digest, two.digest)
 
 
-def test_bytes_that_this_user_did_not_make_are_made_again(shared: Path, make: Maker) -> None:
+def test_bytes_that_are_not_those_of_the_name_are_made_again(shared: Path, make: Maker) -> None:
     first = sifs.obtain(IMAGE, shared, make)
-    first.path.write_bytes(b"planted")
+    first.path.write_bytes(b"half of it")
+    (shared / "sif" / f"{IMAGE.hex}.sif").write_bytes(b"of an earlier version")
     again = sifs.obtain(IMAGE, shared, make)
-    assert again.path.read_bytes() != b"planted"
-    assert again.digest in ledger.read(IMAGE)
+    assert again.path.name == name(again.digest)
+    assert again.digest == of_file(again.path) != first.digest
+    assert sifs.obtain(IMAGE, shared, make).digest == again.digest
     assert make.made == 2
-
-
-def test_what_another_user_made_is_made_again(
-    shared: Path, home: Path, make: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = sifs.obtain(IMAGE, shared, make)
-    monkeypatch.setenv("XDG_STATE_HOME", str(home / "another"))
-    assert sifs.obtain(IMAGE, shared, make).digest != first.digest
+    # which would be hashed again at every start
+    assert not first.path.exists()
 
 
 @pytest.mark.parametrize("part", ["shared", "shared/sif"])
-def test_a_cache_that_others_may_write_is_left_alone(
+def test_a_cache_that_others_may_write_is_refused(
     home: Path, shared: Path, make: Maker, part: str
 ) -> None:
-    theirs = shared / "sif" / NAME
-    theirs.write_bytes(b"planted")
+    made = sifs.obtain(IMAGE, shared, make)
     (home / part).chmod(0o777)
-    sif = sifs.obtain(IMAGE, shared, make)
-    assert sif.path == own(home)
-    assert theirs.read_bytes() == b"planted"
-    assert sifs.obtain(IMAGE, shared, make).digest == sif.digest
-    assert make.made == 1
+    with pytest.raises(CannotRunError, match="others may write") as caught:
+        sifs.obtain(IMAGE, shared, make)
+    assert str(home / part) in str(caught.value)
+    assert "CAPSULE_CACHE" in str(caught.value.advice)
+    assert (kept(shared), make.made) == ({made.path.name}, 1)
 
 
-def test_a_file_that_others_may_write_is_made_again(home: Path, shared: Path, make: Maker) -> None:
+def test_a_file_that_others_may_write_is_made_again(shared: Path, make: Maker) -> None:
     first = sifs.obtain(IMAGE, shared, make)
     first.path.chmod(0o666)
     again = sifs.obtain(IMAGE, shared, make)
@@ -131,50 +127,38 @@ def test_a_file_that_others_may_write_is_made_again(home: Path, shared: Path, ma
 
 def test_a_sticky_folder_keeps_others_from_what_is_not_theirs(shared: Path, make: Maker) -> None:
     (shared / "sif").chmod(0o1777)
-    assert sifs.obtain(IMAGE, shared, make).path == shared / "sif" / NAME
+    assert sifs.obtain(IMAGE, shared, make).path.parent == shared / "sif"
 
 
 @root_only
-def test_a_file_of_somebody_else_is_neither_run_nor_replaced(
-    home: Path, shared: Path, make: Maker
-) -> None:
+def test_a_file_of_somebody_else_is_neither_run_nor_replaced(shared: Path, make: Maker) -> None:
     known = sifs.obtain(IMAGE, shared, make)
     os.chown(known.path, SOMEBODY, SOMEBODY)
     (shared / "sif").chmod(0o1777)
     sif = sifs.obtain(IMAGE, shared, make)
-    assert (sif.path, make.made) == (own(home), 2)
+    assert (sif.path.name, make.made) == (name(sif.digest), 2)
     assert of_file(known.path) == known.digest
 
 
 @root_only
-def test_a_folder_of_somebody_else_is_left_alone(home: Path, shared: Path, make: Maker) -> None:
+def test_a_folder_of_somebody_else_is_refused(shared: Path, make: Maker) -> None:
     os.chown(shared, SOMEBODY, SOMEBODY)
-    assert sifs.obtain(IMAGE, shared, make).path == own(home)
+    with pytest.raises(CannotRunError, match=f"others may write {shared}"):
+        sifs.obtain(IMAGE, shared, make)
 
 
-def test_a_cache_that_cannot_be_written_is_left_alone(home: Path, make: Maker) -> None:
+def test_a_cache_that_cannot_be_written_is_refused(home: Path, make: Maker) -> None:
     (home / "file").write_text("")
-    assert sifs.obtain(IMAGE, home / "file", make).path == own(home)
+    with pytest.raises(CannotRunError, match=r"no place of your own.*it cannot be made"):
+        sifs.obtain(IMAGE, home / "file", make)
+    assert make.made == 0
 
 
 def test_a_pipe_in_the_cache_is_not_read(shared: Path, make: Maker) -> None:
-    sifs.obtain(IMAGE, shared, make)
-    path = shared / "sif" / NAME
+    path = sifs.obtain(IMAGE, shared, make).path
     path.unlink()
     os.mkfifo(path)
-    assert sifs.obtain(IMAGE, shared, make).path == path
-    assert path.is_file()
-
-
-def test_without_a_place_of_ones_own_nothing_is_made(home: Path, shared: Path, make: Maker) -> None:
-    (home / "cache").mkdir()
-    for folder in (home / "cache", shared):
-        folder.chmod(0o777)
-    with pytest.raises(CannotRunError, match="others may write") as caught:
-        sifs.obtain(IMAGE, shared, make)
-    assert str(home / "cache") in str(caught.value)
-    assert "CAPSULE_CACHE" in str(caught.value.advice)
-    assert make.made == 0
+    assert sifs.obtain(IMAGE, shared, make).path.is_file()
 
 
 @pytest.fixture
@@ -187,9 +171,8 @@ def open_mask() -> Iterator[None]:
 
 def test_no_mask_lets_others_write_what_is_made(open_mask: None, home: Path, make: Maker) -> None:
     sif = sifs.obtain(IMAGE, home / "new/cache", make)
-    assert sif.path == home / "new/cache/sif" / NAME
+    assert sif.path.parent == home / "new/cache/sif"
     assert places.weak_spot(sif.path) is None
-    assert stat.S_IMODE(ledger.path().stat().st_mode) == 0o700
 
 
 def test_two_at_once_make_it_once(shared: Path, make: Maker) -> None:
@@ -222,45 +205,49 @@ def test_what_cannot_be_made_leaves_nothing(shared: Path) -> None:
 
     with pytest.raises(CannotRunError, match="no such image"):
         sifs.obtain(IMAGE, shared, fail)
-    assert list((shared / "sif").iterdir()) == []
+    assert kept(shared) == set()
 
 
-# --- the ledger -----------------------------------------------------------------------------------
+# --- SIFs that a user names -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o770, 0o777])
-def test_a_ledger_that_is_open_to_others_is_refused(shared: Path, make: Maker, mode: int) -> None:
-    sifs.obtain(IMAGE, shared, make)
-    ledger.path().chmod(mode)
-    with pytest.raises(CannotRunError, match=r"must be yours alone.*open to others"):
-        sifs.obtain(IMAGE, shared, make)
-    assert make.made == 1
+def read(path: Path) -> Image:
+    file = files.locate(str(path), None)
+    assert file is not None
+    return files.read(file)
 
 
-@root_only
-@pytest.mark.parametrize("name", ["", f"{IMAGE.hex}.txt"])
-def test_a_ledger_of_somebody_else_is_refused(shared: Path, make: Maker, name: str) -> None:
-    sifs.obtain(IMAGE, shared, make)
-    os.chown(ledger.path() / name, SOMEBODY, SOMEBODY)
-    with pytest.raises(CannotRunError, match=f"owned by user {SOMEBODY}"):
-        sifs.obtain(IMAGE, shared, make)
-
-
-def test_a_ledger_that_cannot_be_kept_makes_the_image_anew(
+def test_a_sif_that_changed_where_it_lies_is_not_taken_for_the_image(
     home: Path, shared: Path, make: Maker
 ) -> None:
-    (home / "state").mkdir()
-    (home / "state/capsule").write_text("no folder")
-    for number in (1, 2):
-        assert sifs.obtain(IMAGE, shared, make).path == shared / "sif" / NAME
-        assert make.made == number
+    path = home / "mine.sif"
+    path.write_bytes(plain_sif())
+    image = read(path)
+    identity = image.identity.digest
+    assert sifs.adopt(image, shared).path == path
+    assert sifs.obtain(identity, shared, make).path == path
+    path.write_bytes(b"built anew")
+    assert sifs.obtain(identity, shared, make).path != path
+    assert make.made == 1
+    with pytest.raises(DamagedError, match="changed after it was hashed"):
+        sifs.adopt(image, shared)
 
 
-def test_lines_that_are_no_digests_are_none(shared: Path, make: Maker) -> None:
-    made = sifs.obtain(IMAGE, shared, make)
-    (file,) = ledger.path().iterdir()
-    file.write_bytes(b"\xff\xfe\n../../x\n" + b"a" * 65 + b"\n" + file.read_bytes())
-    assert ledger.read(IMAGE) == {made.digest}
+def test_the_tree_of_a_sif_is_read_once(home: Path, shared: Path) -> None:
+    path = home / "mine.sif"
+    path.write_bytes(plain_sif())
+    sif = sifs.adopt(read(path), shared)
+    digest = sifs.tree(sif, shared)
+    assert digest is not None
+    (kept_tree,) = (shared / "sif").glob("*.tree")
+    path.unlink()
+    assert sifs.tree(sif, shared) == digest
+    # what others may write, or half of it, is not believed
+    kept_tree.chmod(0o666)
+    assert sifs.tree(sif, shared) is None
+    kept_tree.chmod(0o644)
+    kept_tree.write_text(digest.hex[:40])
+    assert sifs.tree(sif, shared) is None
 
 
 def test_a_folder_that_nobody_else_enters_shields_all_below(home: Path) -> None:

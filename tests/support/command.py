@@ -15,7 +15,6 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from tests.support import forking
-from tests.support.engines import engine_cache, share_images
 from tests.support.patience import PATIENCE_SECONDS
 
 Document = dict[str, Any]
@@ -47,8 +46,6 @@ class User:
 
     def environment(self) -> dict[str, str]:
         """The caller's variables, but for those that say where a user keeps things."""
-        if self.account is None and os.environ.get("CAPSULE_CACHE") == str(engine_cache()):
-            share_images(self.home)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
         return {**kept, "HOME": str(self.home), "NO_COLOR": "1", "COLUMNS": "100"}
 

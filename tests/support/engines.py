@@ -159,22 +159,6 @@ def own_engine_cache() -> Path:
     return engine_cache() / str(os.geteuid())
 
 
-def engine_state() -> Path:
-    """What XDG_STATE_HOME may name, so that what the cache holds is known as one's own."""
-    return engine_cache().with_name("state")
-
-
-def share_images(home: Path) -> None:
-    """Let a user of the tests' cache know its images as their own, made by earlier tests."""
-    known = engine_state() / "capsule/images"
-    known.parent.mkdir(parents=True, exist_ok=True)
-    known.mkdir(mode=0o700, exist_ok=True)
-    own = home / ".local/state/capsule"
-    own.mkdir(parents=True, exist_ok=True)
-    if not (own / "images").exists():
-        (own / "images").symlink_to(known)
-
-
 def torch_image() -> str:
     """Reference of the image with torch, by digest."""
     return os.environ["CAPSULE_TEST_IMAGE"]

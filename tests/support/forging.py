@@ -290,6 +290,16 @@ def with_a_note(record: Record) -> Record:
     return replace(record, notes=(*record.notes, made_up))
 
 
+def with_a_reworded_note(record: Record) -> Record:
+    first, *rest = record.notes
+    return replace(record, notes=(replace(first, sealed="all of it was contained"), *rest))
+
+
+def with_a_note_of_comparisons(record: Record) -> Record:
+    busy = notes.Note(code="busy", facts=(("load", "load 9"),), sentence="load 9")
+    return replace(record, notes=(*record.notes, notes.from_json(notes.to_json(busy))))
+
+
 def with_notes_twice(record: Record) -> Record:
     return replace(record, notes=(*record.notes, *record.notes))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from capsule.image import Image, reference, registry
 from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Running, Runtime
-from tests.support.engines import as_user, engine_cache, engine_state, own_engine_cache, small_image
+from tests.support.engines import as_user, engine_cache, own_engine_cache, small_image
 from tests.support.patience import PATIENCE_SECONDS
 
 # of this process alone: others may test on this machine
@@ -40,28 +40,27 @@ def fill_user_cache() -> Path:
     return folder
 
 
+def make_sif(image: str) -> Path:
+    """The SIF of an image in the cache that tests share."""
+    made = subprocess.run(
+        [sys.executable, "-c", f"{PREPARE}print(prepared.handle)", image, str(own_engine_cache())],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Path(made.stdout.strip())
+
+
 def hand_on_sif(image: str, account: pwd.struct_passwd, home: Path) -> None:
     """Give an ordinary user the SIF of an image that tests share, as if they had made it.
 
     That they make one of their own is seen in `test_ordinary_users`; of a large image it takes a
     minute, and is nothing else.
     """
-    made = subprocess.run(
-        [sys.executable, "-c", f"{PREPARE}print(prepared.handle)", image, str(own_engine_cache())],
-        env={**os.environ, "XDG_STATE_HOME": str(engine_state())},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    sif = Path(made.stdout.strip())
-    ledger = engine_state() / "capsule" / "images" / f"{sif.stem}.txt"
-    for source, place in (
-        (sif, home / ".cache" / "capsule" / "sif"),
-        (ledger, home / ".local" / "state" / "capsule" / "images"),
-    ):
-        place.mkdir(parents=True)
-        shutil.copy(source, place)
-        place.chmod(0o700)
+    place = home / ".cache" / "capsule" / "sif"
+    place.mkdir(parents=True)
+    shutil.copy(make_sif(image), place)
+    place.chmod(0o700)
     for path in home.rglob("*"):
         os.chown(path, account.pw_uid, account.pw_gid)
 

@@ -281,6 +281,16 @@ CASES = (
     _refuse("crate-changed", _check_files(forging.with_another_crate), "describes otherwise: ./"),
     _refuse("note-dropped", _check(forging.without_notes), "a note is missing: nothing was"),
     _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the rest"),
+    _refuse(
+        "note-reworded",
+        _check(forging.with_a_reworded_note),
+        "a note is not what its code and facts say: uncontained",
+    ),
+    _refuse(
+        "note-of-comparisons",
+        _check(forging.with_a_note_of_comparisons),
+        "a note is not what its code and facts say: busy",
+    ),
     _refuse("note-twice", _check(forging.with_notes_twice), "a note stands there twice"),
     # names of files that no name becomes
     _refuse(

@@ -17,7 +17,6 @@ from tests.support.engines import (
     engine_cache,
     own_engine_cache,
     push_tiny,
-    share_images,
     small_image,
 )
 from tests.support.registries import make_index
@@ -69,7 +68,6 @@ def run(user: User, engine: str, script: str) -> list[str | Path]:
     """Arguments of a run in the small image, with the cache of the tests."""
     write_script(user.folder, script)
     manifest = write_manifest(user.folder, image={"reference": small_image()}, seeds=[1, 2])
-    share_images(user.home)
     return ["run", manifest, "--runtime", engine, "--output", "own.capsule.zip"]
 
 
@@ -104,7 +102,7 @@ def _name_another(engine: str) -> Prepare:
 
 
 def _plant(user: User) -> list[str | Path]:
-    """Somebody filled the cache: name and labels are those of the image, its files are not."""
+    """The cache has a file with the name and the labels of the image, and other files in it."""
     arguments = run(user, "apptainer", NOISY)
     ended = user.run(*arguments, **CACHE)
     assert ended.returncode == 0, ended.stderr
@@ -113,13 +111,13 @@ def _plant(user: User) -> list[str | Path]:
     assert digest is not None
     folder = user.home / ".cache/capsule/sif"
     folder.mkdir(parents=True)
-    planted = folder / f"{digest.hex}.sif"
-    shutil.copyfile(own_engine_cache() / "sif" / planted.name, planted)
+    (made, *_) = (own_engine_cache() / "sif").glob(f"{digest.hex}-*.sif")
+    planted = folder / made.name
+    shutil.copyfile(made, planted)
     with planted.open("r+b") as stream:
         # labels come first in the file, the root file system last
         stream.seek(1 << 20)
         stream.write(bytes(planted.stat().st_size - (1 << 20)))
-    (user.home / ".local/state/capsule/images").unlink()
     return arguments
 
 

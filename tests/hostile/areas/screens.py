@@ -9,7 +9,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from capsule import digest
+from capsule import __version__, digest
 from capsule import manifest as manifests
 from capsule.notes import open_network
 from tests.hostile.case import Case, Prepare
@@ -30,7 +30,11 @@ _LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHON
 
 
 def _sealed(
-    *words: str, node: str = "Example CPU", note: str = "nothing", notes: int = 1
+    *words: str,
+    node: str = "Example CPU",
+    note: str = "nothing",
+    notes: int = 1,
+    tool: str = __version__,
 ) -> Prepare:
     """A capsule with somebody's words in its hardware and notes, shown or compared with itself."""
 
@@ -38,7 +42,7 @@ def _sealed(
         facts = make_node()
         facts["class"]["cpu"]["model"] = node
         sentences = tuple(open_network(reason=f"{note}{number or ''}") for number in range(notes))
-        record = dataclasses.replace(make_record(), nodes=(facts,), notes=sentences)
+        record = dataclasses.replace(make_record(), nodes=(facts,), notes=sentences, tool=tool)
         capsule = seal(user.folder, record)
         verb, *options = words
         return [verb, capsule, *[capsule] * (verb == "diff"), *options]
@@ -128,21 +132,21 @@ CASES = (
         name="screen/note-that-turns-its-line",
         prepare=_sealed("show", note=_TURNS),
         status=0,
-        says=r"note: \u202egnp.\u2066\u2028",
+        says=r"note: workloads could reach the network: \u202egnp.\u2066\u2028",
         reads_only=True,
     ),
     Case(
         name="screen/note-that-is-markup",
         prepare=_sealed("show", note="[red]:bug: <b>[/red]"),
         status=0,
-        says="note: [red]:bug: <b>[/red]",
+        says="note: workloads could reach the network: [red]:bug: <b>[/red]",
         reads_only=True,
     ),
     Case(
         name="screen/note-without-end",
-        prepare=_sealed("show", note="x" * 4_400_000),
+        prepare=_sealed("show", note="x" * 4_400_000, tool="0.9.0"),
         status=0,
-        says="(4400006 characters)",
+        says="which nobody checked: workloads could reach",
         reads_only=True,
     ),
     Case(
