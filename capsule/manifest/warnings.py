@@ -32,7 +32,10 @@ def unnamed_author(*, name: str) -> str:
 @_warning("one-seed")
 def one_seed() -> str:
     """No spread between runs will be known."""
-    return "one seed only: the spread between runs stays unknown, so no margin can be confirmed"
+    return (
+        "one seed only: the spread between runs stays unknown, so no margin can be confirmed;"
+        " name five seeds or more"
+    )
 
 
 @_warning("no-claims")
