@@ -379,9 +379,9 @@ def _make_partial(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
         partial = _aside(folder, _PARTIAL)
         partial.mkdir(0o700, parents=True)
-        # some umasks take rights from the owner, too
-        partial.chmod(0o700)
         try:
+            # some umasks take rights from the owner, too
+            partial.chmod(0o700)
             lock = hold(partial)
         except FileNotFoundError:
             continue  # before it was locked, another process took it for a killed one's

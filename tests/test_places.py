@@ -54,6 +54,23 @@ def test_a_scratch_folder_is_gone_once_it_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_scratch_folder_that_another_process_swept_before_its_lock_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chmod, swept = Path.chmod, []
+
+    def sweep_first(path: Path, mode: int) -> None:
+        if not swept:
+            swept.append(path)
+            places.sweep(tmp_path)
+        chmod(path, mode)
+
+    monkeypatch.setattr(Path, "chmod", sweep_first)
+    with places.scratch(tmp_path) as folder:
+        assert not swept[0].exists()
+        assert folder.is_dir()
+
+
 SOMEBODY = 54321
 
 
