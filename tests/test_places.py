@@ -57,7 +57,8 @@ def test_a_scratch_folder_is_gone_once_it_is_left(tmp_path: Path) -> None:
 def test_a_scratch_folder_that_another_process_swept_before_its_lock_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chmod, swept = Path.chmod, []
+    chmod = Path.chmod
+    swept: list[Path] = []
 
     def sweep_first(path: Path, mode: int) -> None:
         if not swept:
