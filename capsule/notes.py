@@ -1,4 +1,4 @@
-"""What a reader of a number or a verdict must know: a code for programs, facts, and a sentence.
+"""Notes for the reader of a number or a verdict: a code for programs, facts, and a sentence.
 
 Here stand the notes of a record, which are sealed: the code and the facts of each, and the one
 template of its sentence. What somebody else sealed is shown in our words, or as untrusted text.
@@ -385,7 +385,7 @@ def from_json(value: Mapping[str, Any]) -> Note:
 
 
 def is_forged(note: Note) -> bool:
-    """Whether a note is not, byte by byte, what this version makes of its code and facts."""
+    """Tell whether a note differs from what this version makes of its code and facts."""
     return not note.is_known or note.facts is None or note.sealed is not None
 
 
@@ -397,7 +397,7 @@ def inherit(note: Note) -> Note:
 
 
 def has(stated: Iterable[Note], due: Note) -> bool:
-    """Whether a note stands among others; of one whose words nobody knows its code tells."""
+    """Tell whether a note stands among others, by its code alone where nobody knows its words."""
     return any(
         note.code == due.code and (not note.is_known or (note.facts or ()) == due.facts)
         for note in stated

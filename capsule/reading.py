@@ -370,7 +370,7 @@ def _notes(record: Record) -> Iterator[Note]:
 
 
 def _may_be(note: Note, record: Record, inherited: frozenset[Note]) -> bool:
-    """Whether a note may be there that only an original, or what else was asked for, tells.
+    """Tell whether a note may be there that only an original, or what else was asked for, tells.
 
     Args:
         note: The note.

@@ -96,7 +96,7 @@ def _ways(
 def _judge(
     framework: Framework, subject: str, case: int, dtype: str, seed: int, algorithm: Fault | None
 ) -> str:
-    """What a right trial breaks, "" where it breaks nothing."""
+    """Name what a right trial breaks, "" where it breaks nothing."""
     values = measure(framework, subject, case, dtype, seed, algorithm)
     if values is None:
         return "failed"

@@ -1,4 +1,4 @@
-"""What a comparison tells beside its numbers: each sentence's code, and its one template.
+"""Sentences beside the numbers of a comparison: the code and the one template of each.
 
 CHANGES   phrases that end the sentence of a verdict: what else than the original's was judged
 NOTES     what a reader of the verdict must know

@@ -1,4 +1,4 @@
-"""What an image is, whatever engine runs it: references and digests."""
+"""References and digests of images, whatever engine runs them."""
 
 from __future__ import annotations
 

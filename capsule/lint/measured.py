@@ -184,7 +184,7 @@ def _spreads_out_of_reach(one: _Measured, alpha: float) -> Sentence | None:
 
 
 def _added(one: _Measured, needed: int | None) -> int | None:
-    """How many seeds an author may add for so many runs, None where there is no adding."""
+    """Count the seeds that an author may add for so many runs; None where none may be."""
     return max(needed - one.runs.n, 1) if needed is not None and one.extensible else None
 
 

@@ -1,4 +1,4 @@
-"""What `lint` warns of: each warning's code, and the one template of its sentence.
+"""Warnings of `lint`: the code of each, and the one template of its sentence.
 
 None names what it is about: whoever yields it puts that before the sentence, by `sentences.about`.
 """

@@ -1,4 +1,4 @@
-"""What is said of a judgement: each sentence's code, and its one template.
+"""Sentences of a judgement: the code and the one template of each.
 
 JUDGEMENTS  of a claim, by its type or by what kept it from being judged
 NOTES       what a reader of it must know besides
