@@ -181,7 +181,7 @@ def test_a_launcher_may_name_the_place_for_ranks_of_several_nodes(tmp_path: Path
     message = refuse(request(tmp_path, nodes=(0, 1), start=f"{NODES}; {place}"))
     assert "127.9.9.9 is each node itself" in message
     (tmp_path / "b").mkdir()
-    place = 'if [ "$CAPSULE_RANK" = 1 ]; then export CAPSULE_RENDEZVOUS=tcp://example.org:1; fi'
+    place = 'if [ "$CAPSULE_RANK" = 1 ]; then export CAPSULE_RENDEZVOUS=tcp://192.0.2.1:1; fi'
     message = refuse(request(tmp_path / "b", nodes=(0, 1), start=f"{NODES}; {place}"))
     assert "the others are somewhere else" in message
 
