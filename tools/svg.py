@@ -20,6 +20,7 @@ text { font: 13px system-ui, sans-serif; fill: #222 }
 .band { fill: #e8eef5 }
 .line { fill: none; stroke-width: 2.2 }
 .mark { stroke: none }
+.box { fill: #f4f6f9; stroke: #999 }
 .s0 { stroke: #0b5cad } .f0 { fill: #0b5cad }
 .s1 { stroke: #a8480d } .f1 { fill: #a8480d }
 .s2 { stroke: #1d7044 } .f2 { fill: #1d7044 }
@@ -31,6 +32,7 @@ text { fill: #ddd }
 .grid { stroke: #383838 }
 .edge { stroke: #777 }
 .band { fill: #22303f }
+.box { fill: #1c2530; stroke: #777 }
 .s0 { stroke: #6cb2f7 } .f0 { fill: #6cb2f7 }
 .s1 { stroke: #f2a36b } .f1 { fill: #f2a36b }
 .s2 { stroke: #71c99a } .f2 { fill: #71c99a }
@@ -79,18 +81,18 @@ def line_chart(
     left = _LEFT
     across = _scale(x_ticks, left, WIDTH - _RIGHT, math.log)
     up = _scale(y_ticks, HEIGHT - _BOTTOM, _TOP, float)
-    parts = [_text(left, 24, title, "title")]
+    parts = [text(left, 24, title, "title")]
     for tick in y_ticks:
-        parts.append(_line(left, up(tick), WIDTH - _RIGHT, up(tick), "grid"))
-        parts.append(_text(left - 8, up(tick) + 4, f"{tick:g}", "quiet", "end"))
+        parts.append(line(left, up(tick), WIDTH - _RIGHT, up(tick), "grid"))
+        parts.append(text(left - 8, up(tick) + 4, f"{tick:g}", "quiet", "end"))
     for tick in x_ticks:
-        parts.append(_line(across(tick), up(y_ticks[0]), across(tick), up(y_ticks[0]) + 5, "edge"))
-        parts.append(_text(across(tick), up(y_ticks[0]) + 20, f"{tick:g}", "quiet", "middle"))
-    parts.append(_text((left + WIDTH - _RIGHT) / 2, HEIGHT - 10, x, "quiet", "middle"))
-    parts.append(_text(left, _TOP - 18, y, "quiet"))
+        parts.append(line(across(tick), up(y_ticks[0]), across(tick), up(y_ticks[0]) + 5, "edge"))
+        parts.append(text(across(tick), up(y_ticks[0]) + 20, f"{tick:g}", "quiet", "middle"))
+    parts.append(text((left + WIDTH - _RIGHT) / 2, HEIGHT - 10, x, "quiet", "middle"))
+    parts.append(text(left, _TOP - 18, y, "quiet"))
     for number, one in enumerate(series):
         parts += _draw_line(number, [(across(a), up(b)) for a, b in one.points], one)
-    return _document(title, parts, HEIGHT)
+    return document(title, parts, HEIGHT)
 
 
 def _draw_line(number: int, points: Sequence[tuple[float, float]], one: Series) -> list[str]:
@@ -101,7 +103,7 @@ def _draw_line(number: int, points: Sequence[tuple[float, float]], one: Series) 
         f'<circle class="mark f{colour}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points
     ]
     a, b = points[one.label_at]
-    return [*drawn, _text(a + 9, b + 15, one.label, f"f{colour}")]
+    return [*drawn, text(a + 9, b + 15, one.label, f"f{colour}")]
 
 
 def interval_chart(
@@ -114,22 +116,22 @@ def interval_chart(
     bottom = height - _BOTTOM
     low, high = across(region[0]), across(region[1])
     box = f'x="{low:.1f}" y="{top}" width="{high - low:.1f}" height="{bottom - top}"'
-    parts = [_text(16, 24, title, "title"), f'<rect class="band" {box}/>']
+    parts = [text(16, 24, title, "title"), f'<rect class="band" {box}/>']
     for tick in ticks:
-        parts.append(_line(across(tick), bottom, across(tick), bottom + 5, "edge"))
-        parts.append(_text(across(tick), bottom + 20, f"{tick:g}", "quiet", "middle"))
-    parts.append(_line(across(0), top, across(0), bottom, "grid"))
-    parts.append(_text((left + WIDTH - 130) / 2, height - 10, x, "quiet", "middle"))
+        parts.append(line(across(tick), bottom, across(tick), bottom + 5, "edge"))
+        parts.append(text(across(tick), bottom + 20, f"{tick:g}", "quiet", "middle"))
+    parts.append(line(across(0), top, across(0), bottom, "grid"))
+    parts.append(text((left + WIDTH - 130) / 2, height - 10, x, "quiet", "middle"))
     colours = {"REPRODUCED": 2, "DIFFERENT": 1, "INCONCLUSIVE": 4}
     for number, bar in enumerate(bars):
         y, colour = top + step * (number + 0.5), colours[bar.word]
         ends = [across(end) for end in (bar.lower, bar.estimate, bar.upper)]
-        parts.append(_text(16, y + 4, bar.label))
-        parts.append(_line(ends[0], y, ends[2], y, f"line s{colour}"))
-        parts += [_line(end, y - 6, end, y + 6, f"line s{colour}") for end in (ends[0], ends[2])]
+        parts.append(text(16, y + 4, bar.label))
+        parts.append(line(ends[0], y, ends[2], y, f"line s{colour}"))
+        parts += [line(end, y - 6, end, y + 6, f"line s{colour}") for end in (ends[0], ends[2])]
         parts.append(_dot(ends[1], y, 4, colour))
-        parts.append(_text(WIDTH - 118, y + 4, bar.word, f"f{colour}"))
-    return _document(title, parts, height)
+        parts.append(text(WIDTH - 118, y + 4, bar.word, f"f{colour}"))
+    return document(title, parts, height)
 
 
 def _scale(
@@ -143,17 +145,17 @@ def _dot(x: float, y: float, radius: int, colour: int) -> str:
     return f'<circle class="mark f{colour}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
+def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
     ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
     return f'<line class="{style}" {ends}/>'
 
 
-def _text(x: float, y: float, text: str, style: str = "", anchor: str = "start") -> str:
+def text(x: float, y: float, words: str, style: str = "", anchor: str = "start") -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f'<text class="{style}" {place}>{escape(text)}</text>'
+    return f'<text class="{style}" {place}>{escape(words)}</text>'
 
 
-def _document(title: str, parts: Sequence[str], height: int) -> str:
+def document(title: str, parts: Sequence[str], height: int) -> str:
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img"'
         f' aria-label="{escape(title)}">'
