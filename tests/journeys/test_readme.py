@@ -1,110 +1,123 @@
-"""What the README promises is there."""
+"""The lines of the README do what it says, from an empty folder."""
 
-import json
+import os
 import re
-import shutil
-import textwrap
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from capsule import manifest
+import pytest
+
 from tests.support import documented
 from tests.support.command import User
+from tests.support.documented import ROOT
+from tests.support.patience import PATIENCE_SECONDS
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+LONGEST_LINE, MOST_LINES, MOST_WORDS = 120, 220, 80
 
 
-def find(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Match[str]:
-    """Where the README has it."""
-    match = re.search(pattern, README, flags)
-    assert match is not None, pattern
-    return match
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    text: str
 
 
-def test_every_link_leads_somewhere() -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", README)
-    assert len(targets) >= 4
-    for target in targets:
-        assert (ROOT / target).exists(), target
+def find_blocks(heading: str) -> Iterator[Block]:
+    """Yield the fenced blocks of a section, those of its subsections too."""
+    section = README.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", section, re.M | re.S):
+        yield Block(language, text)
 
 
-def test_the_manifest_shown_is_valid(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("")
-    shown = find(r"    \{\n      \"name\".*?\n    \}\n", re.S).group()
-    read = manifest.read(shown.encode(), where="README.md", folder=tmp_path)
-    subject = read.benchmarks[0].subject
-    assert isinstance(subject, manifest.Command)
-    assert subject.words == ("python3", "train.py")
-    assert json.loads(shown)["claims"][0]["margin"] == {"relative": 0.2}
+def mask(text: str) -> str:
+    """Replace what differs from run to run: ids, numbers and how many spaces stand between words."""
+    text = re.sub(r"\b(?=\w*\d)[0-9a-f]{8,}\b", "#", text)
+    return " ".join(re.sub(r"-?\d+(\.\d+)?", "#", text).split())
 
 
-def test_the_claim_of_the_quickstart_fails_where_the_script_learns_slower(author: User) -> None:
-    shutil.copytree(ROOT / "manifests" / "quickstart", author.folder / "quickstart")
-    whole = json.loads((ROOT / "manifests" / "quickstart.json").read_text())
-    (benchmark,) = whole["benchmarks"]
-    slower = {**benchmark, "command": [*benchmark["command"], "--lr", "0.002"]}
-    for name, changes in {
-        "published": {},
-        "slower": {"benchmarks": [slower], "seeds": list(range(10))},
-    }.items():
-        path = author.folder / f"{name}.json"
-        path.write_text(json.dumps({**whole, **changes}))
-        ended = author.run("run", path, "--output", f"{name}.zip")
-        assert ended.returncode == 0, ended.stderr
-    ended = author.run("diff", "published.zip", "slower.zip")
-    assert ended.returncode == 1
-    said = find(r"^    (DIFFERENT .*)$", re.M).group(1)
-    assert ended.stdout.startswith(said)
+def enter(user: User, block: str, code: int = 0) -> str:
+    """Type a block at a shell, and return all that was printed."""
+    programs = os.pathsep.join((str(user.folder / ".venv" / "bin"), os.environ["PATH"]))
+    ended = subprocess.run(
+        ["bash", "-euc", block],
+        cwd=user.folder,
+        env={**user.environment(), "PATH": programs, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr
 
 
-def test_the_three_lines_stand_in_the_example_script() -> None:
-    script = (ROOT / "manifests" / "training" / "train.py").read_text()
-    assert 'seed = int(os.environ["CAPSULE_SEED"])' in script
-    assert 'json.dumps({"metric": "final_loss", "value": final_loss})' in script
+def assert_printed(shown: str, printed: str) -> None:
+    """Each line that is shown was printed, but for its numbers."""
+    for line in shown.splitlines():
+        assert line == "..." or mask(line) in mask(printed), (line, printed)
 
 
-def test_the_verbs_named_are_the_verbs_there_are() -> None:
-    named = find(r"\| `([a-z ]+)`, each with an example").group(1).split()
-    assert set(named) == {words[0] for words in documented.verbs()}
+def test_the_quickstart_gives_its_verdicts(tmp_path: Path) -> None:
+    user = User.make(tmp_path)
+    documented.read_package(user)
+    for name in ("README.md", "LICENSE", "pyproject.toml"):
+        (user.folder / name).write_bytes((ROOT / name).read_bytes())
+    documented.copy_folder(ROOT / "manifests", user.folder / "manifests")
+    printed = ""
+    for block in find_blocks("Quickstart"):
+        if block.language == "sh":
+            printed = enter(user, block.text, code=1 if "capsule diff" in block.text else 0)
+        else:
+            assert_printed(block.text, printed)
+    assert "DIFFERENT" in printed
 
 
-def test_the_operators_and_networks_shown_are_valid(tmp_path: Path) -> None:
-    shown = re.findall(r"^    (\{\"id\":.*?\})$", README, re.M | re.S)
-    assert len(shown) == 12
-    network = find(r"^    parameters = .*?^\n(?=A model of)", re.M | re.S).group()
-    (tmp_path / "net.py").write_text(textwrap.dedent(network))
-    (tmp_path / "net.onnx").write_bytes(b"")
-    module = find(r"^    from torch import nn .*?^\n(?=Its loss)", re.M | re.S).group()
-    (tmp_path / "own-network").mkdir()
-    (tmp_path / "own-network" / "net.py").write_text(textwrap.dedent(module))
-    for name in ("own-operator", "own-optimizer"):
-        shutil.copytree(ROOT / "manifests" / name, tmp_path / name)
-    whole = {
-        "name": "shown",
-        "title": "Shown",
-        "authors": [{"name": "A. Author"}],
-        "license": "MIT",
-        "seeds": [1],
-        "datasets": json.loads((ROOT / "manifests" / "level2.json").read_text())["datasets"],
-        "benchmarks": list(map(json.loads, shown)),
-    }
-    read = manifest.read(json.dumps(whole).encode(), where="README.md", folder=tmp_path)
-    subjects = [benchmark.subject for benchmark in read.benchmarks]
-    without = (manifest.Command, manifest.Reading, manifest.Collective)
-    sources = [one.source for one in subjects if not isinstance(one, without)]
-    assert sources == [
-        None,
-        None,
-        None,
-        None,
-        None,
-        "own-operator/cube.py",
-        "net.py",
-        "net.onnx",
-        "own-network/net.py",
-        "own-network/net.py",
-        None,
-    ]
-    trained = subjects[-1]
-    assert isinstance(trained, manifest.Recipe)
-    assert trained.settings["default"].optimizer == "own-optimizer/adabelief.py"
+def test_a_script_of_ones_own_is_sealed_and_verified_by_somebody_else(tmp_path: Path) -> None:
+    author, verifier = User.make(tmp_path / "author"), User.make(tmp_path / "verifier")
+    for user in (author, verifier):
+        (user.folder / ".venv" / "bin").mkdir(parents=True)
+        (user.folder / ".venv" / "bin" / "capsule").symlink_to(Path(sys.executable).parent / "capsule")
+    script, lines = find_blocks("Your script in five minutes")
+    (author.folder / "train.py").write_text(script.text)
+    enter(author, lines.text)
+    (verifier.folder / "paper.capsule.zip").write_bytes(
+        (author.folder / "paper.capsule.zip").read_bytes()
+    )
+    read, consent, verification = find_blocks("Check somebody's number")
+    assert "python3 train.py" in enter(verifier, read.text)
+    assert "--trust and --allow-host" in enter(verifier, consent.text, code=4)
+    assert "REPRODUCED" in enter(verifier, verification.text)
+
+
+def test_it_is_short() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= MOST_LINES
+    assert [line for line in lines if len(line) > LONGEST_LINE] == []
+    paragraphs = re.sub(r"^```.*?^```$", "", README, flags=re.M | re.S).split("\n\n")
+    prose = [one for one in paragraphs if not one.lstrip().startswith(("|", "- ", "["))]
+    assert [one for one in prose if len(one.split()) > MOST_WORDS] == []
+
+
+@pytest.mark.parametrize("page", documented.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    targets = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", text, re.M)
+    for target in ("".join(pair) for pair in targets):
+        path, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", path):
+            continue
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), target
+        if anchor and there.suffix == ".md":
+            assert anchor in find_anchors(there.read_text()), target
+
+
+def find_anchors(text: str) -> set[str]:
+    """Names that a page's headings have in links."""
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
