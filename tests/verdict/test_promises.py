@@ -20,6 +20,7 @@ from capsule.stats import Region, Runs, decide, shift
 from capsule.verdict.model import Judged
 from tests.stats.sides import known
 from tests.support.judging import NEAR, frozen, judge, judge_all, metric
+from tests.support.properties import examples
 
 PAGE = statistics_docs.PAGE.read_text()
 
@@ -29,6 +30,7 @@ PAGE = statistics_docs.PAGE.read_text()
 VALUES = st.lists(st.integers(-50, 50), min_size=2, max_size=7)
 
 
+@examples(25, times=80)
 @given(VALUES, VALUES, st.sampled_from([0.001, 0.01, 60.0, 1000.0, 1 / 3]), st.booleans())
 def test_the_word_does_not_depend_on_the_unit(
     there: list[int], here: list[int], unit: float, counted: bool
@@ -59,6 +61,7 @@ def test_a_fraction_and_its_percentage_have_one_margin(examples: int) -> None:
         assert percent.upper == pytest.approx(100 * fraction.upper)
 
 
+@examples(25, times=80)
 @given(st.integers(2, 7), st.randoms(use_true_random=False))
 def test_the_word_does_not_depend_on_which_side_is_the_original(
     n: int, chance: random.Random
