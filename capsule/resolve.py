@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from capsule import datasets, launch, notes, offline, placeholders, places, quick, runtimes
+from capsule import image as images
 from capsule import site as sites
 from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import CannotRunError, UsageError
@@ -294,7 +295,9 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     spec, folder, site = request.manifest.image, request.manifest.folder, sites.load()
     access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))
     with report_pending(watch):
-        return local.resolve(spec, folder=folder, override=request.image, access=access)
+        return images.resolve(
+            spec, folder=folder, override=request.image, access=access, engines=local.find
+        )
 
 
 def _override(request: Request, image: Image | None) -> str | None:
