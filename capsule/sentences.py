@@ -215,7 +215,8 @@ def change(fact: Fact, change_text: Callable[[str], str]) -> Fact:
 def _freeze(fact: object) -> Fact:
     if isinstance(fact, list | tuple):
         return tuple(map(_freeze, fact))
-    assert fact is None or isinstance(fact, str | int | float), fact
+    if not (fact is None or isinstance(fact, str | int | float)):
+        raise TypeError(f"no fact of a sentence: {fact!r}")
     return str(fact) if isinstance(fact, str) else fact
 
 
