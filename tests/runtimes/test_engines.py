@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from capsule import image as images
 from capsule import process
 from capsule.digest import Digest, of_bytes, of_file
 from capsule.errors import CannotRunError, DamagedError
@@ -295,7 +296,8 @@ for path in paths:
 def build(recipe: Path) -> Image:
     """An image that Docker alone has."""
     docker("build", "--quiet", "--tag", "capsule-test/built", str(recipe))
-    return local.resolve(ImageSpec(reference="docker-daemon:capsule-test/built"), folder=None)
+    spec = ImageSpec(reference="docker-daemon:capsule-test/built")
+    return images.resolve(spec, folder=None, engines=local.find)
 
 
 def dockerfile(folder: Path, text: str) -> Path:

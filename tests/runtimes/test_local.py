@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capsule import process, runtimes
+from capsule import image, process, runtimes
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
@@ -57,7 +57,7 @@ def local(store: str) -> Iterator[str]:
 
 
 def resolve(reference: str) -> Image:
-    return stores.resolve(ImageSpec(reference=reference), folder=None)
+    return image.resolve(ImageSpec(reference=reference), folder=None, engines=stores.find)
 
 
 @pytest.mark.engines

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from capsule import __version__, digest
 from capsule import manifest as manifests
-from capsule.notes import open_network
+from capsule.notes import NOTES
 from tests.hostile.case import Case, Prepare
 from tests.support.capsules import pack, rehash, sample_files, seal
 from tests.support.command import User, write_manifest, write_script
@@ -41,7 +41,9 @@ def _sealed(
     def prepare(user: User) -> list[str | Path]:
         facts = make_node()
         facts["class"]["cpu"]["model"] = node
-        sentences = tuple(open_network(reason=f"{note}{number or ''}") for number in range(notes))
+        sentences = tuple(
+            NOTES("online", reason=f"{note}{number or ''}") for number in range(notes)
+        )
         record = dataclasses.replace(make_record(), nodes=(facts,), notes=sentences, tool=tool)
         capsule = seal(user.folder, record)
         verb, *options = words
