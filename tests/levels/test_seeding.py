@@ -23,6 +23,11 @@ LIBRARIES = {
     "numpy's new generator": ("numpy", "g = numpy.random.default_rng({})", "g.random()"),
     "torch": ("torch", "torch.manual_seed({})", "torch.rand(1).item()"),
 }
+# which takes seconds to import
+TORCH = pytest.param("torch", marks=pytest.mark.slow)
+each_library = pytest.mark.parametrize(
+    "name", [TORCH if name == "torch" else name for name in LIBRARIES]
+)
 
 
 class Program:
@@ -58,7 +63,7 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@each_library
 def test_a_fixed_seed_follows_the_runs(program: Program, name: str) -> None:
     library, seed, draw = LIBRARIES[name]
     text = f"import {library}\n{seed.format(42)}\nprint({draw})"
@@ -69,7 +74,7 @@ def test_a_fixed_seed_follows_the_runs(program: Program, name: str) -> None:
     assert list(replaced.values()) == ["42"]
 
 
-@pytest.mark.parametrize("name", ["random", "numpy", "torch", "numpy's new generator"])
+@pytest.mark.parametrize("name", ["random", "numpy", TORCH, "numpy's new generator"])
 def test_a_program_without_a_seed_has_the_runs(program: Program, name: str) -> None:
     library, seed, draw = LIBRARIES[name]
     begin = seed.format("") if draw.startswith("g.") else ""
@@ -79,7 +84,7 @@ def test_a_program_without_a_seed_has_the_runs(program: Program, name: str) -> N
     assert program.replaced == {}
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@each_library
 def test_two_streams_stay_two_and_one_that_is_set_again_starts_again(
     program: Program, name: str
 ) -> None:
@@ -151,6 +156,7 @@ print(draw(torch.zeros(1)).item())
 """
 
 
+@pytest.mark.slow
 def test_every_optimizer_of_torch_and_what_it_compiles_take_the_functions_that_seed(
     program: Program,
 ) -> None:

@@ -15,6 +15,8 @@ from capsule.verdict.model import Look
 from tests.support.judging import judge, metric
 from tests.support.properties import pin_first
 
+pytestmark = pytest.mark.slow
+
 ORIGINAL = 5
 
 
