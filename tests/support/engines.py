@@ -199,9 +199,8 @@ def user_python() -> str:
             return python
         if not venv.exists():
             subprocess.run(["/usr/bin/python3", "-m", "venv", str(venv)], check=True)
+        # a folder is installed anew though its version is the same
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, str(ROOT)], check=True)
-        # the version stays the same while the sources change
-        subprocess.run([*pip, "--no-deps", "--force-reinstall", str(ROOT)], check=True)
         installed.write_text(session)
     return python
