@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import framework_rows
+import catalogue_rows
 import metric_texts
 from warning_texts import NOTE_TEXTS, WARNING_TEXTS, WarningText
 
 from capsule import cli, notes, schema, verbs
 from capsule.levels import catalog
-from capsule.levels.catalog import training
 from capsule.manifest import warnings
 from capsule.sentences import Facts, from_json
 
@@ -29,6 +29,8 @@ FOLDER = ROOT / "docs" / "reference"
 WIDTH = 120
 HELP_WIDTH = 80
 NOTICE = "<!-- Written by tools/reference.py: edit its sources, then run it. -->"
+
+BAR = "\\|"
 
 Node = Mapping[str, Any]
 
@@ -128,7 +130,7 @@ def manifest_page() -> str:
         *sections(document),
         "## Numbers of optimizers and schedules",
         "`optimizer` and `schedule` take these numbers beside `name`, each with its default.",
-        table(("name", "numbers"), number_rows()),
+        table(("name", "numbers"), catalogue_rows.numbers()),
     )
 
 
@@ -241,18 +243,6 @@ def range_of(node: Node) -> Iterator[str]:
         yield f"at most {node['maxLength']} characters"
 
 
-def number_rows() -> Iterator[tuple[str, str]]:
-    """Yield the numbers of each optimizer and schedule."""
-    for kind, entries in (("optimizer", training.OPTIMIZERS), ("schedule", training.SCHEDULES)):
-        for name, numbers in entries.items():
-            told = [
-                f"`{one.name}` {'required' if one.default is None else f'{one.default:g}'}"
-                for one in numbers
-            ]
-            told += ["`milestones` required"] * (name == "multistep")
-            yield f"{kind} `{name}`", ", ".join(told)
-
-
 # metrics.md
 
 
@@ -283,13 +273,13 @@ def frameworks_page() -> str:
         "Which level and subject runs in which framework: for authors. A command may use any"
         " framework, or none.",
         "## Levels and subjects on CPUs",
-        table(("level and subject", *catalog.FRAMEWORKS), framework_rows.abilities()),
+        table(("level and subject", *catalog.FRAMEWORKS), catalogue_rows.abilities()),
         "`function` and `formula` name the part of your file that the framework runs.",
         "## Element types",
-        table(types, framework_rows.element_types()),
+        table(types, catalogue_rows.element_types()),
         "`tf32` is float32 whose products of matrices are taken in TensorFloat-32.",
         "## Operators that a framework lacks",
-        table(("framework", "operator", "where", "reason"), framework_rows.gaps()),
+        table(("framework", "operator", "where", "reason"), catalogue_rows.gaps()),
     )
 
 
@@ -347,10 +337,18 @@ def say(text: str, *, first: str = "") -> str:
     lines = []
     for number, line in enumerate(text.split("\n")):
         is_item = line.startswith("- ")
+        line = escape(line)
         indent = "  " * bool(first)
         start = first if number == 0 else indent
         lines.append(wrap(f"{start}{line}", indent + "  " * is_item))
     return "\n".join(lines)
+
+
+def escape(text: str) -> str:
+    """Return a text whose signs Markdown shows as they are, but for code between backticks."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"([*<])", r"\\\1", part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def wrap(text: str, indent: str) -> str:
@@ -366,8 +364,10 @@ def listed(words: Sequence[str]) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    lines = []
+    for cells in (head, ["---"] * len(head), *rows):
+        lines.append(f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |")
+    return "\n".join(lines)
 
 
 def code(value: object) -> str:

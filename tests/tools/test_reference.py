@@ -5,6 +5,9 @@ import sys
 
 import pytest
 import reference
+from warning_texts import WarningText
+
+from capsule.manifest.warnings import WARNINGS
 
 
 def test_the_pages_are_fresh() -> None:
@@ -52,13 +55,13 @@ def test_a_stale_page_ends_with_1_and_is_named(
     ("texts", "message"),
     [
         ({}, "codes without text"),
-        ({"one-seed": reference.WarningText("a", "b", {"more": 1})}, "sample facts of one-seed"),
+        ({"one-seed": WarningText("a", "b", {"more": 1})}, "sample facts of one-seed"),
     ],
 )
 def test_a_code_without_text_or_with_other_facts_is_refused(
-    texts: dict[str, reference.WarningText], message: str
+    texts: dict[str, WarningText], message: str
 ) -> None:
-    say = reference.warnings.WARNINGS.say
+    say = WARNINGS.say
     with pytest.raises(ValueError, match=message):
         list(reference.entries(["one-seed"], say, texts))
 

@@ -1,4 +1,4 @@
-"""What each framework can measure, as rows of tables for the reference."""
+"""Rows of tables of the reference: frameworks, optimizers and schedules."""
 
 from __future__ import annotations
 
@@ -52,6 +52,18 @@ def gaps() -> Iterator[tuple[str, ...]]:
         for operator, reason in facts.nondeterministic.items():
             shown = f"`{operator}`" if operator else "all"
             yield name, shown, "CUDA with determinism `strict`", reason
+
+
+def numbers() -> Iterator[tuple[str, ...]]:
+    """Yield a row for each optimizer and schedule: its numbers with their defaults."""
+    for kind, entries in (("optimizer", training.OPTIMIZERS), ("schedule", training.SCHEDULES)):
+        for name, takes in entries.items():
+            shown = [
+                f"`{one.name}` {'required' if one.default is None else f'{one.default:g}'}"
+                for one in takes
+            ]
+            shown += ["`milestones` required"] * (name == "multistep")
+            yield f"{kind} `{name}`", ", ".join(shown)
 
 
 def _row(title: str, cells: Iterable[bool | str]) -> tuple[str, ...]:
