@@ -335,9 +335,8 @@ def page(title: str, intro: str, *parts: str) -> str:
 def say(text: str, *, first: str = "") -> str:
     """Return a description, wrapped; its lines that begin with `- ` are a list."""
     lines = []
-    for number, line in enumerate(text.split("\n")):
-        is_item = line.startswith("- ")
-        line = escape(line)
+    for number, part in enumerate(text.split("\n")):
+        is_item, line = part.startswith("- "), escape(part)
         indent = "  " * bool(first)
         start = first if number == 0 else indent
         lines.append(wrap(f"{start}{line}", indent + "  " * is_item))

@@ -3,6 +3,7 @@
 import re
 import sys
 
+import metric_texts
 import pytest
 import reference
 from warning_texts import WarningText
@@ -69,3 +70,7 @@ def test_a_code_without_text_or_with_other_facts_is_refused(
 def test_a_list_in_a_description_is_a_list() -> None:
     said = reference.say("One of:\n- a: first\n- b: second", first="- `key` (text): ")
     assert said == "- `key` (text): One of:\n  - a: first\n  - b: second"
+
+
+def test_every_text_of_a_metric_is_of_one_that_is_reported() -> None:
+    assert {name.strip("`") for name, *_ in metric_texts.rows()} == set(metric_texts.METRIC_TEXTS)
