@@ -320,8 +320,8 @@ def entries(
         if sentence is None:
             raise ValueError(f"the sample facts of {name} are not those of its template")
         yield f"### {name}"
-        yield wrap(f"> {sentence}", "> ")
-        yield "\n".join((say(text.why, first="- Why: "), say(text.remedy, first="- Do: ")))
+        parts = {"- Text: ": sentence, "- Why: ": text.why, "- Do: ": text.remedy}
+        yield "\n".join(say(part, first=first) for first, part in parts.items())
 
 
 # markdown

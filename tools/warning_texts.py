@@ -20,7 +20,7 @@ class WarningText(NamedTuple):
     facts: Mapping[str, object] = {}
 
 
-_IMAGE = "docker://registry.example/torch:1"
+_IMAGE = "docker://registry.example/torch:1.0"
 _CAPSULE = "3aea3db4ecc4" + "0" * 52
 
 WARNING_TEXTS = {
@@ -39,8 +39,8 @@ WARNING_TEXTS = {
         "Add an entry to `claims`.",
     ),
     "no-primary-claim": WarningText(
-        "Every claim says `primary: false`. Only primary claims decide the capsule's verdict.",
-        "Remove `primary: false` from the claim that your paper makes.",
+        "Every claim says `\"primary\": false`. Only primary claims decide the capsule's verdict.",
+        "Remove `\"primary\": false` from the claim that your paper makes.",
     ),
     "format-unused": WarningText(
         "Only a training reads a dataset by its `format`. A command gets the files unchanged.",
@@ -56,7 +56,7 @@ WARNING_TEXTS = {
     "threshold-on-bound": WarningText(
         "The claim is a `threshold` on an error ratio. A threshold judges the mean, which hides the"
         " one run that breaks the bound.",
-        "Write `type: bound`.",
+        "Write `\"type\": \"bound\"`.",
     ),
     "paired-alone": WarningText(
         "The only claim on the metric is `paired`. A pair repeats the author's seeds, so it says"
@@ -77,7 +77,7 @@ WARNING_TEXTS = {
     "machine-equivalence": WarningText(
         "The metric is of kind `machine`: a time, a rate or a memory size. Another machine gives"
         " another value.",
-        "Write `type: ratio`, which reports the ratio with its interval.",
+        "Write `\"type\": \"ratio\"`, which reports the ratio with its interval.",
     ),
     "curve-few-seeds": WarningText(
         "A `curve` is judged at every step, which takes more runs than one value does.",
@@ -122,7 +122,7 @@ WARNING_TEXTS = {
     "image-loopback": WarningText(
         "The registry's address is this machine's own (`localhost`). No other machine reaches it.",
         "Push the image to a registry that verifiers reach, and run it from there by its digest.",
-        {"reference": "docker://localhost:5000/torch:1"},
+        {"reference": "docker://localhost:5000/torch:1.0"},
     ),
     "image-missing": WarningText(
         "The image file or folder that the manifest names is absent, or holds another image.",
@@ -152,7 +152,7 @@ WARNING_TEXTS = {
     ),
     "seed-unused": WarningText(
         "Neither a word of the command nor an input takes the seed. Every run then does the same.",
-        "Pass `{seed}` in the command, read `CAPSULE_SEED`, or write `seeding: inject`.",
+        "Pass `{seed}` in the command, read `CAPSULE_SEED`, or write `\"seeding\": \"inject\"`.",
     ),
     "parameter-unused": WarningText(
         "A parameter of `cases` stands in no word and no variable. Its cases are equal.",
@@ -166,7 +166,7 @@ WARNING_TEXTS = {
     ),
     "ranks-alike": WarningText(
         "The command takes no rank. Each process probably does the whole work.",
-        "Pass the rank to the program, or write `ranks_independent: true` if that is intended.",
+        "Pass the rank to the program, or write `\"ranks_independent\": true` if that is intended.",
         {"ranks": 2, "unset": ["RANK", "WORLD_SIZE"]},
     ),
     "words-joined": WarningText(
@@ -234,7 +234,7 @@ WARNING_TEXTS = {
     "margin-out-of-reach": WarningText(
         "The runs scatter too much for the margin. A verification will often end INCONCLUSIVE.",
         "Use the number of seeds that the sentence names, or a wider margin.",
-        {"allowed": 0.01, "is_ratio": False, "runs": 5, "reruns": 10, "needed": 14, "added": 9},
+        {"allowed": 0.01, "is_ratio": False, "runs": 5, "reruns": 10, "needed": 14, "added": None},
     ),
     "margin-above-mean": WarningText(
         "The frozen margin is as large as the mean, so almost any run is REPRODUCED.",
@@ -281,7 +281,7 @@ NOTE_TEXTS = {
     ),
     "inputs-written": WarningText(
         "The program changed files among its inputs. capsule restored them before the next start.",
-        "Write to the folder that `CAPSULE_OUT` names, or start in a copy: `cwd: {copy: FOLDER}`.",
+        "Write to the folder that `CAPSULE_OUT` names, or start in a copy: `\"cwd\": {\"copy\": FOLDER}`.",
         {"path": "repo/cache.bin", "trial": "train/default/command/17", "files": 1, "starts": 1},
     ),
     "memory-limit": WarningText(
