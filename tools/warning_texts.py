@@ -281,7 +281,8 @@ NOTE_TEXTS = {
     ),
     "inputs-written": WarningText(
         "The program changed files among its inputs. capsule restored them before the next start.",
-        "Write to the folder that `CAPSULE_OUT` names, or start in a copy: `\"cwd\": {\"copy\": FOLDER}`.",
+        "Write to the folder that `CAPSULE_OUT` names, or start in a copy:"
+        " `\"cwd\": {\"copy\": FOLDER}`.",
         {"path": "repo/cache.bin", "trial": "train/default/command/17", "files": 1, "starts": 1},
     ),
     "memory-limit": WarningText(

@@ -1,4 +1,4 @@
-"""docs/reference/capsule-format.md says how to verify a capsule by hand: follow it, to the letter."""
+"""docs/reference/capsule-format.md says how to verify a capsule by hand: follow it exactly."""
 
 import os
 import re
