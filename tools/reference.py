@@ -161,15 +161,16 @@ def sections(document: Node) -> Iterator[str]:
         told.add(id(node["properties"]))
         yield f"## {title}"
         if path:
-            yield say(f"At `{path}`. {node.get('description', '')}".strip())
+            # where a field holds the object, its entry has said what it is
+            is_entry = path.endswith(("[]", ".NAME"))
+            yield say(f"At `{path}`. {node.get('description', '') * is_entry}".strip())
         yield "\n".join(fields(path, node, document))
-        inside = [
-            one
-            for name, field in node["properties"].items()
-            for one in objects(f"{path}.{name}" if path else name, field, document)
-        ]
-        if path == "benchmarks[]":
-            inside = [one._replace(title=f"{title}: {one.title.lower()}") for one in inside]
+        inside = []
+        for name, field in node["properties"].items():
+            for one in objects(f"{path}.{name}" if path else name, field, document):
+                is_own = path == "benchmarks[]" and "$ref" not in field
+                longer = f"{title}: {one.title.lower()}" if is_own else one.title
+                inside.append(one._replace(title=longer))
         waiting = inside + waiting
 
 
