@@ -1,15 +1,13 @@
 """docs/reference/python-api.md: its scripts run as they stand there, and it names what there is."""
 
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 from capsule import api
 from tests.support.command import User
+from tests.support.documented import ROOT, copy_folder
 from tests.support.patience import PATIENCE_SECONDS
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "python-api.md").read_text()
 
 
@@ -17,7 +15,7 @@ def test_the_scripts_run_verify_and_compare_the_quickstart_and_read_its_values(
     author: User,
 ) -> None:
     first, second = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-    shutil.copytree(ROOT / "manifests", author.folder / "manifests")
+    copy_folder(ROOT / "manifests", author.folder / "manifests")
     assert run(author, first).count("REPRODUCED") >= 2
     values = run(author, second).splitlines()
     assert len([line for line in values if line.startswith("moons/default/command/accuracy")]) == 10

@@ -14,6 +14,8 @@ from capsule.manifest import Margin
 from capsule.verdict.model import Look
 from tests.support.judging import judge, metric
 
+pytestmark = pytest.mark.slow
+
 ORIGINAL = 5
 
 
