@@ -63,12 +63,12 @@ def _subjects() -> Iterator[tuple[str, Iterable[MetricFacts | Metric]]]:
     for scenario, facts in serving.METRICS.items():
         yield f"L1 serving `{scenario}`", facts
     for network, quality in training.QUALITY.items():
-        both = training.metrics(quality, has_target=True, stops=True)
-        yield f"L2 `{network}`", [one for one in both if one.name == quality]
-        yield "L2 training", [one for one in both if one.name != quality]
-    module = training.metrics("accuracy", has_target=True, stops=True, is_module=True)
-    ours = {one.name for one in training.metrics("accuracy", has_target=True, stops=True)}
-    yield "L2 module", [one for one in module if one.name not in ours]
+        ours = training.metrics(quality, has_target=True, stops=True)
+        module = training.metrics(quality, has_target=True, stops=True, is_module=True)
+        yield f"L2 `{network}`", [one for one in ours if one.name == quality]
+        yield "L2 training", [one for one in ours if one in module and one.name != quality]
+        yield "L2 training of a catalogue network", [one for one in ours if one not in module]
+        yield "L2 training of a module", [one for one in module if one not in ours]
     yield "L2 reading", reading.METRICS
     for name, scheme in schemes.SCHEMES.items():
         kind = "`independent`" if scheme.independent else "training by several ranks"
@@ -106,7 +106,7 @@ METRIC_TEXTS = {
     "efficiency": "`speedup` divided by the ratio of the numbers of ranks. 1 is perfect.",
     "element_error_ratio": "Largest error of one element divided by its bound. Right results"
     " stay at or below 1.",
-    "epoch_time": "Duration of the training steps of one epoch.",
+    "epoch_time": "Duration of the training in one epoch, evaluation left out.",
     "epochs_to_target": "First epoch after which the target is reached.",
     "error_heatmap": "Largest error in each of at most 64 blocks of the result.",
     "evaluation_error": "Error of an evaluation in double precision after the first steps, against"
@@ -207,8 +207,8 @@ METRIC_TEXTS = {
     "trajectory_error": "Distance of the parameters from the reference's after the first three"
     " steps, divided by the way that the reference has gone.",
     "untrained_loss": "Loss of the first step, before any parameter changes.",
-    "update_error": "`exact_trajectory_error` of the optimizer alone, for a module without"
-    " reference.",
+    "update_error": "Distance of the first three steps from the optimizer's formula, in double"
+    " precision.",
     "wait_time": "Time of a step in which the rank only waits for an exchange.",
     "world_size": "Ranks in the world, as the rank sees it.",
 }
