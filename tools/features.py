@@ -1,4 +1,4 @@
-"""What Deep500 has, and what is usual today, and what capsule has of it: writes docs/features.md.
+"""Comparison with Deep500 and with today's practice: docs/explanation/compared-with-deep500.md.
 
     python tools/features.py            writes it
     python tools/features.py --check    ends with 1 when the committed file is another one
@@ -20,7 +20,7 @@ from practices import PRACTICES, TODAY
 from capsule.levels import catalog
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "features.md"
+PAGE = ROOT / "docs" / "explanation" / "compared-with-deep500.md"
 
 HEAD = """# What Deep500 has, and what capsule has
 
@@ -281,7 +281,7 @@ ROWS = (
 
 
 def page() -> str:
-    """The whole of docs/features.md.
+    """The whole of docs/explanation/compared-with-deep500.md.
 
     Raises:
         ValueError: A row names a test that there is none of.

@@ -1,4 +1,4 @@
-"""What is usual today and not in Deep500, and what capsule has of it: for docs/features.md."""
+"""Today's practices that Deep500 lacks, for docs/explanation/compared-with-deep500.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/statistics.md promises of any verdict, and says of its own tables."""
+"""What docs/explanation/statistics.md promises of any verdict, and says of its own tables."""
 
 import json
 import random
@@ -21,7 +21,7 @@ from capsule.verdict.model import Judged
 from tests.stats.sides import known
 from tests.support.judging import NEAR, frozen, judge, judge_all, metric
 
-PAGE = statistics_docs.PAGE.read_text()
+PAGE = statistics_docs.read()
 
 
 # what the page promises of any verdict
