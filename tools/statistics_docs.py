@@ -1,4 +1,4 @@
-"""Tables, examples and plots of docs/explanation/statistics{,-examples}.md, but for dated ones.
+"""Tables, examples and plots of docs/explanation/statistics*.md, but for dated ones.
 
     python tools/statistics_docs.py [--repetitions N] [--jobs N]     all of it: half an hour
     python tools/statistics_docs.py --computed                       what needs no simulation
@@ -38,7 +38,7 @@ from capsule.manifest.model import PRESETS
 COMMAND = "python tools/statistics_docs.py"
 FOLDER = ROOT / "docs" / "explanation"
 EXAMPLES = FOLDER / "statistics-examples.md"
-PAGES = (FOLDER / "statistics.md", EXAMPLES)
+PAGES = (FOLDER / "statistics.md", FOLDER / "statistics-other-rules.md", EXAMPLES)
 FIGURES = FOLDER / "statistics"
 _ALPHA = 0.05
 # that of a capsule whose author plans no looks: the first of two

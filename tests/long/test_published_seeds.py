@@ -22,7 +22,7 @@ REPETITIONS = 600
 def row(words: str) -> dict[int, float]:
     """The shares of a row, by published seeds."""
     page = (ROOT / "docs" / "explanation" / "statistics.md").read_text()
-    (line,) = [one for one in page.splitlines() if one.startswith("  | ") and words in one]
+    (line,) = [one for one in page.splitlines() if one.startswith("| ") and words in one]
     cells = re.findall(r"(\d+) %", line)
     return {seeds: int(cell) / 100 for seeds, cell in zip(SEEDS, cells, strict=False)}
 
