@@ -22,16 +22,19 @@ from capsule.levels import catalog
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "explanation" / "compared-with-deep500.md"
 
-HEAD = """# What Deep500 has, and what capsule has
+HEAD = """# Compared with Deep500
 
-Deep500 0.2.0 and its last commit (May 2022) as they behave on Python 3.11, feature by feature, with
-what capsule offers for the same need. Each row names the tests that show ours; a row without a test
-claims nothing. Level 3, distributed training, is thirteen schemes in torch on the CPU, tried with
-up to four ranks of two virtual nodes; two of them have parts of one network on several ranks, and
-tensors split within a layer are not there.
+**For** reviewers. What does capsule have that Deep500 lacks, and what does it lack of today's
+practice? Deep500 is version 0.2.0 and the last commit (May 2022), as they behave on Python 3.11.
+One command writes this page, and refuses to name a test that does not exist:
 
-This page is written by `python tools/features.py`, which refuses to name a test that does not
-exist.
+    python tools/features.py
+
+Each row names the tests that show capsule's side; a row without a test claims nothing. Level 3 has
+thirteen schemes in torch on CPUs, tried with up to four ranks on two virtual nodes. Tensors that
+are split within a layer are not there.
+
+## Feature by feature
 
 | # | level | feature | Deep500 | capsule | shown by |
 |--:|---|---|---|---|---|

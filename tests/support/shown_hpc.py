@@ -24,4 +24,10 @@ COMMANDS: dict[str, Here | There] = {
         says="sealed search-", needs=("long",)
     ),
     "capsule run winner.json": _WINNER,
+    # docs/support.md
+    "capsule --version": Here(says="capsule"),
+    # docs/evidence/larger-machines.md
+    "python -m tests.support.counting > tests/data/traffic.json": There(
+        test="levels/level3/test_traffic.py::test_the_table_is_what_its_program_prints"
+    ),
 }
