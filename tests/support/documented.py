@@ -18,7 +18,8 @@ from tests.support.command import User
 ROOT = Path(__file__).parents[2]
 PAGES = (
     ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "images").glob("*/README.md")),
 )
 _COMMAND = re.compile(r"(?:\.venv/bin/)?(?:capsule|python(?:3(?:\.\d+)?)?) \S")
