@@ -12,7 +12,7 @@ SEED_RULE = 2
 """Number of the rule by which fresh seeds follow from a capsule's id; see `plan.fresh_seeds`."""
 
 JUDGE_RULE = 2
-"""Number of the rules by which claims are frozen and judged; see docs/statistics."""
+"""Number of the rules by which claims are frozen and judged; see docs/explanation/statistics.md."""
 
 
 @dataclass(frozen=True, kw_only=True)

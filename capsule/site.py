@@ -314,7 +314,7 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
         raise UsageError(
             "`capsule submit` hands jobs in to Slurm alone",
             where=f"{file}#/{_RETIRED}",
-            advice="take the field out; docs/schedulers.md has job scripts for PBS, LSF and Flux",
+            advice="take the field out; docs/how-to/slurm.md has job scripts for PBS, LSF and Flux",
         )
     _check(settings, file)
     return {name: value for name, value in settings.items() if name[0] != "$" and value is not None}

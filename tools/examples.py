@@ -1,4 +1,4 @@
-"""Worked examples for docs/statistics.md: run values in, the product's own sentences out."""
+"""Worked examples for docs/explanation/statistics-examples.md: run values, capsule's sentences."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _block(number: int, example: Example) -> str:
     judged = example.judge()
     lines = [
         f"original      {_values(example.original)}",
-        f"re-execution  {_values(example.rerun)}",
+        f"re-run        {_values(example.rerun)}",
         f"{judged.word}: {judged.sentence}",
     ]
     if judged.advice:

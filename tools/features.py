@@ -1,4 +1,4 @@
-"""What Deep500 has, and what is usual today, and what capsule has of it: writes docs/features.md.
+"""Comparison with Deep500 and with today's practice: docs/explanation/compared-with-deep500.md.
 
     python tools/features.py            writes it
     python tools/features.py --check    ends with 1 when the committed file is another one
@@ -20,18 +20,21 @@ from practices import PRACTICES, TODAY
 from capsule.levels import catalog
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "features.md"
+PAGE = ROOT / "docs" / "explanation" / "compared-with-deep500.md"
 
-HEAD = """# What Deep500 has, and what capsule has
+HEAD = """# Compared with Deep500
 
-Deep500 0.2.0 and its last commit (May 2022) as they behave on Python 3.11, feature by feature, with
-what capsule offers for the same need. Each row names the tests that show ours; a row without a test
-claims nothing. Level 3, distributed training, is thirteen schemes in torch on the CPU, tried with
-up to four ranks of two virtual nodes; two of them have parts of one network on several ranks, and
-tensors split within a layer are not there.
+**For** reviewers. What does capsule have that Deep500 lacks, and what does it lack of today's
+practice? Deep500 is version 0.2.0 and the last commit (May 2022), as they behave on Python 3.11.
+One command writes this page, and refuses to name a test that does not exist:
 
-This page is written by `python tools/features.py`, which refuses to name a test that does not
-exist.
+    python tools/features.py
+
+Each row names the tests that show capsule's side; a row without a test claims nothing. Level 3 has
+thirteen schemes in torch on CPUs, tried with up to four ranks on two virtual nodes. Tensors that
+are split within a layer are not there.
+
+## Feature by feature
 
 | # | level | feature | Deep500 | capsule | shown by |
 |--:|---|---|---|---|---|
@@ -281,7 +284,7 @@ ROWS = (
 
 
 def page() -> str:
-    """The whole of docs/features.md.
+    """The whole of docs/explanation/compared-with-deep500.md.
 
     Raises:
         ValueError: A row names a test that there is none of.

@@ -1,4 +1,4 @@
-"""What is usual today and not in Deep500, and what capsule has of it: for docs/features.md."""
+"""Today's practices that Deep500 lacks, for docs/explanation/compared-with-deep500.md."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 TODAY = """
 ## Against today's practice
 
-What today's models are made of and how they are measured, none of it in Deep500, as far as it is
-here. Operators are of Level 0: reference in more bits, gradients, bounds of the norm and of each
-element, FLOPs and bytes, in torch, numpy, TensorFlow, XLA, JAX and ONNX Runtime unless the row says
-otherwise; no network of the catalogue is made of them yet.
+None of this is in Deep500. Operators are of Level 0: a reference in more bits, gradients, bounds of
+the norm and of each element, FLOPs and bytes, in torch, numpy, TensorFlow, XLA, JAX and ONNX
+Runtime unless the row says otherwise. No network of the catalogue is made of them yet.
 
 | # | practice | state | capsule | shown by |
 |--:|---|---|---|---|

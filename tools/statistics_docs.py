@@ -1,10 +1,10 @@
-"""Tables, examples and plots of docs/statistics.md, but for those that have a date there.
+"""Tables, examples and plots of docs/explanation/statistics*.md, but for dated ones.
 
     python tools/statistics_docs.py [--repetitions N] [--jobs N]     all of it: half an hour
     python tools/statistics_docs.py --computed                       what needs no simulation
 
-Text between two markers of one name is replaced, the rest of the page is left alone. Plots are
-drawn from the tables that stand in the page. Ends with 1 when a row of the acceptance table misses
+Text between two markers of one name is replaced, the rest of the pages is left alone. Plots are
+drawn from the tables that stand in the pages. Ends with 1 when a row of the acceptance table misses
 its limit. With --figures FILE what was simulated is kept there, and is not simulated again.
 """
 
@@ -36,8 +36,10 @@ from capsule import stats
 from capsule.manifest.model import PRESETS
 
 COMMAND = "python tools/statistics_docs.py"
-PAGE = Path(__file__).parent.parent / "docs" / "statistics.md"
-FIGURES = PAGE.parent / "statistics"
+FOLDER = ROOT / "docs" / "explanation"
+EXAMPLES = FOLDER / "statistics-examples.md"
+PAGES = (FOLDER / "statistics.md", FOLDER / "statistics-other-rules.md", EXAMPLES)
+FIGURES = FOLDER / "statistics"
 _ALPHA = 0.05
 # that of a capsule whose author plans no looks: the first of two
 _FIRST_LOOK = stats.nominal_alpha(_ALPHA, 2)
@@ -74,8 +76,23 @@ def simulated_parts(
     return {name: f"{text}\n\n{stamp}" for name, text in parts.items()}
 
 
+def read() -> str:
+    """The text of all pages."""
+    return "\n".join(page.read_text() for page in PAGES)
+
+
+def write(parts: Mapping[str, str]) -> None:
+    """Put each part between its markers, on the page that has them."""
+    for page in PAGES:
+        text = page.read_text()
+        own = {
+            name: new for name, new in parts.items() if re.search(_pattern(name), text, re.DOTALL)
+        }
+        page.write_text(replace_parts(text, own))
+
+
 def figures(page: str) -> dict[str, str]:
-    """File name to SVG, drawn from the page's own tables and from the worked examples."""
+    """File name to SVG, drawn from the tables of the pages and from the worked examples."""
     return {
         "decisions.svg": examples.chart(),
         "power.svg": _power_chart(
@@ -253,7 +270,7 @@ def main() -> int:
     parser.add_argument("--computed", action="store_true", help="leave the simulated parts alone")
     parser.add_argument("--figures", type=Path, help="JSON file of what was simulated already")
     arguments = parser.parse_args()
-    parts = {name: write() for name, write in COMPUTED.items()}
+    parts = {name: compute() for name, compute in COMPUTED.items()}
     missed: list[str] = []
     if not arguments.computed:
         number = arguments.repetitions
@@ -264,12 +281,15 @@ def main() -> int:
             for row in acceptance.rows()
             if not verdicts.keeps(row, results, second, number)
         ]
-    page = replace_parts(PAGE.read_text(), parts)
-    PAGE.write_text(page)
+    write(parts)
     FIGURES.mkdir(exist_ok=True)
-    for name, text in figures(page).items():
+    for name, text in figures(read()).items():
         (FIGURES / name).write_text(text)
-    print(f"written: {PAGE}, {FIGURES}/*.svg", *(f"MISSED: {name}" for name in missed), sep="\n")
+    print(
+        f"written: {', '.join(map(str, PAGES))}, {FIGURES}/*.svg",
+        *(f"MISSED: {name}" for name in missed),
+        sep="\n",
+    )
     return int(bool(missed))
 
 

@@ -9,7 +9,7 @@ torch. Weights are random, pictures are 64 x 64 (96 x 96 for inception), the bat
 exporter writes of this machine, paths of sources among it, is taken out, so that a file is the same
 wherever it is written by the same versions; it is named by its sha256.
 
-The table is docs/onnx.md's. Models that the exporter itself does not write are listed as such.
+docs/evidence/onnx.md has the table. Models that the exporter itself does not write are listed.
 """
 
 from __future__ import annotations

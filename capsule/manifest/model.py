@@ -37,7 +37,7 @@ result, step on the way, or rank. Only calls are repetitions: their median is th
 """
 Aggregate = Literal["mean", "median", "min", "max"]
 Preset = Literal["strict", "middle", "default", "lenient"]
-# between-run standard deviations; what each preset means is told in docs/statistics
+# between-run standard deviations; what each preset means is told in docs/explanation/statistics.md
 PRESETS: Mapping[Preset, float] = {"strict": 1.0, "middle": 1.5, "default": 2.0, "lenient": 2.8}
 CURVE_SPREADS = 3.0
 # where a search as a whole has its metric: BENCHMARK/search/FRAMEWORK/score
@@ -251,7 +251,7 @@ class Claim:
 
     Attributes:
         metric: Four segments, `*` stands for one whole segment; each match is a claim of its own.
-        type: Which rule judges it (docs/statistics).
+        type: Which rule judges it (docs/explanation/statistics.md).
         margin: None means the default of two between-run standard deviations of the original,
             three for curves, frozen at sealing.
         at_most: Threshold claims: the constant that the metric's mean may not exceed; claims of a

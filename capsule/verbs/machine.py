@@ -117,7 +117,10 @@ def _init(arguments: InitArguments, console: Console) -> int:
     cache = site.cache_parent(site.load()) if file == own else None
     site.write(file, runtime=next(usable, "auto"), cache=cache)
     console.data(f"wrote {file}")
-    console.data("null sets nothing; `capsule site show` tells what holds, docs/sites.md what fits")
+    console.data(
+        "null sets nothing; `capsule site show` prints what holds,"
+        " docs/how-to/set-up-a-site.md what each setting does"
+    )
     return 0
 
 

@@ -50,8 +50,8 @@ def test_faults_are_planted_and_counted() -> None:
     assert planted >= counted >= caught > 0
 
 
-def test_the_page_lists_as_many_as_are_due() -> None:
-    page = (REPOSITORY / "docs" / "operator-faults.md").read_text(encoding="utf-8")
+def test_the_table_lists_as_many_as_are_due() -> None:
+    page = (REPOSITORY / "tests" / "data" / "operator-faults.md").read_text(encoding="utf-8")
     operators, networks = page.partition("## Faults in operators")[2].split("## Faults in networks")
     assert operators.count("ward: ") >= 200
     assert len(re.findall(r"(ward|both): ", networks)) >= 100

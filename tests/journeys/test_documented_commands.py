@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import documented
+from tests.support import documented, shown_hpc
 from tests.support.command import User, write_manifest, write_script
 from tests.support.documented import ROOT, Here, There
 from tests.support.engines import engine_cache, small_image
@@ -36,6 +36,7 @@ OPERATORS_HERE = "capsule run small/operators.json --image {image} --runtime app
 SWEEP = There(test="long/test_sweeps.py::test_the_whole_catalogue_reproduces_itself")
 
 COMMANDS: dict[str, Here | There] = {
+    **shown_hpc.COMMANDS,
     # README
     QUICKSTART: Here(says="sealed quickstart-"),
     ".venv/bin/capsule verify quickstart-*.capsule.zip": Here(
@@ -256,7 +257,7 @@ COMMANDS: dict[str, Here | There] = {
     "capsule image save a.capsule.zip torch.oci.tar": There(
         test="image/test_save.py::test_the_image_of_a_capsule_is_saved"
     ),
-    # docs/sites.md; a machine of the tests has no engine where they run without one
+    # docs/how-to/set-up-a-site.md; a machine of the tests has no engine where they run without one
     "capsule doctor": Here(codes=(0, 6), says="good    ledger"),
     **{
         f"capsule doctor docker://registry.example/torch:1{more}": Here(

@@ -1,4 +1,4 @@
-"""The job scripts of docs/schedulers.md, under stand-ins for the programs that take them."""
+"""The job scripts of docs/how-to/slurm.md, under stand-ins for the programs that take them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.test_sites_page import WAITING
+from tests.journeys.test_slurm_page import WAITING
 from tests.support import schedulers
 from tests.support.command import User, write_manifest, write_script
 from tests.support.documented import ROOT
 from tests.support.patience import PATIENCE_SECONDS, until
 
-PAGE = (ROOT / "docs" / "schedulers.md").read_text()
-SCRIPTS = re.findall(r"```bash\n(.*?)```", PAGE, re.S)
+PAGE = (ROOT / "docs" / "how-to" / "slurm.md").read_text()
+SCRIPTS = [text for text in re.findall(r"```bash\n(.*?)```", PAGE, re.S) if "# hand it in" in text]
 LINES = [line for text in SCRIPTS for line in re.findall(r"^# hand it in: (.*)$", text, re.M)]
 
 

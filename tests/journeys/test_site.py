@@ -155,7 +155,7 @@ def test_a_scheduler_is_refused_but_for_the_null_that_earlier_versions_wrote(
         ended = author.run("site", "show")
         assert ended.returncode == 2
         assert f"{file}#/scheduler: `capsule submit` hands jobs in to Slurm alone" in ended.stderr
-        assert "docs/schedulers.md has job scripts for PBS, LSF and Flux" in ended.stderr
+        assert "docs/how-to/slurm.md has job scripts for PBS, LSF and Flux" in ended.stderr
 
 
 def test_everybodys_file_may_be_written_and_read(author: User) -> None:

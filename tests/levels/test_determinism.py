@@ -178,7 +178,7 @@ def test_networks_are_refused_for_the_operators_that_they_have() -> None:
 
 
 def test_the_page_lists_every_variable_and_switch() -> None:
-    page = (ROOT / "docs" / "determinism.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "determinism.md").read_text()
     for one in determinism.VARIABLES:
         assert f"| `{one.name}` | {f'`{one.value}`' if one.value else ''} |" in page
     for name in (*determinism.THREADS, *determinism.SWITCHES):

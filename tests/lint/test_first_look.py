@@ -127,7 +127,7 @@ def test_runs_that_are_usually_enough_confirm_in_four_of_five_cases(seeds: int) 
 def test_the_page_of_statistics_says_how_often_each_look_confirms_the_default(
     place: int, seeds: int, margin: JsonObject | None, look: int
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "statistics.md").read_text()
     sentence = re.search(
         r"by eight runs a side in (\d+) % at the first look, not in the (\d+) % .* it is in"
         r" (\d+) %; after five published runs in (\d+) % at the first look and in (\d+) % by",

@@ -1,4 +1,4 @@
-"""How often few re-runs confirm a margin, by published seeds: the table of docs/statistics.md."""
+"""How often few re-runs confirm a margin: the table in docs/explanation/statistics.md."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ REPETITIONS = 600
 
 def row(words: str) -> dict[int, float]:
     """The shares of a row, by published seeds."""
-    page = (ROOT / "docs" / "statistics.md").read_text()
-    (line,) = [one for one in page.splitlines() if one.startswith("  | ") and words in one]
+    page = (ROOT / "docs" / "explanation" / "statistics.md").read_text()
+    (line,) = [one for one in page.splitlines() if one.startswith("| ") and words in one]
     cells = re.findall(r"(\d+) %", line)
     return {seeds: int(cell) / 100 for seeds, cell in zip(SEEDS, cells, strict=False)}
 

@@ -1,4 +1,4 @@
-"""The tables of docs/statistics.md, simulated with all their repetitions."""
+"""The tables of docs/explanation/statistics.md, simulated with all their repetitions."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def test_the_page_of_statistics_is_written_anew(
 
 def figures(root: Path) -> list[str]:
     """The page less its times, which are those of a machine."""
-    lines = (root / "docs" / "statistics.md").read_text().splitlines()
+    lines = (root / "docs" / "explanation" / "statistics.md").read_text().splitlines()
     return [line for line in lines if " ms " not in line]

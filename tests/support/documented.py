@@ -18,7 +18,8 @@ from tests.support.command import User
 ROOT = Path(__file__).parents[2]
 PAGES = (
     ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "images").glob("*/README.md")),
 )
 _COMMAND = re.compile(r"(?:\.venv/bin/)?(?:capsule|python(?:3(?:\.\d+)?)?) \S")
@@ -110,10 +111,10 @@ TRAININGS: dict[str, Here | There] = {
     "capsule run manifests/minis-ranks/transformer.json --runtime host": _SHARED,
     "capsule verify transformer-ranks-....capsule.zip --set /resources/ranks_per_node=1": _SHARED,
     "python -m tests.golden": There(test="golden/test_words.py::test_the_file_is_fresh"),
-    "python -m tests.support.training_faults > docs/training-faults.md": There(
+    "python -m tests.support.training_faults > docs/evidence/training-faults.md": There(
         test="levels/level2/test_faults.py::test_a_fault_is_noticed"
     ),
-    "python -m tests.support.ranks_faults > docs/ranks-faults.md": There(
+    "python -m tests.support.ranks_faults > docs/evidence/ranks-faults.md": There(
         test="levels/level3/test_faults.py::test_the_page_is_what_they_are_noticed_by"
     ),
 }

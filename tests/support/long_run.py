@@ -14,18 +14,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "long-run.md"
+PAGE = ROOT / "docs" / "evidence" / "long-run.md"
 COVERS, COUNT = "covers", "count"
 
 HEAD = """# The long run
 
-What is too long for every change: runs killed at random instants, readers fed with far more bytes,
-an hour of odd inputs, the whole catalogue run and verified in its images, the statistics with all
-their repetitions.
+What was tried that takes too long for every change, and how often? One command runs it, and writes
+this page when all of it passes:
 
     tests/run --long
 
-takes two to three hours on two cores and writes this page when all of it passes.
+It takes two to three hours on two cores: runs killed at random instants, readers fed with broken
+files, an hour of odd inputs, the whole catalogue run and verified in its images, the statistics
+with all their repetitions. A row counts the cases of one kind.
 
 """
 

@@ -1,4 +1,7 @@
-"""Faults of ranks that train together, and what notices each; run, prints docs/ranks-faults.md."""
+"""Faults of ranks that train together, and what notices each.
+
+Run as a program, it prints docs/evidence/ranks-faults.md.
+"""
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -218,15 +221,22 @@ def _notice(entry: Mapping[str, Any], scenario: Scenario, outcome: Outcome) -> I
 
 _HEAD = """# Faults of ranks that train together
 
-Each is planted in the program, whose ranks then train a small network on one machine. Checks are
-named by the metric that a claim is made on, or that a reader holds to its definition: the first
-steps beside those of one process (`reference_error_ratio`), parameters that are the same on all
-ranks (`rank_difference`), the order of all samples, which follows from the seed, bytes and
-messages, which follow from the scheme, and how far a rank was ahead. A slow rank breaks no claim;
-`straggler` names it. Where a rank leaves, the trial has `failed` on all of them. Of Deep500 are
-those that its own schemes have.
+Which faults of distributed training were planted, and which check noticed each? One command plants
+all of them, on the CPUs of one machine, and writes this page; a test compares the page with a run:
 
-`python -m tests.support.ranks_faults > docs/ranks-faults.md` plants them all and writes this.
+    python -m tests.support.ranks_faults > docs/evidence/ranks-faults.md
+
+The ranks train a small network. Each check is named by its metric:
+
+- `reference_error_ratio`: the first steps beside those of one process.
+- `rank_difference`: parameters that must be equal on all ranks.
+- `order_fingerprint`: the order of all samples, which follows from the seed.
+- `bytes_sent`, `bytes_received`, `messages`: counts that follow from the scheme.
+- `staleness`: how many steps a rank was ahead.
+- `straggler`: the slow rank. A slow rank breaks no claim.
+- `failed`: the trial fails on all ranks, because one of them left.
+
+Faults marked "of Deep500" are those that its own schemes have.
 
 | fault | scheme | ranks | of Deep500 | noticed by |
 | --- | --- | --- | --- | --- |

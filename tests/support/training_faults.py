@@ -1,4 +1,4 @@
-"""Faults of trainings, and what notices each; run, it prints docs/training-faults.md.
+"""Faults of trainings, and what notices each; run, it prints docs/evidence/training-faults.md.
 
 Every one is planted in the program, which trains a small network with it beside one without. What
 can notice it are the checks that a training's claims are made on, and where none does, the verdict
@@ -246,13 +246,19 @@ FAULTS = (
 
 _HEAD = """# Faults of a training
 
-Each is planted in the program, which then trains a small network in a second. Checks are named by
-the metric that a claim is made on: a `bound` on errors, the same fingerprint of what the network is
-judged by, the order of samples, which the reader makes again from the seed, and learning rates,
-which it makes again from the recipe. Where no check notices a fault, `final_accuracy` is judged
-under six seeds. A training that `diverged` is a trial that failed, for that reason.
+Which faults of a training were planted, and which check noticed each? One command plants all of
+them, on the CPU, and writes this page; tests plant each of them again:
 
-`python -m tests.support.training_faults > docs/training-faults.md` plants them all and writes this.
+    python -m tests.support.training_faults > docs/evidence/training-faults.md
+
+The program then trains a small network, which takes a second. Each check is named by its metric:
+
+- `trajectory_error`, `exact_trajectory_error`, `node_error_ratio`, `evaluation_error`: a `bound`.
+- `test_fingerprint`: the data that the network is evaluated on.
+- `order_fingerprint`: the order of samples, which the reader computes from the seed.
+- `learning_rate`: the rates, which the reader computes from the recipe.
+- `final_accuracy`: judged under six seeds, where no other check notices the fault.
+- `diverged`: the trial fails for that reason.
 
 | fault | of | in | noticed by |
 | --- | --- | --- | --- |"""

@@ -118,8 +118,8 @@ def test_the_original_needs_no_runs_of_its_own() -> None:
 
 
 def test_the_rates_on_the_page_are_these() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text()
-    section = page.partition("### Hard bounds")[2].partition("\n## ")[0]
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "statistics.md").read_text()
+    section = " ".join(page.partition("### Hard bounds")[2].partition("\n## ")[0].split())
     assert f"after 5 runs up to {100 * stats.failure_bound(0, 5):.1f} %" in section
     assert f"after 10 up to {100 * stats.failure_bound(0, 10):.1f} %" in section
     assert f"after 59 up to {100 * stats.failure_bound(0, 59):.0f} %" in section

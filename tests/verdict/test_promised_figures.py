@@ -1,4 +1,4 @@
-"""Figures that docs/statistics.md quotes in its text: reckoned again, or simulated in seconds.
+"""Figures in the text of docs/explanation/statistics.md: computed again, or simulated in seconds.
 
 Simulated ones are held to about four standard errors of so few repetitions.
 """

@@ -1,4 +1,4 @@
-"""What docs/statistics.md promises of any verdict, and says of its own tables."""
+"""What docs/explanation/statistics.md promises of any verdict, and says of its own tables."""
 
 import json
 import random
@@ -22,7 +22,7 @@ from tests.stats.sides import known
 from tests.support.judging import NEAR, frozen, judge, judge_all, metric
 from tests.support.properties import examples
 
-PAGE = statistics_docs.PAGE.read_text()
+PAGE = statistics_docs.read()
 
 
 # what the page promises of any verdict

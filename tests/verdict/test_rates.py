@@ -1,4 +1,4 @@
-"""The acceptance table with fewer repetitions, and docs/statistics.md against what it quotes.
+"""The acceptance table with fewer repetitions, and what docs/explanation/statistics.md quotes.
 
 The limits are those of `benchmarks/statistics/verdicts.py`. With so few repetitions the worst of
 many cells lies above its true rate by chance, so three binomial standard errors are allowed on top.
@@ -32,7 +32,7 @@ FEW = {
     **dict.fromkeys((Capsules, FailureMargin, Failures), 60),
     Curves: 40,
 }
-PAGE = statistics_docs.PAGE.read_text()
+PAGE = statistics_docs.read()
 ROWS = {row.name: row for row in acceptance.rows()}
 
 
@@ -139,7 +139,7 @@ def test_plots_show_the_tables_of_the_page() -> None:
 
 
 def test_python_examples_of_the_page_run() -> None:
-    failed, tried = doctest.testfile(str(statistics_docs.PAGE), module_relative=False)
+    failed, tried = doctest.testfile(str(statistics_docs.EXAMPLES), module_relative=False)
     assert tried > 0
     assert failed == 0
 
@@ -176,6 +176,6 @@ def test_simulated_tables_name_their_repetitions_and_seed(name: str) -> None:
 
 def test_every_image_of_the_page_is_there() -> None:
     images = re.findall(r"!\[[^]]+\]\((\S+\.svg)\)", PAGE)
-    assert {statistics_docs.PAGE.parent / image for image in images} == set(
+    assert {statistics_docs.FOLDER / image for image in images} == set(
         statistics_docs.FIGURES.iterdir()
     )

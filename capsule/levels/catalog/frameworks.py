@@ -99,7 +99,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         build=_TORCH_BUILD,
         cuda=("tf32",),
         # its log_softmax rounds before it subtracts, its nll_loss each part of its sum:
-        # docs/operator-faults.md
+        # docs/evidence/operator-faults.md
         inexact=dict.fromkeys(("bfloat16", "float16"), ("cross_entropy", "softmax_cross_entropy")),
         user_operators="function",
         user_optimizers="function",
@@ -156,7 +156,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         build=_TENSORFLOW_BUILD,
         lacks=_TENSORFLOW_LACKS,
         # gelu's gradient is made of many operations, each rounded to 16 bits; that of the cross
-        # entropy takes 1 from a likely class' rounded share: docs/operator-faults.md
+        # entropy takes 1 from a likely class' rounded share: docs/evidence/operator-faults.md
         inexact={
             "float64": _TENSORFLOW_NO_DOUBLES,
             "bfloat16": ("gelu", "softmax_cross_entropy"),

@@ -42,7 +42,9 @@ def test_there_are_faults_of_every_kind() -> None:
 
 
 def test_the_page_has_them_all() -> None:
-    lines = (ROOT / "docs" / "training-faults.md").read_text(encoding="utf-8").splitlines()
+    lines = (
+        (ROOT / "docs" / "evidence" / "training-faults.md").read_text(encoding="utf-8").splitlines()
+    )
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][2:]
     assert [row[0] for row in rows] == [fault.name for fault in FAULTS]
     for name, _, _, noticed in rows:

@@ -65,5 +65,5 @@ def test_a_fault_is_noticed(rows: Sequence[str], place: int) -> None:
 
 @needs_torch
 def test_the_page_is_what_they_are_noticed_by(rows: Sequence[str]) -> None:
-    page = (ROOT / "docs" / "ranks-faults.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence" / "ranks-faults.md").read_text(encoding="utf-8")
     assert page == ranks_faults.write_page(rows)

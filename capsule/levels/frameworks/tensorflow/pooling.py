@@ -17,7 +17,7 @@ def make_maximum(rank: int) -> Callable[[Case], Operation]:
     """`tensorflow.nn.max_pool2d` or `max_pool3d`.
 
     The gradient of `max_pool3d` on CPUs gives all that arrives to each element within 1e-5 of the
-    largest (docs/operator-faults.md): what is differentiated is `max_pool2d` twice.
+    largest (docs/evidence/operator-faults.md): what is differentiated is `max_pool2d` twice.
     """
 
     def native(case: Case) -> Operation:

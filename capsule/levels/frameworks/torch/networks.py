@@ -199,7 +199,7 @@ def _wide_loss(x: Any, labels: Any, *weights: Any) -> Any:
     """In float32 where elements have 16 bits, as `torch.autocast` has it.
 
     In 16 bits torch rounds too early and loses what is left of likely classes: see
-    docs/operator-faults.md.
+    docs/evidence/operator-faults.md.
     """
     dtype = x.dtype
     wide = dtype in (torch.bfloat16, torch.float16)

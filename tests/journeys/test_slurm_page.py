@@ -1,4 +1,4 @@
-"""The job script of docs/sites.md, executed without Slurm: by the shell, with Slurm's signal."""
+"""The Slurm script of docs/how-to/slurm.md, executed by the shell, with Slurm's signal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ with open(os.environ["CAPSULE_RESULTS"], "a") as results:
 
 def job(author: User) -> list[str]:
     """The script of the page, but that it verifies on the host and asks for nothing."""
-    (script,) = re.findall(r"```bash\n(.*?)```", (ROOT / "docs/sites.md").read_text(), re.S)
+    page = (ROOT / "docs" / "how-to" / "slurm.md").read_text()
+    (script,) = (text for text in re.findall(r"```bash\n(.*?)```", page, re.S) if "#SBATCH" in text)
     assert script.count("exec capsule verify") == 2
     script = script.replace(" --runtime apptainer", "")
     path = author.folder / "job.sh"
