@@ -10,9 +10,26 @@ FOLLOWED = (
 )
 """Pages that a test follows line by line from an empty folder."""
 
-_LINE_BY_LINE = There(
-    test="journeys/test_pages.py::test_a_page_is_followed_from_an_empty_folder"
-)
+TRAINING = _DOCS / "tutorials" / "train-a-network.md"
+"""The same, with torch and for a minute."""
+
+RECEIVED = _DOCS / "tutorials" / "check-a-paper.md"
+"""A page that begins with the capsule of another user."""
+
+_TESTS = "journeys/test_pages.py::test_"
+_FOLLOWED_BY = {
+    **dict.fromkeys(FOLLOWED, f"{_TESTS}a_page_is_followed_from_an_empty_folder"),
+    TRAINING: f"{_TESTS}a_training_is_followed_from_an_empty_folder",
+    RECEIVED: f"{_TESTS}a_capsule_of_another_user_is_read_and_verified",
+}
+_PUBLISHED = There(test="journeys/test_published.py::test_the_line_that_a_paper_prints_verifies")
 COMMANDS: dict[str, Here | There] = {
-    command: _LINE_BY_LINE for page in FOLLOWED for command in in_page(page.read_text())
+    **{
+        command: There(test=test)
+        for page, test in _FOLLOWED_BY.items()
+        for command in in_page(page.read_text())
+    },
+    "capsule verify https://papers.example/table2.capsule.zip --id 2cf24dba5fb0… --trust": (
+        _PUBLISHED
+    ),
 }
