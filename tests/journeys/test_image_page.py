@@ -29,9 +29,7 @@ def test_an_image_of_a_requirements_file_is_pushed_resolved_and_run(author: User
     for line in lines:
         command = line.replace("registry.example/fit:1", name)
         command = command.replace("build", f"build --network none --build-arg BASE={base}", 1)
-        subprocess.run(
-            command, shell=True, cwd=author.folder, check=True, timeout=PATIENCE_SECONDS
-        )
+        subprocess.run(command, shell=True, cwd=author.folder, check=True, timeout=PATIENCE_SECONDS)
     pinned = author.json("image", "resolve", f"docker://{name}")["pinned"]
     write_script(author.folder)
     manifest = write_manifest(
