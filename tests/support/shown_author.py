@@ -32,6 +32,9 @@ COMMANDS: dict[str, Here | There] = {
     "capsule verify https://papers.example/table2.capsule.zip --id 2cf24dba5fb0… --trust": There(
         test="journeys/test_published.py::test_the_line_that_a_paper_prints_verifies"
     ),
+    "capsule check https://papers.example/table2.capsule.zip --id 2cf24dba5fb0…": There(
+        test="journeys/test_published.py::test_every_reader_takes_what_was_published"
+    ),
     # images
     **dict.fromkeys(
         ("capsule image resolve docker://registry.example/fit:1", "capsule run fit.json"),
