@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.request import getproxies
 
+from capsule import image as images
 from capsule import places, runtimes
 from capsule import site as sites
 from capsule.errors import CapsuleError
@@ -285,7 +286,9 @@ def _host(site: Site) -> Iterator[Finding]:
 def _registry(reference: str, site: Site) -> Iterator[Finding]:
     access = Access(mirrors=site.mirrors)
     try:
-        image = local.resolve(ImageSpec(reference=reference), folder=None, access=access)
+        image = images.resolve(
+            ImageSpec(reference=reference), folder=None, access=access, engines=local.find
+        )
     except CapsuleError as error:
         yield _fail("registry", error)
         return

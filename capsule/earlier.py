@@ -261,7 +261,7 @@ def _carry_over(attempt: Attempt, nodes: int, earlier: Earlier) -> Attempt:
 def _software_notes(record: Record, before: Record) -> list[Note]:
     if record.image is not None or record.software == before.software:
         return []
-    return [notes.other_software()]
+    return [notes.NOTES("added-software")]
 
 
 def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from capsule import (
+    __version__,
     archive,
     earlier,
     extension,
@@ -103,7 +104,8 @@ def _require_own(before: Capsule, options: RunOptions) -> None:
     """Stop unless these are runs of this user's own, to be gone on with as they were made.
 
     Raises:
-        UsageError: It is another kind of capsule, or another engine or image was asked for.
+        UsageError: It is another kind of capsule, another engine or image was asked for, or it is
+            of another version.
         UntrustedError: Somebody else sealed it.
     """
     resealing.take(before, "added to")
@@ -119,4 +121,14 @@ def _require_own(before: Capsule, options: RunOptions) -> None:
             "added runs have the image and the engine of the first ones",
             where=where,
             advice="leave --image and --runtime out, or run the manifest anew",
+        )
+    levels = before.record.levels
+    is_own = levels["digest"] == reading.own_program(before.record.manifest)
+    if levels["release"] != (__version__ if is_own else None):
+        release = levels["release"] or before.record.tool
+        raise UsageError(
+            f"its runs were measured by the program of capsule-hpc {release}, and added ones would"
+            f" be measured by another one",
+            where=where,
+            advice=f"add to it by capsule-hpc {release}, or run the manifest anew with all seeds",
         )

@@ -174,7 +174,7 @@ def due_notes(record: Record) -> Iterator[notes.Note]:
     assert record.predecessor is not None
     before = record.predecessor.record
     if record.image is None and record.software != before.software:
-        yield notes.other_software()
+        yield notes.NOTES("added-software")
     own = record.attempts[len(before.attempts) :]
     if clocks := find_early_runs(record.started, own, before.ended, "its predecessor"):
         yield clocks

@@ -115,6 +115,8 @@ def _rehearse(workspace: Workspace, plan: Plan, setup: Setup) -> None:
     )
     nodes = workspace.nodes()
     try:
+        if forged := [note.code for note in setup.notes if notes.is_forged(note)]:
+            raise DamagedError(f"a note is not what its code and facts say: {forged[0]}")
         archive.rehearse(records.assemble(setup, plan, execution, nodes=nodes, ended=setup.started))
     except DamagedError as error:
         raise DamagedError(

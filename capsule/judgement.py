@@ -90,7 +90,7 @@ def _with_refused(judged: Verdict, capsule: Capsule) -> Verdict:
     """A verdict that names first which values of an older capsule would be refused today."""
     if not (sentences := capsule.refused_values()):
         return judged
-    refused = (words.refused_value(fault=one) for one in sentences)
+    refused = (words.NOTES(words.REFUSED_VALUE, fault=one) for one in sentences)
     compared = judged.differences
     return replace(judged, differences=replace(compared, notes=(*refused, *compared.notes)))
 
@@ -102,5 +102,5 @@ def judge_records(
     compared = differences.compare(original, rerun, original_id=original_id, rerun_id=rerun_id)
     # where this version's own program measures, there are none: the reader sees to that
     others = catalogued.deviations(original.manifest.benchmarks)
-    meanings = (words.other_metric(fault=one) for one in others)
+    meanings = (words.NOTES(words.OTHER_METRIC, fault=one) for one in others)
     return verdict.judge(replace(compared, notes=(*meanings, *compared.notes)))

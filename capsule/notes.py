@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from capsule import plain, sentences
-from capsule.sentences import Facts, Templates
+from capsule.sentences import Facts, Shape, Templates
 from capsule.sizes import size
 
 
@@ -39,8 +39,7 @@ class Note:
         return cls(code=code, facts=facts, sentence=text)
 
 
-NOTES = Templates(Note.make)
-_note = NOTES.template
+NOTES = Templates(Note.make, size=Shape(int, size))
 
 IMAGE_LOCAL = "image-local"
 UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
@@ -68,33 +67,19 @@ DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED, UNCHEC
 _MOST_UNCHECKED = 300
 
 
-@_note(UNCONTAINED)
+@NOTES.template(UNCONTAINED)
 def no_container() -> str:
     """No engine ran it in an image."""
     return "nothing was contained: the host's own Python and libraries were measured"
 
 
-@_note(IMAGE_UNUSED)
-def unused_image(*, verifies: bool) -> str:
-    """There is an image, and it ran without.
-
-    Args:
-        verifies: Whether the image is the original's; else it is the manifest's.
-    """
-    return f"the {'original' if verifies else 'manifest'}'s image was not used"
+NOTES |= {
+    IMAGE_UNUSED: "the {verifies:original|manifest}'s image was not used",
+    SITE_BINDS: "its machine showed files of its own in the image, read-only: {places:list}",
+}
 
 
-@_note(SITE_BINDS)
-def shown_files(*, places: tuple[str, ...]) -> str:
-    """Containers saw files of the machine in the image.
-
-    Args:
-        places: Where in the container.
-    """
-    return f"its machine showed files of its own in the image, read-only: {', '.join(places)}"
-
-
-@_note(SITE_MPI)
+@NOTES.template(SITE_MPI)
 def own_libraries(*, libraries: tuple[tuple[str, str], ...]) -> str:
     """The machine's MPI was used.
 
@@ -105,13 +90,12 @@ def own_libraries(*, libraries: tuple[tuple[str, str], ...]) -> str:
     return f"its machine's own MPI took the place of the image's: {named}"
 
 
-@_note(KEPT_KEYRING)
-def readable_keyring() -> str:
-    """The workload could use the keys of whoever ran it."""
-    return "workloads could read the keys of the user who ran them (--keep-keyring)"
+NOTES |= {
+    KEPT_KEYRING: "workloads could read the keys of the user who ran them (--keep-keyring)",
+}
 
 
-@_note("inputs-written")
+@NOTES.template("inputs-written")
 def written_inputs(*, path: str, trial: str, files: int, starts: int) -> str:
     """Process starts changed their inputs, which each of them found as they were sealed.
 
@@ -130,48 +114,17 @@ def written_inputs(*, path: str, trial: str, files: int, starts: int) -> str:
     )
 
 
-@_note("memory-limit")
-def memory_limit(*, most_bytes: int, is_held: bool) -> str:
-    """A limit of memory can change what is measured.
-
-    Args:
-        most_bytes: Of each process start.
-        is_held: Whether the engine has the kernel hold each start to it.
-    """
-    how = "held by its control group" if is_held else "watched once a second"
-    return f"each process start had at most {size(most_bytes)} of memory, {how}"
+NOTES |= {
+    "memory-limit": "each process start had at most {most_bytes:size} of memory, {is_held:held"
+    " by its control group|watched once a second}",
+    EARLY_CLOCK: "its machine's clock said {began:.10s}, which is before capsule-hpc {release}"
+    " was written: the clock was wrong, and so are all times of this run",
+    CLOCKS: "its runs are dated from {began}, before {whose} ended at {ended}: one of the two"
+    " machines' clocks was wrong",
+}
 
 
-@_note(EARLY_CLOCK)
-def early_clock(*, began: str, release: str) -> str:
-    """The clock of the machine is wrong for certain.
-
-    Args:
-        began: What it said when the run began.
-        release: The version of capsule, which did not exist then.
-    """
-    return (
-        f"its machine's clock said {began[:10]}, which is before capsule-hpc {release} was"
-        " written: the clock was wrong, and so are all times of this run"
-    )
-
-
-@_note(CLOCKS)
-def clocks_disagree(*, began: str, ended: str, whose: str) -> str:
-    """Runs are dated before the end of those that they follow.
-
-    Args:
-        began: When the first of them began.
-        ended: When those before them ended.
-        whose: What ended then, such as `the original`.
-    """
-    return (
-        f"its runs are dated from {began}, before {whose} ended at {ended}: one of the two"
-        " machines' clocks was wrong"
-    )
-
-
-@_note(REDUCED)
+@NOTES.template(REDUCED)
 def reduced_series(*, metrics: tuple[tuple[str, int], ...], ranks: int) -> str:
     """Series of many ranks of which not every value is kept.
 
@@ -187,50 +140,26 @@ def reduced_series(*, metrics: tuple[tuple[str, int], ...], ranks: int) -> str:
     )
 
 
-@_note("narrowed")
-def part(*, frameworks: tuple[str, ...], whole: str) -> str:
-    """Only some frameworks were measured.
-
-    Args:
-        frameworks: Those.
-        whole: Digest of the manifest that has all.
-    """
-    return f"measured with {', '.join(frameworks)} alone: a part of the manifest {whole}"
+NOTES |= {
+    "narrowed": "measured with {frameworks:list} alone: a part of the manifest {whole}",
+    IMAGE_LOCAL: "nobody can fetch the image {reference}: only {owner} where it ran had it;"
+    " push it to a registry, or hand out the file that `capsule image save` writes",
+}
 
 
-@_note(IMAGE_LOCAL)
-def local_image(*, reference: str, owner: str) -> str:
-    """No registry has the image.
-
-    Args:
-        reference: As it was named.
-        owner: The engine that has it.
-    """
-    return (
-        f"nobody can fetch the image {reference}: only {owner} where it ran had it;"
-        " push it to a registry, or hand out the file that `capsule image save` writes"
-    )
-
-
-@_note(IMAGE_REPLACED)
+@NOTES.template(IMAGE_REPLACED)
 def replaced_image(*, reference: str) -> str:
     """An image that was named by whoever ran it took the place of another one."""
     return f"the image was replaced on request by {reference}"
 
 
-@_note(IMAGE_NAMED)
-def named_image(*, reference: str, verifies: bool) -> str:
-    """An image was named by whoever ran it, where there was none.
-
-    Args:
-        reference: As it was named.
-        verifies: Whether the original had none; else the manifest has none.
-    """
-    whose = "the original ran without one" if verifies else "the manifest names none"
-    return f"the image was chosen on request, {reference}: {whose}"
+NOTES |= {
+    IMAGE_NAMED: "the image was chosen on request, {reference}: {verifies:the original ran"
+    " without one|the manifest names none}",
+}
 
 
-@_note(REREAD)
+@NOTES.template(REREAD)
 def second_reading(*, capsule: str, later: int, gone: int) -> str:
     """Its numbers were read again, by another manifest.
 
@@ -246,13 +175,12 @@ def second_reading(*, capsule: str, later: int, gone: int) -> str:
     )
 
 
-@_note("added-software")
-def other_software() -> str:
-    """Runs were added to others without an image, and with other software than those had."""
-    return "runs that were added had other software: no image says that it is the same"
+NOTES |= {
+    "added-software": "runs that were added had other software: no image says that it is the same",
+}
 
 
-@_note(ADDED)
+@NOTES.template(ADDED)
 def addition(*, capsule: str, first: int, added: int, later: int) -> str:
     """Seeds were added to a run that was sealed.
 
@@ -271,20 +199,19 @@ def addition(*, capsule: str, first: int, added: int, later: int) -> str:
     )
 
 
-@_note("online")
-def open_network(*, reason: str) -> str:
-    """Workloads could reach the network."""
-    return f"workloads could reach the network: {reason}"
+NOTES |= {
+    "online": "workloads could reach the network: {reason}",
+}
 
 
-@_note("oversubscribed")
+@NOTES.template("oversubscribed")
 def oversubscription(*, threads: int, ranks: int, cpus: int) -> str:
     """There are fewer processors than threads."""
     of_ranks = f" by {ranks} ranks" if ranks > 1 else ""
     return f"{threads} threads were asked for{of_ranks} on {cpus} CPUs"
 
 
-@_note(UNCHECKED)
+@NOTES.template(UNCHECKED)
 def unchecked(*, about: str, text: str) -> str:
     """A note of another version, of which nobody here knows what it says.
 
@@ -304,7 +231,7 @@ def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
     """
     targets = sorted(name.removeprefix(BIND) for name in observations if name.startswith(BIND))
     if targets:
-        yield shown_files(places=tuple(targets))
+        yield NOTES(SITE_BINDS, places=tuple(targets))
     libraries = sorted(
         (name.removeprefix(LIBRARY), fact)
         for name, fact in observations.items()
@@ -321,7 +248,7 @@ def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
         observations: Of the image.
     """
     if observations.get(KEYRING) == YOUR_KEYRING:
-        yield readable_keyring()
+        yield NOTES(KEPT_KEYRING)
 
 
 def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:
@@ -334,7 +261,7 @@ def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:
     """
     if replaces:
         return replaced_image(reference=reference)
-    return named_image(reference=reference, verifies=verifies)
+    return NOTES(IMAGE_NAMED, reference=reference, verifies=verifies)
 
 
 def of_run(
@@ -353,7 +280,7 @@ def of_run(
     yield from site_files(observations)
     yield from kept_keyring(observations)
     if has_image and not contained:
-        yield unused_image(verifies=False)
+        yield NOTES(IMAGE_UNUSED, verifies=False)
     if override is not None:
         yield choice_of_image(override, replaces=has_image, verifies=False)
 

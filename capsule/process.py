@@ -20,6 +20,9 @@ from capsule import leavings, memory, places, processes, segments
 from capsule.errors import CannotRunError, ExecutionError, ProgramError
 
 RUN_MARK = "CAPSULE_RUN"
+STOP_SECONDS = 5
+"""How long what is told to end may take before it is killed."""
+
 _START_MARK = "CAPSULE_START"
 _T = TypeVar("_T")
 _LEFTOVER_GRACE_SECONDS = 0.5
@@ -87,14 +90,17 @@ class Process:
             self._exit = self._reap()
         return self._exit
 
-    def stop(self, grace_seconds: float = 5.0) -> Exit:
+    def stop(self, grace_seconds: float | None = None) -> Exit:
         """End it and everything it started: SIGTERM, then SIGKILL; nothing is left on return.
+
+        Args:
+            grace_seconds: Between the two, None for `STOP_SECONDS`.
 
         Raises:
             ExecutionError: A process outlived SIGKILL (it hangs inside the kernel).
         """
         if self._exit is None:
-            self._end_members(grace_seconds)
+            self._end_members(STOP_SECONDS if grace_seconds is None else grace_seconds)
             if not _until(self._has_ended, _KILL_SECONDS):
                 state = processes.describe([self.pid])
                 raise ExecutionError(f"{state} does not end, even by SIGKILL")

@@ -392,7 +392,7 @@ def _may_be(note: Note, record: Record, inherited: frozenset[Note]) -> bool:
             for replaces in (True, False)
         ]
         return bool(origin.added) or _is_due(note, choices)
-    return not record.contained and _is_due(note, [notes.unused_image(verifies=True)])
+    return not record.contained and _is_due(note, [notes.NOTES(notes.IMAGE_UNUSED, verifies=True)])
 
 
 def own_program(manifest: Manifest) -> str:

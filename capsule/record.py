@@ -12,7 +12,7 @@ from capsule import __version__
 from capsule.digest import Digest
 from capsule.image import Image
 from capsule.manifest import Claim, ClaimType, Direction, Kind, Manifest, Per
-from capsule.notes import Note, clocks_disagree
+from capsule.notes import CLOCKS, NOTES, Note
 from capsule.origin import JUDGE_RULE, Added, Origin, Verification, image_override, original_id
 from capsule.plan import Plan, SeedSource, to_json
 from capsule.predecessor import Predecessor
@@ -408,7 +408,7 @@ def find_early_runs(
     first = min(times, key=datetime.fromisoformat)
     if datetime.fromisoformat(first) >= datetime.fromisoformat(ended):
         return None
-    return clocks_disagree(began=first, ended=ended, whose=whose)
+    return NOTES(CLOCKS, began=first, ended=ended, whose=whose)
 
 
 _ORDER = ("metric", "seed", "attempt", "rank")  # of the lines of `results/samples.jsonl`

@@ -120,7 +120,7 @@ def _image_faults(original: Record, rerun: Record, origin: Verification) -> Iter
             yield "it ran in an image, the original ran without one, and none was named"
         elif image_relation(original, rerun) not in SAME_IMAGE:
             yield "it ran in another image, and none was named"
-    unused = notes.unused_image(verifies=True)
+    unused = notes.NOTES(notes.IMAGE_UNUSED, verifies=True)
     if notes.has(rerun.notes, unused) != (original.image is not None and not rerun.contained):
         yield f"it does not say truly whether {unused.sentence}"
     if origin.image is not None:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from capsule import datasets, launch, notes, offline, placeholders, places, quick, runtimes
+from capsule import image as images
 from capsule import site as sites
 from capsule.diff.changes import SAME_IMAGE, relate_images
 from capsule.errors import CannotRunError, UsageError
@@ -294,7 +295,9 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     spec, folder, site = request.manifest.image, request.manifest.folder, sites.load()
     access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))
     with report_pending(watch):
-        return local.resolve(spec, folder=folder, override=request.image, access=access)
+        return images.resolve(
+            spec, folder=folder, override=request.image, access=access, engines=local.find
+        )
 
 
 def _override(request: Request, image: Image | None) -> str | None:
@@ -429,15 +432,15 @@ def _notes(
 ) -> Iterator[Note]:
     manifest = request.manifest
     if image is not None and (owner := owner_of(image.reference)):
-        yield notes.local_image(reference=image.reference, owner=owner)
+        yield notes.NOTES(notes.IMAGE_LOCAL, reference=image.reference, owner=owner)
     if not runtime.contained:
         yield notes.no_container()
         if request.has_image:
-            yield notes.unused_image(verifies=request.used is not None)
+            yield notes.NOTES(notes.IMAGE_UNUSED, verifies=request.used is not None)
     if manifest.narrowed_from is not None:
         names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
         frameworks = tuple(dict.fromkeys(names))
-        yield notes.part(frameworks=frameworks, whole=str(manifest.narrowed_from))
+        yield notes.NOTES("narrowed", frameworks=frameworks, whole=str(manifest.narrowed_from))
     yield from notes.site_files(prepared.observations)
     yield from notes.kept_keyring(prepared.observations)
     if override is not None:
@@ -447,7 +450,7 @@ def _notes(
             verifies=request.used is not None,
         )
     if prepared.open_network is not None:
-        yield notes.open_network(reason=prepared.open_network)
+        yield notes.NOTES("online", reason=prepared.open_network)
     ranks, cpus = manifest.resources.ranks_per_node, len(os.sched_getaffinity(0))
     if (wanted := threads(manifest) * ranks) > cpus:
         yield notes.oversubscription(threads=wanted, ranks=ranks, cpus=cpus)

@@ -5,7 +5,19 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Generic, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from string import Formatter
+from typing import (
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 Fact = str | int | float | bool | None | tuple["Fact", ...]
 Facts = tuple[tuple[str, Fact], ...]
@@ -40,17 +52,79 @@ class Sentence(str):
         return str(self), self.code, self.facts
 
 
-class Templates(Generic[_T]):
-    """The sentences of one kind by their codes, each with the function that words it.
+class Shape(NamedTuple):
+    """A way to write a fact, which texts name behind the colon of a field.
 
-    A template takes its facts by keyword, without defaults: its signature says what they are.
+    Attributes:
+        hint: The type of such facts.
+        write: Returns one as it stands in the sentence.
+    """
+
+    hint: object
+    write: Callable[..., str]
+
+
+_SHAPES = {
+    "": Shape(str, str),
+    "!r": Shape(str, repr),
+    "r": Shape(float, str),
+    "and": Shape(tuple[str, ...], " and ".join),
+    "list": Shape(tuple[str, ...], ", ".join),
+}
+
+
+class _Text:
+    """A sentence in which facts are only inserted: pieces of text, and a field behind each.
+
+    Attributes:
+        hints: The type of each fact.
+    """
+
+    def __init__(self, text: str, shapes: Mapping[str, Shape]) -> None:
+        self.hints: dict[str, object] = {}
+        self._pieces: list[tuple[str, str | None, Callable[..., str]]] = []
+        for before, name, form, conversion in Formatter().parse(text):
+            hint, write = _read_form(f"!{conversion}" if conversion else form or "", shapes)
+            self._pieces.append((before, name, write))
+            # of a choice between two words another field can tell that its fact is a number
+            if name is not None and self.hints.get(name, bool) is bool:
+                self.hints[name] = hint
+            assert name is None or hint in (bool, self.hints[name]), (text, name)
+
+    def __call__(self, **facts: Fact) -> str:
+        return "".join(
+            before if name is None else before + write(facts[name])
+            for before, name, write in self._pieces
+        )
+
+
+def _read_form(form: str, shapes: Mapping[str, Shape]) -> Shape:
+    if form in shapes:
+        return shapes[form]
+    if "|" in form:
+        one, other = form.split("|")
+        return Shape(bool, lambda fact: one if fact == 1 else other)
+    return Shape({"s": str, "d": int, "g": float}[form[-1]], lambda fact: format(fact, form))
+
+
+class Templates(Generic[_T]):
+    """The sentences of one kind by their codes: a text each, or a function that words it.
+
+    The fields of a text say what its facts are: `{side}` is a text, `{capsule:.12s}` the beginning
+    of one, `{name!r}` one in quotes, `{runs:d}` a whole number, `{share:.2g}` a number, `{value:r}`
+    one with all its digits, `{sides:and}` texts with that word between them, `{places:list}` with
+    commas, and `{is_ratio:ratio|shift}` one of two words, the former for True, and for 1.
+
+    A function takes its facts by keyword, without defaults: its signature says what they are.
 
     Args:
         make: Makes a value of the kind of a text, its code and its facts.
+        shapes: Further ways to write a fact.
     """
 
-    def __init__(self, make: Callable[[str, str, Facts], _T]) -> None:
+    def __init__(self, make: Callable[[str, str, Facts], _T], **shapes: Shape) -> None:
         self._make = make
+        self._shapes = {**_SHAPES, **shapes}
         self._templates: dict[str, Callable[..., str]] = {}
         self._hints: dict[str, dict[str, object]] = {}
 
@@ -58,6 +132,21 @@ class Templates(Generic[_T]):
     def codes(self) -> tuple[str, ...]:
         """Every code, in the order of the source."""
         return tuple(self._templates)
+
+    def __ior__(self, texts: Mapping[str, str]) -> Self:
+        """Add the texts of codes."""
+        for code, text in texts.items():
+            assert code not in self._templates, code
+            self._templates[code] = word = _Text(text, self._shapes)
+            self._hints[code] = word.hints
+        return self
+
+    def __call__(self, code: str, /, **facts: Fact) -> _T:
+        """Return the sentence of a code that has a text, with the facts that its fields name."""
+        hints, stated = self._hints[code], from_json(facts)
+        assert hints.keys() == facts.keys(), (code, facts)
+        assert all(_is_ours(fact, hints[name]) for name, fact in stated), (code, facts)
+        return self._make(self._templates[code](**dict(stated)), code, stated)
 
     def template(self, code: str) -> Callable[[Callable[_P, str]], Callable[_P, _T]]:
         """Return what makes a function that words a sentence the template of a code."""
@@ -126,8 +215,16 @@ def change(fact: Fact, change_text: Callable[[str], str]) -> Fact:
 def _freeze(fact: object) -> Fact:
     if isinstance(fact, list | tuple):
         return tuple(map(_freeze, fact))
-    assert fact is None or isinstance(fact, str | int | float), fact
+    if not (fact is None or isinstance(fact, str | int | float)):
+        raise TypeError(f"no fact of a sentence: {fact!r}")
     return str(fact) if isinstance(fact, str) else fact
+
+
+def _is_ours(fact: Fact, hint: object) -> bool:
+    """Whether a fact of our own has the type of a field: a whole number is a float, too."""
+    kind = get_origin(hint) or hint
+    assert isinstance(kind, type)
+    return isinstance(fact, int | float if kind is float else kind)
 
 
 def _fits(fact: Fact, hint: object) -> bool:

@@ -154,7 +154,7 @@ def set_up(
     archive.require_room(plan, carried=tuple(resolved.copies.values()))
     _require_keyless(resolved, Path())
     started = datetime.now(UTC)
-    early = notes.early_clock(began=started.isoformat(), release=__version__)
+    early = notes.NOTES(notes.EARLY_CLOCK, began=started.isoformat(), release=__version__)
     return Setup(
         uuid=str(uuid.uuid4()),
         origin=_origin(plan, resolved, terms, claims or (), earlier),
@@ -276,7 +276,7 @@ def limit(session: Session, limits: Limits) -> Session:
     setting, setup = replace(session.setting, limits=limits), session.setup
     if limits.memory is not None:
         is_held = setting.runtime.limits_memory()
-        note = notes.memory_limit(most_bytes=limits.memory, is_held=is_held)
+        note = notes.NOTES("memory-limit", most_bytes=limits.memory, is_held=is_held)
         setup = replace(setup, notes=(*setup.notes, note))
     if limits.walltime is not None:
         deadline = time.monotonic() + limits.walltime

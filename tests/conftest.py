@@ -50,19 +50,16 @@ def _terminate(_number: int, _frame: types.FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-# what a quick session does not even collect, and the marks of what it leaves out of the rest:
-# whole commands and frameworks, ranks and other processes that wait for each other, simulations
+# folders that a quick session does not even collect, of whole commands and frameworks, and the
+# marks of what it leaves out of the rest
 _NOT_QUICK = frozenset(
     (
         *("benchmarks", "fuzz", "hostile", "journeys", "kills", "launch", "long"),
         *(f"levels/{name}" for name in ("frameworks", "level1", "level2", "level3", "networks")),
-        *("levels/operators", "levels/test_memory.py", "test_api.py", "test_screens.py"),
-        *(f"archive/test_{name}.py" for name in ("collectives", "exchanges", "many_ranks")),
-        *(f"execute/test_{name}.py" for name in ("hanging", "hook")),
-        *(f"verdict/test_{name}.py" for name in ("further", "luck", "rates")),
+        "levels/operators",
     )
 )
-_NOT_QUICK_MARKS = ("engines", "torch", "packages", "tensorflow")
+_NOT_QUICK_MARKS = ("engines", "torch", "packages", "tensorflow", "slow")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -21,6 +21,8 @@ from capsule.execute import payload
 from capsule.record import Attempt, Record
 from tests.support.command import write_manifest
 
+pytestmark = pytest.mark.slow
+
 Error = type[BaseException]
 Become = Callable[[], None]
 

@@ -52,7 +52,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return Host() if name == "host" else Contained(name)
 
     monkeypatch.setattr(runtimes, "choose", choose)
-    monkeypatch.setattr(images, "resolve", lambda spec, folder, override, access: make_image())
+    monkeypatch.setattr(images, "resolve", lambda *_, **__: make_image())
     return names
 
 

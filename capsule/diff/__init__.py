@@ -297,7 +297,7 @@ def _refusal(
     if there.aggregate != here.aggregate:
         return words.another_aggregate(there=there.aggregate, here=here.aggregate)
     if runs.runs and not here.runs:
-        return words.repeated_seeds()
+        return words.REFUSALS("repeated-seeds")
     reasons = [evidence.reuse(there, here)]
     if claim.type not in ("threshold", "bound"):
         reasons += [evidence.repetition(there, "original")]
@@ -326,26 +326,28 @@ def _notes(
     side = rounds.pair_of(original, rerun)
     names = ROLES if side is None else rounds.names(side)
     if side is not None:
-        yield words.pair(rounds=len(side.order), there=names.there, here=names.here)
+        yield words.NOTES("pair", rounds=len(side.order), there=names.there, here=names.here)
     elif evidence.common_run(original, rerun) is not None:
-        yield words.same_run()
+        yield words.NOTES("same-run")
     elif rerun.verifies is None:
-        yield words.not_a_reexecution()
+        yield words.NOTES("not-a-reexecution")
     elif sides[0].id is not None and rerun.verifies != sides[0].id:
-        yield words.of_another_original()
+        yield words.NOTES("of-another-original")
     if added := sides[1].added:
         yield records.added_note(rerun, added)
     # of a pair it is what was asked for
     if relation == "different" and side is None:
-        yield words.images_differ()
+        yield words.NOTES("images-differ")
     for name, record in ((names.there, original), (names.here, rerun)):
         for sentence in sweeps.explain_sharing(list(sweeps.find(record))):
-            yield words.shared_cores(side=name, sharing=sentence)
+            yield words.NOTES("shared-cores", side=name, sharing=sentence)
     if original.judge_rule != origin.JUDGE_RULE:
         rule = original.judge_rule
-        yield words.older_rule(side=names.there, rule=rule, ours=origin.JUDGE_RULE)
+        yield words.NOTES("older-rule", side=names.there, rule=rule, ours=origin.JUDGE_RULE)
     if original.contained != rerun.contained:
-        yield words.containment_differs(side=names.there if rerun.contained else names.here)
+        yield words.NOTES(
+            "containment-differs", side=names.there if rerun.contained else names.here
+        )
     yield from _seed_notes(original, rerun, pairs)
     yield from records.of_both(original, rerun, names)
     yield from days.notes(pairs)
@@ -359,7 +361,7 @@ def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Ite
     shared = own & {trial["seed"] for trial in summary.planned_trials(rerun.plan)}
     of_numbers = (pair for pair in pairs if pair.claim and pair.claim.type not in _BY_SEED)
     if shared and any(pair.seeds == "all" for pair in of_numbers):
-        yield words.shared_seeds(seeds=len(shared))
+        yield words.NOTES("shared-seeds", seeds=len(shared))
     for pair in pairs:
         # that they are equal is what an exact claim says, and a bound each run keeps by itself
         claimed = pair.claim is not None and pair.claim.type not in ("exact", "bound")
@@ -367,4 +369,4 @@ def _seed_notes(original: Record, rerun: Record, pairs: tuple[Pair, ...]) -> Ite
         for name, side in named:
             if claimed and side is not None and evidence.is_constant(side):
                 runs = len(side.values)
-                yield words.equal_values(metric=pair.metric, runs=runs, side=name)
+                yield words.NOTES("equal-values", metric=pair.metric, runs=runs, side=name)

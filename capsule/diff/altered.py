@@ -49,6 +49,6 @@ def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pai
         ):
             yield replace(pair, altered=", ".join([*resources, *set_of_it]))
         elif recipe and pair.claim is not None and pair.claim.type not in _ALONE:
-            yield replace(pair, refused=words.another_recipe(fields=tuple(recipe)))
+            yield replace(pair, refused=words.REFUSALS("another-recipe", fields=tuple(recipe)))
         else:
             yield pair

@@ -58,7 +58,7 @@ def between(
     if verifies(rerun, original_id):
         way = _way(original, rerun)
     elif evidence.common_run(original, rerun) is not None:
-        way = iter([words.of_one_run()])
+        way = iter([words.CHANGES("same-run")])
     else:
         way = _seeds(original, rerun, rerun_id)
     return (
@@ -79,18 +79,18 @@ def _way(original: Record, rerun: Record) -> Iterator[Note]:
     """How else than by itself `verify` was asked to draw seeds, and how many."""
     assert isinstance(rerun.origin, Verification)
     if rerun.origin.nonce is not None:
-        yield words.under_nonce(nonce=rerun.origin.nonce)
+        yield words.CHANGES("nonce", nonce=rerun.origin.nonce)
     planned = {number for claim in original.claims for number in claim.looks}
     trials = summary.planned_trials(rerun.plan)
     runs = len({trial["seed"] for trial in trials if trial["seed_source"] == "fresh"})
     if runs and runs not in (planned or {len(original.manifest.seeds)}):
-        yield words.unplanned_runs(runs=runs)
+        yield words.CHANGES("unplanned-runs", runs=runs)
 
 
 def _seeds(original: Record, rerun: Record, rerun_id: str | None) -> Iterator[Note]:
     """Who chose the seeds of runs that were not made to verify the original."""
     if rerun_id is not None and original.verifies == rerun_id:
-        yield words.original_last()
+        yield words.CHANGES("original-last")
     else:
         yield words.separate_runs(verifies=rerun.verifies)
 
@@ -105,7 +105,7 @@ def _image(original: Record, rerun: Record) -> Iterator[Note]:
         platform = rerun.image.platform if rerun.image is not None else None
         yield words.another_platform(platform=platform)
     elif rerun.image is None and original.image is not None:
-        yield words.without_image()
+        yield words.CHANGES("without-image")
     elif original.image is None and rerun.image is not None:
         yield words.with_image(named=named)
 
@@ -120,7 +120,7 @@ def _is_unknown(a: Image | None, b: Image | None) -> bool:
 def _program(original: Record, rerun: Record) -> Iterator[Note]:
     own = isinstance(rerun.origin, Verification) and rerun.origin.levels == "own"
     if own and original.levels.get("digest") != rerun.levels.get("digest"):
-        yield words.another_program()
+        yield words.CHANGES("another-program")
 
 
 def _manifest(original: Record, rerun: Record) -> Iterator[Note]:
@@ -129,4 +129,4 @@ def _manifest(original: Record, rerun: Record) -> Iterator[Note]:
         values = tuple((pointer, str(value)) for pointer, value in changed.items())
         yield words.changed_manifest(values=values)
     elif original.manifest.source != rerun.manifest.source:
-        yield words.another_manifest()
+        yield words.CHANGES("another-manifest")

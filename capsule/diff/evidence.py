@@ -53,8 +53,13 @@ def wide_bound(claim: FrozenClaim, here: Mapping[str, MetricRuns]) -> Sentence |
     if not wide:
         return None
     value, seed = max(wide)
-    return words.wide_bound(
-        most=training.MOST_SHARE, wide=len(wide), runs=len(shares), share=value, seed=seed
+    return words.REFUSALS(
+        "wide-bound",
+        most=training.MOST_SHARE,
+        wide=len(wide),
+        runs=len(shares),
+        share=value,
+        seed=seed,
     )
 
 
@@ -68,16 +73,16 @@ def copy(one: Record, other: Record) -> Sentence | None:
             first = seen.setdefault((name, bits(readings)), (place, trial))
             if first != (place, trial):
                 metric = name.rpartition("/")[2]
-                return words.copied_times(trial=trial, first=first[1], metric=metric)
+                return words.REFUSALS("copied-times", trial=trial, first=first[1], metric=metric)
     return None
 
 
 def common_run(one: Record, other: Record) -> Sentence | None:
     """That two records are of one run, or have one run in them; None where neither is so."""
     if one.uuid == other.uuid:
-        return words.one_run_twice(run=one.uuid)
+        return words.REFUSALS("one-run-twice", run=one.uuid)
     if shared := _runs_of(one) & _runs_of(other):
-        return words.common_runs(run=min(shared))
+        return words.REFUSALS("common-runs", run=min(shared))
     return None
 
 
@@ -91,9 +96,9 @@ def repetition(metric: MetricRuns, side: str) -> Sentence | None:
     """Why the runs of one side are fewer than they look."""
     seeds = {run.seed for run in metric.runs}
     if len(seeds) < len(metric.runs):
-        return words.one_seed_twice(side=side, runs=len(metric.runs), seeds=len(seeds))
+        return words.REFUSALS("one-seed-twice", side=side, runs=len(metric.runs), seeds=len(seeds))
     if repeats(metric):
-        return words.constant_runs(side=side, runs=len(metric.values))
+        return words.REFUSALS("constant-runs", side=side, runs=len(metric.values))
     return None
 
 
@@ -119,7 +124,7 @@ def reuse(original: MetricRuns, rerun: MetricRuns) -> Sentence | None:
         return None  # a workload that its seed decides gives the same under the same seed
     if not (_shares_values(original, rerun) or _shares_series(original, rerun)):
         return None
-    return words.copied_values()
+    return words.REFUSALS("copied-values")
 
 
 def _shares_values(original: MetricRuns, rerun: MetricRuns) -> bool:

@@ -22,4 +22,4 @@ def notes(original: Record, rerun: Record, pairs: Iterable[Pair], names: Names) 
         return
     for record, name in ((original, names.there), (rerun, names.here)):
         for load in dict.fromkeys(filter(None, map(inventory.busy, summary.own_nodes(record)))):
-            yield words.busy(side=name, load=load)
+            yield words.NOTES("busy", side=name, load=load)

@@ -109,7 +109,7 @@ def _counted_twice(record: Record, other: str | None) -> Sentence | None:
     """Why a verification says nothing beside one that was added to it."""
     if other is None or all(one.id != other for one in record.chain):
         return None
-    return words.counted_twice(capsule=other)
+    return words.REFUSALS("counted-twice", capsule=other)
 
 
 def label(index: int) -> str:

@@ -14,41 +14,20 @@ CHANGES = Templates(Note.make)
 NOTES = Templates(Note.make)
 REFUSALS = Templates(Sentence)
 
-_change = CHANGES.template
-_note = NOTES.template
-_refusal = REFUSALS.template
 
 # changes
 
 
-@_change("same-run")
-def of_one_run() -> str:
-    """One run is in both."""
-    return "with the same run in both capsules"
+CHANGES |= {
+    "same-run": "with the same run in both capsules",
+    "nonce": "under seeds drawn with --nonce {nonce!r}",
+    "unplanned-runs": "after {runs:d} fresh {runs:seed|seeds}, which nobody planned (--runs)",
+    "original-last": "by the runs of its own original, whose author chose their seeds (name the"
+    " original first)",
+}
 
 
-@_change("nonce")
-def under_nonce(*, nonce: str) -> str:
-    """The fresh seeds follow from a word, too."""
-    return f"under seeds drawn with --nonce {nonce!r}"
-
-
-@_change("unplanned-runs")
-def unplanned_runs(*, runs: int) -> str:
-    """Whoever verified chose another number of fresh seeds than was planned."""
-    seeds = "1 fresh seed" if runs == 1 else f"{runs} fresh seeds"
-    return f"after {seeds}, which nobody planned (--runs)"
-
-
-@_change("original-last")
-def original_last() -> str:
-    """The two capsules were named the wrong way round."""
-    return (
-        "by the runs of its own original, whose author chose their seeds (name the original first)"
-    )
-
-
-@_change("separate-runs")
+@CHANGES.template("separate-runs")
 def separate_runs(*, verifies: str | None) -> str:
     """The runs were not made to verify the original.
 
@@ -60,7 +39,7 @@ def separate_runs(*, verifies: str | None) -> str:
     return f"by a verification of another capsule ({verifies[:12]}), from whose id its seeds follow"
 
 
-@_change("another-image")
+@CHANGES.template("another-image")
 def another_image(*, named: str | None, is_known: bool) -> str:
     """The image is another, or nobody knows whether it is.
 
@@ -74,33 +53,31 @@ def another_image(*, named: str | None, is_known: bool) -> str:
     return f"in an image{which} of which nobody knows whether it is the original's"
 
 
-@_change("another-platform")
+@CHANGES.template("another-platform")
 def another_platform(*, platform: str | None) -> str:
     """The image's index is the same."""
     which = f" ({platform})" if platform is not None else ""
     return f"in the same image for another platform{which}"
 
 
-@_change("without-image")
-def without_image() -> str:
-    """It ran on the host."""
-    return "without the original's image"
+CHANGES |= {
+    "without-image": "without the original's image",
+}
 
 
-@_change("with-image")
+@CHANGES.template("with-image")
 def with_image(*, named: str | None) -> str:
     """The original ran on the host."""
     which = f" ({named})" if named is not None else ""
     return f"in an image{which}, while the original ran without one"
 
 
-@_change("another-program")
-def another_program() -> str:
-    """Another version's program measured."""
-    return "measured by the program of another version of capsule (--levels own)"
+CHANGES |= {
+    "another-program": "measured by the program of another version of capsule (--levels own)",
+}
 
 
-@_change("changed-manifest")
+@CHANGES.template("changed-manifest")
 def changed_manifest(*, values: tuple[tuple[str, str], ...]) -> str:
     """Fields were set by whoever verified.
 
@@ -110,13 +87,12 @@ def changed_manifest(*, values: tuple[tuple[str, str], ...]) -> str:
     return f"with {', '.join(f'{pointer} set to {value}' for pointer, value in values)}"
 
 
-@_change("another-manifest")
-def another_manifest() -> str:
-    """The manifests differ."""
-    return "by another manifest"
+CHANGES |= {
+    "another-manifest": "by another manifest",
+}
 
 
-@_change("quick")
+@CHANGES.template("quick")
 def quick(*, claims: int, benchmarks: int, decides: bool) -> str:
     """A verification left out what decides nothing.
 
@@ -140,50 +116,20 @@ def quick(*, claims: int, benchmarks: int, decides: bool) -> str:
 REFUSED_VALUE, OTHER_METRIC = "refused-value", "other-metric"
 
 
-@_note(REFUSED_VALUE)
-def refused_value(*, fault: str) -> str:
-    """A value of an older capsule that today's rules of reading texts refuse."""
-    return fault
+NOTES |= {
+    REFUSED_VALUE: "{fault}",
+    OTHER_METRIC: "{fault}",
+    "pair": "a pair: {rounds:d} rounds by turns on one node under equal seeds; what is judged"
+    " is the ratio of {here} to {there}, never whether a number was published honestly",
+    "same-run": "no re-execution: both capsules have one and the same run in them, and neither"
+    " is evidence of the other; `capsule verify` runs one again",
+    "not-a-reexecution": "the second capsule is no re-execution of the first: two separate runs"
+    " are compared",
+    "of-another-original": "the second capsule re-executed another capsule than the first",
+}
 
 
-@_note(OTHER_METRIC)
-def other_metric(*, fault: str) -> str:
-    """A metric that is declared otherwise in this version's catalogue."""
-    return fault
-
-
-@_note("pair")
-def pair(*, rounds: int, there: str, here: str) -> str:
-    """Two variants that ran by turns."""
-    return (
-        f"a pair: {rounds} rounds by turns on one node under equal seeds;"
-        f" what is judged is the ratio of {here} to {there}, never whether a number"
-        " was published honestly"
-    )
-
-
-@_note("same-run")
-def same_run() -> str:
-    """One run is in both."""
-    return (
-        "no re-execution: both capsules have one and the same run in them, and neither"
-        " is evidence of the other; `capsule verify` runs one again"
-    )
-
-
-@_note("not-a-reexecution")
-def not_a_reexecution() -> str:
-    """The second verifies nothing."""
-    return "the second capsule is no re-execution of the first: two separate runs are compared"
-
-
-@_note("of-another-original")
-def of_another_original() -> str:
-    """The second verifies a third."""
-    return "the second capsule re-executed another capsule than the first"
-
-
-@_note("runs-added")
+@NOTES.template("runs-added")
 def runs_added(*, counted: tuple[tuple[int, str], ...], has_machine_metrics: bool) -> str:
     """Runs of earlier verifications count.
 
@@ -199,46 +145,20 @@ def runs_added(*, counted: tuple[tuple[int, str], ...], has_machine_metrics: boo
     )
 
 
-@_note("images-differ")
-def images_differ() -> str:
-    """The images have nothing in common."""
-    return "the images differ: what is compared is not the same program"
+NOTES |= {
+    "images-differ": "the images differ: what is compared is not the same program",
+    "shared-cores": "{side}: {sharing}",
+    "older-rule": "{side}'s claims were frozen by rule {rule:d}, and are judged by today's rule"
+    " {ours:d}",
+    "containment-differs": "{side} ran without a container, the other side in one",
+    "shared-seeds": "{seeds:d} seeds were used on both sides: a repeated seed repeats its luck,"
+    " so these runs count for exact and paired claims alone",
+    "equal-values": "{metric}: all {runs:d} runs of {side} have the same value under different"
+    " seeds",
+}
 
 
-@_note("shared-cores")
-def shared_cores(*, side: str, sharing: str) -> str:
-    """Ranks of a sweep shared cores."""
-    return f"{side}: {sharing}"
-
-
-@_note("older-rule")
-def older_rule(*, side: str, rule: int, ours: int) -> str:
-    """The margins were frozen by an earlier rule."""
-    return f"{side}'s claims were frozen by rule {rule}, and are judged by today's rule {ours}"
-
-
-@_note("containment-differs")
-def containment_differs(*, side: str) -> str:
-    """One side ran on the host."""
-    return f"{side} ran without a container, the other side in one"
-
-
-@_note("shared-seeds")
-def shared_seeds(*, seeds: int) -> str:
-    """Runs of both sides have the same seeds."""
-    return (
-        f"{seeds} seeds were used on both sides: a repeated seed repeats its"
-        " luck, so these runs count for exact and paired claims alone"
-    )
-
-
-@_note("equal-values")
-def equal_values(*, metric: str, runs: int, side: str) -> str:
-    """No seed changed a number."""
-    return f"{metric}: all {runs} runs of {side} have the same value under different seeds"
-
-
-@_note("one-day")
+@NOTES.template("one-day")
 def one_day(*, spans: tuple[tuple[str, str], ...]) -> str:
     """All runs of a side were made on one day.
 
@@ -252,98 +172,43 @@ def one_day(*, spans: tuple[tuple[str, str], ...]) -> str:
     )
 
 
-@_note("busy")
-def busy(*, side: str, load: str) -> str:
-    """A side's machine had other work."""
-    return (
-        f"the machine of {side} was busy when its run began, {load}: its times are"
-        " longer than they would be"
-    )
+NOTES |= {
+    "busy": "the machine of {side} was busy when its run began, {load}: its times are longer"
+    " than they would be",
+}
 
 
 # refusals
 
 
-@_refusal("another-aggregate")
+@REFUSALS.template("another-aggregate")
 def another_aggregate(*, there: str | None, here: str | None) -> str:
     """A run's value is reckoned otherwise on the two sides."""
     words = [aggregate or "usual value" for aggregate in (there, here)]
     return f"a run's value is the {words[0]} of its values there, and the {words[1]} here"
 
 
-@_refusal("repeated-seeds")
-def repeated_seeds() -> str:
-    """No run has a seed of its own."""
-    return (
-        "every run of the re-execution repeats a seed of the original, and with the seed its"
-        " luck: only other seeds tell whether the number is right"
-    )
+REFUSALS |= {
+    "repeated-seeds": "every run of the re-execution repeats a seed of the original, and with"
+    " the seed its luck: only other seeds tell whether the number is right",
+    "wide-bound": "no evidence: the bound is more than {most:g} of the change that it judges in"
+    " {wide:d} of {runs:d} runs, {share:.2g} of it under seed {seed:d}",
+    "copied-times": "the clock said exactly the same in trial {trial} as in {first}, for"
+    " {metric}: one is a copy of the other, and no evidence",
+    "one-run-twice": "both capsules are of the same run, {run}, which is no evidence of itself",
+    "common-runs": "both capsules have the runs of {run} in them, to which seeds were added:"
+    " they are no evidence of themselves",
+    "counted-twice": "{capsule:.12s} was added to the other one, which has its runs already",
+    "one-seed-twice": "the {side} has {runs:d} runs under {seeds:d} seeds: one seed, one run",
+    "constant-runs": "all {runs:d} runs of the {side} have the same value under different"
+    " seeds, so they are one run; a metric that no seed changes can be claimed exact",
+    "copied-values": "runs of the re-execution went through exactly the values of the"
+    " original's under other seeds: they are copies, or no seed changes them, and neither is"
+    " evidence",
+}
 
 
-@_refusal("wide-bound")
-def wide_bound(*, most: float, wide: int, runs: int, share: float, seed: int) -> str:
-    """The bound is no small part of what it judges."""
-    return (
-        f"no evidence: the bound is more than {most:g} of the change that it judges"
-        f" in {wide} of {runs} runs, {share:.2g} of it under seed {seed}"
-    )
-
-
-@_refusal("copied-times")
-def copied_times(*, trial: str, first: str, metric: str) -> str:
-    """Two clocks said the same."""
-    return (
-        f"the clock said exactly the same in trial {trial} as in {first}, for"
-        f" {metric}: one is a copy of the other, and no evidence"
-    )
-
-
-@_refusal("one-run-twice")
-def one_run_twice(*, run: str) -> str:
-    """Both records are of one run."""
-    return f"both capsules are of the same run, {run}, which is no evidence of itself"
-
-
-@_refusal("common-runs")
-def common_runs(*, run: str) -> str:
-    """Seeds were added to one run twice."""
-    return (
-        f"both capsules have the runs of {run} in them, to which seeds were added: they"
-        " are no evidence of themselves"
-    )
-
-
-@_refusal("counted-twice")
-def counted_twice(*, capsule: str) -> str:
-    """A verification was added to one that is beside it."""
-    return f"{capsule[:12]} was added to the other one, which has its runs already"
-
-
-@_refusal("one-seed-twice")
-def one_seed_twice(*, side: str, runs: int, seeds: int) -> str:
-    """Several runs of a side have one seed."""
-    return f"the {side} has {runs} runs under {seeds} seeds: one seed, one run"
-
-
-@_refusal("constant-runs")
-def constant_runs(*, side: str, runs: int) -> str:
-    """No seed changed the number."""
-    return (
-        f"all {runs} runs of the {side} have the same value under different"
-        " seeds, so they are one run; a metric that no seed changes can be claimed exact"
-    )
-
-
-@_refusal("copied-values")
-def copied_values() -> str:
-    """The values are the original's."""
-    return (
-        "runs of the re-execution went through exactly the values of the original's under other"
-        " seeds: they are copies, or no seed changes them, and neither is evidence"
-    )
-
-
-@_refusal("another-ruler")
+@REFUSALS.template("another-ruler")
 def another_ruler(*, there: str, ours: str | None, here: str, theirs: str | None) -> str:
     """The bounds are by two rules.
 
@@ -363,10 +228,7 @@ def another_ruler(*, there: str, ours: str | None, here: str, theirs: str | None
     )
 
 
-@_refusal("another-recipe")
-def another_recipe(*, fields: tuple[str, ...]) -> str:
-    """Another training than the original's ran."""
-    return (
-        f"{', '.join(fields)} was set (--set): another recipe was trained than the"
-        " original's, and only thresholds and bounds are claims about it"
-    )
+REFUSALS |= {
+    "another-recipe": "{fields:list} was set (--set): another recipe was trained than the"
+    " original's, and only thresholds and bounds are claims about it",
+}

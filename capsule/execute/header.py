@@ -78,7 +78,7 @@ class Header:
                 subjects=tuple(value["subjects"]),
                 programs=dict(value["programs"]),
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise UsageError(
                 f"another version of capsule began this run: {type(error).__name__}: {error}",
                 where=where,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -133,6 +134,7 @@ def resolve(
     folder: Path | None,
     override: str | None = None,
     access: Access | None = None,
+    engines: Callable[[str, str | None], Image | None] | None = None,
 ) -> Image:
     """Pin the image of a manifest, or the one that was named in its place.
 
@@ -141,6 +143,8 @@ def resolve(
         folder: Where the manifest's relative paths start.
         override: Reference given on the command line, its path relative to the current folder.
         access: How registries are reached; None for directly.
+        engines: Returns the image that an engine here has, by a reference and where that stands, or
+            None for a reference to something else; None for no such images.
 
     Raises:
         UsageError: Not a reference, or there is neither an image nor an override.
@@ -154,6 +158,8 @@ def resolve(
     from capsule.image import files, mirrors, reference, registry
 
     where = None if override else "/image/reference"
+    if engines is not None and (image := engines(written, where)) is not None:
+        return image
     file = files.locate(written, None if override else folder)
     if file is not None:
         return files.read(file)

@@ -50,7 +50,7 @@ def warnings(
 def author_warnings(manifest: Manifest) -> Iterator[Sentence]:
     """Whether nobody has said yet who the author is."""
     if any(author.name == NOBODY for author in manifest.authors):
-        yield words.unnamed_author(name=NOBODY)
+        yield words.WARNINGS("author-unnamed", name=NOBODY)
 
 
 def _data_warnings(manifest: Manifest) -> Iterator[Sentence]:
@@ -62,7 +62,7 @@ def _data_warnings(manifest: Manifest) -> Iterator[Sentence]:
         for name in benchmark.datasets
     }
     for name in sorted(manifest.formats.keys() - trained):
-        yield about(f"dataset {name}", words.unused_format())
+        yield about(f"dataset {name}", words.WARNINGS("format-unused"))
 
 
 def _command_warnings(manifest: Manifest, launcher: str | None) -> Iterator[Sentence]:
@@ -79,7 +79,7 @@ def _command_warnings(manifest: Manifest, launcher: str | None) -> Iterator[Sent
 
 def _seed_warnings(manifest: Manifest) -> Iterator[Sentence]:
     if len(manifest.seeds) == 1:
-        yield words.one_seed()
+        yield words.WARNINGS("one-seed")
         return
     for reach in outlook(manifest):
         if reach.margin is not None and reach.enough not in (None, "usually"):
@@ -97,19 +97,19 @@ def _seed_warnings(manifest: Manifest) -> Iterator[Sentence]:
 
 def _claim_warnings(manifest: Manifest) -> Iterator[Sentence]:
     if not manifest.claims:
-        yield words.no_claims()
+        yield words.WARNINGS("no-claims")
     elif not any(claim.primary for claim in manifest.claims):
-        yield words.no_primary()
+        yield words.WARNINGS("no-primary-claim")
     yield from _search_warnings(manifest)
     for claim in manifest.claims:
         matched = list(matches(claim.metric, manifest.benchmarks))
         if claim.type == "threshold" and any(_is_ratio(*one) for one in matched):
-            yield about(claim.metric, words.threshold_on_bound())
+            yield about(claim.metric, words.WARNINGS("threshold-on-bound"))
         found = _margin_warnings(claim, [metric for _, metric in matched], manifest)
         yield from (about(claim.metric, one) for one in found)
         yield from _failure_warnings(claim, manifest)
         if claim.paired and stands_alone(claim, manifest):
-            yield about(claim.metric, words.paired_alone())
+            yield about(claim.metric, words.WARNINGS("paired-alone"))
 
 
 def _search_warnings(manifest: Manifest) -> Iterator[Sentence]:
@@ -121,7 +121,7 @@ def _search_warnings(manifest: Manifest) -> Iterator[Sentence]:
             for _, metric in matches(claim.metric, [one])
         ):
             path = f"{one.id}/{SEARCH}/*/{SCORE}"
-            yield about(one.id, words.unclaimed_search(path=path))
+            yield about(one.id, words.WARNINGS("search-unclaimed", path=path))
 
 
 def _failure_warnings(claim: Claim, manifest: Manifest) -> Iterator[Sentence]:
@@ -142,13 +142,13 @@ def _is_ratio(benchmark: Benchmark, metric: Metric) -> bool:
 
 def _margin_warnings(claim: Claim, matched: list[Metric], manifest: Manifest) -> Iterator[Sentence]:
     if claim.type == "equivalence" and any(metric.kind == "machine" for metric in matched):
-        yield words.machine_equivalence()
+        yield words.WARNINGS("machine-equivalence")
     if claim.type == "curve" and len(manifest.seeds) < _CURVE_SEEDS:
-        yield words.few_curves(seeds=_CURVE_SEEDS)
+        yield words.WARNINGS("curve-few-seeds", seeds=_CURVE_SEEDS)
     margin = claim.margin.absolute if claim.margin else None
     mean = abs(claim.published.mean) if claim.published else math.inf
     if claim.margin and ((claim.margin.relative or 0.0) >= 1 or (margin or 0.0) >= mean):
-        yield words.vague_margin()
+        yield words.WARNINGS("margin-vague")
     step = claim.resolution
     if step is None:
         step = max((metric.resolution for metric in matched), default=0.0)
@@ -160,22 +160,22 @@ def _step_warnings(margin: float, step: float) -> Iterator[Sentence]:
     """What is wrong with a margin for a number that moves in steps."""
     steps = margin / step
     if steps < 1.5 - _ON_A_HALF:
-        yield words.margin_below_steps(margin=margin, step=step)
+        yield words.WARNINGS("margin-below-steps", margin=margin, step=step)
     elif steps < _COUNTED_STEPS and abs(steps % 1 - 0.5) > _ON_A_HALF:
         better = (math.floor(steps) + 0.5) * step
-        yield words.margin_on_step(margin=margin, step=step, better=better)
+        yield words.WARNINGS("margin-on-step", margin=margin, step=step, better=better)
 
 
 def _name_warnings(manifest: Manifest) -> Iterator[Sentence]:
     reference = manifest.image.reference if manifest.image else None
     if reference and (owner := owner_of(reference)):
-        yield words.local_image(owner=owner, reference=reference)
+        yield words.WARNINGS("image-local", owner=owner, reference=reference)
     elif reference and reference.startswith("docker://") and "@sha256:" not in reference:
-        yield words.undigested_image(reference=reference)
+        yield words.WARNINGS("image-undigested", reference=reference)
     for dataset in manifest.datasets:
         if dataset.digest is None:
             command = "capsule data fetch" if dataset.url else "capsule data hash"
-            yield words.undigested_dataset(dataset=dataset.name, command=command)
+            yield words.WARNINGS("dataset-undigested", dataset=dataset.name, command=command)
     yield from surroundings.of_image_file(manifest)
     yield from surroundings.of_image(None, None, manifest)
     yield from surroundings.of_data(manifest)

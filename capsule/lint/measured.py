@@ -59,7 +59,7 @@ def warnings_of_runs(record: Record) -> list[Sentence]:
     warnings = [_group(check, measured) for check in _CHECKS]
     return [
         *author_warnings(record.manifest),
-        *([words.no_primary()] if _decides_nothing(record) else []),
+        *([words.WARNINGS("no-primary-claim")] if _decides_nothing(record) else []),
         *(sentence for of_check in warnings for sentence in of_check),
         *_ignored_seeds(record, metrics),
         *surroundings.of_image(record.image, record.image_override, record.manifest),
@@ -111,7 +111,9 @@ def _contradiction(one: _Measured) -> Sentence | None:
     for value in values:
         if (lower is not None and value < lower) or (upper is not None and value > upper):
             shown = math.exp(value) if claim.scale == "log" else value
-            return words.contradicted_claim(is_mean=claim.type == "threshold", value=shown)
+            return words.WARNINGS(
+                "claim-contradicted", is_mean=claim.type == "threshold", value=shown
+            )
     return None
 
 
@@ -119,14 +121,14 @@ def _missing_margin(one: _Measured) -> Sentence | None:
     """A margin that could not be frozen, for want of runs."""
     if one.claim.margin_source != "none" or one.claim.type == "ratio":
         return None
-    return words.missing_margin(values=len(one.runs.values), runs=len(one.metric.runs))
+    return words.WARNINGS("margin-missing", values=len(one.runs.values), runs=len(one.metric.runs))
 
 
 def _ignored_seed(one: _Measured) -> Sentence | None:
     """Runs that no seed changed."""
     if one.claim.type in _CONSTANT or not evidence.is_constant(one.metric):
         return None
-    return words.equal_values(runs=len(one.metric.values), value=one.metric.values[0])
+    return words.WARNINGS("equal-values", runs=len(one.metric.values), value=one.metric.values[0])
 
 
 def _out_of_reach(one: _Measured) -> Sentence | None:
@@ -143,7 +145,7 @@ def _out_of_reach(one: _Measured) -> Sentence | None:
     ):
         return None
     if runs.n < 2:
-        return words.one_run()
+        return words.WARNINGS("one-run")
     alpha = stats.nominal_alpha(claim.alpha, len(claim.looks))
     if claim.margin_source == "spread":
         return _spreads_out_of_reach(one, alpha)
@@ -202,7 +204,7 @@ def _vagueness(one: _Measured) -> Sentence | None:
     same_sign = min(values) > 0 or max(values) < 0
     if not same_sign or margin < abs(mean):
         return None
-    return words.margin_above_mean(margin=margin, mean=mean)
+    return words.WARNINGS("margin-above-mean", margin=margin, mean=mean)
 
 
 _CHECKS = (_contradiction, _missing_margin, _ignored_seed, _out_of_reach, _vagueness)
@@ -222,5 +224,6 @@ def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterato
         if own and all(map(evidence.repeats, own)):
             first = own[0]
             yield about(
-                first.metric, words.equal_values(runs=len(first.values), value=first.values[0])
+                first.metric,
+                words.WARNINGS("equal-values", runs=len(first.values), value=first.values[0]),
             )

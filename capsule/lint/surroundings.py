@@ -26,10 +26,11 @@ def of_image(image: Image | None, override: str | None, manifest: Manifest) -> I
     written = override or (manifest.image.reference if manifest.image else None)
     if image is not None and image.pinned is None:
         is_engines = reference.owner_of(image.reference) is not None
-        word = words.unpublished_image if is_engines else words.image_file
-        yield word(reference=image.reference)
+        yield words.WARNINGS(
+            "image-unpublished" if is_engines else "image-file", reference=image.reference
+        )
     elif written is not None and _is_loopback(written):
-        yield words.loopback_image(reference=written)
+        yield words.WARNINGS("image-loopback", reference=written)
 
 
 def of_image_file(manifest: Manifest) -> Iterator[Sentence]:
@@ -40,8 +41,8 @@ def of_image_file(manifest: Manifest) -> Iterator[Sentence]:
         files.locate(manifest.image.reference, manifest.folder)
     except UsageError as error:
         fault = f"{error.what}; {error.advice}" if error.advice else error.what
-        yield words.missing_image(
-            reference=manifest.image.reference, place=str(error.where), fault=fault
+        yield words.WARNINGS(
+            "image-missing", reference=manifest.image.reference, place=str(error.where), fault=fault
         )
 
 
@@ -56,7 +57,7 @@ def of_data(manifest: Manifest) -> Iterator[Sentence]:
     """Datasets that whoever verifies what is run by a manifest has to be given by its author."""
     for spec in manifest.datasets:
         if not (_has_source(spec) or _fits_into_capsule(spec, manifest.folder)):
-            yield words.dataset_without_source(dataset=spec.name)
+            yield words.WARNINGS("dataset-without-source", dataset=spec.name)
 
 
 def of_pointers(manifest: Manifest) -> Iterator[Sentence]:
@@ -74,7 +75,7 @@ def of_used_data(record: Record) -> Iterator[Sentence]:
     carried = {dataset.name for dataset in record.datasets if dataset.embedded}
     for spec in record.manifest.datasets:
         if not _has_source(spec) and spec.name not in carried:
-            yield words.dataset_without_source(dataset=spec.name)
+            yield words.WARNINGS("dataset-without-source", dataset=spec.name)
 
 
 def _has_source(spec: DatasetSpec) -> bool:
@@ -95,7 +96,7 @@ def _fits_into_capsule(spec: DatasetSpec, folder: Path | None) -> bool:
 def of_nodes(record: Record) -> Iterator[Sentence]:
     """Machines that were busy, and GPUs that stood idle."""
     for load in dict.fromkeys(filter(None, map(inventory.busy, record.nodes))):
-        yield words.busy(load=load)
+        yield words.WARNINGS("busy", load=load)
     if record.manifest.resources.gpus_per_rank:
         return
     models = [

@@ -110,7 +110,7 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> Sentence | None:
     names = _names(folder, benchmark)
     if len(names) > _MOST_SEARCHED or any(_holds(folder / name, _SEED) for name in names):
         return None
-    return warnings.unused_seed()
+    return warnings.WARNINGS("seed-unused")
 
 
 def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bool:
@@ -155,7 +155,7 @@ def ranks_pitfall(
     for name, text in sources.items():
         if call := next(filter(None, (one.search(text) for one in _MPI_CALLS)), None):
             has_package = b"mpi4py" in call[0]
-            return warnings.ranks_apart(file=name, has_package=has_package, ranks=ranks)
+            return warnings.WARNINGS("ranks-apart", file=name, has_package=has_package, ranks=ranks)
     texts = [*command.setup, *command.words, *command.environment.values()]
     is_told = any({"rank", "ranks"} & {*templates.names(text)} for text in texts)
     is_told = is_told or any(_TAKES_RANK.search(text.encode()) for text in texts)
@@ -223,7 +223,7 @@ def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[Senten
         return
     for name in dict.fromkeys(name for case in benchmark.cases for name in case.parameters):
         if name not in used:
-            yield warnings.unused_parameter(parameter=name)
+            yield warnings.WARNINGS("parameter-unused", parameter=name)
 
 
 def _about_words(words: tuple[str, ...], benchmark: Benchmark) -> Iterator[Sentence]:
@@ -236,7 +236,7 @@ def _about_words(words: tuple[str, ...], benchmark: Benchmark) -> Iterator[Sente
         yield warnings.joined_words(program=program, instead=(*parts, *words[1:]))
     for word in words[1:]:
         if word in _OF_SHELLS:
-            yield warnings.shell_word(word=word)
+            yield warnings.WARNINGS("shell-word", word=word)
 
 
 def _about_files(
@@ -254,7 +254,7 @@ def _about_files(
         if command.cwd is not None and os.path.exists(folder / command.cwd / path):  # noqa: PTH110
             continue
         if os.path.isfile(folder / path):  # noqa: PTH113
-            yield Pitfall(sentence=warnings.missing_input(word=word), file=path)
+            yield Pitfall(sentence=warnings.WARNINGS("input-missing", word=word), file=path)
         elif word in (words[0], script) and word.endswith(_SCRIPTS) and not command.setup:
             known = _names(folder, benchmark)
             names = {name.rpartition("/")[2]: name for name in known}
@@ -277,7 +277,7 @@ def _about_imports(
             continue
         for path in siblings.find_imports(script, folder):
             if not commands.is_below(path, benchmark.inputs) and not _is_partly(path, benchmark):
-                sentence = warnings.missing_import(script=script, module=path)
+                sentence = warnings.WARNINGS("import-missing", script=script, module=path)
                 yield Pitfall(sentence=sentence, file=path)
 
 
@@ -317,12 +317,12 @@ def _about_program(name: str, path: Path) -> Iterator[Sentence]:
     head = _read_head(path)
     line = head.partition(b"\n")[0]
     if line.startswith(b"#!") and line.endswith(b"\r"):
-        yield warnings.windows_lines(file=name)
+        yield warnings.WARNINGS("windows-lines", file=name)
     elif head.startswith(codecs.BOM_UTF8):
-        yield warnings.byte_order_mark(file=name)
+        yield warnings.WARNINGS("byte-order-mark", file=name)
     elif head and not head.startswith(b"#!") and b"\0" not in head:
         starter = _INTERPRETERS.get(path.suffix, "sh")
-        yield warnings.missing_interpreter(file=name, starter=starter)
+        yield warnings.WARNINGS("interpreter-missing", file=name, starter=starter)
 
 
 def _read_head(path: Path) -> bytes:

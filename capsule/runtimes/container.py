@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
-from capsule import memory
+from capsule import memory, process
 from capsule.errors import CapsuleError
 from capsule.memory import Memory
 from capsule.runtimes import descendants
@@ -17,7 +17,6 @@ from capsule.runtimes.base import Ended, Invocation, lacks_tasks, split_status, 
 from capsule.runtimes.client import explain
 from capsule.sizes import size
 
-STOP_SECONDS = 5
 _GONE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
 # what the first process of a container says of a program that it cannot start: tini in Docker,
@@ -54,7 +53,7 @@ class Container(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """Have the engine send SIGTERM, and SIGKILL after `STOP_SECONDS`."""
+        """Have the engine send SIGTERM, and SIGKILL after `process.STOP_SECONDS`."""
 
     @abstractmethod
     def _abandon(self) -> None:
@@ -103,7 +102,7 @@ class Container(ABC):
         try:
             self._end()
         except CapsuleError as error:
-            self._fault, patience = error.what, STOP_SECONDS
+            self._fault, patience = error.what, process.STOP_SECONDS
         if self.wait(patience) is None:
             self._abandon()
             self._ended = self._finish()
@@ -127,7 +126,7 @@ class Container(ABC):
 
     def _wait_for_end(self) -> ContainerFacts:
         """What became of it; its output may end a moment before the engine's books say so."""
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + process.STOP_SECONDS
         facts = self._inspect()
         while facts.running and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)

@@ -11,70 +11,31 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from capsule import image, runtimes
+from capsule import runtimes
 from capsule.digest import Digest, expect, of_bytes
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image, saved
-from capsule.image.mirrors import Access
-from capsule.manifest import ImageSpec
 from capsule.runtimes.base import KeepsImages
 
 _ENGINES = {"docker-daemon": "docker", "containers-storage": "podman"}
 _FORM = re.compile(r"(docker-daemon|containers-storage):([A-Za-z0-9][A-Za-z0-9._:/@-]{0,300})")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Local:
-    """An image in an engine of this machine.
+def find(written: str, where: str | None) -> Image | None:
+    """Return the image that an engine here has, None for a reference to something else.
 
-    Attributes:
-        engine: Name of the engine.
-        name: `NAME:TAG`, or an id.
-        written: The reference as the user wrote it.
-    """
-
-    engine: str
-    name: str
-    written: str
-
-
-def resolve(
-    spec: ImageSpec | None,
-    *,
-    folder: Path | None,
-    override: str | None = None,
-    access: Access | None = None,
-) -> Image:
-    """Pin an image as `image.resolve` does, one that only an engine of this machine has included.
+    It is described by the bytes that the engine saves of it.
 
     Args:
-        spec: As there.
-        folder: As there.
-        override: As there.
-        access: As there.
-
-    Raises:
-        UsageError, DamagedError, CannotRunError, ExecutionError: As there.
-    """
-    written = override or (spec.reference if spec else None)
-    where = None if override else "/image/reference"
-    local = None if written is None else locate(written, where=where)
-    if local is not None:
-        return read(local)
-    return image.resolve(spec, folder=folder, override=override, access=access)
-
-
-def locate(written: str, *, where: str | None = None) -> Local | None:
-    """The image that a reference names, None for a reference to something else.
+        written: The reference.
+        where: The place that it stands in.
 
     Raises:
         UsageError: It names an engine's store, and no image in it.
-
-    >>> locate("docker-daemon:torch:2").name
-    'torch:2'
+        CannotRunError: The engine is not here, or has no such image.
+        DamagedError: What it saves is not what it names.
     """
     transport = written.partition(":")[0]
     if transport not in _ENGINES:
@@ -86,27 +47,18 @@ def locate(written: str, *, where: str | None = None) -> Local | None:
             where=where,
             advice=f"an image of a local engine is written {transport}:NAME:TAG",
         )
-    return Local(engine=_ENGINES[transport], name=match[2], written=written)
-
-
-def read(local: Local) -> Image:
-    """Describe an image by the bytes that its engine saves of it.
-
-    Raises:
-        CannotRunError: The engine is not here, or has no such image.
-        DamagedError: What it saves is not what it names.
-    """
-    engine = _make(local.engine)
+    name = _ENGINES[transport]
+    engine = _make(name)
     try:
-        identity = str(engine.identify(local.name))
+        identity = str(engine.identify(match[2]))
     except CannotRunError as error:
         raise CannotRunError(
             f"{engine.title} here has no such image: {error.what}",
-            where=local.written,
-            advice=f"`{local.engine} image ls` lists what it has",
+            where=written,
+            advice=f"`{name} image ls` lists what it has",
         ) from None
     with _save_by(engine, identity) as path:
-        return saved.describe(path, local.written, where=identity)
+        return saved.describe(path, written, where=identity)
 
 
 @contextmanager

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from capsule import schema
+from capsule import process, schema
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image.reference import parse
 from capsule.runtimes import answers, client
 from capsule.runtimes.answers import ContainerFacts, ImageFacts
 from capsule.runtimes.base import Invocation, Mount, Prepared, Running
-from capsule.runtimes.container import STOP_SECONDS, Container
+from capsule.runtimes.container import Container
 from capsule.runtimes.containers import (
     LABEL,
     PULL_SECONDS,
@@ -234,7 +234,7 @@ class Attached(Container):
         # a stop before the start would be no stop at all
         while not self._inspect().begun and not self._wait_for_output(_PAUSE_SECONDS):
             pass
-        client.try_to("stop", "--time", str(STOP_SECONDS), self._name)
+        client.try_to("stop", "--time", str(process.STOP_SECONDS), self._name)
 
     def _abandon(self) -> None:
         self._client.stop()

@@ -15,12 +15,12 @@ from typing import Any, BinaryIO
 from docker import APIClient
 from docker.errors import NotFound
 
-from capsule import leavings
+from capsule import leavings, process
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.runtimes import answers
 from capsule.runtimes.answers import ContainerFacts
 from capsule.runtimes.base import Invocation
-from capsule.runtimes.container import STOP_SECONDS, Container
+from capsule.runtimes.container import Container
 from capsule.runtimes.daemon import Daemon, asked
 
 _PIECE_BYTES = 1 << 20
@@ -90,7 +90,7 @@ class Streamed(Container):
     def _end(self) -> None:
         self._daemon.require_life()
         with asked():
-            self._daemon.api.stop(self._name, timeout=STOP_SECONDS)
+            self._daemon.api.stop(self._name, timeout=process.STOP_SECONDS)
 
     def _abandon(self) -> None:
         # which wakes who reads

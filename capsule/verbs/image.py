@@ -39,6 +39,7 @@ def _add_resolve(parser: ArgumentParser) -> None:
 
 
 def _resolve(arguments: ResolveArguments, console: Console) -> int:
+    from capsule import image as images
     from capsule import site
     from capsule.image.mirrors import Access
     from capsule.manifest import ImageSpec
@@ -46,7 +47,8 @@ def _resolve(arguments: ResolveArguments, console: Console) -> int:
 
     access = Access(mirrors=site.load().mirrors)
     spec = ImageSpec(reference=arguments.reference)
-    return _print(local.resolve(spec, folder=None, access=access), arguments.json, console)
+    image = images.resolve(spec, folder=None, access=access, engines=local.find)
+    return _print(image, arguments.json, console)
 
 
 def _add_save(parser: ArgumentParser) -> None:
@@ -81,13 +83,13 @@ def _save(arguments: SaveArguments, console: Console) -> int:
 
 def _find_image(word: str) -> Image:
     """The image of a reference, or of a capsule that lies here."""
+    from capsule import image as images
     from capsule import reading
-    from capsule.manifest import ImageSpec
     from capsule.runtimes import local
 
     path = Path(word)
     if "://" in word or not path.exists():
-        return local.resolve(ImageSpec(reference=word), folder=None, override=word)
+        return images.resolve(None, folder=None, override=word, engines=local.find)
     with reading.read(path) as capsule:
         recorded = capsule.record.image
     if recorded is None:

@@ -108,7 +108,7 @@ def _name(one: Judged) -> str:
 def _capsule(primary: Sequence[Judged]) -> tuple[Word, Sentence]:
     claims = len(primary)
     if not primary:
-        return "INCONCLUSIVE", words.no_primary()
+        return "INCONCLUSIVE", words.WHOLE("no-primary-claim")
     different = [one for one in primary if one.word == "DIFFERENT"]
     beyond_chance = [
         one
@@ -116,31 +116,31 @@ def _capsule(primary: Sequence[Judged]) -> tuple[Word, Sentence]:
         if one.p_different_holm is not None and one.p_different_holm <= one.alpha
     ]
     if beyond_chance:
-        sentence = words.differs(
+        sentence = words.whole.differs(
             claims=claims, different=len(beyond_chance), first=_name(beyond_chance[0])
         )
         return "DIFFERENT", _add_failure(sentence, beyond_chance[:1])
     if all(one.word == "REPRODUCED" for one in primary):
-        return "REPRODUCED", words.reproduced(claims=claims)
+        return "REPRODUCED", words.whole.reproduced(claims=claims)
     if different:
-        return "INCONCLUSIVE", words.chance(claims=claims, different=len(different))
+        return "INCONCLUSIVE", words.whole.chance(claims=claims, different=len(different))
     if unable := [one.fault for one in primary if one.fault is not None]:
-        sentence = words.all_unable(claims=claims, unable=len(unable), fault=unable[0])
+        sentence = words.whole.all_unable(claims=claims, unable=len(unable), fault=unable[0])
         return "INCONCLUSIVE", _add_failure(
             sentence, [one for one in primary if one.fault is not None]
         )
     reproduced = sum(one.word == "REPRODUCED" for one in primary)
-    sentence = words.undecided(claims=claims, reproduced=reproduced)
+    sentence = words.whole.undecided(claims=claims, reproduced=reproduced)
     return "INCONCLUSIVE", _add_failure(sentence, primary)
 
 
 def _add_failure(sentence: Sentence, claims: Sequence[Judged]) -> Sentence:
     """The same with how the failed runs ended, where they decide one of these claims."""
     lines = [one.failure for one in claims if one.failure is not None]
-    return extend(sentence, words.failure(last_line=lines[0])) if lines else sentence
+    return extend(sentence, words.WHOLE("failure", last_line=lines[0])) if lines else sentence
 
 
 def _add_changes(sentence: Sentence, changes: Sequence[Note]) -> Sentence:
     """The same with what was changed of the experiment that it judges."""
     told = tuple(note.sentence for note in changes)
-    return extend(sentence, words.changed(changes=told)) if told else sentence
+    return extend(sentence, words.whole.changed(changes=told)) if told else sentence

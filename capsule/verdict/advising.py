@@ -14,7 +14,9 @@ from capsule.verdict.model import FURTHER_LOOKS, POWERS, Advice, Judged, Look
 # of a pair any number is told, since it says how noisy the machine is
 _MOST_ROUNDS = 1_000_000
 MOST_OF_A_PAIR = 1000
-ORIGINAL_OF_ONE_RUN = Advice(answer="original-too-few", sentence=words.original_of_one_run())
+ORIGINAL_OF_ONE_RUN = Advice(
+    answer="original-too-few", sentence=words.ADVICE("original-of-one-run")
+)
 _Two = tuple[int | None, int | None]
 
 
@@ -88,7 +90,7 @@ def _at_its_level(
 def _last_look(look: Look) -> Advice:
     return Advice(
         answer="looks-taken",
-        sentence=words.looks_taken(runs=look.runs, looks=FURTHER_LOOKS),
+        sentence=words.ADVICE("looks-taken", runs=look.runs, looks=FURTHER_LOOKS),
     )
 
 
@@ -106,7 +108,7 @@ def _name_levels(judged: Judged, advice: Advice) -> Advice:
         return advice
     numbers = {number for number in (*advice.as_seen, *advice.if_equal) if number is not None}
     looks = sorted(numbers & set(judged.look.planned))
-    tail = words.levels(
+    tail = words.advice.levels(
         planned=tuple(looks),
         planned_level=_planned_level(judged, judged.look),
         has_others=bool(numbers - set(looks)),
@@ -129,7 +131,7 @@ def pairs(differences: stats.Runs, interval: stats.Interval, region: stats.Regio
     numbers = _numbers((low, high))
     return Advice(
         answer="on-the-margin" if numbers[0] is None else "original-too-few",
-        sentence=words.more_pairs(pairs=numbers[0], pairs_surely=numbers[1]),
+        sentence=words.advice.more_pairs(pairs=numbers[0], pairs_surely=numbers[1]),
     )
 
 
@@ -157,7 +159,9 @@ def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Regi
         answer="on-the-margin" if (seen[0] or equal[0]) is None else "runs",
         as_seen=seen,
         if_equal=equal,
-        sentence=words.rounds(now=differences.n, as_seen=seen, if_equal=equal, most=MOST_OF_A_PAIR),
+        sentence=words.advice.rounds(
+            now=differences.n, as_seen=seen, if_equal=equal, most=MOST_OF_A_PAIR
+        ),
     )
 
 
@@ -169,9 +173,9 @@ def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:
         possible: Whether the distance seen leaves room on either side of the margin.
     """
     if not possible:
-        return Advice(answer="on-the-margin", sentence=words.distance_on_margin())
+        return Advice(answer="on-the-margin", sentence=words.ADVICE("distance-on-margin"))
     low, high = count(POWERS[0]), count(POWERS[1])
-    sentence = words.samples(needed=(low, high))
+    sentence = words.advice.samples(needed=(low, high))
     if low is None:
         return Advice(answer="original-too-few", sentence=sentence)
     return Advice(answer="samples", if_equal=(low, high), sentence=sentence)
@@ -187,7 +191,7 @@ def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
         n_b: The re-execution's runs so far.
     """
     low, high = (stats.runs_to_lift(failed_a, n_a, failed_b, n_b, power=power) for power in POWERS)
-    sentence = words.fewer_failures(now=n_b, needed=(low, high))
+    sentence = words.advice.fewer_failures(now=n_b, needed=(low, high))
     if low is None:
         return Advice(answer="on-the-margin", sentence=sentence)
     return Advice(answer="runs", if_equal=(low, high), sentence=sentence)
@@ -214,7 +218,7 @@ def failure_margin(
 
     low, high = (_at_its_level(judged, power, fewest) for power in POWERS)
     numbers, is_near = _numbers((low, high)), low == "on-the-margin"
-    sentence = words.failure_margin(now=n_b, needed=numbers, is_near=is_near)
+    sentence = words.advice.failure_margin(now=n_b, needed=numbers, is_near=is_near)
     if not isinstance(low, int):
         return Advice(answer=low, sentence=sentence)
     return _name_levels(judged, Advice(answer="runs", if_equal=numbers, sentence=sentence))
@@ -222,7 +226,7 @@ def failure_margin(
 
 def mend(fault: Fault) -> Advice:
     """What makes a claim that could not be run one that can be."""
-    return Advice(answer="mend", sentence=words.mend(fault=fault))
+    return Advice(answer="mend", sentence=words.advice.mend(fault=fault))
 
 
 def _advice(
@@ -233,7 +237,7 @@ def _advice(
     as_seen = _numbers(seen)
     if_equal = (None, None) if equal is None else _numbers(equal)
     is_near = seen[0] == "on-the-margin"
-    sentence = words.runs(now=have, as_seen=as_seen, if_equal=if_equal, is_near=is_near)
+    sentence = words.advice.runs(now=have, as_seen=as_seen, if_equal=if_equal, is_near=is_near)
     if as_seen[0] is not None:
         return Advice(answer="runs", as_seen=as_seen, if_equal=if_equal, sentence=sentence)
     return Advice(

@@ -65,7 +65,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         word="REPRODUCED",
         p_reproduced=0.0,
         p_different=1.0,
-        sentence=words.bound(
+        sentence=words.judgements.bound(
             runs=len(values),
             allowed=wording.constants(claim),
             worst=_show(worst[1], claim),
@@ -86,7 +86,8 @@ def notes(pair: Pair) -> Iterator[Note]:
     values = _not_finite(here)
     if values and not _not_finite(there):
         seed, value = values[0]
-        yield words.not_finite(
+        yield words.NOTES(
+            "not-finite",
             values=len(values),
             runs=len(here.runs),
             here=pair.names.here,
@@ -111,7 +112,8 @@ def _compare_finiteness(blank: Judged, there: MetricRuns, here: MetricRuns) -> J
         alpha_used=blank.level,
         p_reproduced=1.0,
         p_different=0.0,
-        sentence=words.exact_finiteness(
+        sentence=words.JUDGEMENTS(
+            "exact-finiteness",
             values=len(pairs),
             changed=len(changed),
             seed=first.seed,
@@ -178,7 +180,7 @@ def _word_breaches(
     breaches: Sequence[_Seeded], side: MetricRuns, claim: FrozenClaim, *, is_original: bool
 ) -> Sentence:
     seed, value = breaches[0]
-    return words.broken_bound(
+    return words.judgements.broken_bound(
         runs=len(side.values) + len(_not_finite(side)),
         broken=len(breaches),
         allowed=wording.constants(claim),

@@ -40,10 +40,10 @@ def judge(pair: Pair) -> Judged:
     blank = _blank(pair)
     if pair.skipped is not None:
         # of another capsule's claims, it may be what decides here
-        sentence = words.skipped(sides=pair.skipped, is_decisive=blank.decisive)
+        sentence = words.JUDGEMENTS("skipped", sides=pair.skipped, is_decisive=blank.decisive)
         return replace(blank, word="SKIPPED", look=None, sentence=sentence, notes=())
     if claim is not None and pair.altered is not None:
-        sentence = words.altered(fields=pair.altered)
+        sentence = words.JUDGEMENTS("altered", fields=pair.altered)
         return replace(blank, word="REPORTED", look=None, sentence=sentence)
     obstacle = next(_obstacles(pair), None)
     if claim is None or claim.type == "ratio":
@@ -113,10 +113,10 @@ def _look(claim: FrozenClaim, rerun: MetricRuns | None) -> Look | None:
 def _name_look(look: Look, alpha: float) -> Note:
     """Which planned look a judgement is, and what that costs."""
     if look.number is not None:
-        return words.planned_look(
+        return words.notes.planned_look(
             place=look.number, planned=look.planned, level=look.alpha, alpha=alpha
         )
-    return words.unplanned_look(
+    return words.notes.unplanned_look(
         runs=look.runs,
         planned=look.planned,
         is_alone=look.runs in look.planned,
@@ -133,13 +133,15 @@ def _obstacles(pair: Pair) -> Iterator[Sentence]:
     if pair.scale is not None:
         yield pair.scale
     if there is None or here is None:
-        yield words.no_metric(side=names.there if there is None else names.here)
+        yield words.JUDGEMENTS("no-metric", side=names.there if there is None else names.here)
         return
     if there.unit != here.unit:
         units = ((there.unit, names.there), (here.unit, names.here))
-        yield words.units_differ(units=units)
+        yield words.judgements.units_differ(units=units)
     if pair.seeds == "same" and not here.runs:
-        yield words.no_common_seeds(is_exact=claim is not None and claim.type == "exact")
+        yield words.JUDGEMENTS(
+            "no-common-seeds", is_exact=claim is not None and claim.type == "exact"
+        )
     standalone = claim is not None and (
         claim.type in ("threshold", "bound") or claim.pattern.published is not None
     )
@@ -147,15 +149,15 @@ def _obstacles(pair: Pair) -> Iterator[Sentence]:
     if not b or not (a or standalone):
         metric, name = (there, names.there) if b else (here, names.here)
         yield (
-            words.values_too_large(side=name, most=population.LARGEST)
+            words.JUDGEMENTS("values-too-large", side=name, most=population.LARGEST)
             if metric.values
-            else words.no_values(side=name)
+            else words.JUDGEMENTS("no-values", side=name)
         )
     elif claim is not None and claim.type not in ("exact", "ratio", "threshold", "bound"):
         if claim.lower is None and claim.upper is None:
-            yield words.no_margin()
+            yield words.JUDGEMENTS("no-margin")
         elif claim.scale == "log" and min((*(() if standalone else a), *b)) <= 0:
-            yield words.not_positive(is_mean=False, of="run")
+            yield words.judgements.not_positive(is_mean=False, of="run")
 
 
 def _exact(blank: Judged, pair: Pair, _claim: FrozenClaim) -> Judged:
@@ -164,7 +166,7 @@ def _exact(blank: Judged, pair: Pair, _claim: FrozenClaim) -> Judged:
     there, here = population.values(pair.original), population.values(pair.rerun)
     values = [(seed, there[seed], here[seed]) for seed in sorted(there.keys() & here.keys())]
     if not values:
-        return replace(blank, sentence=words.no_common_values())
+        return replace(blank, sentence=words.JUDGEMENTS("no-common-values"))
     unequal = [one for one in values if repr(one[1]) != repr(one[2])]
     same, (seed, a, b) = not unequal, (unequal or values)[0]
     complete = len(values) == len(pair.original.runs) == len(pair.rerun.runs)
@@ -175,7 +177,7 @@ def _exact(blank: Judged, pair: Pair, _claim: FrozenClaim) -> Judged:
         alpha_used=blank.level,
         p_reproduced=float(not same),
         p_different=float(same),
-        sentence=words.exact(
+        sentence=words.judgements.exact(
             values=len(values),
             unequal=len(unequal),
             seed=seed,

@@ -23,11 +23,11 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     a, b = stats.pool(there), stats.pool(here)
     if a is None or b is None:
         side = "original" if a is None else "re-execution"
-        return replace(blank, sentence=words.no_samples(side=side))
+        return replace(blank, sentence=words.JUDGEMENTS("no-samples", side=side))
     # equal populations of one run a side would be called DIFFERENT in 40 to 90 % of cases
     if len(there) < 2 or len(here) < 2:
         advice = advising.ORIGINAL_OF_ONE_RUN if len(there) < 2 else None
-        return replace(blank, sentence=words.one_run_of_samples(), advice=advice)
+        return replace(blank, sentence=words.JUDGEMENTS("one-run-of-samples"), advice=advice)
     band = stats.kolmogorov(
         a.values,
         b.values,
@@ -46,7 +46,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         alpha_used=band.alpha,
         p_reproduced=decision.p_reproduced,
         p_different=decision.p_different,
-        sentence=words.distribution(
+        sentence=words.judgements.distribution(
             word=decision.word,
             shown=wording.limits(band.distance, band.lower, band.upper, log=False),
             allowed=claim.upper,
@@ -65,7 +65,8 @@ def _series(metric: MetricRuns) -> list[Sequence[float]]:
 
 
 def _notes(pair: Pair, a: stats.Pool, b: stats.Pool) -> Iterator[Note]:
-    yield words.independent_samples(
+    yield words.NOTES(
+        "independent-samples",
         there=len(a.values),
         there_effective=a.effective,
         here=len(b.values),
@@ -76,7 +77,7 @@ def _notes(pair: Pair, a: stats.Pool, b: stats.Pool) -> Iterator[Note]:
         ("re-execution", b, pair.rerun),
     ):
         if runs is not None and 2 * side.unsettled > len(runs.values):
-            yield words.late_settling(side=name)
+            yield words.NOTES("late-settling", side=name)
 
 
 def _advice(a: stats.Pool, distance: float, allowed: float, alpha: float) -> Advice:

@@ -32,14 +32,14 @@ def notes(pair: Pair) -> Iterator[Note]:
     }
     if len(ends) > 1:
         low, high = min(map(min, ends)), max(map(max, ends))
-        yield words.unequal_steps(last=last, low=low, high=high)
+        yield words.notes.unequal_steps(last=last, low=low, high=high)
 
 
 def _short(name: str, side: MetricRuns, last: int) -> Iterator[Note]:
     # a run that completed, and yet has no value that this claim could judge
     short = [run for run in side.runs if run.value is None and run.samples]
     if short:
-        yield words.too_few_evaluations(
+        yield words.notes.too_few_evaluations(
             short=len(short),
             runs=len(side.runs),
             side=name,

@@ -24,7 +24,7 @@ def leave_open(blank: Judged, inability: Inability) -> Judged:
         blank,
         failure=inability.last_line,
         fault=inability.fault,
-        sentence=words.unable(
+        sentence=words.judgements.unable(
             seeds=inability.seeds,
             kind=_KINDS.get(blank.seeds, "the original's own "),
             last_line=inability.last_line,
@@ -61,7 +61,7 @@ def judge(blank: Judged, pair: Pair, judge_values: Callable[[Judged], Judged]) -
             p_reproduced=None,
             p_different=p,
             failure=_last_line(pair),
-            sentence=words.unequal_failures(
+            sentence=words.judgements.unequal_failures(
                 failures=rates.word(judged.names), margin=margin, values=judged.sentence
             ),
             advice=None,
@@ -102,7 +102,7 @@ class _Rates:
 
     def word(self, names: Names) -> str:
         """How often either side failed."""
-        return words.failures(
+        return words.judgements.failures(
             failed=(self.failed_a, self.failed_b), runs=(self.n_a, self.n_b), names=names.runs
         )
 
@@ -118,9 +118,9 @@ def _confirm(judged: Judged, pair: Pair, rates: _Rates, margin: float) -> Judged
         part = max(judged.p_reproduced / judged.alpha_used, p / judged.level)
         judged = replace(judged, p_reproduced=min(1.0, part * judged.alpha_used))
     if p <= judged.level:
-        tail = words.close_failures(failures=failures, margin=margin)
+        tail = words.JUDGEMENTS("failures-within", failures=failures, margin=margin)
         return replace(judged, sentence=extend(judged.sentence, tail))
-    tail = words.open_failures(failures=failures, margin=margin)
+    tail = words.JUDGEMENTS("failures-open", failures=failures, margin=margin)
     return replace(
         judged,
         word="INCONCLUSIVE",
@@ -133,7 +133,7 @@ def _confirm(judged: Judged, pair: Pair, rates: _Rates, margin: float) -> Judged
 def _allow(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
     """REPRODUCED unless the rates are so unequal that it is hardly chance."""
     if judged.word == "REPRODUCED" and stats.veto(*rates.counts):
-        tail = words.doubtful_failures(failures=rates.word(judged.names))
+        tail = words.JUDGEMENTS("failures-doubtful", failures=rates.word(judged.names))
         return replace(
             judged,
             word="INCONCLUSIVE",
@@ -151,7 +151,7 @@ def _note(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
         judged = replace(judged, failure=_last_line(pair))
     if rates.failed_a * rates.n_b == rates.failed_b * rates.n_a:
         return judged
-    note = words.noted_failures(failures=rates.word(judged.names))
+    note = words.NOTES("unequal-failures", failures=rates.word(judged.names))
     return replace(judged, notes=(*judged.notes, note))
 
 

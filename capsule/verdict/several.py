@@ -117,21 +117,21 @@ def _add_changes(sentence: Sentence, pair: JudgedPair) -> Sentence:
     told = tuple(note.sentence for note in pair.verdict.differences.changes)
     if not told:
         return sentence
-    return extend(sentence, words.some_changed(label=pair.label, changes=told))
+    return extend(sentence, words.WHOLE("some-changed", label=pair.label, changes=told))
 
 
 def _whole(pairs: Sequence[JudgedPair]) -> tuple[Word, Sentence]:
     if not any(claim.decisive for claim in pairs[0].verdict.claims):
-        return "INCONCLUSIVE", words.none_primary()
+        return "INCONCLUSIVE", words.WHOLE("no-primary-claims")
     different = tuple(pair.label for pair in pairs if pair.word == "DIFFERENT")
     if different:
-        return "DIFFERENT", words.some_differ(pairs=len(pairs), different=different)
+        return "DIFFERENT", words.whole.some_differ(pairs=len(pairs), different=different)
     if all(pair.word == "REPRODUCED" for pair in pairs):
-        return "REPRODUCED", words.all_reproduced(pairs=len(pairs))
+        return "REPRODUCED", words.whole.all_reproduced(pairs=len(pairs))
     reproduced = sum(pair.word == "REPRODUCED" for pair in pairs)
     chance = tuple(pair.label for pair in pairs if pair.verdict.word == "DIFFERENT")
     if chance:
-        return "INCONCLUSIVE", words.some_by_chance(
-            pairs=len(pairs), reproduced=reproduced, alone=chance
+        return "INCONCLUSIVE", words.WHOLE(
+            "some-by-chance", pairs=len(pairs), reproduced=reproduced, alone=chance
         )
-    return "INCONCLUSIVE", words.some_open(pairs=len(pairs), reproduced=reproduced)
+    return "INCONCLUSIVE", words.WHOLE("some-open", pairs=len(pairs), reproduced=reproduced)

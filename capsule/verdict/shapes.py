@@ -25,13 +25,13 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     bundles = [population.curves(source) for source in sources]
     for name, source, bundle in zip(("original", "re-execution"), sources, bundles, strict=True):
         if len(bundle) < len(source.values):
-            return replace(blank, sentence=words.no_curve(side=name))
+            return replace(blank, sentence=words.JUDGEMENTS("no-curve", side=name))
     smallest = min(min(curve.values) for bundle in bundles for curve in bundle.values())
     resolution = claim.resolution
     if resolution is None:
         resolution = max(pair.original.resolution, pair.rerun.resolution)
     if log and smallest <= 0:
-        return replace(blank, sentence=words.not_positive(is_mean=False, of="step"))
+        return replace(blank, sentence=words.judgements.not_positive(is_mean=False, of="step"))
     if log:
         bundles, resolution = [_logarithms(one) for one in bundles], resolution / smallest
     there, here = bundles
@@ -39,7 +39,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         there, here, margin=claim.upper, alpha=blank.level, resolution=resolution
     )
     if decision.interval is None:
-        return replace(blank, sentence=words.no_bundle(has_steps=decision.points > 0))
+        return replace(blank, sentence=words.JUDGEMENTS("no-bundle", has_steps=decision.points > 0))
     interval = decision.interval
     judged = replace(
         blank,
@@ -68,7 +68,7 @@ def _sentence(decision: stats.CurveDecision, claim: FrozenClaim, original: Metri
     interval, log = decision.interval, claim.scale == "log"
     assert interval is not None
     limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
-    return words.curve(
+    return words.judgements.curve(
         word=decision.word,
         is_ratio=log,
         shown=limits,

@@ -56,10 +56,10 @@ def _prediction_notes(
     judged: Judged, interval: stats.Interval, claim: FrozenClaim
 ) -> Iterator[Note]:
     if claim.pattern.published is not None and claim.pattern.published.n is None:
-        yield words.runs_assumed(runs=UNKNOWN_RUNS)
+        yield words.NOTES("runs-assumed", runs=UNKNOWN_RUNS)
     predicted = interval.method in ("prediction", "summary")
     if predicted and judged.word == "INCONCLUSIVE" and interval.lower <= 0 <= interval.upper:
-        yield words.consistent()
+        yield words.NOTES("consistent")
 
 
 def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
@@ -67,16 +67,16 @@ def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     b = _one_side(pair.rerun, pair, claim)
     log = claim.scale == "log"
     if log and not b.positive:
-        return replace(blank, sentence=words.not_positive(is_mean=True, of="run"))
+        return replace(blank, sentence=words.judgements.not_positive(is_mean=True, of="run"))
     b = b.log() if log else b
     interval = stats.location(b, alpha=blank.level)
     if interval is None:
-        return replace(blank, sentence=words.one_run())
+        return replace(blank, sentence=words.JUDGEMENTS("one-run"))
     judged = replace(_decide(blank, interval), p_zero=None)
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=log)
     assert judged.word != "REPORTED"
     assert judged.word != "SKIPPED"
-    sentence = words.threshold(
+    sentence = words.judgements.threshold(
         word=judged.word,
         is_geometric=log,
         of=claim.pattern.value,
@@ -101,7 +101,7 @@ def ratio(blank: Judged, pair: Pair) -> Judged:
         measure(scaled, interval), p_zero=p_zero(interval), superiority=stats.superiority(a, b)
     )
     limits = wording.limits(measured.estimate, measured.lower, measured.upper, log=log)
-    return replace(measured, sentence=words.reported(is_ratio=log, shown=limits))
+    return replace(measured, sentence=words.JUDGEMENTS("reported", is_ratio=log, shown=limits))
 
 
 def both(pair: Pair, claim: FrozenClaim | None) -> tuple[stats.Runs, stats.Runs]:
@@ -177,8 +177,8 @@ def _compare_pairs(
     )
     interval = stats.paired_shift(differences, alpha=blank.level)
     if interval is None:
-        return replace(blank, sentence=words.too_few_pairs())
-    note = words.paired_seeds(pairs=len(common), are_rounds=pair.seeds == "pair")
+        return replace(blank, sentence=words.JUDGEMENTS("too-few-pairs"))
+    note = words.NOTES("paired-seeds", pairs=len(common), are_rounds=pair.seeds == "pair")
     judged = _word(_decide(blank, interval), pair, claim)
     judged = replace(judged, superiority=stats.superiority(a, b), notes=(*judged.notes, note))
     if judged.word != "INCONCLUSIVE":
@@ -205,7 +205,7 @@ def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=claim.scale == "log")
     allowed = wording.margin(claim, pair.original)
     if claim.type == "noninferiority":
-        sentence = words.noninferiority(
+        sentence = words.judgements.noninferiority(
             word=judged.word,
             is_ratio=claim.scale == "log",
             of=claim.pattern.value,
@@ -215,7 +215,7 @@ def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         )
     else:
         inside = judged.lower is None or judged.upper is None or judged.lower <= 0 <= judged.upper
-        sentence = words.equivalence(
+        sentence = words.judgements.equivalence(
             word=judged.word,
             is_ratio=claim.scale == "log",
             of=claim.pattern.value,

@@ -46,9 +46,11 @@ def notes(original: Counts, rerun: Counts, names: Names) -> Iterator[Note]:
     """What a reader must know of the runs before any number made from them."""
     for name, side in ((names.there, original), (names.here, rerun)):
         if side.missing:
-            yield words.no_outcome(side=name, runs=side.missing)
+            yield words.NOTES("no-outcome", side=name, runs=side.missing)
         if side.independent < side.values:
-            yield words.repeated_runs(side=name, runs=side.values, independent=side.independent)
+            yield words.NOTES(
+                "repeated-runs", side=name, runs=side.values, independent=side.independent
+            )
 
 
 def range_notes(pair: Pair) -> Iterator[Note]:
@@ -57,11 +59,11 @@ def range_notes(pair: Pair) -> Iterator[Note]:
     for name, metric in ((names.there, pair.original), (names.here, pair.rerun)):
         beyond = 0 if metric is None else len(metric.values) - len(population.numbers(metric))
         if beyond:
-            yield words.value_too_large(side=name, most=population.LARGEST, runs=beyond)
+            yield words.NOTES("value-too-large", side=name, most=population.LARGEST, runs=beyond)
 
 
 def earlier_notes(rerun: MetricRuns, seeds: SeedRule) -> Iterator[Note]:
     """Which runs a metric of the machine is judged by, where earlier verifications count else."""
     if rerun.earlier:
         runs = None if seeds == "same" else len(rerun.runs)
-        yield words.earlier_runs(runs=runs, earlier=rerun.earlier)
+        yield words.notes.earlier_runs(runs=runs, earlier=rerun.earlier)

@@ -86,9 +86,9 @@ def over(across: Across, verdicts: Sequence[Verdict]) -> Spread:
         precision=precision,
         precision_sentence=_word_precision(precision, of_value, unit, log)
         if precision
-        else words.no_precision(of=of_value, why=str(obstacle)),
+        else words.spreads.no_precision(of=of_value, why=str(obstacle)),
         mean=mean,
-        mean_sentence=_word_mean(mean, log) if mean else words.no_mean(why=str(no_mean)),
+        mean_sentence=_word_mean(mean, log) if mean else words.SPREADS("no-mean", why=str(no_mean)),
         notes=tuple(_notes(across, used, precision, _find_skips(across.metric, verdicts))),
     )
 
@@ -124,16 +124,16 @@ def _obstacles(
 ) -> Iterator[Sentence]:
     """Why there is no spread to tell, most basic reason first."""
     if claim.type in _NOT_OF_VALUES:
-        yield words.not_of_values(claim=claim.type)
+        yield words.spreads.not_of_values(claim=claim.type)
     units = {side.unit: label(i) for i, side in enumerate(across.sides) if side is not None}
     if len(units) > 1:
-        yield words.units_differ(units=tuple(units.items()))
+        yield words.judgements.units_differ(units=tuple(units.items()))
     if sum(side.n > 0 for side in used) < 2:
-        yield words.too_few_capsules()
+        yield words.SPREADS("too-few-capsules")
     if all(side.n < 2 for side in used):
-        yield words.too_few_runs()
+        yield words.SPREADS("too-few-runs")
     if claim.scale == "log" and not all(side.positive for side in used):
-        yield words.not_positive(is_mean=False, of="run")
+        yield words.judgements.not_positive(is_mean=False, of="run")
 
 
 def _obstacles_of_a_mean(
@@ -141,9 +141,9 @@ def _obstacles_of_a_mean(
 ) -> Iterator[Sentence]:
     """Why a mean over machines would mean nothing."""
     if any(side is not None and side.kind == "machine" for side in across.sides):
-        yield words.of_machines()
+        yield words.SPREADS("of-machines")
     if sum(side.n > 0 for side in used) < 3:
-        yield words.too_few_machines()
+        yield words.SPREADS("too-few-machines")
     different = [
         label(index)
         for index, verdict in enumerate(verdicts, 1)
@@ -154,7 +154,7 @@ def _obstacles_of_a_mean(
         and one.claim.type in _SHIFTS
     ]
     if different:
-        yield words.different_machines(sides=tuple(dict.fromkeys(different)))
+        yield words.SPREADS("different-machines", sides=tuple(dict.fromkeys(different)))
 
 
 def _find_skips(metric: str, verdicts: Sequence[Verdict]) -> set[int]:
@@ -178,14 +178,14 @@ def _notes(
             why: Literal["quick", "no metric", "no value"] = "quick"
             if index not in skipped:
                 why = "no metric" if side is None else "no value"
-            yield words.left_out(side=label(index), why=why)
+            yield words.notes.left_out(side=label(index), why=why)
     if precision is None:
         return
     shared = _sides_with_common_seeds(used)
     if shared:
-        yield words.common_seeds(sides=shared)
+        yield words.NOTES("common-seeds", sides=shared)
     if precision.equal_spread_p is not None and precision.equal_spread_p <= _UNEQUAL_P:
-        yield words.unequal_spread(p=precision.equal_spread_p)
+        yield words.NOTES("unequal-spread", p=precision.equal_spread_p)
 
 
 def _sides_with_common_seeds(used: Sequence[stats.Runs]) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ def _word_precision(precision: stats.Precision, of: str, unit: str, log: bool) -
             precision.limit,
         )
     )
-    return words.precision(
+    return words.spreads.precision(
         of=of,
         total=total,
         low=low,
@@ -226,4 +226,4 @@ def _word_precision(precision: stats.Precision, of: str, unit: str, log: bool) -
 
 def _word_mean(mean: stats.Mean, log: bool) -> Sentence:
     limits = wording.limits(mean.estimate, mean.lower, mean.upper, log=log)
-    return words.mean(is_geometric=log, machines=mean.sides, shown=limits)
+    return words.SPREADS("mean", is_geometric=log, machines=mean.sides, shown=limits)

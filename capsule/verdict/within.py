@@ -28,7 +28,7 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
     a, b = _inside(pair.original, log=log), _inside(pair.rerun, log=log)
     interval = stats.summary_shift(a, b, alpha=blank.level) if a and b else None
     if interval is None:
-        return replace(blank, sentence=words.one_run_each())
+        return replace(blank, sentence=words.JUDGEMENTS("one-run-each"))
     limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
     return replace(
         blank,
@@ -37,7 +37,7 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
         lower=interval.lower,
         upper=interval.upper,
         alpha_used=interval.alpha,
-        sentence=words.within_run(is_ratio=log, shown=limits),
+        sentence=words.JUDGEMENTS("within-run", is_ratio=log, shown=limits),
     )
 
 

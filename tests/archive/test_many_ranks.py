@@ -25,6 +25,8 @@ from tests.support import manyranks
 from tests.support.capsules import carry, forge
 from tests.support.command import User
 
+pytestmark = pytest.mark.slow
+
 RANKS, STEPS = 72, 5
 BENCHMARKS = ["allreduce", "local-sgd"]
 METRIC = ("train", "time")

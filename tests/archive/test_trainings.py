@@ -262,7 +262,7 @@ def test_a_program_that_lies_fails_its_trials_and_is_sealed(
 ) -> None:
     """A stranger's capsule carries a program of its own, which may be any."""
     package = tmp_path / "package" / "capsule"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, package)
     path = package / "levels" / "level2" / "__init__.py"
     text = path.read_text()
     assert text.count(right) == 1

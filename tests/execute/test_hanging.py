@@ -13,6 +13,8 @@ from capsule import api, process, processes
 from capsule.execute.outcome import describe_hung
 from tests.support.command import User, write_manifest, write_script
 
+pytestmark = pytest.mark.slow
+
 # all ranks but one report and end
 ONE_HANGS = """
 import json, os, time

@@ -17,6 +17,8 @@ from capsule.execute.payload import OWN_LEVELS
 from capsule.execute.sightings import Made, Sighting
 from tests.support.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.slow
+
 NEEDS_TORCH = pytest.mark.skipif(not util.find_spec("torch"), reason="torch is not installed")
 HOOK = OWN_LEVELS / "worlds"
 SEEDING = OWN_LEVELS / "seeding"

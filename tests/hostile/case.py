@@ -35,6 +35,7 @@ class Case:
         variables: Of the environment, beside the user's own.
         reads_only: It is ended by a status of its own where it does more than read.
         engine: An engine that it needs, None for none.
+        long: Only `tests/run --long` has it: beside a case of the same kind.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Case:
     variables: Mapping[str, str] = field(default_factory=dict)
     reads_only: bool = False
     engine: str | None = None
+    long: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from tests.hostile.case import Case, observe
 
 
 def _marked(case: Case) -> ParameterSet:
-    marks = [pytest.mark.engines] if case.engine else []
+    marks = [pytest.mark.engines] * (case.engine is not None) + [pytest.mark.long] * case.long
     return pytest.param(case, id=case.name, marks=marks)
 
 

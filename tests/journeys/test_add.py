@@ -302,6 +302,41 @@ def test_what_does_not_add_up_is_refused_before_anything_runs(
     assert sorted(seen.folder.iterdir()) == before
 
 
+NOTES_OF_OTHERS = (
+    {"code": "new-thing", "facts": {"n": 1}, "sentence": "\u202e{0.__class__} " + 400 * "x"},
+    {"code": "narrowed", "sentence": "REPRODUCED by everybody"},
+    {"code": "online", "facts": {"reason": "asked"}, "sentence": "nothing was online"},
+)
+
+
+def of_another_version(record: Record) -> Record:
+    """Sealed by a version with other words, and with notes that nobody here knows."""
+    stated = tuple(notes.from_json(one) for one in NOTES_OF_OTHERS)
+    return replace(record, tool="0.9.0", notes=(*record.notes, *stated))
+
+
+def test_notes_of_other_versions_are_added_as_untrusted_or_in_our_words(author: User) -> None:
+    seal_original(author, claims=[CLAIM])
+    verify(author, "ours.zip", "--runs", "2", code=3)
+    reseal(author.folder / "ours.zip", author.folder / "first.zip", of_another_version)
+    verify(author, "second.zip", "--add", "first.zip", "--runs", "4")
+    # what was inherited once is inherited again
+    verify(author, "third.zip", "--add", "second.zip", "--runs", "5")
+    for name in ("second.zip", "third.zip"):
+        assert author.run("check", name).returncode == 0
+        stated = {note["code"]: note["sentence"] for note in author.json("show", name)["notes"]}
+        assert stated["online"] == "workloads could reach the network: asked"
+        assert "unchecked" in stated
+    written = record_of(author.folder / "third.zip").notes
+    assert not any(map(notes.is_forged, written))
+    said = [note.sentence for note in written if note.code == "unchecked"]
+    unchecked = "in the capsule's own words, which nobody checked: "
+    assert said[0].startswith(f"new-thing, {unchecked}\\u202e{{0.__class__}} xxx")
+    assert said[0].endswith("x...")
+    assert len(said[0]) < 400
+    assert said[1:] == [f"narrowed, {unchecked}REPRODUCED by everybody"]
+
+
 def test_a_plan_whose_looks_are_taken_asks_for_a_number(author: User) -> None:
     seal_original(author, claims=[{**CLAIM, "looks": [3, 4]}])
     verify(author, "first.zip", "--runs", "4")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from capsule import api, digest
+from capsule import api, archive, digest
 from capsule.errors import UsageError
 from capsule.options import RunOptions
 from capsule.seeds import added_seeds, fresh_seeds
+from capsule.trust import ledger
 from tests.support import clocks, extending
+from tests.support.capsules import carry, forge
 from tests.support.command import Document, User, write_script
 from tests.support.rereading import LOSS, METRICS, SCRIPT, benchmark
 
@@ -212,6 +215,30 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> User:
     user = User.make(tmp_path_factory.mktemp("own"))
     extending.publish(user)
     return user
+
+
+@pytest.mark.parametrize("release", ["0.3.0", None])
+def test_seeds_are_not_added_to_a_capsule_of_another_version(
+    author: User, monkeypatch: pytest.MonkeyPatch, release: str | None
+) -> None:
+    (author.folder / "a").write_bytes(extending.honest()["a"])
+    monkeypatch.setenv("HOME", str(author.home))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    with archive.read(author.folder / "a") as capsule:
+        levels = {**capsule.record.levels, "release": release}
+        older = replace(capsule.record, tool="0.3.0", levels=levels)
+        forge(older, carry(capsule), author.folder / "older")
+    with archive.read(author.folder / "older") as capsule:
+        assert ledger.add(capsule.id) is None
+    before = sorted(author.folder.iterdir())
+    ended = author.run("run", "--add-seeds", "2", "older", "--output", "b")
+    assert ended.returncode == 2, ended.stdout + ended.stderr
+    assert [*map(str.strip, ended.stderr.splitlines())] == [
+        "error: older: its runs were measured by the program of capsule-hpc 0.3.0, and added ones"
+        " would be measured by another one",
+        "add to it by capsule-hpc 0.3.0, or run the manifest anew with all seeds",
+    ]
+    assert sorted(author.folder.iterdir()) == before
 
 
 def test_a_manifest_is_no_capsule(author: User) -> None:

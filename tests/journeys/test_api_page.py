@@ -1,22 +1,20 @@
 """docs/api.md: its script runs as it stands there, and it names what there is."""
 
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 from capsule import api
 from tests.support.command import User
+from tests.support.documented import ROOT, copy_folder
 from tests.support.patience import PATIENCE_SECONDS
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "api.md").read_text()
 
 
 def test_the_script_runs_verifies_and_compares_the_quickstart(author: User) -> None:
     (script,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
     assert len(script.splitlines()) <= 10
-    shutil.copytree(ROOT / "manifests", author.folder / "manifests")
+    copy_folder(ROOT / "manifests", author.folder / "manifests")
     ended = subprocess.run(
         [author.python, "-c", script],
         cwd=author.folder,

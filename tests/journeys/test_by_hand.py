@@ -223,7 +223,7 @@ def test_a_line_of_the_readme_gives_the_number_under_each_engine(
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     monkeypatch.setenv("APPTAINER_CACHEDIR", str(apptainer_cache))
-    manifest = write_manifest(author.folder, image={"reference": python_image()})
+    manifest = write_manifest(author.folder, image={"reference": python_image()}, seeds=[11])
     ended = author.run("run", manifest, "-o", "a.capsule.zip")
     assert ended.returncode == 0, ended.stderr
     capsule = author.folder / "a.capsule.zip"

@@ -117,15 +117,22 @@ def test_planned_looks_stop_as_soon_as_every_claim_is_decided(author: User) -> N
     assert look_of(author, "b.capsule.zip") == 2
 
 
-def test_a_plain_verification_makes_the_first_look_of_the_default_plan(author: User) -> None:
-    author.run("run", training(author), "--output", "a.capsule.zip")
-    claim = claim_of(author.json("verify", "a.capsule.zip", "--output", "b.capsule.zip"))
+@pytest.fixture(scope="module")
+def publisher(tmp_path_factory: pytest.TempPathFactory) -> User:
+    """Who has sealed a training whose looks are the default plan's."""
+    user = User.make(tmp_path_factory.mktemp("decision"))
+    ended = user.run("run", training(user), "--output", "a.capsule.zip")
+    assert ended.returncode == 0, ended.stderr
+    return user
+
+
+def test_a_plain_verification_makes_the_first_look_of_the_default_plan(publisher: User) -> None:
+    claim = claim_of(publisher.json("verify", "a.capsule.zip", "--output", "b.capsule.zip"))
     assert (claim["look"]["planned"], claim["look"]["number"]) == ([6, 12], 1)
     assert claim["rerun"]["values"] == 6
-    assert look_of(author, "b.capsule.zip") == 1
+    assert look_of(publisher, "b.capsule.zip") == 1
 
 
-def test_a_number_of_runs_that_nobody_planned_is_no_look_in_the_record(author: User) -> None:
-    author.run("run", training(author), "--output", "a.capsule.zip")
-    author.run("verify", "a.capsule.zip", "--runs", "3", "--output", "b.capsule.zip")
-    assert look_of(author, "b.capsule.zip") is None
+def test_a_number_of_runs_that_nobody_planned_is_no_look_in_the_record(publisher: User) -> None:
+    publisher.run("verify", "a.capsule.zip", "--runs", "3", "--output", "c.capsule.zip")
+    assert look_of(publisher, "c.capsule.zip") is None

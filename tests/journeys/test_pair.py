@@ -162,7 +162,10 @@ def test_sides_that_start_other_processes_are_refused(author: User) -> None:
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("engine", ["apptainer", "docker", "podman"])
+@pytest.mark.parametrize(
+    "engine",
+    ["docker", *(pytest.param(name, marks=pytest.mark.long) for name in ("apptainer", "podman"))],
+)
 def test_what_a_container_costs_is_a_pair(
     author: User, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:

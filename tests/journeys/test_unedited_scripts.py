@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import User
-from tests.support.engines import small_image
+from tests.support.engines import engine_cache, small_image
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 MAIN = """
@@ -102,7 +102,10 @@ def test_a_program_that_cannot_be_seeded_from_outside_has_failed(author: User) -
 
 @pytest.mark.engines
 @pytest.mark.parametrize("engine", ["docker", "apptainer", "podman"])
-def test_words_mean_what_the_image_sees(author: User, engine: str) -> None:
+def test_words_mean_what_the_image_sees(
+    author: User, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     words = ["python3", "main.py", "--seed={seed}", "--lr", "{lr}", "--out", "{out}/log.txt"]
     manifest = write(
         author.folder,

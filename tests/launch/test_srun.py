@@ -288,6 +288,7 @@ def test_a_dead_stepd_costs_some_seconds_and_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(started, "_SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(process, "STOP_SECONDS", 1)
     goes_on = "echo >>there; while [ ! -e go ]; do sleep 0.01; done"
     launched = start(tmp_path, goes_on, f"{THEN}{goes_on}")
     while len(read_lines(tmp_path / "there")) < 2:

@@ -30,6 +30,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for a silent launcher here."""
     monkeypatch.setattr(started, "_SILENCE_SECONDS", 0.1)
     monkeypatch.setattr(started, "_COUNT_SECONDS", 0.01)
+    monkeypatch.setattr(process, "STOP_SECONDS", 1)
 
 
 def launch(

@@ -11,6 +11,8 @@ from capsule.levels.frameworks.numpy import Numpy
 from capsule.levels.instruments import memory
 from tests.support import trials
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 
 

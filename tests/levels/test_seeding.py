@@ -23,6 +23,11 @@ LIBRARIES = {
     "numpy's new generator": ("numpy", "g = numpy.random.default_rng({})", "g.random()"),
     "torch": ("torch", "torch.manual_seed({})", "torch.rand(1).item()"),
 }
+# which takes seconds to import
+TORCH = pytest.param("torch", marks=pytest.mark.slow)
+each_library = pytest.mark.parametrize(
+    "name", [TORCH if name == "torch" else name for name in LIBRARIES]
+)
 
 
 class Program:
@@ -58,7 +63,7 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@each_library
 def test_a_fixed_seed_follows_the_runs(program: Program, name: str) -> None:
     library, seed, draw = LIBRARIES[name]
     text = f"import {library}\n{seed.format(42)}\nprint({draw})"
@@ -69,7 +74,7 @@ def test_a_fixed_seed_follows_the_runs(program: Program, name: str) -> None:
     assert list(replaced.values()) == ["42"]
 
 
-@pytest.mark.parametrize("name", ["random", "numpy", "torch", "numpy's new generator"])
+@pytest.mark.parametrize("name", ["random", "numpy", TORCH, "numpy's new generator"])
 def test_a_program_without_a_seed_has_the_runs(program: Program, name: str) -> None:
     library, seed, draw = LIBRARIES[name]
     begin = seed.format("") if draw.startswith("g.") else ""
@@ -79,7 +84,7 @@ def test_a_program_without_a_seed_has_the_runs(program: Program, name: str) -> N
     assert program.replaced == {}
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@each_library
 def test_two_streams_stay_two_and_one_that_is_set_again_starts_again(
     program: Program, name: str
 ) -> None:
@@ -123,11 +128,6 @@ def test_generators_are_what_they_were(program: Program) -> None:
     ]
 
 
-def test_a_seed_that_torch_hands_on_is_derived_once(program: Program) -> None:
-    program.run("import torch\ntorch.manual_seed(42)")
-    assert program.replaced == {"torch.manual_seed": "42"}
-
-
 OPTIMIZERS = """
 import inspect, sys, torch
 torch.manual_seed(42)
@@ -147,27 +147,23 @@ for name in names:
 assert "torch._dynamo" in sys.modules
 torch.seed() + 0
 print(torch.rand(1).item())
+
+@torch.compile(backend="eager")
+def draw(x):
+    torch.manual_seed(seed=42)
+    return x + torch.rand(1)
+print(draw(torch.zeros(1)).item())
 """
 
 
-def test_every_optimizer_of_torch_takes_the_functions_that_seed(program: Program) -> None:
+@pytest.mark.slow
+def test_every_optimizer_of_torch_and_what_it_compiles_take_the_functions_that_seed(
+    program: Program,
+) -> None:
     first, again, other = (program.run(OPTIMIZERS, seed).splitlines() for seed in (1, 1, 2))
     assert first == again
     assert len(first) > 13
     assert not set(first) & set(other)
-    assert program.replaced == {"torch.manual_seed": "42"}
-
-
-def test_what_torch_compiles_may_set_a_seed(program: Program) -> None:
-    text = (
-        "import torch\n"
-        "@torch.compile(backend='eager')\n"
-        "def draw(x):\n"
-        "    torch.manual_seed(seed=42)\n"
-        "    return x + torch.rand(1)\n"
-        "print(draw(torch.zeros(1)).item())"
-    )
-    assert program.run(text) == program.run(text) != program.run(text, 2)
     assert program.replaced == {"torch.manual_seed": "42"}
 
 

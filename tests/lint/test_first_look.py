@@ -15,6 +15,7 @@ from capsule.jsons import Json, JsonObject
 from capsule.manifest import Claim
 from tests.manifest.test_reader import read, variant
 from tests.support.judging import PATH, judge_all, metric
+from tests.support.properties import pin_first
 
 FIRST = " at the first look"
 POWERS = (0.8, 0.9)
@@ -94,7 +95,7 @@ def is_kept(share: float, power: float, seeds: int) -> bool:
     return -3 * error < share - power < 3 * error + (0.05 if seeds == 10 else 0.0)
 
 
-@pytest.mark.parametrize("seeds", [5, 10])
+@pytest.mark.parametrize("seeds", pin_first([5, 10]))
 def test_runs_that_scatter_as_little_as_told_confirm_as_often_as_told(seeds: int) -> None:
     sentence = outlook(seeds, margin={"absolute": 1}).sentence
     claim = claim_with(margin={"absolute": 1})
@@ -103,7 +104,7 @@ def test_runs_that_scatter_as_little_as_told_confirm_as_often_as_told(seeds: int
         assert is_kept(share, power, seeds)
 
 
-@pytest.mark.parametrize("seeds", [5, 8, 10])
+@pytest.mark.parametrize("seeds", pin_first([5, 8, 10]))
 def test_runs_that_are_usually_enough_confirm_in_four_of_five_cases(seeds: int) -> None:
     margins = (k / 100 for k in range(50, 400))
     sd = next(k for k in margins if outlook(seeds, margin={"sd": k}).enough == "usually")
@@ -113,13 +114,15 @@ def test_runs_that_are_usually_enough_confirm_in_four_of_five_cases(seeds: int) 
 
 @pytest.mark.parametrize(
     ("place", "seeds", "margin", "look"),
-    [
-        (0, 8, None, 1),
-        (1, 8, {"absolute": 2}, 1),
-        (2, 8, None, 2),
-        (3, 5, None, 1),
-        (4, 5, None, 2),
-    ],
+    pin_first(
+        [
+            (4, 5, None, 2),
+            (3, 5, None, 1),
+            (0, 8, None, 1),
+            (1, 8, {"absolute": 2}, 1),
+            (2, 8, None, 2),
+        ]
+    ),
 )
 def test_the_page_of_statistics_says_how_often_each_look_confirms_the_default(
     place: int, seeds: int, margin: JsonObject | None, look: int

@@ -9,6 +9,7 @@ from spreads import COMMAND, LEVELS, RUNS, TABLE, narrowest_spreads, row, runs_f
 
 from capsule import stats
 from capsule.lint import spreads
+from tests.support.properties import pin_first
 
 REPETITIONS = 800
 
@@ -28,7 +29,8 @@ def confirmed(n_a: int, n_b: int, margin: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("n_a", "n_b", "power"), [(4, 4, 0.8), (5, 5, 0.9), (6, 6, 0.5), (5, 8, 0.8), (8, 4, 0.8)]
+    ("n_a", "n_b", "power"),
+    pin_first([(5, 8, 0.8), (4, 4, 0.8), (5, 5, 0.9), (6, 6, 0.5), (8, 4, 0.8)]),
 )
 def test_the_simulated_share_is_what_the_rule_reaches(n_a: int, n_b: int, power: float) -> None:
     margin = narrowest_spreads(n_a, n_b, alpha=0.05, power=power)

@@ -6,7 +6,7 @@ import dataclasses
 
 from capsule import report
 from capsule.manifest import Metric
-from capsule.manifest.warnings import one_seed
+from capsule.manifest.warnings import WARNINGS
 from capsule.trying import Reported, Tryout
 from tests.report.test_report import draw
 from tests.support.records import make_attempt
@@ -29,7 +29,9 @@ def test_the_time_of_a_run_follows_where_all_of_its_trials_are_alike() -> None:
 
 def test_what_was_reported_in_vain_is_told() -> None:
     attempt = dataclasses.replace(make_tryout().attempt, message="extra is not declared\x1b[2J")
-    shown = draw(tuple(report.draw_tryout(make_tryout(attempt=attempt), (one_seed(),))), 120)
+    shown = draw(
+        tuple(report.draw_tryout(make_tryout(attempt=attempt), (WARNINGS("one-seed"),))), 120
+    )
     assert r"warning: extra is not declared\x1b[2J" in shown
     assert "[one-seed]" in shown
 

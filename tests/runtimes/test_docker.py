@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from capsule import runtimes
+from capsule import process, runtimes
 from capsule.errors import CannotRunError
 from capsule.image import Image
 from capsule.runtimes import daemon
@@ -26,7 +25,7 @@ from tests.support.daemons import (
     stand_before_over_tcp,
 )
 from tests.support.engines import docker, small_image
-from tests.support.patience import PATIENCE_SECONDS, read_lines
+from tests.support.patience import PATIENCE_SECONDS, in_time, read_lines
 from tests.support.records import make_image
 from tests.support.registries import serve
 from tests.support.runtimes import LABEL, Engine, invocation, python, run, small, start
@@ -71,10 +70,8 @@ def test_a_socket_that_accepts_and_never_answers_is_told(
     monkeypatch.setattr(daemon, "PROMPT_SECONDS", 0.2)
     with accept_in_silence(tmp_path) as address:
         monkeypatch.setenv("DOCKER_HOST", address)
-        begun = time.monotonic()
-        error = refuse()
-        assert not Docker().keeps(make_image(), cache=tmp_path)
-        assert time.monotonic() - begun < 30
+        error = in_time(refuse)
+        assert not in_time(lambda: Docker().keeps(make_image(), cache=tmp_path))
     assert error.what == (
         f"no Docker daemon answers at {address}: it accepts a connection and does not answer"
     )
@@ -252,16 +249,13 @@ def test_a_daemon_that_ends_or_freezes_in_the_middle_of_a_trial_is_told(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     label = f"{end}-{os.getpid()}"
-    monkeypatch.setattr(daemon, "PROMPT_SECONDS", 3)
     try:
         with stand_before(tmp_path) as (address, door), monkeypatch.context() as patch:
             patch.setenv("DOCKER_HOST", address)
-            running = start_waiting(image, tmp_path, label)
+            running = start_waiting(image, tmp_path, label, patch)
             getattr(door, end)()
-            begun = time.monotonic()
             ended = running.wait(PATIENCE_SECONDS)
-            running.stop()
-            assert time.monotonic() - begun < 60
+            in_time(running.stop)
         assert ended is not None
         assert "Docker lost the container: " in str(ended.engine_fault)
         assert (tmp_path / "stdout").read_text() == "begun\n"
@@ -274,15 +268,12 @@ def test_a_daemon_that_freezes_does_not_hold_up_a_stop(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     label = f"stop-frozen-{os.getpid()}"
-    monkeypatch.setattr(daemon, "PROMPT_SECONDS", 3)
     try:
         with stand_before(tmp_path) as (address, door), monkeypatch.context() as patch:
             patch.setenv("DOCKER_HOST", address)
-            running = start_waiting(image, tmp_path, label)
+            running = start_waiting(image, tmp_path, label, patch)
             door.freeze()
-            begun = time.monotonic()
-            running.stop()
-            assert time.monotonic() - begun < 60
+            in_time(running.stop)
             ended = running.wait(0)
         assert ended is not None
         assert "does not answer" in str(ended.engine_fault)
@@ -290,8 +281,11 @@ def test_a_daemon_that_freezes_does_not_hold_up_a_stop(
         assert Docker().reap(label) == 1
 
 
-def start_waiting(image: Image, folder: Path, label: str) -> Running:
+def start_waiting(image: Image, folder: Path, label: str, patch: pytest.MonkeyPatch) -> Running:
+    """Start what never ends, by a daemon of which one soon asks whether it lives."""
     engine = prepare(image, folder)
+    patch.setattr(daemon, "PROMPT_SECONDS", 1)
+    patch.setattr(process, "STOP_SECONDS", 1)
     running = start(engine, invocation(engine, folder, "python3", "-c", WAITING, label=label))
     read_lines(folder / "stdout")
     return running
@@ -334,16 +328,20 @@ def test_a_daemon_on_a_port_of_this_machine_runs_what_reads(
 
 
 @pytest.mark.engines
-def test_no_byte_of_the_shortest_program_is_lost(image: Image, tmp_path: Path) -> None:
+@pytest.mark.parametrize("starts", [5, pytest.param(100, marks=pytest.mark.long)])
+def test_no_byte_of_the_shortest_program_is_lost(image: Image, tmp_path: Path, starts: int) -> None:
     engine = prepare(image, tmp_path)
-    for _ in range(20):
+    for _ in range(starts):
         assert run(engine, tmp_path, "echo", "x") == Ended(exit_code=0, signal=None)
-    assert (tmp_path / "stdout").read_text() == "x\n" * 20
+    assert (tmp_path / "stdout").read_text() == "x\n" * starts
 
 
 @pytest.mark.engines
-def test_a_program_that_closes_its_output_is_waited_for(image: Image, tmp_path: Path) -> None:
-    program = "import os, sys, time; os.close(1); os.close(2); time.sleep(8); os._exit(7)"
+def test_a_program_that_closes_its_output_is_waited_for(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STOP_SECONDS", 1)
+    program = "import os, sys, time; os.close(1); os.close(2); time.sleep(3); os._exit(7)"
     assert python(prepare(image, tmp_path), tmp_path, program) == Ended(exit_code=7, signal=None)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from capsule import image as images
 from capsule import process
 from capsule.digest import Digest, of_bytes, of_file
 from capsule.errors import CannotRunError, DamagedError
@@ -24,7 +25,7 @@ from capsule.runtimes.base import Ended, Runtime
 from capsule.runtimes.containers import ContainerEngine
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.podman import Podman
-from tests.support.engines import docker, own_engine_cache, push_tiny, small_image
+from tests.support.engines import docker, own_engine_cache, push_tiny, python_image, small_image
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 from tests.support.runtimes import PREPARE, Engine, invocation, python, run, small, start
 
@@ -190,7 +191,10 @@ def test_a_container_that_somebody_removed_is_told(
 
 
 @pytest.mark.engines
-def test_a_client_that_somebody_ended_leaves_no_container(image: Image, tmp_path: Path) -> None:
+def test_a_client_that_somebody_ended_leaves_no_container(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STOP_SECONDS", 1)
     label = f"client-{os.getpid()}"
     runtime = Podman()
     engine = Engine(runtime=runtime, prepared=runtime.prepare(image, cache=tmp_path))
@@ -230,7 +234,7 @@ def test_processes_and_threads_are_counted_and_limited(
 def test_an_image_that_was_built_here_runs(
     tmp_path: Path, make: Callable[[], ContainerEngine]
 ) -> None:
-    named = reference.parse(small_image())
+    named = reference.parse(python_image())
     assert named.digest is not None
     base = named.pin(named.digest)
     docker("pull", base)
@@ -292,7 +296,8 @@ for path in paths:
 def build(recipe: Path) -> Image:
     """An image that Docker alone has."""
     docker("build", "--quiet", "--tag", "capsule-test/built", str(recipe))
-    return local.resolve(ImageSpec(reference="docker-daemon:capsule-test/built"), folder=None)
+    spec = ImageSpec(reference="docker-daemon:capsule-test/built")
+    return images.resolve(spec, folder=None, engines=local.find)
 
 
 def dockerfile(folder: Path, text: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capsule import process, runtimes
+from capsule import image, process, runtimes
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
@@ -16,7 +16,7 @@ from capsule.manifest import ImageSpec
 from capsule.runtimes import local as stores
 from capsule.runtimes.base import Prepared
 from tests.support.command import User, write_manifest, write_script
-from tests.support.engines import engine_cache, small_image
+from tests.support.engines import engine_cache, python_image, small_image
 from tests.support.patience import PATIENCE_SECONDS
 
 SOME = of_bytes(b"some")
@@ -57,7 +57,7 @@ def local(store: str) -> Iterator[str]:
 
 
 def resolve(reference: str) -> Image:
-    return stores.resolve(ImageSpec(reference=reference), folder=None)
+    return image.resolve(ImageSpec(reference=reference), folder=None, engines=stores.find)
 
 
 @pytest.mark.engines
@@ -149,14 +149,14 @@ def test_a_run_of_it_is_verified_under_another_engine(
     """On the author's machine; sealing says that nobody else can."""
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     program, name = STORES[store], f"localhost/capsule-test/numpy-{os.getpid()}:1"
-    pinned = small_image().removeprefix("docker://")
+    pinned = python_image().removeprefix("docker://")
     if program == "podman":
         call(program, "pull", "--quiet", "--tls-verify=false", pinned)
     else:
         call(program, "pull", "--quiet", pinned)
     call(program, "tag", pinned, name)
     write_script(author.folder)
-    manifest = write_manifest(author.folder, image={"reference": f"{store}:{name}"})
+    manifest = write_manifest(author.folder, image={"reference": f"{store}:{name}"}, seeds=[1, 2])
     words = ("run", manifest, "--runtime", program, "-o", "a.capsule.zip")
     # Docker is asked without any program
     ended = author.run(*words, **({} if program == "podman" else {"PATH": str(author.folder)}))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from capsule.digest import of_bytes
-from tests.support.engines import as_user, push_tiny, small_image
+from tests.support.engines import as_user, push_tiny, python_image, small_image
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.runtimes import PREPARE, fill_user_cache
 
@@ -137,7 +137,7 @@ def test_an_ordinary_user_runs_podman() -> None:
         "print((folder / 'stdout').read_text(), (folder / 'stderr').read_text(), end='')\n"
     )
     user = pwd.getpwnam(os.environ["CAPSULE_TEST_USER"])
-    lines = as_user(program, small_image(), str(PATIENCE_SECONDS)).splitlines()
+    lines = as_user(program, python_image(), str(PATIENCE_SECONDS)).splitlines()
     assert lines[0] == "0 isolated"
     assert lines[1] == f"{user.pw_uid} 0"
     assert lines[2] == "rootless, the caller is root inside True"

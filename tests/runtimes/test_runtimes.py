@@ -38,21 +38,23 @@ def sif_cache() -> Path:
 
 
 @pytest.fixture(
+    scope="module",
     params=[
         "host",
         pytest.param("apptainer", marks=pytest.mark.engines),
         pytest.param("docker", marks=pytest.mark.engines),
         pytest.param("podman", marks=pytest.mark.engines),
-    ]
+    ],
 )
-def engine(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Engine:
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """Made ready once, as for all starts of a run."""
+    cache = tmp_path_factory.mktemp("cache")
     runtime = runtimes.choose(request.param, needs_image=request.param != "host")
     if not runtime.contained:
-        return Engine(runtime=runtime, prepared=runtime.prepare(None, cache=tmp_path))
+        return Engine(runtime=runtime, prepared=runtime.prepare(None, cache=cache))
     image = request.getfixturevalue("image")
-    cache = request.getfixturevalue("sif_cache") if request.param == "apptainer" else tmp_path
+    if request.param == "apptainer":
+        cache = request.getfixturevalue("sif_cache")
     return Engine(runtime=runtime, prepared=runtime.prepare(image, cache=cache))
 
 
@@ -105,14 +107,17 @@ def test_standard_input_is_no_link(engine: Engine, tmp_path: Path) -> None:
     assert left(LABEL) == []
 
 
-@pytest.mark.parametrize("code", [1, 7, 125, 126, 127, 255])
+# those of engines themselves are tried again where a program talks like one, below
+@pytest.mark.parametrize(
+    "code", [1, 125, *(pytest.param(code, marks=pytest.mark.long) for code in (7, 126, 127, 255))]
+)
 def test_an_exit_code_is_the_programs_own(engine: Engine, tmp_path: Path, code: int) -> None:
     assert python(engine, tmp_path, f"raise SystemExit({code})") == Ended(
         exit_code=code, signal=None
     )
 
 
-@pytest.mark.parametrize("number", [6, 9, 11])
+@pytest.mark.parametrize("number", [pytest.param(6, marks=pytest.mark.long), 9, 11])
 def test_a_signal_is_told_as_a_signal(engine: Engine, tmp_path: Path, number: int) -> None:
     program = f"import os; os.kill(os.getpid(), {number})"
     assert python(engine, tmp_path, f"{program}; import time; time.sleep(600)") == Ended(
@@ -265,7 +270,10 @@ FAMILY = (
 )
 
 
-def test_stop_leaves_nothing(engine: Engine, tmp_path: Path) -> None:
+def test_stop_leaves_nothing(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STOP_SECONDS", 1)
     label = f"stop-{os.getpid()}"
     family = invocation(engine, tmp_path, "python3", "-c", FAMILY, label=label)
     running = start(engine, family)

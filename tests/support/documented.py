@@ -32,7 +32,7 @@ class Here:
 
     Attributes:
         command: What is executed instead, where the shown one has placeholders or takes too long.
-            `{image}`, `{torch}` and `{registry}` are those of the tests.
+            `{image}` is that of the tests.
         before: Commands that must have been executed.
         codes: The exit codes that it may end with.
         says: A part of what it prints.
@@ -214,17 +214,18 @@ def usage(*words: str) -> str:
 
 
 def write_small_operators(path: Path) -> None:
-    """The example's first benchmark, with three seeds and two calls."""
+    """The example's first benchmark, by NumPy alone, with three seeds and two calls."""
     whole = json.loads((ROOT / "manifests" / "operators.json").read_text())
-    benchmark = {**whole["benchmarks"][0], "repetitions": 2}
+    benchmark = {**whole["benchmarks"][0], "frameworks": ["numpy"], "repetitions": 2}
     claims = [claim for claim in whole["claims"] if claim["metric"].split("/")[0] in ("*", "gemm")]
     changes = {"seeds": [1, 2, 3], "benchmarks": [benchmark], "claims": claims}
     path.write_text(json.dumps({**whole, **changes}))
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """All of it but for what Python keeps beside its modules."""
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    """All of it but for what Python keeps beside its modules, and programs that were fetched."""
+    left_out = shutil.ignore_patterns("__pycache__", "sources")
+    shutil.copytree(source, target, ignore=left_out)
 
 
 def read_package(user: User) -> None:

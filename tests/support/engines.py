@@ -10,10 +10,13 @@ import shlex
 import subprocess
 import sys
 import tarfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from capsule import process
+from capsule.digest import of_bytes
+from capsule.errors import CannotRunError
 from capsule.image import Image, reference, registry
 from tests.support.patience import PATIENCE_SECONDS, until
 
@@ -63,16 +66,19 @@ def docker(*words: str, input_bytes: bytes = b"") -> str:
 
 
 def push_tiny(content: str) -> Image:
-    """An image of one file, in the registry; engines take it in a second or two."""
+    """An image of one file, in the registry, which keeps it; engines take it in a second or two."""
+    name = f"{registry_host()}/capsule-test/tiny:{content}"
+    with suppress(CannotRunError):
+        return registry.resolve(reference.parse(f"docker://{name}"))
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
         entry = tarfile.TarInfo("content")
         entry.size = len(content)
         archive.addfile(entry, io.BytesIO(content.encode()))
-    name = f"{registry_host()}/capsule-test/tiny:{content}"
     docker("import", "-", name, input_bytes=data.getvalue())
     docker("push", name)
-    docker("rmi", name)
+    # where another worker pushed the same, it may be gone
+    process.run(["docker", "rmi", name], timeout_seconds=PATIENCE_SECONDS)
     return registry.resolve(reference.parse(f"docker://{name}"))
 
 
@@ -92,20 +98,23 @@ tar -chf - --exclude=__pycache__ --exclude=config-3* --exclude=test --exclude=id
 def python_image() -> str:
     """Reference of an image of Python alone, by digest: a tenth of `small_image`.
 
-    For whatever has an engine convert it in a way that nothing keeps.
+    For whatever has an engine convert it in a way that nothing keeps. The registry keeps it.
     """
     small = small_image().removeprefix("docker://")
+    made_of = of_bytes(f"{small}\n{_PYTHON_ALONE}".encode()).hex
+    name = f"{registry_host()}/capsule-test/python:{made_of}"
+    with suppress(CannotRunError):
+        return f"docker://{registry.resolve(reference.parse(f'docker://{name}')).pinned}"
     root = process.run(
         ["docker", "run", "--rm", small, "sh", "-c", _PYTHON_ALONE],
         timeout_seconds=PATIENCE_SECONDS,
         limit_bytes=1 << 30,
     )
     assert root.exit_code == 0, root.stderr
-    name = f"{registry_host()}/capsule-test/python:latest"
     change = ("--change", "ENV PATH=/usr/bin:/bin", "--change", 'CMD ["python3"]')
     docker("import", *change, "-", name, input_bytes=root.stdout)
     docker("push", name)
-    docker("rmi", name)
+    process.run(["docker", "rmi", name], timeout_seconds=PATIENCE_SECONDS)
     return f"docker://{registry.resolve(reference.parse(f'docker://{name}')).pinned}"
 
 
@@ -190,9 +199,8 @@ def user_python() -> str:
             return python
         if not venv.exists():
             subprocess.run(["/usr/bin/python3", "-m", "venv", str(venv)], check=True)
+        # a folder is installed anew though its version is the same
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, str(ROOT)], check=True)
-        # the version stays the same while the sources change
-        subprocess.run([*pip, "--no-deps", "--force-reinstall", str(ROOT)], check=True)
         installed.write_text(session)
     return python

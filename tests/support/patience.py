@@ -2,7 +2,12 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
+from typing import TypeVar
+
+T = TypeVar("T")
 
 # more than ten times what the slowest command of the tests takes on two quiet cores
 PATIENCE_SECONDS = 1200.0
@@ -18,6 +23,24 @@ def until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SE
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.02)
+
+
+def in_time(call: Callable[[], T]) -> T:
+    """What a call returns that might hang.
+
+    Raises:
+        TimeoutError: It does.
+    """
+    future: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    return future.result(PATIENCE_SECONDS)
 
 
 def read_lines(path: Path, lines: int = 1) -> list[str]:

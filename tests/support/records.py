@@ -212,7 +212,7 @@ def make_record(
 
 def noted(*sentences: str) -> tuple[Note, ...]:
     """Notes of a record that end so."""
-    return tuple(notes.open_network(reason=sentence) for sentence in sentences)
+    return tuple(notes.NOTES("online", reason=sentence) for sentence in sentences)
 
 
 def make_files() -> list[File]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from capsule.jsons import Json, JsonObject
 OCI = "application/vnd.oci.image"
 INDEX_TYPE, MANIFEST_TYPE = f"{OCI}.index.v1+json", f"{OCI}.manifest.v1+json"
 _PACE_SECONDS = 0.005
+_HELLO = b"\x16"
 
 Answer = Callable[[str, BinaryIO], None]
 """Writes what comes back for a path; nothing more is sent once it returns."""
@@ -42,6 +44,9 @@ def start(answer: Answer, heads: list[str] | None = None) -> _Server:
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
+            if self.request.recv(1, socket.MSG_PEEK) == _HELLO:
+                # engines try TLS first, and would wait ten seconds for an answer to it
+                return
             head = ""
             while (line := self.rfile.readline().decode("latin-1")).strip():
                 head += line

@@ -61,13 +61,16 @@ class Session:
 def begin() -> Session:
     """Begin a session, after ending what dead ones left: those whose lock nobody holds."""
     with _one_at_a_time():
-        _clear()
+        stale = _clear()
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         folder.chmod(0o755)
         (folder / "tmp").mkdir()
         (folder / "tmp").chmod(0o1777)
         lock = (folder / "lock").open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
+    # of many files, which takes minutes: other sessions need not wait for it
+    for one in stale:
+        shutil.rmtree(one, ignore_errors=True)
     return Session(folder=folder, lock=lock)
 
 
@@ -79,13 +82,13 @@ def _one_at_a_time() -> Iterator[None]:
         yield
 
 
-def _clear() -> None:
+def _clear() -> list[Path]:
+    """End what dead sessions left running; returns those of their folders that are not kept."""
     folders = Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")
     dead = [(began, folder) for folder in folders if (began := _died(folder)) is not None]
     for _, folder in dead:
         _end_all(folder)
-    for _, folder in sorted(dead, reverse=True)[_KEPT_FOLDERS:]:
-        shutil.rmtree(folder, ignore_errors=True)
+    return [folder for _, folder in sorted(dead, reverse=True)[_KEPT_FOLDERS:]]
 
 
 def _died(folder: Path) -> float | None:

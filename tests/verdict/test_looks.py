@@ -92,6 +92,7 @@ def test_advice_names_the_level_that_the_advised_runs_are_judged_at() -> None:
     assert beyond.endswith("(as no planned look, judged at 0.0169)")
 
 
+@pytest.mark.slow
 def test_looks_beyond_the_plan_keep_the_error_rate_too() -> None:
     """At 5 and 10 runs as planned, then whatever comes of it at 15, 20 and 30."""
     random, wrong, repetitions = np.random.default_rng(8), 0, 1500

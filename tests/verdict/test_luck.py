@@ -16,6 +16,8 @@ from capsule.manifest import Claim, Margin
 from capsule.origin import Side
 from capsule.summary import MetricRuns
 
+pytestmark = pytest.mark.slow
+
 TIME = f"{product.PATH.rpartition('/')[0]}/step_time"
 SIDE = Side(pair="", side="a", order="aba", margin=1.1, metrics=("*/*/*/*",))
 SAME_SEED_SD = 0.05

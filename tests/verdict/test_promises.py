@@ -20,6 +20,7 @@ from capsule.stats import Region, Runs, decide, shift
 from capsule.verdict.model import Judged
 from tests.stats.sides import known
 from tests.support.judging import NEAR, frozen, judge, judge_all, metric
+from tests.support.properties import examples
 
 PAGE = statistics_docs.PAGE.read_text()
 
@@ -29,6 +30,7 @@ PAGE = statistics_docs.PAGE.read_text()
 VALUES = st.lists(st.integers(-50, 50), min_size=2, max_size=7)
 
 
+@examples(20)
 @given(VALUES, VALUES, st.sampled_from([0.001, 0.01, 60.0, 1000.0, 1 / 3]), st.booleans())
 def test_the_word_does_not_depend_on_the_unit(
     there: list[int], here: list[int], unit: float, counted: bool
@@ -44,21 +46,20 @@ def test_the_word_does_not_depend_on_the_unit(
     assert word(1.0, Margin(sd=2.0)) == word(unit, Margin(sd=2.0))
 
 
-@pytest.mark.parametrize("examples", [50, 100, 400, 1000])
-def test_a_fraction_and_its_percentage_have_one_margin(examples: int) -> None:
-    for right in range(1, examples, 3):
-        part, step = right / examples, 1 / examples
-        fraction = frozen(
-            metric([part] * 3, test_set=examples, resolution=step), type="equivalence"
-        )
+@pytest.mark.parametrize("size", [50, 100, 400, 1000])
+def test_a_fraction_and_its_percentage_have_one_margin(size: int) -> None:
+    for right in range(1, size, 3):
+        part, step = right / size, 1 / size
+        fraction = frozen(metric([part] * 3, test_set=size, resolution=step), type="equivalence")
         percent = frozen(
-            metric([100 * part] * 3, test_set=examples, resolution=100 * step, unit="%"),
+            metric([100 * part] * 3, test_set=size, resolution=100 * step, unit="%"),
             type="equivalence",
         )
         assert fraction.upper is not None
         assert percent.upper == pytest.approx(100 * fraction.upper)
 
 
+@examples(40)
 @given(st.integers(2, 7), st.randoms(use_true_random=False))
 def test_the_word_does_not_depend_on_which_side_is_the_original(
     n: int, chance: random.Random
@@ -73,6 +74,7 @@ def test_the_word_does_not_depend_on_which_side_is_the_original(
     assert words[0] == words[1]
 
 
+@examples(40)
 @given(VALUES, VALUES, st.floats(1.0, 3.0))
 def test_a_wider_margin_never_undoes_reproduced(
     there: list[int], here: list[int], wider: float

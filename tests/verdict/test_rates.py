@@ -23,6 +23,8 @@ from guards import FailureMargin, Failures, FromPaper
 
 from tests.support.properties import pin_first
 
+pytestmark = pytest.mark.slow
+
 REPETITIONS = 300
 # these cost the most
 FEW = {

@@ -24,6 +24,7 @@ Change = Callable[[Any], None]
 _MIB = 256
 _PLAN, _RECORD = "data/records/plan.json", "data/capsule.json"
 _ENVIRONMENT = "data/records/environment.json"
+_HERE = "what takes the memory"
 _SAMPLES, _ATTEMPTS = "data/results/samples.jsonl", "data/results/attempts.jsonl"
 _OPERATORS = {
     "name": "operators",
@@ -83,6 +84,17 @@ def _document(name: str, change: Change) -> Callable[[Files], Files]:
     return forge
 
 
+def _full(name: str, change: Change, values: bytes) -> Callable[[Files], Files]:
+    """One document with these values at `_HERE`: they are counted before anything is read."""
+
+    def forge(files: Files) -> Files:
+        value = json.loads(files[name])
+        change(value)
+        return files | {name: pretty(value).replace(json.dumps(_HERE).encode(), values)}
+
+    return forge
+
+
 def _doubled_metric(plan: Any) -> None:
     plan["subjects"][0]["metrics"].append(plan["subjects"][0]["metrics"][0])
 
@@ -92,11 +104,11 @@ def _doubled_case(plan: Any) -> None:
 
 
 def _many_groups(plan: Any) -> None:
-    plan["groups"] = [{}] * 4_000_000
+    plan["groups"] = _HERE
 
 
 def _large_environment(document: Any) -> None:
-    document["environment"]["effective"] = {"a": [[[]]] * 2_000_000}
+    document["environment"]["effective"] = {"a": _HERE}
 
 
 def _many_claims(record: Any) -> None:
@@ -149,14 +161,16 @@ def _large_info(files: Files) -> Files:
 CASES = (
     Case(
         name="archive/plan-of-four-million-groups",
-        prepare=_forge(_document(_PLAN, _many_groups)),
+        prepare=_forge(_full(_PLAN, _many_groups, b"[" + b"{},\n" * 4_000_000 + b"{}]")),
         status=4,
         says="holds more values than a reader takes on",
         mib=_MIB,
     ),
     Case(
         name="archive/environment-of-four-million-lists",
-        prepare=_forge(_document(_ENVIRONMENT, _large_environment)),
+        prepare=_forge(
+            _full(_ENVIRONMENT, _large_environment, b"[" + b"[[]],\n" * 2_000_000 + b"[[]]]")
+        ),
         status=4,
         says="holds more values than a reader takes on",
         mib=_MIB,

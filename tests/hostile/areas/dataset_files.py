@@ -25,6 +25,7 @@ _UNIVERSE = ("universe", {**_SMALL, "side": 8}, "cosmoflow")
 _SIZES = {"lenet": {"side": 12, "classes": 2}, "cosmoflow": {"side": 8, "width": 1}}
 _STEERING = "\x1b]0;owned\x07"
 _ENDLESS = (1 << 62) - 1
+_MOST = "a-hundred-thousand-files"
 
 
 def _train(form: str | None, change: Change, made: tuple[str, dict[str, int], str]) -> Prepare:
@@ -77,14 +78,18 @@ def _bind(folder: Path) -> None:
         os.chdir(here)
 
 
-def _many(folder: Path) -> None:
-    """100,000 names of two files: a file has fewer than 65,000 names."""
-    for part in ("0", "1"):
-        inner = folder / part
-        inner.mkdir()
-        (inner / "0").touch()
-        for number in range(1, 50_000):
-            os.link(inner / "0", inner / str(number))
+def _many(count: int) -> Change:
+    """So many names of two files: a file has fewer than 65,000 names."""
+
+    def change(folder: Path) -> None:
+        for part in ("0", "1"):
+            inner = folder / part
+            inner.mkdir()
+            (inner / "0").touch()
+            for number in range(1, count // 2):
+                os.link(inner / "0", inner / str(number))
+
+    return change
 
 
 def _swap(folder: Path) -> None:
@@ -205,7 +210,8 @@ _FOLDERS: dict[str, tuple[Change, int, str]] = {
         lambda folder: Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).touch(),
         *(2, r"'\udcff' has a name that is not UTF-8"),
     ),
-    "many-files": (_many, 0, "sha256:"),
+    "many-files": (_many(10_000), 0, "sha256:"),
+    _MOST: (_many(100_000), 0, "sha256:"),
 }
 _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str]] = {
     "gzip-bomb": (
@@ -274,6 +280,7 @@ CASES = (
             status=status,
             says=says,
             mib=256,
+            long=name == _MOST,
         )
         for name, (change, status, says) in _FOLDERS.items()
     ),

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from capsule.digest import of_bytes
-from capsule.image import reference
 from capsule.jsons import Json
 from tests.hostile.case import Case, Prepare
 from tests.support.capsules import pack, rehash, sample_files, unpack
 from tests.support.command import NOISY, User, write_manifest, write_script
 from tests.support.engines import (
     engine_cache,
-    own_engine_cache,
     push_tiny,
+    python_image,
     small_image,
 )
 from tests.support.registries import make_index
@@ -62,22 +62,32 @@ _OTHER = f"registry.example.org/tiny@{of_bytes(b'another image')}"
 
 
 CACHE = {"CAPSULE_CACHE": str(engine_cache())}
+_OWN_CACHE = {"CAPSULE_CACHE": ""}
 
 
-def run(user: User, engine: str, script: str) -> list[str | Path]:
-    """Arguments of a run in the small image, with the cache of the tests."""
+def run(user: User, engine: str, script: str, image: str | None = None) -> list[str | Path]:
+    """Arguments of a run in an image, the small one unless another is named."""
     write_script(user.folder, script)
-    manifest = write_manifest(user.folder, image={"reference": small_image()}, seeds=[1, 2])
+    reference = image or small_image()
+    manifest = write_manifest(user.folder, image={"reference": reference}, seeds=[1, 2])
     return ["run", manifest, "--runtime", engine, "--output", "own.capsule.zip"]
+
+
+@cache
+def _own(engine: str) -> Files:
+    """The files of a capsule that ran in the small image."""
+    with TemporaryDirectory(prefix="capsule-") as folder:
+        user = User.make(Path(folder))
+        ended = user.run(*run(user, engine, NOISY), **CACHE)
+        assert ended.returncode == 0, ended.stderr
+        return unpack(user.folder / "own.capsule.zip")
 
 
 def _pin_another(engine: str) -> Prepare:
     """A capsule that ran in one image of the registry and pins another, to be verified here."""
 
     def prepare(user: User) -> list[str | Path]:
-        ended = user.run(*run(user, engine, NOISY), **CACHE)
-        assert ended.returncode == 0, ended.stderr
-        files = unpack(user.folder / "own.capsule.zip")
+        files = dict(_own(engine))
         _say("pinned", push_tiny("one").pinned)(files)
         forged = pack(rehash(files), user.folder / "forged.capsule.zip")
         return ["verify", forged, "--runtime", engine, "--trust"]
@@ -89,9 +99,7 @@ def _name_another(engine: str) -> Prepare:
     """The same, and the reference is the pinned image's as well: only the bytes are the first's."""
 
     def prepare(user: User) -> list[str | Path]:
-        ended = user.run(*run(user, engine, NOISY), **CACHE)
-        assert ended.returncode == 0, ended.stderr
-        files = unpack(user.folder / "own.capsule.zip")
+        files = dict(_own(engine))
         pinned = push_tiny("one").pinned
         _say("pinned", pinned)(files)
         _say("reference", f"docker://{pinned}")(files)
@@ -103,17 +111,11 @@ def _name_another(engine: str) -> Prepare:
 
 def _plant(user: User) -> list[str | Path]:
     """The cache has a file with the name and the labels of the image, and other files in it."""
-    arguments = run(user, "apptainer", NOISY)
-    ended = user.run(*arguments, **CACHE)
+    arguments = run(user, "apptainer", NOISY, python_image())
+    ended = user.run(*arguments, **_OWN_CACHE)
     assert ended.returncode == 0, ended.stderr
     (user.folder / "own.capsule.zip").unlink()
-    digest = reference.parse(small_image()).digest
-    assert digest is not None
-    folder = user.home / ".cache/capsule/sif"
-    folder.mkdir(parents=True)
-    (made, *_) = (own_engine_cache() / "sif").glob(f"{digest.hex}-*.sif")
-    planted = folder / made.name
-    shutil.copyfile(made, planted)
+    (planted,) = (user.home / ".cache/capsule/sif").glob("*.sif")
     with planted.open("r+b") as stream:
         # labels come first in the file, the root file system last
         stream.seek(1 << 20)
@@ -183,6 +185,7 @@ CASES = (
             says=says,
             variables=CACHE,
             engine=engine,
+            long=engine == "podman",
         )
         for engine in ("apptainer", "docker", "podman")
         for word, prepare, says in (
@@ -195,7 +198,7 @@ CASES = (
         prepare=_plant,
         status=0,
         says="own.capsule.zip",
-        variables={"CAPSULE_CACHE": ""},
+        variables=_OWN_CACHE,
         engine="apptainer",
         # what Apptainer itself takes to make it again
         mib=4096,

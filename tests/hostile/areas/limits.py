@@ -22,7 +22,7 @@ if seed > 2:
 _HIDES = """
 if seed > 2:
     import time
-    for number in range(5000):
+    for number in range(600):
         os.mkdir(os.path.join(os.environ["CAPSULE_OUT"], f"d{number}"))
 """
 _HOLLOW = """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from capsule import __version__, digest
 from capsule import manifest as manifests
-from capsule.notes import open_network
+from capsule.notes import NOTES
 from tests.hostile.case import Case, Prepare
 from tests.support.capsules import pack, rehash, sample_files, seal
 from tests.support.command import User, write_manifest, write_script
@@ -41,7 +41,9 @@ def _sealed(
     def prepare(user: User) -> list[str | Path]:
         facts = make_node()
         facts["class"]["cpu"]["model"] = node
-        sentences = tuple(open_network(reason=f"{note}{number or ''}") for number in range(notes))
+        sentences = tuple(
+            NOTES("online", reason=f"{note}{number or ''}") for number in range(notes)
+        )
         record = dataclasses.replace(make_record(), nodes=(facts,), notes=sentences, tool=tool)
         capsule = seal(user.folder, record)
         verb, *options = words
@@ -151,14 +153,14 @@ CASES = (
     ),
     Case(
         name="screen/notes-without-end",
-        prepare=_sealed("show", notes=100_000),
+        prepare=_sealed("show", notes=10_000),
         status=0,
-        says="and 99980 more notes: --json has them all",
+        says="and 9980 more notes: --json has them all",
         reads_only=True,
     ),
     Case(
         name="screen/notes-without-end-in-a-verdict",
-        prepare=_sealed("diff", notes=100_000),
+        prepare=_sealed("diff", notes=10_000),
         status=3,
         says="warning",
         reads_only=True,

@@ -133,7 +133,7 @@ FOLDERS = (
         name="out/deep-folders",
         prepare=_run(
             DONE + "os.chdir(os.environ['CAPSULE_OUT'])\n"
-            "for _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\n"
+            "for _ in range(1100):\n    os.mkdir('d')\n    os.chdir('d')\n"
         ),
         status=0,
         says="sealed tiny-",
@@ -264,7 +264,7 @@ JOURNALS = tuple(
         ),
         (
             "software-without-end",
-            "{**hello, 'software': {str(n): n for n in range(10**6)}}, begin",
+            "{**hello, 'software': {str(n): n for n in range(10**5)}}, begin",
             "says hello in more than 262144 bytes",
         ),
         ("event-is-a-list", "hello, {'event': ['begin']}", "unknown event"),
@@ -293,7 +293,7 @@ HANGS = (
         name="journal/pipe",
         prepare=_measure(
             "import time\nos.remove(path)\nos.mkfifo(path)\ntime.sleep(600)\n",
-            resources={"walltime": "00:00:03"},
+            resources={"walltime": "00:00:02"},
         ),
         status=5,
         says="walltime",
@@ -303,7 +303,7 @@ HANGS = (
         name="journal/endless-device",
         prepare=_measure(
             "import time\nos.remove(path)\nos.symlink('/dev/zero', path)\ntime.sleep(600)\n",
-            resources={"walltime": "00:00:03"},
+            resources={"walltime": "00:00:02"},
         ),
         status=5,
         says="walltime",
@@ -314,7 +314,7 @@ HANGS = (
         prepare=_measure(
             "import time\nwith open(path, 'a') as stream: stream.write('x' * 10**8)\n"
             "time.sleep(600)\n",
-            resources={"walltime": "00:00:03"},
+            resources={"walltime": "00:00:02"},
         ),
         status=5,
         says="walltime",
@@ -327,7 +327,7 @@ STOPS = (
     Case(
         name="workload/stops-itself",
         prepare=_run(
-            PLACES + "os.kill(os.getpid(), signal.SIGSTOP)\n", resources={"walltime": "00:00:02"}
+            PLACES + "os.kill(os.getpid(), signal.SIGSTOP)\n", resources={"walltime": "00:00:01"}
         ),
         status=5,
         says="walltime",
@@ -338,7 +338,7 @@ STOPS = (
         prepare=_run(
             PLACES
             + "import time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)\n",
-            resources={"walltime": "00:00:02"},
+            resources={"walltime": "00:00:01"},
         ),
         status=5,
         says="walltime",

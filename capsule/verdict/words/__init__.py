@@ -1,0 +1,28 @@
+"""Sentences of a judgement by their codes: a table each.
+
+JUDGEMENTS  of a claim, by its type or by what kept it from being judged
+NOTES       what a reader of it must know besides
+WHOLE       of a capsule, and of several re-executions
+ADVICE      what would decide an open claim
+SPREADS     of a metric over several machines
+"""
+
+from capsule.verdict.words import advice, judgements, notes, spreads, whole
+from capsule.verdict.words.advice import ADVICE
+from capsule.verdict.words.judgements import JUDGEMENTS
+from capsule.verdict.words.notes import NOTES
+from capsule.verdict.words.spreads import SPREADS
+from capsule.verdict.words.whole import WHOLE
+
+__all__ = [
+    "ADVICE",
+    "JUDGEMENTS",
+    "NOTES",
+    "SPREADS",
+    "WHOLE",
+    "advice",
+    "judgements",
+    "notes",
+    "spreads",
+    "whole",
+]

@@ -1,0 +1,145 @@
+"""Notes of a judgement: what a reader of it must know besides."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from capsule.notes import Note
+from capsule.sentences import Shape, Templates
+from capsule.verdict.wording import count, number
+
+NOTES = Templates(
+    Note.make, number=Shape(float, number), rough=Shape(float, lambda value: number(value, 2))
+)
+
+NOTES |= {
+    "no-outcome": "runs of {side} that were interrupted and have no outcome: {runs:d}",
+    "repeated-runs": "{runs:d} runs of {side} count as {independent:d}: the others went through"
+    " exactly the same values under other seeds; a metric that no seed changes can be claimed"
+    " exact",
+    "value-too-large": "runs of {side} with a value beyond {most:number}, which cannot be"
+    " judged and counts as failed: {runs:d}",
+}
+
+
+@NOTES.template("earlier-runs-left-out")
+def earlier_runs(*, runs: int | None, earlier: int) -> str:
+    """A metric of a machine is not judged by all runs.
+
+    Args:
+        runs: How many were made now, None where the first verification's are judged.
+        earlier: How many were made before.
+    """
+    if runs is None:
+        return "judged by the first verification's runs, which alone have the original's seeds"
+    return (
+        f"judged by the {runs} runs made now: of {earlier} earlier ones"
+        " the machine may have been another, or the day"
+    )
+
+
+NOTES |= {
+    "not-finite": "{values:d} of {runs:d} runs of {here} have a value that is not finite, first"
+    " {value:r} under seed {seed:d}; no run of {there} has one",
+}
+
+
+@NOTES.template("unequal-steps")
+def unequal_steps(*, last: int, low: float, high: float) -> str:
+    """Runs end at different steps."""
+    evaluations = "last evaluation" if last == 1 else f"last {last} evaluations"
+    return (
+        f"not every run has its {evaluations} at the same steps, which lie between"
+        f" {number(low, 6)} and {number(high, 6)}: each run is judged by its own"
+    )
+
+
+@NOTES.template("too-few-evaluations")
+def too_few_evaluations(
+    *, short: int, runs: int, side: str, last: int, seed: int, evaluations: int | None
+) -> str:
+    """Runs have too few evaluations to be judged.
+
+    Args:
+        short: How many.
+        runs: Of how many.
+        side: The side.
+        last: How many evaluations are due.
+        seed: Of the first of these runs.
+        evaluations: How many it has, None where its values have no steps.
+    """
+    verb = "has" if short == 1 else "have"
+    found = "values that have no steps" if evaluations is None else str(evaluations)
+    return (
+        f"{short} of {count(runs, 'run')} of the {side} {verb} fewer"
+        f" than {count(last, 'evaluation')} and count{'s' * (short == 1)} as failed, first"
+        f" seed {seed} with {found}"
+    )
+
+
+NOTES |= {
+    "independent-samples": "{there:d} samples of the original are worth"
+    " {there_effective:number} independent ones, {here:d} of the re-execution"
+    " {here_effective:number}",
+    "late-settling": "most runs of the {side} settle only later: a longer warm-up is advised",
+    "unequal-failures": "{failures}",
+    "runs-assumed": "the paper does not say how many runs it had: {runs:d} are assumed",
+    "consistent": "consistent: inside the original's prediction interval, which is too wide to"
+    " confirm the margin",
+    "paired-seeds": "{pairs:d} {are_rounds:rounds|runs} are compared under equal seeds, as was"
+    " declared",
+}
+
+
+@NOTES.template("planned-look")
+def planned_look(*, place: int, planned: tuple[int, ...], level: float, alpha: float) -> str:
+    """A judgement is a look that was planned.
+
+    Args:
+        place: Among the planned ones, from 1.
+        planned: After how many re-run seeds.
+        level: Of each look.
+        alpha: Of all.
+    """
+    plan = ", ".join(map(str, planned))
+    at = f"judged at {number(level)} instead of {number(alpha)}"
+    return f"look {place} of {len(planned)} ({plan} re-run seeds): {at}"
+
+
+@NOTES.template("unplanned-look")
+def unplanned_look(
+    *, runs: int, planned: tuple[int, ...], is_alone: bool, level: float, alpha: float
+) -> str:
+    """A judgement is no look that was planned; facts as of `planned_look`.
+
+    Args:
+        runs: Re-run seeds.
+        planned: As of `planned_look`.
+        is_alone: Whether so many are planned, and earlier runs should be among them.
+        level: As of `planned_look`.
+        alpha: As of `planned_look`.
+    """
+    at = f"judged at {number(level)} instead of {number(alpha)}"
+    if is_alone:
+        return f"a look at {runs} runs that stand alone is none of the plan: {at}"
+    plan = ", ".join(map(str, planned))
+    return f"{runs} re-run seeds are none of the planned looks ({plan}): {at}"
+
+
+@NOTES.template("left-out")
+def left_out(*, side: str, why: Literal["no metric", "no value", "quick"]) -> str:
+    """A side has no value of a metric."""
+    lack = {
+        "no metric": "has no such metric of its own",
+        "no value": "has no run with a value",
+        "quick": "did not run it (--quick)",
+    }
+    return f"{side} {lack[why]} and is left out"
+
+
+NOTES |= {
+    "common-seeds": "{sides:and} used the same seeds: their runs are reckoned as if they varied"
+    " together, which can only widen the limits",
+    "unequal-spread": "the spread between runs is not the same on every machine (Bartlett's p"
+    " {p:rough}, for normal runs): one s_R does not describe all",
+}

@@ -1,0 +1,77 @@
+"""Sentences on a metric over several machines."""
+
+from __future__ import annotations
+
+from capsule.sentences import Sentence, Templates
+
+SPREADS = Templates(Sentence)
+
+
+@SPREADS.template("precision")
+def precision(
+    *,
+    of: str,
+    total: str,
+    low: str,
+    high: str,
+    unit: str,
+    within: str,
+    between: str,
+    machines: int,
+    limit: str,
+) -> str:
+    """How far runs and machines lie apart.
+
+    Args:
+        of: What of a run is judged, empty for its value.
+        total: Between single runs on different machines.
+        low: Its lower limit.
+        high: Its upper limit.
+        unit: Behind these, empty for none.
+        within: Between runs on one machine.
+        between: Between machines.
+        machines: How many.
+        limit: What two such runs seldom differ by.
+    """
+    return (
+        f"{f'{of}: ' if of else ''}s_R {total} ({low} to {high}){unit}: s_r {within} between runs,"
+        f" s_L {between} between {machines} machines; two single runs on two such machines seldom"
+        f" differ by more than {limit} (2.8 s_R)"
+    )
+
+
+@SPREADS.template("no-precision")
+def no_precision(*, of: str, why: str) -> str:
+    """Why nothing can be said of that."""
+    return f"{f'{of}: ' if of else ''}no s_R: {why}"
+
+
+SPREADS |= {
+    "mean": "random-effects {is_geometric:geometric mean|mean} over {machines:d} machines {shown}",
+    "no-mean": "no mean: {why}",
+}
+
+
+@SPREADS.template("not-of-values")
+def not_of_values(*, claim: str) -> str:
+    """A claim is not about one value a run.
+
+    Args:
+        claim: Its type.
+    """
+    if claim == "exact":
+        return "an exact claim compares values seed by seed, which no spread describes"
+    what = "whole curves" if claim == "curve" else "the values inside runs"
+    return f"the claim is about {what}, not about one value a run"
+
+
+SPREADS |= {
+    "too-few-capsules": "fewer than two capsules have a value",
+    "too-few-runs": "no capsule has two independent runs, which a spread between runs needs",
+    "of-machines": "the metric belongs to each machine, and a mean over machines would be that"
+    " of none",
+    "too-few-machines": "fewer than three capsules have a value, which tell nothing of machines"
+    " in general",
+    "different-machines": "DIFFERENT from A by itself: {sides:and}; a mean over both would be"
+    " that of neither",
+}
