@@ -54,6 +54,7 @@ def pages() -> dict[Path, str]:
         "warnings": warnings_page(),
         "site-file": site_page(),
         "frameworks": frameworks_page(),
+        "cli/README": verbs_page(),
         **{f"cli/{word}": cli_page(word) for word in verbs.TABLE},
     }
     return {FOLDER / f"{name}.md": f"{text.strip()}\n" for name, text in texts.items()}
@@ -75,6 +76,14 @@ class FixedHelp(argparse.RawDescriptionHelpFormatter):
         if action.nargs == 0:
             return names
         return f"{names} {self._format_args(action, action.dest.upper())}"
+
+
+def verbs_page() -> str:
+    """Return the list of all verbs."""
+    rows = [f"| [{word}]({word}.md) | {purpose} |" for word, purpose in verbs.TABLE.items()]
+    links = "[Exit codes](../exit-codes.md), [environment variables](../environment.md)"
+    table = "\n".join(["| verb | what it does |", "| --- | --- |", *rows])
+    return page("Commands", "What each verb of `capsule` does: for everyone.", table, links)
 
 
 def cli_page(word: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import documented, shown_hpc
+from tests.support import documented, shown_author, shown_hpc, shown_reference
 from tests.support.command import User, write_manifest, write_script
 from tests.support.documented import ROOT, Here, There
 from tests.support.engines import engine_cache, small_image
@@ -23,43 +23,22 @@ from tests.support.patience import PATIENCE_SECONDS
 COPIED = ["README.md", "LICENSE", "pyproject.toml"]
 COPIED += ["benchmarks", "docs", "images", "manifests", "tools"]
 
-QUICKSTART = (
-    "python3 -m venv .venv && .venv/bin/pip install ."
-    " && .venv/bin/capsule run manifests/quickstart.json"
-)
-OPERATORS = (
-    "capsule run manifests/operators.json --image docker://registry.example/torch@sha256:…"
-    " --runtime apptainer"
-)
 INIT = "capsule init mine.json"
-OPERATORS_HERE = "capsule run small/operators.json --image {image} --runtime apptainer"
+FOLLOWED = There(test="journeys/test_readme.py::test_the_quickstart_gives_its_verdicts")
 SWEEP = There(test="long/test_sweeps.py::test_the_whole_catalogue_reproduces_itself")
 
 COMMANDS: dict[str, Here | There] = {
+    **shown_author.COMMANDS,
     **shown_hpc.COMMANDS,
-    # README
-    QUICKSTART: Here(says="sealed quickstart-"),
-    ".venv/bin/capsule verify quickstart-*.capsule.zip": Here(
-        before=(QUICKSTART,), says=documented.shown("accuracy: original ")
-    ),
-    OPERATORS: Here(command=OPERATORS_HERE, needs=("engines",)),
-    "capsule run manifests/level2.json --frameworks torch"
-    " --image docker://registry.example/torch@sha256:…": There(
-        test="journeys/test_training.py"
-        "::test_the_shipped_training_is_reproduced_under_another_engine"
-    ),
+    **shown_reference.COMMANDS,
+    # README, and its outputs
+    **dict.fromkeys(documented.in_page(documented.PAGES[0].read_text()), FOLLOWED),
     "capsule run manifests/io.json --runtime host": Here(says="sealed io-", needs=("long",)),
-    "capsule verify operators-….capsule.zip --runtime docker": Here(
-        command="capsule verify operators-*.capsule.zip --runtime docker",
-        before=(OPERATORS,),
-        says="REPRODUCED",
-        needs=("engines",),
-    ),
-    "capsule run manifests/level0.json --frameworks torch,numpy"
-    " --image docker://registry.example/torch@sha256:…": SWEEP,
-    "capsule run manifests/level1.json --frameworks tensorflow,jax,onnxruntime"
-    " --image docker://registry.example/tensorflow@sha256:…": SWEEP,
     "python tools/catalogue.py": Here(),
+    "python tools/flow.py docs/img/flow.svg": There(
+        test="tools/test_flow.py::test_the_picture_is_fresh"
+    ),
+    "python tools/reference.py": Here(command="python tools/reference.py --check"),
     "capsule show network cosmoflow side=32 --json": Here(says='"parameters": 1337380'),
     INIT: Here(),
     "capsule init mine.json --metric loss -- python3 train.py --seed {seed}": Here(
@@ -67,15 +46,8 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "capsule lint mine.json": Here(before=(INIT,)),
     "capsule run --dry-run mine.json": Here(before=(INIT,), says="nothing was started"),
-    "capsule verify --dry-run CAPSULE": Here(
-        command="capsule verify --dry-run a.capsule.zip", says="nothing was started"
-    ),
     "capsule run --try mine.json": Here(
         before=(INIT,), says="nothing was sealed, and nothing is kept"
-    ),
-    "capsule pair manifest.json --image-a docker://registry.example/old@sha256:…"
-    " --image-b docker://registry.example/new@sha256:… --pairs 40": There(
-        test="journeys/test_pair.py::test_what_a_container_costs_is_a_pair"
     ),
     "capsule pair manifest.json --runtime-a apptainer --runtime-b host --pairs 40": There(
         test="journeys/test_pair.py::test_what_a_container_costs_is_a_pair"
@@ -83,21 +55,8 @@ COMMANDS: dict[str, Here | There] = {
     "capsule pair old.json new.json --margin 1.02": There(
         test="journeys/test_pair.py::test_a_slow_down_of_two_percent_is_told_from_none"
     ),
-    "capsule pair --resume NAME-….pair": There(
-        test="journeys/test_pair.py::test_a_pair_that_was_killed_goes_on_where_it_was"
-    ),
     "capsule pair --resume manifest-1a2b3c4d.pair": There(
         test="journeys/test_pair.py::test_a_pair_that_was_killed_goes_on_where_it_was"
-    ),
-    "capsule diff A B C": Here(
-        command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip", says="s_R"
-    ),
-    "capsule run --resume NAME-….run": There(
-        test="journeys/test_resume.py::test_what_finished_before_kill_9_is_not_run_again"
-    ),
-    "capsule verify CAPSULE --resume NAME-….run": There(
-        test="journeys/test_interrupt.py"
-        "::test_an_interrupted_verification_names_the_command_that_goes_on"
     ),
     "capsule VERB --help": Here(
         command=" && ".join(f"capsule {' '.join(words)} --help" for words in documented.verbs()),
@@ -136,8 +95,6 @@ COMMANDS: dict[str, Here | There] = {
         says="2 pairs recorded",
     ),
     # docs
-    "capsule check NAME.capsule.zip": Here(command="capsule check a.capsule.zip"),
-    "python3 -m zipfile -t NAME.capsule.zip": Here(command="python3 -m zipfile -t a.capsule.zip"),
     "python3 -c '": There(
         test="journeys/test_format.py::test_a_whole_capsule_passes_every_command"
     ),
@@ -329,8 +286,6 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert ended.returncode == 0, ended.stderr
     (user.folder / "corpus").mkdir()
     (user.folder / "corpus" / "text").write_text("some words\n")
-    (user.folder / "small").mkdir()
-    documented.write_small_operators(user.folder / "small" / "operators.json")
     return user.folder
 
 
@@ -382,8 +337,6 @@ def test_a_shown_command_does_what_it_should(
     entry = EXECUTED[command]
     if "engines" in entry.needs:
         monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
-    if ".venv/" in command:
-        documented.read_package(reader)
     for one in (*entry.before, command):
         ended = execute(reader, EXECUTED[one], one)
         assert ended.returncode in EXECUTED[one].codes, ended.stdout + ended.stderr

@@ -81,7 +81,9 @@ def test_a_script_of_ones_own_is_sealed_and_verified_by_somebody_else(tmp_path: 
     author, verifier = User.make(tmp_path / "author"), User.make(tmp_path / "verifier")
     for user in (author, verifier):
         (user.folder / ".venv" / "bin").mkdir(parents=True)
-        (user.folder / ".venv" / "bin" / "capsule").symlink_to(Path(sys.executable).parent / "capsule")
+        (user.folder / ".venv" / "bin" / "capsule").symlink_to(
+            Path(sys.executable).parent / "capsule"
+        )
     script, lines = find_blocks("Your script in five minutes")
     (author.folder / "train.py").write_text(script.text)
     enter(author, lines.text)

@@ -141,9 +141,6 @@ EXPORTS = {
 """Commands that write its numbers for other programs."""
 GENERATED: dict[str, Here | There] = {
     "capsule data generate glyphs digits/ samples=6000 --format idx": Here(says="sha256:"),
-    "capsule data generate GENERATOR DIR NAME=VALUE... --format FORMAT": Here(
-        command="capsule data generate glyphs few/ samples=10 --format idx", says="sha256:"
-    ),
     "python3.11 -m pip download --only-binary :all: --no-deps --require-hashes -r"
     " images/models/requirements.txt -d images/models/wheelhouse": There(
         test="long/test_models.py::test_a_model_by_name_is_sealed_within_its_bounds_and_verified"
@@ -178,17 +175,6 @@ def in_page(text: str) -> Iterator[str]:
             yield command
 
 
-def shown(start: str) -> str:
-    """What the README shows of an output, up to its first number that is measured.
-
-    Args:
-        start: How the line goes on after its first column.
-    """
-    match = re.search(rf"^ {{4}}(\w+ +{re.escape(start)}[^0-9]*)", PAGES[0].read_text(), re.M)
-    assert match is not None, start
-    return match[1]
-
-
 def examples(words: tuple[str, ...]) -> list[str]:
     """The examples of a verb's help."""
     _, _, epilog = usage(*words).rpartition("\nexample")
@@ -212,15 +198,6 @@ def usage(*words: str) -> str:
     """What `capsule WORDS --help` prints."""
     command = [sys.executable, "-m", "capsule", *words, "--help"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def write_small_operators(path: Path) -> None:
-    """The example's first benchmark, by NumPy alone, with three seeds and two calls."""
-    whole = json.loads((ROOT / "manifests" / "operators.json").read_text())
-    benchmark = {**whole["benchmarks"][0], "frameworks": ["numpy"], "repetitions": 2}
-    claims = [claim for claim in whole["claims"] if claim["metric"].split("/")[0] in ("*", "gemm")]
-    changes = {"seeds": [1, 2, 3], "benchmarks": [benchmark], "claims": claims}
-    path.write_text(json.dumps({**whole, **changes}))
 
 
 def copy_folder(source: Path, target: Path) -> None:
