@@ -78,6 +78,8 @@ def test_the_quickstart_gives_its_verdicts(tmp_path: Path) -> None:
 
 
 def test_a_script_of_ones_own_is_sealed_and_verified_by_somebody_else(tmp_path: Path) -> None:
+    for name in ("author", "verifier"):
+        (tmp_path / name).mkdir()
     author, verifier = User.make(tmp_path / "author"), User.make(tmp_path / "verifier")
     for user in (author, verifier):
         (user.folder / ".venv" / "bin").mkdir(parents=True)
