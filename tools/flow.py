@@ -62,7 +62,7 @@ VERDICT = Box(
 def draw() -> str:
     """Return the picture as SVG, 720 pixels wide."""
     parts = [
-        _MARKER,
+        _DEFINITIONS,
         svg.text(12, 75, "author", "title"),
         svg.text(12, 195, "verifier", "title"),
         svg.line(12, _MIDDLE + 13, svg.WIDTH - 12, _MIDDLE + 13, "grid"),
@@ -80,7 +80,9 @@ def draw() -> str:
     return svg.document(TITLE, parts, _HEIGHT)
 
 
-_MARKER = (
+_DEFINITIONS = (
+    "<style>.box { fill: #f4f6f9; stroke: #999 }"
+    " @media (prefers-color-scheme: dark) { .box { fill: #1c2530; stroke: #777 } }</style>\n"
     '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="4" markerHeight="4"'
     ' orient="auto"><path class="f0" d="M0,0 L8,4 L0,8 z"/></marker></defs>'
 )

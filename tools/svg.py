@@ -20,7 +20,6 @@ text { font: 13px system-ui, sans-serif; fill: #222 }
 .band { fill: #e8eef5 }
 .line { fill: none; stroke-width: 2.2 }
 .mark { stroke: none }
-.box { fill: #f4f6f9; stroke: #999 }
 .s0 { stroke: #0b5cad } .f0 { fill: #0b5cad }
 .s1 { stroke: #a8480d } .f1 { fill: #a8480d }
 .s2 { stroke: #1d7044 } .f2 { fill: #1d7044 }
@@ -32,7 +31,6 @@ text { fill: #ddd }
 .grid { stroke: #383838 }
 .edge { stroke: #777 }
 .band { fill: #22303f }
-.box { fill: #1c2530; stroke: #777 }
 .s0 { stroke: #6cb2f7 } .f0 { fill: #6cb2f7 }
 .s1 { stroke: #f2a36b } .f1 { fill: #f2a36b }
 .s2 { stroke: #71c99a } .f2 { fill: #71c99a }
