@@ -23,7 +23,6 @@ from tests.support.patience import PATIENCE_SECONDS
 COPIED = ["README.md", "LICENSE", "pyproject.toml"]
 COPIED += ["benchmarks", "docs", "images", "manifests", "tools"]
 
-INIT = "capsule init mine.json"
 FOLLOWED = There(test="journeys/test_readme.py::test_the_quickstart_gives_its_verdicts")
 SWEEP = There(test="long/test_sweeps.py::test_the_whole_catalogue_reproduces_itself")
 
@@ -40,14 +39,8 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "python tools/reference.py": Here(command="python tools/reference.py --check"),
     "capsule show network cosmoflow side=32 --json": Here(says='"parameters": 1337380'),
-    INIT: Here(),
     "capsule init mine.json --metric loss -- python3 train.py --seed {seed}": Here(
         says="wrote mine.json; next: capsule run --try mine.json"
-    ),
-    "capsule lint mine.json": Here(before=(INIT,)),
-    "capsule run --dry-run mine.json": Here(before=(INIT,), says="nothing was started"),
-    "capsule run --try mine.json": Here(
-        before=(INIT,), says="nothing was sealed, and nothing is kept"
     ),
     "capsule pair manifest.json --runtime-a apptainer --runtime-b host --pairs 40": There(
         test="journeys/test_pair.py::test_what_a_container_costs_is_a_pair"
@@ -140,9 +133,6 @@ COMMANDS: dict[str, Here | There] = {
     "capsule run manifests/level0.json --frameworks torch,numpy --image docker://...": SWEEP,
     "capsule run --resume quickstart-1a2b3c4d.run": There(
         test="journeys/test_resume.py::test_what_finished_before_kill_9_is_not_run_again"
-    ),
-    "capsule verify a.capsule.zip --image torch.sif": There(
-        test="journeys/test_image_files.py::test_a_capsule_of_one_form_is_verified_in_another"
     ),
     "capsule verify stranger.capsule.zip --trust": Here(
         # it was sealed without a container

@@ -133,7 +133,6 @@ _FIGURE = There(
     test="journeys/test_export.py::test_curves_and_boxes_are_pictures_that_are_the_same_again"
 )
 EXPORTS = {
-    "capsule export csv a.capsule.zip": _CSV,
     "capsule export csv a.capsule.zip > samples.csv": _CSV,
     "capsule export figure a.capsule.zip 'train/*/torch/loss' -o loss.svg": _FIGURE,
 }

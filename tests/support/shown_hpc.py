@@ -19,6 +19,10 @@ COMMANDS: dict[str, Here | There] = {
     "capsule diff golden.capsule.zip golden-*.verification.zip": Here(
         command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip", says="s_R"
     ),
+    **dict.fromkeys(
+        ("capsule diff --full GOLDEN NIGHT", "capsule diff --full ORIGINAL VERIFICATION"),
+        Here(command="capsule diff --full a.capsule.zip here.capsule.zip", says="REPRODUCED"),
+    ),
     # docs/how-to/hyperparameter-search.md
     "capsule run manifests/search.json --runtime host": Here(
         says="sealed search-", needs=("long",)
