@@ -97,7 +97,7 @@ STRICT = strict_variables(JOB)
 
 def environment(folder: Path, plant: str | None = None) -> dict[str, str]:
     """Few variables, and code that runs in the program before anything else of it."""
-    variables = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
+    variables = {"PATH": os.environ["PATH"], "TMPDIR": os.environ["TMPDIR"], "OMP_NUM_THREADS": "1"}
     if plant:
         (folder / "sitecustomize.py").write_text(plant)
         variables["PYTHONPATH"] = str(folder)

@@ -83,10 +83,10 @@ PROGRAMS = [
 ]
 
 
-def execute_networks(program: Program, folder: Path, framework: str, *words: str) -> dict[str, Any]:
-    """What `execute_networks.py` prints."""
+def execute_networks(program: Program, folder: Path, framework: str, *names: str) -> dict[str, Any]:
+    """Return what `execute_networks.py` prints, by name of what it does."""
     shutil.copy(Path(__file__).with_name("execute_networks.py"), folder)
-    done = program.python(folder, "execute_networks.py", framework, *words)
+    done = program.python(folder, "execute_networks.py", framework, *names)
     assert done.returncode == 0, done.stderr
     printed: dict[str, Any] = json.loads(done.stdout)
     return printed

@@ -1,4 +1,4 @@
-"""The minis in this process: the fastest ones to their targets, of the others one step."""
+"""The minis in this process: the fastest ones to their targets, of all but the fastest one step."""
 
 import json
 from operator import attrgetter
@@ -12,6 +12,7 @@ from capsule.levels.catalog import training
 from capsule.levels.data import generators
 from tests.support.documented import ROOT
 from tests.support.jobs import needs_torch
+from tests.support.properties import pin_first
 from tests.support.trainings import Values, measure
 
 FASTEST = ("lenet", "transformer")
@@ -47,7 +48,7 @@ def hold(values: Values) -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("name", FASTEST)
+@pytest.mark.parametrize("name", pin_first(FASTEST))
 def test_the_fastest_minis_reach_their_targets(name: str, tmp_path: Path) -> None:
     values = train(MINIS[name], tmp_path, whole=True)
     hold(values)
@@ -56,7 +57,7 @@ def test_the_fastest_minis_reach_their_targets(name: str, tmp_path: Path) -> Non
 
 @needs_torch
 @pytest.mark.parametrize(
-    "path", [path for name, path in MINIS.items() if name not in FASTEST], ids=attrgetter("stem")
+    "path", [path for name, path in MINIS.items() if name != FASTEST[0]], ids=attrgetter("stem")
 )
 def test_the_others_take_a_step(path: Path, tmp_path: Path) -> None:
     values = train(path, tmp_path, whole=False)

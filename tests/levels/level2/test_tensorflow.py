@@ -8,7 +8,7 @@ import pytest
 from capsule.levels import frameworks
 from capsule.levels.catalog import training
 from capsule.levels.data import generators
-from tests.support.programs import PROGRAMS, Program, execute_networks, run
+from tests.support.programs import PROGRAMS, Program, run
 from tests.support.trainings import SMALL, measure
 
 OPTIMIZERS: list[dict[str, Any]] = [
@@ -36,8 +36,8 @@ def test_all_optimizers_are_those_that_it_trains_by(framework: str) -> None:
     ("framework", "optimizers"),
     [
         pytest.param("tensorflow", OPTIMIZERS, id="tensorflow"),
-        # each of them is compiled, for some ten seconds
-        pytest.param("tensorflow-xla", OPTIMIZERS[::4], id="tensorflow-xla"),
+        # each of them is compiled, for some ten seconds, and so is the first in parts
+        pytest.param("tensorflow-xla", OPTIMIZERS[:1], id="tensorflow-xla"),
         pytest.param("tensorflow-xla", OPTIMIZERS, id="xla-all", marks=pytest.mark.long),
     ],
 )
@@ -151,14 +151,3 @@ def test_a_training_that_was_cut_off_goes_on_to_the_same_values(
     # of the last epoch, which follows from all before it
     for metric in ("train_loss", "loss", "accuracy"):
         assert seen["0"][metric] == due["0"][metric]
-
-
-@pytest.mark.parametrize("framework", ["tensorflow", "tensorflow-xla"])
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_statistics_of_batches_go_the_way_of_the_reference(
-    program: Program, framework: str, tmp_path: Path
-) -> None:
-    errors = execute_networks(program, tmp_path, framework, "statistics")
-    assert errors["moved"] == 4
-    assert 0 < errors["steps"] < 1e-5
-    assert 0 < errors["evaluation"] < 1e-5
