@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -120,7 +121,7 @@ def test_what_archives_hold_is_fetched_by_digest(name: str, tmp_path: Path) -> N
 
 @cache
 def image(kind: str) -> str:
-    base = third_party.BASES[kind]
+    base = os.environ[third_party.BASES[kind]].removeprefix("docker://")
     # what only a git host has is not fetched here
     name = programs.build_image(kind, base, archived_only=True)
     return programs.push_image(name, registry_host())
