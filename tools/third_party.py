@@ -12,7 +12,8 @@ import os
 
 import third_party_sources as sources
 
-BASES = {"small": "capsule-test/base", "torch": "capsule-test/torch"}
+BASES = {"small": "CAPSULE_TEST_BASE_IMAGE", "torch": "CAPSULE_TEST_IMAGE"}
+"""The variable of `tests/engines env` that names the image below each."""
 
 
 def main() -> None:
@@ -30,7 +31,10 @@ def main() -> None:
         for name in words.names or sources.read():
             print(sources.fetch(sources.read()[name]))
     else:
-        name = sources.build_image(words.kind, words.base or BASES[words.kind])
+        base = words.base or os.environ.get(BASES[words.kind])
+        if base is None:
+            parser.error("name --base, or build the images of the tests: tests/engines images")
+        name = sources.build_image(words.kind, base.removeprefix("docker://"))
         print(sources.push_image(name, words.registry))
 
 

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import pytest
 
 from tests.support.command import User, write_manifest, write_script
-from tests.support.engines import small_image
+from tests.support.engines import python_image
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.registries import http, serve
 
@@ -210,7 +210,7 @@ def test_what_was_staged_runs_and_verifies_without_a_network(author: User, runti
     (author.folder / "data.txt").write_bytes(DATA)
     manifest = write_benchmark(
         author,
-        image={"reference": small_image()},
+        image={"reference": python_image()},
         datasets={"made": GENERATED, "own": {"path": "data.txt", "digest": DIGEST}},
     )
     nowhere = ("--image", NOWHERE, "--runtime", runtime, "--offline")
@@ -219,7 +219,7 @@ def test_what_was_staged_runs_and_verifies_without_a_network(author: User, runti
     assert "is not on this machine, and --offline connects to nothing" in before.stderr
     assert "capsule stage" in before.stderr
     staged = author.json("stage", manifest, "--runtime", runtime)
-    assert f"docker://{staged['image']}" == small_image()
+    assert f"docker://{staged['image']}" == python_image()
     site = author.home / ".config/capsule/site.json"
     site.parent.mkdir(parents=True)
     site.write_text(json.dumps({"data": {DIGEST: str(author.folder / "data.txt")}}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -21,7 +22,8 @@ from tests.support.long_run import COUNT, COVERS
 
 SOURCES = programs.read()
 ARCHIVED = sorted(one.name for one in SOURCES.values() if one.origin in ("pypi", "debian"))
-IN_CI = ("libsvm", "simpy")
+# with how many of its seeds: what is exact needs no more than two
+IN_CI = {"libsvm": 2, "simpy": None}
 
 
 def test_ten_programs_have_manifests_and_six_come_from_archives() -> None:
@@ -105,7 +107,10 @@ def test_a_line_that_was_changed_on_the_way_is_counted(
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("name", ARCHIVED)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in IN_CI else pytest.param(name, marks=pytest.mark.long) for name in ARCHIVED],
+)
 def test_what_archives_hold_is_fetched_by_digest(name: str, tmp_path: Path) -> None:
     folder = programs.fetch(SOURCES[name], tmp_path)
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
@@ -116,16 +121,19 @@ def test_what_archives_hold_is_fetched_by_digest(name: str, tmp_path: Path) -> N
 
 @cache
 def image(kind: str) -> str:
-    base = third_party.BASES[kind]
+    base = os.environ[third_party.BASES[kind]].removeprefix("docker://")
     # what only a git host has is not fetched here
     name = programs.build_image(kind, base, archived_only=True)
     return programs.push_image(name, registry_host())
 
 
-def judge(author: User, name: str) -> str:
-    """The verdict under Apptainer on what was sealed under Docker."""
+def judge(author: User, name: str, seeds: int | None = None) -> str:
+    """The verdict under Apptainer on what was sealed under Docker, by so many of its seeds."""
     settings = {"CAPSULE_CACHE": str(engine_cache())}
     programs.fetch(SOURCES[name], author.folder)
+    manifest = author.folder / f"{name}.json"
+    document = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**document, "seeds": document["seeds"][:seeds]}))
     chosen = ("--image", image(SOURCES[name].image), "--runtime", "docker", "-o", "a.capsule.zip")
     ran = author.run("run", f"{name}.json", *chosen, **settings)
     assert ran.returncode == 0, ran.stderr
@@ -137,7 +145,7 @@ def judge(author: User, name: str) -> str:
 @pytest.mark.engines
 @pytest.mark.parametrize("name", IN_CI)
 def test_a_strangers_program_is_reproduced_under_the_other_engine(author: User, name: str) -> None:
-    assert judge(author, name) == "REPRODUCED"
+    assert judge(author, name, IN_CI[name]) == "REPRODUCED"
 
 
 @pytest.mark.long
