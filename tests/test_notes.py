@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capsule import cli, notes, reading, rereading
+from capsule import __version__, cli, notes, reading, rereading
 from capsule.errors import BugError
 from capsule.jsons import Json
 from capsule.notes import NOTES, Note
@@ -23,7 +23,7 @@ OURS = "workloads could reach the network: asked"
 UNCHECKED = "in the capsule's own words, which nobody checked: "
 
 
-def stated(*values: Mapping[str, Json], tool: str = "0.4.0", **changes: object) -> Record:
+def stated(*values: Mapping[str, Json], tool: str = __version__, **changes: object) -> Record:
     """A record on the host with these notes, as a reader has it, beside the one that is due."""
     due = notes.to_json(notes.no_container())
     read = tuple(notes.from_json({"sentence": OURS, **value}) for value in (due, *values))
@@ -135,7 +135,7 @@ def test_a_control_character_refuses_a_capsule(where: str, tmp_path: Path) -> No
         seal(tmp_path, stated({**ONLINE, where: steering}, tool="0.9.0"))
 
 
-@pytest.mark.parametrize("tool", ["0.4.0", "0.9.0"])
+@pytest.mark.parametrize("tool", [__version__, "0.9.0"])
 def test_the_rest_of_a_record_is_held_against_its_notes(tool: str) -> None:
     (fault,) = faults(make_record(image=False, tool=tool, notes=()))
     assert fault.startswith("a note is missing: nothing was contained")

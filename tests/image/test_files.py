@@ -22,7 +22,7 @@ def tree_of(data: bytes) -> str:
 
 
 def test_the_tree_is_the_digest_of_the_records_that_the_format_describes() -> None:
-    """Made again by hand, from docs/format.md alone."""
+    """Made again by hand, from docs/reference/capsule-format.md alone."""
     records = sorted(
         (path, kind, mode, value)
         for path, kind, mode, value in (

@@ -1,4 +1,4 @@
-"""docs/format.md tells a reader how to verify a capsule by hand: follow it, to the letter."""
+"""docs/reference/capsule-format.md says how to verify a capsule by hand: follow it exactly."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.support.records import make_files, make_record
 Files = dict[str, bytes]
 Damage = Callable[[Files], Files]
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "format.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "capsule-format.md"
 
 
 def follow(capsule: Path) -> subprocess.CompletedProcess[str]:

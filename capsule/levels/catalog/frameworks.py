@@ -77,7 +77,7 @@ _TENSORFLOW_BUILD = {
 }
 # constants of the first two are of float32, and pools of three axes know no doubles
 _TENSORFLOW_NO_DOUBLES = ("gelu", "leaky_relu", "max_pool3d")
-_TENSORFLOW_LACKS = {"fp8_matmul": "it reads no bits as float8"}
+_TENSORFLOW_LACKS = {"fp8_matmul": "it cannot read bits as float8"}
 _NO_DOUBLES = (
     *(f"conv{way}{rank}d" for way in ("", "_transpose") for rank in (1, 2, 3)),
     *("average_pool2d", "global_average_pool", "gelu", "leaky_relu"),
@@ -104,8 +104,8 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         user_operators="function",
         user_optimizers="function",
         nondeterministic={
-            "max_pool3d": "torch's gradient of max_pool3d on CUDA devices adds in any order, and"
-            " it has no other one"
+            "max_pool3d": "torch's only gradient of max_pool3d on CUDA devices adds in no fixed"
+            " order"
         },
     ),
     "torch-compile": FrameworkFacts(
@@ -123,8 +123,8 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         nodes=False,
         user_optimizers="function",
         nondeterministic={
-            "": "its compiler's CUDA kernels are chosen by timing them, so two processes may sum in"
-            " two orders"
+            "": "its compiler chooses CUDA kernels by timing them, so two processes can sum in"
+            " different orders"
         },
     ),
     "numpy": FrameworkFacts(
@@ -179,9 +179,9 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         differentiates=False,
         trains=False,
         lacks={
-            "fp8_matmul": "its products on CPUs take no float8",
-            "rfft": "where a length is no power of two, its transform is off by more than the sums"
-            " that it stands for",
+            "fp8_matmul": "its CPU products do not take float8",
+            "rfft": "for a length that is not a power of two its transform has a larger error than"
+            " the sums that it replaces",
         },
         # it adds no 16-bit numbers where it scatters
         inexact={"float64": _NO_DOUBLES, "float16": ("scatter_add",)},

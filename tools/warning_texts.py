@@ -1,0 +1,360 @@
+"""What the reference says of each warning and note: sample facts, why it is printed, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class WarningText(NamedTuple):
+    """What stands beside the sentence of a code.
+
+    Attributes:
+        why: The condition that prints it, and what follows from that.
+        remedy: What its reader does.
+        facts: Sample facts, from which the program words the sentence.
+    """
+
+    why: str
+    remedy: str
+    facts: Mapping[str, object] = {}
+
+
+_IMAGE = "docker://registry.example/torch:1.0"
+_CAPSULE = "3aea3db4ecc4" + "0" * 52
+
+WARNING_TEXTS = {
+    "author-unnamed": WarningText(
+        "The manifest still has the author that `capsule init` writes. A sealed capsule cannot"
+        " change.",
+        "Write your name under `authors` and your licence under `license`.",
+        {"name": "Your Name"},
+    ),
+    "one-seed": WarningText(
+        "One run has no spread. Without a spread no claim on a mean can be confirmed.",
+        "Name at least five seeds.",
+    ),
+    "no-claims": WarningText(
+        "A verification of the capsule measures, and gives no verdict.",
+        "Add an entry to `claims`.",
+    ),
+    "no-primary-claim": WarningText(
+        "Every claim says `\"primary\": false`. Only primary claims decide the capsule's verdict.",
+        "Remove `\"primary\": false` from the claim that your paper makes.",
+    ),
+    "format-unused": WarningText(
+        "Only a training reads a dataset by its `format`. A command gets the files unchanged.",
+        "Remove `format`, or name the dataset in a benchmark of level 2.",
+    ),
+    "too-few-seeds": WarningText(
+        "The margin is a number of standard deviations. With this many runs a verification often"
+        " ends INCONCLUSIVE although nothing changed.",
+        "Use the number of seeds that the sentence names, or a wider margin.",
+        {"seeds": 5, "rerun_seeds": 5, "look": "first", "margin": 2.0, "is_seldom": False,
+         "needed": 6, "added": None},
+    ),
+    "threshold-on-bound": WarningText(
+        "The claim is a `threshold` on an error ratio. A threshold judges the mean, which hides the"
+        " one run that breaks the bound.",
+        "Write `\"type\": \"bound\"`.",
+    ),
+    "paired-alone": WarningText(
+        "The only claim on the metric is `paired`. A pair repeats the author's seeds, so it says"
+        " nothing about the published number.",
+        "Add a second claim on the metric without `paired`.",
+    ),
+    "search-unclaimed": WarningText(
+        "No claim matches the score of the search, so a verification reports it unjudged.",
+        "Claim the path that the sentence names.",
+        {"path": "tune/search/*/score"},
+    ),
+    "failure-margin-narrow": WarningText(
+        "With this many seeds the rates of failed runs stay too uncertain for the"
+        " `failure_margin`. The claim can never be REPRODUCED.",
+        "Use more seeds, or a wider `failure_margin`.",
+        {"seeds": 10, "margin": 0.1, "needed": 29},
+    ),
+    "machine-equivalence": WarningText(
+        "The metric is of kind `machine`: a time, a rate or a memory size. Another machine gives"
+        " another value.",
+        "Write `\"type\": \"ratio\"`, which reports the ratio with its interval.",
+    ),
+    "curve-few-seeds": WarningText(
+        "A `curve` is judged at every step, which takes more runs than one value does.",
+        "Use at least five seeds.",
+        {"seeds": 5},
+    ),
+    "margin-vague": WarningText(
+        "The margin is as large as the value, so almost any run is REPRODUCED.",
+        "Write a smaller margin.",
+    ),
+    "margin-below-steps": WarningText(
+        "The metric has a `resolution`, and the margin is narrower than 1.5 of its steps.",
+        "Measure with a finer resolution, or widen the margin.",
+        {"margin": 0.01, "step": 0.01},
+    ),
+    "margin-on-step": WarningText(
+        "The metric has a `resolution`. A margin that ends on a step leaves equal cases undecided.",
+        "Write the margin that the sentence names.",
+        {"margin": 0.02, "step": 0.01, "better": 0.025},
+    ),
+    "image-local": WarningText(
+        "The reference names an image of this machine's engine. No other machine can fetch it.",
+        "Push the image to a registry, or publish the file that `capsule image save` writes.",
+        {"owner": "Docker", "reference": "docker-daemon:torch:cpu"},
+    ),
+    "image-undigested": WarningText(
+        "A tag can name another image tomorrow. The capsule records the digest that ran; the"
+        " manifest does not.",
+        "Write the reference with the digest.",
+        {"reference": _IMAGE},
+    ),
+    "image-unpublished": WarningText(
+        "The runs used an image that only this machine's engine has.",
+        "Push the image to a registry and run it from there by its digest.",
+        {"reference": "docker-daemon:torch:cpu"},
+    ),
+    "image-file": WarningText(
+        "The runs used an image file. A verifier needs the same file.",
+        "Publish the file. Verifiers name it with `--image`.",
+        {"reference": "images/torch.sif"},
+    ),
+    "image-loopback": WarningText(
+        "The registry's address is this machine's own (`localhost`). No other machine reaches it.",
+        "Push the image to a registry that verifiers reach, and run it from there by its digest.",
+        {"reference": "docker://localhost:5000/torch:1.0"},
+    ),
+    "image-missing": WarningText(
+        "The image file or folder that the manifest names is absent, or holds another image.",
+        "Correct the path, or write the file again.",
+        {"reference": "images/torch.sif", "place": "/home/ada/images/torch.sif",
+         "fault": "there is no such file"},
+    ),
+    "dataset-undigested": WarningText(
+        "Without a digest nobody notices when the data changes.",
+        "Write the digest that the command in the sentence prints.",
+        {"dataset": "corpus", "command": "capsule data fetch"},
+    ),
+    "dataset-without-source": WarningText(
+        "The data is too large for the capsule, and the manifest names no address of it.",
+        "Publish the data, and write its `url` or `doi`.",
+        {"dataset": "corpus"},
+    ),
+    "pointer": WarningText(
+        "A git clone without its large files has small pointer files in their place.",
+        "Fetch the large files, for example with `git lfs pull`.",
+        {"description": "data/train.bin is a pointer of git LFS, and not the file itself"},
+    ),
+    "more-pointers": WarningText(
+        "The list of pointer files is cut after three.",
+        "Fetch all large files of the clone.",
+        {"files": 4},
+    ),
+    "seed-unused": WarningText(
+        "Neither a word of the command nor an input takes the seed. Every run then does the same.",
+        "Pass `{seed}` in the command, read `CAPSULE_SEED`, or write `\"seeding\": \"inject\"`.",
+    ),
+    "parameter-unused": WarningText(
+        "A parameter of `cases` stands in no word and no variable. Its cases are equal.",
+        "Write `{PARAMETER}` where the program takes the value, or remove the parameter.",
+        {"parameter": "lr"},
+    ),
+    "ranks-apart": WarningText(
+        "The program uses MPI, and no MPI launcher starts its ranks.",
+        "Set `launcher` in the site file to `mpirun` or `srun`.",
+        {"file": "train.py", "has_package": True, "ranks": 2},
+    ),
+    "ranks-alike": WarningText(
+        "The command takes no rank. Each process probably does the whole work.",
+        "Pass the rank to the program, or write `\"ranks_independent\": true` if that is intended.",
+        {"ranks": 2, "unset": ["RANK", "WORLD_SIZE"]},
+    ),
+    "words-joined": WarningText(
+        "The first entry of `command` holds a program and its arguments in one string.",
+        "Write each word as an entry of its own.",
+        {"program": "python3 train.py", "instead": ["python3", "train.py"]},
+    ),
+    "shell-word": WarningText(
+        "capsule starts the program without a shell, so `|`, `&&` or `>` are plain arguments.",
+        "Put preparation into `setup`. Printed lines are kept without a redirection.",
+        {"word": "|"},
+    ),
+    "input-missing": WarningText(
+        "A word of the command names a file that is not among `inputs`, so the program cannot see"
+        " it.",
+        "Add the file to `inputs`.",
+        {"word": "config.yaml"},
+    ),
+    "file-missing": WarningText(
+        "A word of the command looks like a script, and no such file exists.",
+        "Correct the name.",
+        {"word": "tran.py", "near": "train.py"},
+    ),
+    "import-missing": WarningText(
+        "The script imports a module that lies beside it and is not among `inputs`.",
+        "Add the module to `inputs`.",
+        {"script": "train.py", "module": "model.py"},
+    ),
+    "windows-lines": WarningText(
+        "The first line of the script ends with a carriage return, so the kernel looks for an"
+        " interpreter of that name.",
+        "Save the file with Unix line ends.",
+        {"file": "run.sh"},
+    ),
+    "byte-order-mark": WarningText(
+        "A byte order mark precedes `#!`, so the kernel does not see that line.",
+        "Save the file as UTF-8 without a byte order mark.",
+        {"file": "run.sh"},
+    ),
+    "interpreter-missing": WarningText(
+        "The script has no `#!` line, so the kernel cannot start it.",
+        "Add the line, or begin the command with the interpreter.",
+        {"file": "run.sh", "starter": "bash"},
+    ),
+    "claim-contradicted": WarningText(
+        "The author's own runs break the claim, so no verification can confirm it.",
+        "Correct the claim or the program, then run again.",
+        {"is_mean": False, "value": 1.3},
+    ),
+    "margin-missing": WarningText(
+        "The margin follows from the spread of the runs, and too few runs have a value.",
+        "Correct what fails, then run again.",
+        {"values": 1, "runs": 5},
+    ),
+    "equal-values": WarningText(
+        "Every seed gave the same value. Either the program ignores its seed, or the number does"
+        " not depend on it.",
+        "Let the program use the seed. For a number without randomness claim `exact`.",
+        {"runs": 5, "value": 0.25},
+    ),
+    "one-run": WarningText(
+        "One run has no spread, so no margin can be confirmed.",
+        "Run with at least five seeds.",
+    ),
+    "margin-out-of-reach": WarningText(
+        "The runs scatter too much for the margin. A verification will often end INCONCLUSIVE.",
+        "Use the number of seeds that the sentence names, or a wider margin.",
+        {"allowed": 0.01, "is_ratio": False, "runs": 5, "reruns": 10, "needed": 14, "added": None},
+    ),
+    "margin-above-mean": WarningText(
+        "The frozen margin is as large as the mean, so almost any run is REPRODUCED.",
+        "Use more seeds, or write the margin as a number.",
+        {"margin": 0.4, "mean": 0.3},
+    ),
+    "busy": WarningText(
+        "Other processes used the CPUs when the run began. Times are longer and scatter more.",
+        "Run again on an idle machine.",
+        {"load": "2 of 2 CPUs"},
+    ),
+    "gpus-unused": WarningText(
+        "The machine has GPUs, and the manifest asks for none.",
+        "Write `gpus_per_rank` under `resources`.",
+        {"count": 1, "model": "NVIDIA H100"},
+    ),
+}  # fmt: skip
+"""By the code of a warning of `capsule lint`."""
+
+NOTE_TEXTS = {
+    "uncontained": WarningText(
+        "The run used `--runtime host`, or no engine was found for a manifest without an image.",
+        "For a number that others verify, name an image and run it with an engine.",
+    ),
+    "image-unused": WarningText(
+        "The run used `--runtime host` although there is an image.",
+        "Run with an engine.",
+        {"verifies": False},
+    ),
+    "site-binds": WarningText(
+        "The site file shows files of the machine in every container. The image is not all that"
+        " ran.",
+        "Compare these files when verdicts differ between sites.",
+        {"places": ["/opt/cray"]},
+    ),
+    "site-mpi": WarningText(
+        "The site file replaces the image's MPI by the machine's own.",
+        "Compare the libraries when communication times differ between sites.",
+        {"libraries": [["libmpi.so.12", "sha256:5d8fcb"]]},
+    ),
+    "keyring-kept": WarningText(
+        "The run used `--keep-keyring`, for example for AFS tokens.",
+        "Leave the option out for code that you do not trust.",
+    ),
+    "inputs-written": WarningText(
+        "The program changed files among its inputs. capsule restored them before the next start.",
+        "Write to the folder that `CAPSULE_OUT` names, or start in a copy:"
+        " `\"cwd\": {\"copy\": FOLDER}`.",
+        {"path": "repo/cache.bin", "trial": "train/default/command/17", "files": 1, "starts": 1},
+    ),
+    "memory-limit": WarningText(
+        "The run used `--memory`. A limit can change times.",
+        "Verify with the same limit if times are compared.",
+        {"most_bytes": 8 << 30, "is_held": True},
+    ),
+    "early-clock": WarningText(
+        "The clock of the machine was wrong for certain, so the dates of the capsule are wrong.",
+        "Set the clock and run again if the dates matter.",
+        {"began": "2020-01-01T00:00:00+00:00", "release": "0.4.0"},
+    ),
+    "clocks": WarningText(
+        "The capsule is dated before the capsule that it follows.",
+        "Set the clocks of both machines.",
+        {"began": "2026-03-01T08:00:00+00:00", "ended": "2026-03-01T09:00:00+00:00",
+         "whose": "the original"},
+    ),
+    "reduced-series": WarningText(
+        "More than 64 ranks reported more values than a capsule holds. The value of each run is"
+        " unaffected.",
+        "Claim a metric to keep its series longest.",
+        {"metrics": [["step_time", 1]], "ranks": 1024},
+    ),
+    "narrowed": WarningText(
+        "The run used `--frameworks`.",
+        "Verify it as it is. For the other frameworks run the manifest in another image.",
+        {"frameworks": ["torch"], "whole": "sha256:5d8fcb"},
+    ),
+    "image-local": WarningText(
+        "Only the engine of the author's machine has the image.",
+        "Ask the author for the file that `capsule image save` writes.",
+        {"reference": "docker-daemon:torch:cpu", "owner": "Docker"},
+    ),
+    "image-replaced": WarningText(
+        "The run used `--image`, and there is an image that it replaced.",
+        "Read the verdict as one on the new image.",
+        {"reference": _IMAGE},
+    ),
+    "image-named": WarningText(
+        "The run used `--image`, and there was no image before.",
+        "Read the verdict as one on this image.",
+        {"reference": _IMAGE, "verifies": False},
+    ),
+    "reread": WarningText(
+        "`capsule reread` wrote this capsule. Its runs are those of another capsule.",
+        "Trust only the claims that the first capsule holds unchanged.",
+        {"capsule": _CAPSULE, "later": 1, "gone": 0},
+    ),
+    "added-software": WarningText(
+        "Runs without an image were added with `--add-seeds`, and the software has changed since.",
+        "Seal all runs anew on one installation.",
+    ),
+    "seeds-added": WarningText(
+        "`--add-seeds` wrote this capsule. Its author had seen the first results.",
+        "Read claims on the original's runs as reports. Claims against a constant stay judged.",
+        {"capsule": _CAPSULE, "first": 5, "added": 5, "later": 1},
+    ),
+    "online": WarningText(
+        "The manifest or several ranks needed the network, so results may depend on it.",
+        "Check what the program fetches.",
+        {"reason": "the manifest asks for it"},
+    ),
+    "oversubscribed": WarningText(
+        "The processes asked for more threads than the machine has CPUs. Times are longer.",
+        "Reduce `cpus_per_rank` or the number of ranks.",
+        {"threads": 8, "ranks": 2, "cpus": 4},
+    ),
+    "unchecked": WarningText(
+        "Another version of capsule wrote the note, so this version cannot check its words.",
+        "Read it as a statement of whoever sealed the capsule.",
+        {"about": "some-code", "text": "some words"},
+    ),
+}  # fmt: skip
+"""By the code of a note in a capsule."""
