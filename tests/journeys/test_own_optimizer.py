@@ -121,7 +121,7 @@ def test_it_is_reproduced_in_containers(
 ) -> None:
     monkeypatch.setenv("CAPSULE_CACHE", str(engine_cache()))
     ended = author.run(
-        *("run", place(author, "torch", [17, 18]), "--image", torch_image()),
+        *("run", place(author, "torch"), "--image", torch_image()),
         *("--runtime", "apptainer"),
         *("--output", "own.capsule.zip"),
     )

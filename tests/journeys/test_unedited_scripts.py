@@ -12,7 +12,7 @@ import pytest
 from tests.support.command import User
 from tests.support.engines import engine_cache, small_image
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "inputs-and-folders.md").read_text()
 MAIN = """
 import argparse, os, sys
 parser = argparse.ArgumentParser()
@@ -30,8 +30,8 @@ HELPER = "import random\ndef noise(seed): return random.Random(seed).uniform(-0.
 
 
 def write(folder: Path, **changes: object) -> Path:
-    """The README's benchmark of a script that is not edited, with the script."""
-    shown = re.search(r"^    \{\n      \"id\": \"sweep\".*?^    \}\n", README, re.S | re.M)
+    """Write the benchmark of a page for a script that is not edited, and the script."""
+    shown = re.search(r"^    \{\n      \"id\": \"sweep\".*?^    \}\n", PAGE, re.S | re.M)
     assert shown is not None
     (folder / "repo").mkdir()
     (folder / "repo" / "main.py").write_text(MAIN)
