@@ -6,10 +6,8 @@ A command that is shown and has no entry below fails; so does an entry that noth
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ from tests.support import documented, shown_author, shown_hpc, shown_reference
 from tests.support.command import User, write_manifest, write_script
 from tests.support.documented import ROOT, Here, There
 from tests.support.engines import engine_cache, small_image
-from tests.support.patience import PATIENCE_SECONDS
 
 COPIED = ["README.md", "LICENSE", "pyproject.toml"]
 COPIED += ["benchmarks", "docs", "images", "manifests", "tools"]
@@ -296,17 +293,7 @@ def execute(user: User, entry: Here, command: str) -> subprocess.CompletedProces
     command = entry.command or command
     if "engines" in entry.needs:
         command = command.format(image=small_image())
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    return subprocess.run(
-        ["bash", "-euc", command],
-        cwd=user.folder,
-        env={**user.environment(), "PATH": path},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    return documented.type_at_shell(user, command)
 
 
 EXECUTED = {command: entry for command, entry in COMMANDS.items() if isinstance(entry, Here)}

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import User, write_manifest, write_script
-from tests.support.documented import in_page
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.documented import in_page, type_at_shell
 from tests.support.shown_author import FOLLOWED, RECEIVED, TRAINING
 
 _PART = re.compile(
@@ -69,16 +65,6 @@ def follow(user: User, page: Path) -> None:
 
 def execute(user: User, block: str) -> str:
     """Return what the lines of a block print, as somebody would type them at a shell."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    ended = subprocess.run(
-        ["bash", "-euc", block],
-        cwd=user.folder,
-        env={**user.environment(), "PATH": path},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    ended = type_at_shell(user, block)
     assert ended.returncode in _CODES.get(block.strip(), {0}), ended.stdout + ended.stderr
     return ended.stdout

@@ -1,8 +1,6 @@
 """The lines of the README do what it says, from an empty folder."""
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,6 @@ import pytest
 from tests.support import documented
 from tests.support.command import User
 from tests.support.documented import ROOT
-from tests.support.patience import PATIENCE_SECONDS
 
 README = (ROOT / "README.md").read_text()
 LONGEST_LINE, MOST_LINES, MOST_WORDS = 120, 220, 80
@@ -41,17 +38,8 @@ def mask(text: str) -> str:
 
 def enter(user: User, block: str, code: int = 0) -> str:
     """Type a block at a shell, and return all that was printed."""
-    programs = os.pathsep.join((str(user.folder / ".venv" / "bin"), os.environ["PATH"]))
-    ended = subprocess.run(
-        ["bash", "-euc", block],
-        cwd=user.folder,
-        env={**user.environment(), "PATH": programs, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    programs = user.folder / ".venv" / "bin"
+    ended = documented.type_at_shell(user, block, programs, COLUMNS="100")
     assert ended.returncode == code, ended.stdout + ended.stderr
     return ended.stdout + ended.stderr
 
@@ -103,7 +91,7 @@ LONGER = {"troubleshooting.md": 250, "statistics.md": 700, "manifest.md": None, 
 
 
 def find_limit(page: Path) -> int | None:
-    """How many lines a page may have; None where its sources decide."""
+    """Return the most lines of a page; None for a generated page."""
     if page.name in LONGER:
         return LONGER[page.name]
     return LIMITS.get(page.name, LIMITS.get(page.parent.name, 400))

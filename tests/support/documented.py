@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import site
@@ -13,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.support.command import User
+from tests.support.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -196,6 +198,30 @@ def usage(*words: str) -> str:
     """What `capsule WORDS --help` prints."""
     command = [sys.executable, "-m", "capsule", *words, "--help"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def type_at_shell(
+    user: User, block: str, programs: Path = Path(sys.executable).parent, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the lines of a block in a user's folder, as somebody would type them.
+
+    Args:
+        user: Who types.
+        block: Lines for bash.
+        programs: Folder of `capsule` and `python`.
+        variables: Further environment variables.
+    """
+    path = os.pathsep.join((str(programs), os.environ["PATH"]))
+    return subprocess.run(
+        ["bash", "-euc", block],
+        cwd=user.folder,
+        env={**user.environment(), "PATH": path, **variables},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
 
 
 def copy_folder(source: Path, target: Path) -> None:
