@@ -21,7 +21,7 @@ from capsule.errors import CannotRunError, ExecutionError, ProgramError
 
 RUN_MARK = "CAPSULE_RUN"
 STOP_SECONDS = 5
-"""How long what is told to end may take before it is killed."""
+"""Grace after SIGTERM before a process is killed."""
 
 _START_MARK = "CAPSULE_START"
 _T = TypeVar("_T")

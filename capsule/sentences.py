@@ -221,7 +221,7 @@ def _freeze(fact: object) -> Fact:
 
 
 def _is_ours(fact: Fact, hint: object) -> bool:
-    """Whether a fact of our own has the type of a field: a whole number is a float, too."""
+    """Return whether a fact has the type of a field; a whole number counts as a float."""
     kind = get_origin(hint) or hint
     assert isinstance(kind, type)
     return isinstance(fact, int | float if kind is float else kind)

@@ -225,7 +225,7 @@ def failure_margin(
 
 
 def mend(fault: Fault) -> Advice:
-    """What makes a claim that could not be run one that can be."""
+    """Advise how a claim that could not run can be run."""
     return Advice(answer="mend", sentence=words.advice.mend(fault=fault))
 
 

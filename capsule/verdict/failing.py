@@ -101,7 +101,7 @@ class _Rates:
         )
 
     def word(self, names: Names) -> str:
-        """How often either side failed."""
+        """State the failure rates of both sides."""
         return words.judgements.failures(
             failed=(self.failed_a, self.failed_b), runs=(self.n_a, self.n_b), names=names.runs
         )

@@ -22,7 +22,7 @@ def test_the_scripts_run_verify_and_compare_the_quickstart_and_read_its_values(
 
 
 def run(author: User, script: str) -> str:
-    """What a script prints, which must end well and say nothing else."""
+    """Run a script that must end with 0 and an empty stderr; return its output."""
     ended = subprocess.run(
         [author.python, "-c", script],
         cwd=author.folder,

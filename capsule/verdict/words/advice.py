@@ -158,7 +158,7 @@ def failure_margin(*, now: int, needed: _Two, is_near: bool) -> str:
 
 @ADVICE.template("mend")
 def mend(*, fault: Fault) -> str:
-    """What makes a claim that could not be run one that can be."""
+    """Advise how a claim that could not run can be run."""
     found: dict[Fault, str] = {
         "seeds": "no number of runs decides this: the author's manifest has to say which seeds"
         ' the benchmark takes, such as "seed_range": [0, 4000000], or the benchmark has to take'

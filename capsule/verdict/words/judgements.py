@@ -220,7 +220,7 @@ JUDGEMENTS |= {
 
 @JUDGEMENTS.template("failures")
 def failures(*, failed: tuple[int, int], runs: tuple[int, int], names: tuple[str, str]) -> str:
-    """How often either side failed.
+    """State the failure rates of both sides.
 
     Args:
         failed: The failed runs of both sides.

@@ -20,7 +20,7 @@ def precision(
     machines: int,
     limit: str,
 ) -> str:
-    """How far runs and machines lie apart.
+    """State the spread of runs and of machines.
 
     Args:
         of: What of a run is judged, empty for its value.

@@ -72,7 +72,7 @@ WHOLE |= {
 
 @WHOLE.template("changed")
 def changed(*, changes: tuple[str, ...]) -> str:
-    """What else than the original's was judged; stands behind the sentence of a verdict."""
+    """State what was changed from the original; stands after the sentence of a verdict."""
     return "".join(f", {change}" for change in changes)
 
 

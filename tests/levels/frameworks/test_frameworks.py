@@ -35,7 +35,7 @@ def program(request: pytest.FixtureRequest) -> Program:
 
 
 def operators(framework: str) -> set[str]:
-    """Those that the framework has."""
+    """Return the operators that the framework has."""
     return set(catalog.OPERATORS) - set(catalog.FRAMEWORKS[framework].lacks)
 
 

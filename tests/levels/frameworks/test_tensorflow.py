@@ -61,7 +61,7 @@ ByFramework = Callable[[str], Mapping[str, Any]]
 
 @pytest.fixture(scope="module")
 def started_once(program: Program, tmp_path_factory: pytest.TempPathFactory) -> ByFramework:
-    """What the trials of a framework yield that are not long, by trial, in one process."""
+    """Run the short trials of a framework in one process; return their results by trial."""
 
     @cache
     def execute(framework: str) -> Mapping[str, Any]:
