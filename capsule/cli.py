@@ -130,19 +130,19 @@ def _explain(error: Exception, *, debug: bool) -> CapsuleError:
         )
     if isinstance(error, OSError) and not _has_folder():
         return CannotRunError(
-            "the current folder is not there any more",
-            advice="change to one that is, and try again",
+            "the current folder no longer exists",
+            advice="change to an existing folder, and try again",
         )
     if isinstance(error, UnicodeEncodeError) and error.encoding != "utf-8":
         return CannotRunError(
-            f"this locale writes {error.encoding}, which has no letters for {error.object!a}",
+            f"this locale uses {error.encoding}, which cannot encode {error.object!a}",
             advice="set LC_ALL=C.UTF-8",
         )
     return BugError(
-        f"a fault of capsule {__version__}: {type(error).__name__}: {error}",
-        advice="report what stands above"
+        f"bug in capsule {__version__}: {type(error).__name__}: {error}",
+        advice="report this message and the traceback above"
         if debug
-        else "run it again with --debug and report what it prints",
+        else "run the command again with --debug, and report its output",
     )
 
 
@@ -342,6 +342,6 @@ class _Once(Action):
         option_string: str | None = None,  # noqa: ARG002
     ) -> None:
         if self._used:
-            raise ArgumentError(self, "is given twice")
+            raise ArgumentError(self, "given twice; give it once")
         self._used = True
         setattr(namespace, self.dest, values)

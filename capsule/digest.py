@@ -34,7 +34,7 @@ class Digest:
             raise UsageError(
                 f"not a digest: {text!r}",
                 where=where,
-                advice="a digest is 'sha256:' followed by 64 lower-case hex digits",
+                advice="write 'sha256:' and 64 lower-case hex digits",
             )
         return cls(hex=text.removeprefix("sha256:"))
 
@@ -54,8 +54,8 @@ def parse_id(text: str) -> str:
     match = _ID.fullmatch(text.lower())
     if match is None:
         raise UsageError(
-            f"not an id: {text!r}",
-            advice="a capsule's id has 64 hex digits; name all of them, or the first 12 or more",
+            f"not a capsule id: {text!r}",
+            advice="give all 64 hex digits of the id, or at least the first 12",
         )
     return match["hex"]
 

@@ -93,10 +93,10 @@ def _require_room(before: Capsule) -> None:
         archive.rehearse(replace(before.record, origin=origin, predecessor=before.as_predecessor()))
     except DamagedError as error:
         raise UsageError(
-            f"with what it carries of its predecessor, the capsule would be more than is read:"
+            f"the new capsule, with its predecessor inside, would exceed the format's limits:"
             f" {error.what}",
             where=str(before.path),
-            advice="run the manifest anew with all seeds",
+            advice="run the manifest again with all seeds",
         ) from None
 
 
@@ -112,23 +112,23 @@ def _require_own(before: Capsule, options: RunOptions) -> None:
     where = str(before.path)
     if not ledger.holds(before.id):
         raise UntrustedError(
-            "you did not seal this capsule, and only its author adds seeds to it",
+            "this capsule is untrusted: only its author can add seeds to it",
             where=where,
-            advice=f"capsule verify {before.path} runs it under fresh seeds, and judges it",
+            advice=f"capsule verify {before.path}",
         )
     if options.image is not None or options.runtime not in ("auto", before.record.runtime):
         raise UsageError(
-            "added runs have the image and the engine of the first ones",
+            "--add-seeds uses the capsule's own image and engine",
             where=where,
-            advice="leave --image and --runtime out, or run the manifest anew",
+            advice="leave --image and --runtime out, or run the manifest again",
         )
     levels = before.record.levels
     is_own = levels["digest"] == reading.own_program(before.record.manifest)
     if levels["release"] != (__version__ if is_own else None):
         release = levels["release"] or before.record.tool
         raise UsageError(
-            f"its runs were measured by the program of capsule-hpc {release}, and added ones would"
-            f" be measured by another one",
+            f"its runs were measured by capsule-hpc {release}; this version's measuring code"
+            f" differs",
             where=where,
-            advice=f"add to it by capsule-hpc {release}, or run the manifest anew with all seeds",
+            advice=f"install capsule-hpc {release}, or run the manifest again with all seeds",
         )

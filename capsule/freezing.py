@@ -117,9 +117,11 @@ def _matching(claim: Claim, paths: Sequence[str]) -> list[str]:
 
         near = difflib.get_close_matches(claim.metric, paths, n=1, cutoff=0)
         raise ManifestError(
-            f"the claim on {claim.metric} matches no metric",
+            f"the claim's metric {claim.metric} matches no metric of the manifest",
             where="/claims",
-            advice=f"the nearest metric is {near[0]}" if near else "there are no metrics at all",
+            advice=f"did you mean {near[0]}?"
+            if near
+            else "declare a metric first: the manifest has none",
         )
     return matching
 
@@ -178,9 +180,9 @@ def _distribution(claim: Claim, _metric: MetricRuns) -> _Frozen:
 def _noninferiority(claim: Claim, metric: MetricRuns) -> _Frozen:
     if metric.direction == "none":
         raise ManifestError(
-            f"noninferiority of {metric.metric} needs a metric with a direction",
+            f"{metric.metric} has no direction, which a noninferiority claim needs",
             where="/claims",
-            advice="give the metric the direction lower or higher, or claim equivalence",
+            advice="set its "direction" to "lower" or "higher", or claim equivalence",
         )
     scale, margin, source = _margin(claim, metric)
     if margin is None:

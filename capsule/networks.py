@@ -53,7 +53,7 @@ def describe(name: str, sizes: Mapping[str, int]) -> Description:
         near = nearest(name, catalog.NETWORKS)
         raise UsageError(
             f"no network {name!r}" + (f"; did you mean {near}?" if near else ""),
-            advice=f"there are {', '.join(catalog.NETWORKS)}",
+            advice=f"known networks: {', '.join(catalog.NETWORKS)}",
         )
     try:
         complete = network.complete({"batch": 1, **sizes})

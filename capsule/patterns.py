@@ -105,7 +105,7 @@ def compile_pattern(text: str) -> Pattern:
         raise PatternError(_explain(_contract(reason))) from None
     if engine.programsize > MOST_INSTRUCTIONS:
         raise PatternError(
-            f"is too large: {engine.programsize} steps, and {MOST_INSTRUCTIONS} are the most;"
+            f"is too large: {engine.programsize} steps, limit {MOST_INSTRUCTIONS};"
             " shorten its repetitions such as {1,500}"
         )
     names = {name.decode(): number for name, number in engine.groupindex.items()}

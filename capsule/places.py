@@ -49,22 +49,22 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
     """
     if output is not None and os.path.lexists(output):
         raise UsageError(
-            "exists already, and nothing is written over it",
+            "already exists, and is not overwritten",
             where=str(output),
-            advice=f"name another file with {flag}, or move that one away",
+            advice=f"name another file with {flag}, or move the existing one away",
         )
     if work is not None and os.path.lexists(work):
         raise UsageError(
-            "the run folder exists already",
+            "the run folder already exists",
             where=str(work),
-            advice="go on with it by --resume, or name another one with --work",
+            advice="continue it with --resume, or name another folder with --work",
         )
     if output is not None and work is not None and output.absolute() == work.absolute():
         raise UsageError(f"{flag} and --work name the same place", where=str(output))
     folder = output.parent if output else Path()
     if not folder.is_dir():
         raise UsageError(
-            f"there is no such folder to write {output or 'a capsule'} in",
+            f"the folder for {output or 'the capsule'} does not exist",
             where=str(folder),
             advice=f"make it, or name another place with {flag}",
         )
@@ -78,12 +78,12 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise UsageError(
-                "the name is too long for this file system",
+                "file name too long for this file system",
                 where=str(output),
                 advice=f"name a shorter one with {flag}",
             ) from None
         raise ExecutionError(
-            f"no capsule can be written here: {error.strerror}",
+            f"cannot write a capsule to this folder: {error.strerror}",
             where=str(folder.absolute()),
             advice=f"name another place with {flag}",
         ) from None
@@ -97,9 +97,9 @@ def refuse_inside(output: Path, folder: Path) -> None:
     """
     if folder.resolve() in output.absolute().resolve().parents:
         raise UsageError(
-            "the folder of the run is removed once it is sealed, and the capsule would be with it",
+            "the capsule would lie in the run folder, which is removed after sealing",
             where=str(output),
-            advice="name another place for the capsule",
+            advice="name a place outside the run folder",
         )
 
 
@@ -177,7 +177,7 @@ def make_private(folder: Path, *, advice: str) -> None:
 
 def _not_private(folder: Path, fault: str, advice: str) -> CannotRunError:
     return CannotRunError(
-        f"this has to be a folder of user {os.geteuid()} alone, and {fault}",
+        f"must be a private folder of user {os.geteuid()}: {fault}",
         where=str(folder),
         advice=advice,
     )
@@ -202,7 +202,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise _failure(error.what, folder) from None
     except NoLocksError as error:
         raise locks_error(
-            error, folder, "name a folder on another file system with --work; nothing has run yet"
+            error, folder, "name a folder on another file system with --work (nothing has run yet)"
         ) from None
     except OSError as error:
         where = folder if error.errno in _NO_SPACE else error.filename or folder
@@ -230,14 +230,14 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         raise locks_error(
             error,
             parent,
-            "use a folder on another file system: TMPDIR names the temporary one, and some"
-            " commands need the current one",
+            "use a folder on another file system: set TMPDIR for the temporary one, or change the"
+            " current one",
         ) from None
     except OSError as error:
         raise ExecutionError(
-            f"no temporary folder can be made: {error.strerror}",
+            f"cannot make a temporary folder: {error.strerror}",
             where=str(parent),
-            advice="free some space there, or use another folder: TMPDIR names the temporary one",
+            advice="free some space there, or set TMPDIR to another folder",
         ) from None
     with lock:
         try:
@@ -251,8 +251,8 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
 def locks_error(error: NoLocksError, where: Path, advice: str) -> CannotRunError:
     """The error of a folder that cannot be locked, with what to do about it."""
     return CannotRunError(
-        f"this file system has no file locks (flock: {error.strerror}), by which two processes"
-        " keep out of each other's way",
+        f"this file system has no file locks (flock: {error.strerror}), which keep two capsule"
+        " processes apart",
         where=str(where),
         advice=advice,
     )
@@ -260,9 +260,9 @@ def locks_error(error: NoLocksError, where: Path, advice: str) -> CannotRunError
 
 def _failure(fault: str, where: object) -> ExecutionError:
     return ExecutionError(
-        f"the run folder cannot be made: {fault}",
+        f"cannot make the run folder: {fault}",
         where=str(where),
-        advice="free some space or choose another folder with --work; nothing has run yet",
+        advice="free some space, or name another folder with --work (nothing has run yet)",
     )
 
 

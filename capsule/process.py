@@ -103,7 +103,7 @@ class Process:
             self._end_members(STOP_SECONDS if grace_seconds is None else grace_seconds)
             if not _until(self._has_ended, _KILL_SECONDS):
                 state = processes.describe([self.pid])
-                raise ExecutionError(f"{state} does not end, even by SIGKILL")
+                raise ExecutionError(f"{state} does not end, even after SIGKILL")
             self._exit = self._reap()
         return self._exit
 
@@ -168,7 +168,7 @@ class Process:
     def _end_members(self, grace_seconds: float) -> None:
         left = _end(self._members, grace_seconds)
         if left:
-            raise ExecutionError(f"processes {left} do not end, even by SIGKILL")
+            raise ExecutionError(f"processes {left} do not end, even after SIGKILL")
 
 
 def start(
@@ -202,7 +202,7 @@ def start(
     """
     opened = nullcontext() if stdin is None else leavings.open_file(stdin)
     if opened is None:
-        raise CannotRunError(f"the standard input {stdin} cannot be read")
+        raise CannotRunError(f"cannot read {stdin} as standard input")
     mark = secrets.token_hex(16)
     with opened as source, stdout.open("ab") as out, stderr.open("ab") as err:
 
@@ -345,9 +345,9 @@ def run(
         finally:
             process.stop(grace_seconds=1.0)
         if ended is None:
-            raise ExecutionError(f"{argv[0]} had not ended after {timeout_seconds:g} s")
+            raise ExecutionError(f"{argv[0]} did not end within {timeout_seconds:g} s")
         if out.stat().st_size > limit_bytes:
-            raise ExecutionError(f"{argv[0]} answered more than {limit_bytes} bytes")
+            raise ExecutionError(f"{argv[0]} printed more than {limit_bytes} bytes")
         with err.open("rb") as stream:
             stream.seek(max(0, err.stat().st_size - limit_bytes))
             errors = stream.read()
@@ -383,7 +383,7 @@ def reap(label: str) -> int:
 
     left = _end(members, 1.0)
     if left:
-        raise ExecutionError(f"processes {left} of the run {label} do not end, even by SIGKILL")
+        raise ExecutionError(f"processes {left} of the run {label} do not end, even after SIGKILL")
     return len(pids)
 
 

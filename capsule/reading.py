@@ -72,7 +72,10 @@ def require(record: Record, *, where: str) -> None:
         DamagedError: Names what differs.
     """
     if differences := list(islice(faults(record), _SHOWN)):
-        raise DamagedError(f"the capsule is no run's: {'; '.join(differences)}", where=where)
+        raise DamagedError(
+            f"the capsule does not follow from its own manifest: {'; '.join(differences)}",
+            where=where,
+        )
 
 
 def _require_same(capsule: Capsule) -> None:
@@ -88,7 +91,8 @@ def _require_same(capsule: Capsule) -> None:
     faults = rereading.deviations(capsule.record, lambda name: (capsule.open(name),))
     if differences := list(islice(faults, _SHOWN)):
         raise DamagedError(
-            f"the capsule is no second reading: {'; '.join(differences)}", where=str(capsule.path)
+            f"the capsule does not follow from its predecessor: {'; '.join(differences)}",
+            where=str(capsule.path),
         )
 
 
@@ -330,7 +334,7 @@ def _note_faults(record: Record) -> Iterator[str]:
             yield f"a note is missing: {note.sentence}"
     for note in record.notes:
         if record.tool == __version__ and notes.is_forged(note):
-            yield f"a note is not what its code and facts say: {note.code}"
+            yield f"a note contradicts its code and facts: {note.code}"
         elif note.code in notes.DERIVED and not (
             _is_due(note, due) or _may_be(note, record, inherited)
         ):

@@ -30,8 +30,8 @@ def require(original: Capsule, rerun: Capsule) -> None:
         return
     if differences := list(faults(original.record, rerun.record)):
         raise DamagedError(
-            f"it says that it verifies capsule {original.id[:12]}, and no verification of that one"
-            f" ends in it: {'; '.join(differences)}",
+            f"claims to verify capsule {original.id[:12]}, but does not fit it:"
+            f" {'; '.join(differences)}",
             where=str(rerun.path),
         )
 

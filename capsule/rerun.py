@@ -74,7 +74,7 @@ def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
     if len(changed) < len(options.set):
         names = [place for place, _ in options.set]
         twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"--set {twice} is there twice, and a field has one value")
+        raise UsageError(f"--set {twice} is given twice; give one value")
     record = original.record
     return manifests.change(record.manifest, changed, record.plan["subjects"])
 
@@ -155,9 +155,9 @@ def _leave_out(original: Capsule) -> LeftOut:
     left_out = quick.leave_out(original.record.manifest, original.record.claims)
     if not left_out.ran:
         raise UsageError(
-            "no claim of the capsule decides its verdict, so --quick has nothing to run",
+            "--quick has nothing to run: no primary claim other than `ratio`",
             where="/claims",
-            advice="leave --quick out: every benchmark runs then, and every claim is told",
+            advice="leave --quick out to run every benchmark and report every claim",
         )
     return left_out
 
@@ -239,16 +239,16 @@ def runs(
         UsageError: It is no number of runs, or all of them are there.
     """
     if wanted is not None and wanted < 1:
-        raise UsageError(f"a verification has one run or more, not {wanted}")
+        raise UsageError(f"a verification needs at least one run; got {wanted}")
     there = len(added.seeds) if added else 0
     most = looks[-1] if looks else wanted or verdict.advise_runs(record, there)
     if most is None or (added and most <= there):
         assert added is not None
-        those = f"{most} runs in all are asked for" if wanted else "every planned look was taken"
+        those = f"--runs {most} is the total" if wanted else "every planned look was taken"
         raise UsageError(
-            f"{there} runs are there already, and {those}",
+            f"no runs to add: the earlier verification has {there}, and {those}",
             where=str(added.capsule.path),
-            advice="--runs N says how many fresh seeds there are to be, with those",
+            advice="give a larger --runs N: the total, including the earlier runs",
         )
     return most
 
@@ -266,8 +266,7 @@ def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tu
     planned = sorted({number for claim in record.claims for number in claim.looks})
     if not planned:
         raise UsageError(
-            "no claim of the capsule is decided by the number of its runs, so there is nothing to"
-            " wait for",
+            "--until-decided has no use: no claim of the capsule depends on the number of runs",
             where="/claims",
             advice="leave --until-decided out",
         )
@@ -286,8 +285,8 @@ def require_all_looks(looks: tuple[int, ...], runs: int | None) -> None:
     """
     if looks and runs != looks[-1]:
         raise UsageError(
-            f"the run was begun with {runs} fresh seeds, and not with --until-decided",
-            advice="leave --until-decided out; `verify --add` goes on from what it seals",
+            f"the run was begun with {runs} fresh seeds, without --until-decided",
+            advice="leave --until-decided out; later, `verify --add` can add runs to the sealed verification",
         )
 
 

@@ -69,9 +69,9 @@ def _require_room(record: Record) -> None:
         archive.rehearse(record)
     except DamagedError as error:
         raise UsageError(
-            f"the capsule would be more than is read, with what it carries of its predecessor:"
+            f"the new capsule, with its predecessor inside, would exceed the format's limits:"
             f" {error.what}",
-            advice="claim less at once: fewer metrics, or patterns that match fewer",
+            advice="declare fewer metrics, or claims that match fewer metrics",
         ) from None
 
 
@@ -129,8 +129,8 @@ def _tell_private(record: Record, options: RereadOptions, watch: Watch) -> None:
     findings = Privacy().scan_record(record)
     if findings and options.strict_privacy:
         raise ExecutionError(
-            f"not sealed, since this may be private: {summary(findings)}",
-            advice="take it out of the manifest, or leave --strict-privacy out",
+            f"not sealed, possibly private: {summary(findings)}",
+            advice="remove it from the manifest, or leave --strict-privacy out",
         )
     if findings:
         watch.private(list(map(str, findings)))

@@ -274,23 +274,23 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     if not runtime.contained:
         if request.image is not None:
             raise UsageError(
-                f"the engine {runtime.name} starts no image, so {request.image} would not be used",
+                f"engine {runtime.name} uses no image; {request.image} would be ignored",
                 advice="leave --image out, or choose --runtime apptainer, docker or podman",
             )
         return None
     if request.image is None and request.used is not None:
         if request.used.image is None:
             raise UsageError(
-                "the original ran without an image, so no engine can run the same one",
-                advice="verify it with --runtime host, or name an image with --image",
+                "the original ran without an image, so {runtime.name} has none to run",
+                advice="add --runtime host, or name an image with --image",
             )
         platforms.require(request.used.image)
         return request.used.image
     if not request.has_image:
         raise UsageError(
-            f"the manifest names no image, which {runtime.name} needs",
+            f"engine {runtime.name} needs an image, and the manifest names none",
             where="/image",
-            advice="add one, name one with --image, or use --runtime host",
+            advice="add an image to the manifest, name one with --image, or add --runtime host",
         )
     spec, folder, site = request.manifest.image, request.manifest.folder, sites.load()
     access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))

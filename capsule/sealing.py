@@ -81,8 +81,8 @@ def check_inputs(
     findings = Privacy(keep_hosts=keep_hosts).scan_inputs(inputs)
     if findings and options.strict_privacy:
         raise UsageError(
-            f"nothing has run, since this may be private: {summary(findings)}",
-            advice="take it out of the inputs, or leave --strict-privacy out",
+            f"not started, possibly private: {summary(findings)}",
+            advice="remove it from the inputs, or leave --strict-privacy out",
         )
     if findings:
         watch.private(list(map(str, findings)))
@@ -187,10 +187,10 @@ def write(
     findings += privacy.scan_record(record)
     if findings and strict_privacy:
         raise ExecutionError(
-            f"not sealed, since this may be private: {summary(findings)}",
+            f"not sealed, possibly private: {summary(findings)}",
             where=str(workspace.to_resume),
-            advice="everything measured is kept: change those logs, or leave --strict-privacy out,"
-            " and take up the run with --resume",
+            advice="edit those logs, or leave --strict-privacy out, and continue with --resume;"
+            " all measurements are kept",
         )
     if findings:
         watch.private(list(map(str, findings)))
@@ -214,11 +214,10 @@ def _require_room(execution: Execution) -> None:
     sizes = {str(one.source): leavings.size_bytes(one.source) for one in execution.logs}
     if sum(sizes.values()) > MOST_LOG_BYTES:
         raise ExecutionError(
-            f"the workloads printed {sum(sizes.values())} bytes, and {MOST_LOG_BYTES} are the most"
-            " that a capsule carries",
+            f"the workloads printed {sum(sizes.values())} bytes; a capsule holds at most"
+            f" {MOST_LOG_BYTES} bytes of logs",
             where=max(sizes, key=sizes.__getitem__),
-            advice="everything measured is kept: shorten that log, and take up the run with"
-            " --resume",
+            advice="shorten that log, and continue with --resume; all measurements are kept",
         )
 
 
@@ -227,7 +226,7 @@ def _require_readable(record: Record, target: Path) -> None:
     try:
         reading.require(record, where=str(target))
     except DamagedError as error:
-        raise BugError(f"the capsule could not be read again: {error.what}") from error
+        raise BugError(f"the new capsule would be unreadable: {error.what}") from error
 
 
 def leave(sealed: Sequence[Sealed], folder: Path, watch: Watch, *, own: bool) -> None:

@@ -50,8 +50,9 @@ def fresh_seeds(
     taken = {seed for seed in originals if low <= seed <= high}
     if wanted > high - low + 1 - len(taken):
         raise UsageError(
-            f"{wanted} fresh seeds are more than the manifest's seed_range leaves, {low} to {high}",
-            advice="use fewer runs",
+            f"not enough seeds: {wanted} fresh ones needed, but seed_range {low} to {high} has too"
+            " few left",
+            advice="ask for fewer runs",
         )
     source = capsule_id if nonce is None else f"{capsule_id}\n{nonce}"
     return tuple(itertools.islice(_derive(source, taken, within), wanted))
@@ -84,8 +85,8 @@ def added_seeds(
     taken = {seed for seed in originals if low <= seed <= high}
     if count > high - low + 1 - len(taken):
         raise UsageError(
-            f"{count} seeds more are more than the manifest's seed_range leaves, {low} to {high}",
-            advice="add fewer",
+            f"not enough seeds: {count} more needed, seed_range {low} to {high} has too few left",
+            advice="add fewer seeds",
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _ADDED), count))
 
@@ -117,8 +118,8 @@ def winner_seeds(
     taken = {seed for seed in originals if low <= seed <= high}
     if count > high - low + 1 - len(taken):
         raise UsageError(
-            f"{count} seeds are more than the manifest's seed_range leaves, {low} to {high}",
-            advice="run the winner under fewer",
+            f"not enough seeds: {count} needed, seed_range {low} to {high} has too few left",
+            advice="ask for fewer seeds",
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _WINNER), count))
 
@@ -140,10 +141,10 @@ def require_winner(manifest: Manifest) -> None:
     )
     if due != tuple(manifest.seeds):
         raise UsageError(
-            "the winner of a search is run under seeds that follow from the search, so that nobody"
-            " chooses them, and these are others",
+            "the seeds of a search's winner must be the ones derived from the search: chosen seeds"
+            " could favour it",
             where="/seeds",
-            advice="`capsule sweep winner SEARCH --seeds N` writes as many as are wanted",
+            advice="write the manifest with `capsule sweep winner SEARCH --seeds N`",
         )
 
 
@@ -155,9 +156,9 @@ def require_nonce(word: str) -> None:
     """
     if not 0 < len(word) <= _LONGEST_NONCE or not word.isprintable() or word != word.strip():
         raise UsageError(
-            f"{word[:_LONGEST_NONCE]!r} is no nonce: it needs 1 to {_LONGEST_NONCE} characters that"
-            " can be seen, with no space at either end",
-            advice="use the word as whoever named it wrote it, such as --nonce 'SC26 committee 7'",
+            f"not a nonce: {word[:_LONGEST_NONCE]!r}; a nonce has 1 to {_LONGEST_NONCE} printable"
+            " characters, without a space at either end",
+            advice="give the word exactly as announced, for example --nonce 'SC26 committee 7'",
         )
 
 

@@ -267,12 +267,12 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
             stream.write(json.dumps(settings, indent=2) + "\n")
     except FileExistsError:
         raise UsageError(
-            "exists already, and nothing is written over it",
+            "already exists, and is not overwritten",
             where=str(file),
-            advice="edit it, or move it away; `capsule site show` tells what holds",
+            advice="edit it, or move it away; `capsule site show` prints the settings in force",
         ) from None
     except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(file)) from None
+        raise UsageError(f"cannot write: {error.strerror}", where=str(file)) from None
 
 
 def _below(name: str, key: str) -> str:
@@ -289,32 +289,32 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
     try:
         with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:  # noqa: PTH123
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise UsageError("the site file is no file", where=str(file))
+                raise UsageError("the site file is not a regular file", where=str(file))
             _refuse_others(file, is_named=is_named)
             text = stream.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(
             f"cannot read the site file: {error.strerror}",
             where=str(file),
-            advice="name one that is there with CAPSULE_SITE, or unset it"
+            advice="set CAPSULE_SITE to a readable file, or unset it"
             if is_named
-            else "let it be readable, or name another one with CAPSULE_SITE",
+            else "make it readable, or set CAPSULE_SITE to another file",
         ) from error
     if len(text) > _MOST_BYTES:
-        raise UsageError(f"a site file has no more than {_MOST_BYTES} bytes", where=str(file))
+        raise UsageError(f"the site file exceeds {_MOST_BYTES} bytes", where=str(file))
     try:
         settings = schema.parse(text, where=str(file))
     except DamagedError as error:
         raise UsageError(
             error.what,
             where=error.where,
-            advice="mend the site file, or name another one with CAPSULE_SITE",
+            advice="correct the site file, or set CAPSULE_SITE to another one",
         ) from error
     if isinstance(settings, dict) and settings.pop(_RETIRED, None) is not None:
         raise UsageError(
-            "`capsule submit` hands jobs in to Slurm alone",
+            "`capsule submit` supports only Slurm",
             where=f"{file}#/{_RETIRED}",
-            advice="take the field out; docs/how-to/slurm.md has job scripts for PBS, LSF and Flux",
+            advice="remove the field; docs/how-to/slurm.md has job scripts for PBS, LSF and Flux",
         )
     _check(settings, file)
     return {name: value for name, value in settings.items() if name[0] != "$" and value is not None}
@@ -324,9 +324,9 @@ def _refuse_others(file: Path, *, is_named: bool) -> None:
     """Stop where others could choose what is executed here: the file says which Python runs."""
     if spot := weak_spot(file, whosever=is_named):
         raise UsageError(
-            f"others may write {spot}, and a site file says what runs",
+            f"other users can write {spot}, and a site file decides which programs run",
             where=str(file),
-            advice="let it be yours or root's, and nobody else be able to write it (chmod go-w)",
+            advice="make yourself or root the owner, and let nobody else write it (chmod go-w)",
         )
 
 

@@ -98,11 +98,10 @@ class _Door:
         for address in addresses:
             fault = explain_address(address, may_be_this_machine=may_be_this_machine)
             if fault is not None:
-                way = "" if address == host else f"leads to {address}, "
                 raise CannotRunError(
-                    f"{way}{fault}, and is not asked",
+                    f"refused address {address}, {fault}",
                     where=host,
-                    advice="name an address that others reach, too",
+                    advice="use an address that other machines reach, too",
                 )
         self._is_inside = self._is_inside or (is_named and any(map(is_loopback, addresses)))
         return addresses

@@ -78,8 +78,8 @@ def outcomes(record: Record) -> list[Outcome]:
     ]
     if not made:
         raise UsageError(
-            "this capsule holds no search",
-            advice='a benchmark with "search" in place of cases makes one',
+            "this capsule contains no search",
+            advice='give a capsule of a manifest that has a benchmark with "search"',
         )
     return made
 
@@ -101,7 +101,7 @@ def write(record: Record, capsule_id: str, which: Outcome, count: int = SEEDS) -
         UsageError: No point won, or the range of seeds has not so many left.
     """
     if which.winner is None:
-        raise UsageError(f"no trial of {which.benchmark} succeeded, so none is the winner")
+        raise UsageError(f"no winner: all trials of {which.benchmark} failed")
     manifest = record.manifest
     raw: dict[str, Any] = json.loads(manifest.source)
     entry = next(one for one in raw["benchmarks"] if one["id"] == which.benchmark)

@@ -307,7 +307,7 @@ def test_a_current_folder_that_is_gone_is_no_fault_of_ours(
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert cli.main([*words, str(manifest)]) == 6
-    assert "the current folder is not there any more" in capsys.readouterr().err
+    assert "the current folder no longer exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

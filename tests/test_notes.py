@@ -71,7 +71,7 @@ FORGED: dict[str, Mapping[str, Json]] = {
 @pytest.mark.parametrize("value", FORGED.values(), ids=FORGED)
 def test_a_note_that_is_not_its_template_s_is_forged(value: Mapping[str, Json]) -> None:
     assert faults(stated(ONLINE)) == []
-    assert faults(stated(value)) == [f"a note is not what its code and facts say: {value['code']}"]
+    assert faults(stated(value)) == [f"a note contradicts its code and facts: {value['code']}"]
 
 
 FOREIGN: dict[str, tuple[Mapping[str, Json], str]] = {

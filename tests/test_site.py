@@ -113,11 +113,11 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> N
             folder.chmod(0o755)
     file.chmod(mode)
     for environ in ({"HOME": str(tmp_path)}, {"HOME": "/x", "CAPSULE_SITE": str(file)}):
-        with pytest.raises(UsageError, match=f"others may write {file}"):
+        with pytest.raises(UsageError, match=f"other users can write {file}"):
             site.load(environ=environ)
     file.chmod(0o644)
     file.parent.chmod(0o777)
-    with pytest.raises(UsageError, match=f"others may write {file.parent}"):
+    with pytest.raises(UsageError, match=f"other users can write {file.parent}"):
         site.load(environ={"HOME": str(tmp_path)})
 
 

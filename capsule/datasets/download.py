@@ -333,7 +333,7 @@ def _require_address(url: str, source: web.Source) -> None:
     host = urlsplit(url).hostname or ""
     inwards = source != "foreign" or is_plainly_loopback(host)
     if fault := explain_address(host, may_be_this_machine=inwards):
-        raise CannotRunError(f"an address {fault} is not asked", where=url)
+        raise CannotRunError(f"refused address, {fault}", where=url)
 
 
 def _settle(done: Future[None], work: Callable[[], None]) -> None:

@@ -63,17 +63,17 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
     )
     if expected is None and isinstance(location, Web) and location.is_open:
         raise UsageError(
-            "plain HTTP lets anybody on the way send another capsule",
+            "plain HTTP cannot authenticate the capsule: anybody on the way could replace it",
             where=location.name,
-            advice="name the id that it must have with --id, or use https://",
+            advice="give its id with --id, or use https://",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExecutionError(
-            f"what is fetched cannot be kept: {error.strerror}",
+            f"cannot make the cache folder: {error.strerror}",
             where=str(folder),
-            advice="name another folder with CAPSULE_CACHE",
+            advice="set CAPSULE_CACHE to another folder",
         ) from None
     with places.scratch(folder) as scratch:
         draft = scratch / f"a{_ENDING}"

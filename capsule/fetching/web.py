@@ -54,16 +54,16 @@ class Conversation:
                 )
             except FAULTS as error:
                 raise CannotRunError(
-                    f"{urlsplit(url).hostname} does not answer: {explain(error)}",
+                    f"{urlsplit(url).hostname} did not answer: {explain(error)}",
                     where=where,
-                    advice="check the address, and that this machine may reach it",
+                    advice="check the address, and whether this machine can reach it",
                 ) from None
             if not response.is_redirect:
                 check(response, where)
                 return response
             response.close()
             url = self._follow(url, response.headers["Location"])
-        raise CannotRunError(f"it redirects more than {_MOST_REDIRECTS} times", where=where)
+        raise CannotRunError(f"the server redirects more than {_MOST_REDIRECTS} times", where=where)
 
     def require_address(self, url: str) -> str:
         """An address that an answer names, where it may be asked: no less safe than the server's.
@@ -74,7 +74,8 @@ class Conversation:
         fault = explain_refusal(self._server.url, url)
         if fault is not None:
             raise DamagedError(
-                f"it names {url[:200]!r} as a file's address, {fault}", where=self._server.name
+                f"the server gives the file address {url[:200]!r}, {fault}",
+                where=self._server.name,
             )
         return _without_login(url)
 
@@ -93,7 +94,7 @@ class Conversation:
         fault = explain_refusal(url, target)
         if fault is not None:
             # which one is not said: it may hold a token
-            raise CannotRunError(f"it redirects to an address {fault}", where=self._server.name)
+            raise CannotRunError(f"redirects to an address {fault}", where=self._server.name)
         return _without_login(target)
 
 

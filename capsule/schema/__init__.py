@@ -55,7 +55,7 @@ def parse(data: bytes, *, where: str) -> Any:
             f"not UTF-8: byte {error.start} is {data[error.start]:#x}", where=where
         ) from None
     if text.startswith("\ufeff"):
-        raise DamagedError("starts with a byte order mark; save it as plain UTF-8", where=where)
+        raise DamagedError("has a byte order mark; save it as UTF-8 without one", where=where)
     _limit_depth(data, where)
     try:
         return _DECODER.decode(text)
@@ -85,7 +85,7 @@ def _limit_depth(data: bytes, where: str) -> None:
         brackets = _STRINGS.sub(b"", plain).translate(None, _NO_BRACKETS)
         steps = [1 if bracket in b"[{" else -1 for bracket in brackets]
         if max(accumulate(steps, initial=depth)) > _MAX_DEPTH:
-            raise DamagedError(f"nested deeper than {_MAX_DEPTH}", where=where)
+            raise DamagedError(f"JSON nested deeper than {_MAX_DEPTH} levels", where=where)
         depth += sum(steps)
 
 

@@ -67,7 +67,7 @@ def test_added_seeds_follow_each_other_and_are_no_verifiers() -> None:
     assert added_seeds(ID, [1, 2, 3], count=2) == five[:2]
     assert set(five).isdisjoint(fresh_seeds(ID, [1, 2, 3], count=50))
     assert set(added_seeds(ID, [1, 2], count=2, within=(1, 4))) == {3, 4}
-    with pytest.raises(UsageError, match="3 seeds more are more than"):
+    with pytest.raises(UsageError, match="3 more needed"):
         added_seeds(ID, [1, 2], count=3, within=(1, 4))
 
 
@@ -192,8 +192,8 @@ def test_runs_that_a_clock_dates_before_the_first_ones_are_sealed_with_a_note(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--image", "docker://registry.example/x"), 2, "have the image and the engine of the"),
-        (("--runtime", "docker"), 2, "have the image and the engine of the first ones"),
+        (("--image", "docker://registry.example/x"), 2, "uses the capsule's own image and engine"),
+        (("--runtime", "docker"), 2, "uses the capsule's own image and engine"),
         (("--frameworks", "torch"), 2, "--add-seeds and --frameworks exclude each other"),
         (("--try",), 2, "--try and --add-seeds exclude each other"),
         (("--dry-run",), 2, "--add-seeds and --dry-run exclude each other"),
@@ -234,9 +234,9 @@ def test_seeds_are_not_added_to_a_capsule_of_another_version(
     ended = author.run("run", "--add-seeds", "2", "older", "--output", "b")
     assert ended.returncode == 2, ended.stdout + ended.stderr
     assert [*map(str.strip, ended.stderr.splitlines())] == [
-        "error: older: its runs were measured by the program of capsule-hpc 0.3.0, and added ones"
-        " would be measured by another one",
-        "add to it by capsule-hpc 0.3.0, or run the manifest anew with all seeds",
+        "error: older: its runs were measured by capsule-hpc 0.3.0; this version's measuring code"
+        " differs",
+        "install capsule-hpc 0.3.0, or run the manifest again with all seeds",
     ]
     assert sorted(author.folder.iterdir()) == before
 

@@ -143,7 +143,7 @@ def test_nothing_is_added_to_runs_that_all_failed_alike(author: User) -> None:
     added = author.run("verify", capsule, "--add", "b.capsule.zip")
     assert added.returncode == 2
     assert "failed alike" in added.stderr
-    assert "verify the capsule anew" in added.stderr
+    assert "verify the original again" in added.stderr
 
 
 def test_a_verification_killed_in_its_control_run_makes_no_second_one(author: User) -> None:

@@ -219,7 +219,7 @@ def test_claims_of_equal_seeds_alone_need_no_fresh_ones(author: User) -> None:
     assert {one["seed_source"] for one in summary.planned_trials(record.plan)} == {"manifest"}
     refused = author.run("verify", "a.zip", "--quick", "--add", "quick.zip")
     assert refused.returncode == 2
-    assert "no claim of the capsule that decides asks for any" in flat(refused.stderr)
+    assert "no primary claim of the original is judged under fresh seeds" in flat(refused.stderr)
 
 
 def test_what_differs_is_told_by_the_exit_code_as_of_the_whole(author: User) -> None:
@@ -238,7 +238,7 @@ def test_without_a_claim_that_decides_there_is_nothing_quick(author: User) -> No
     for words in ((), ("--dry-run",)):
         refused = author.run("verify", "a.zip", "--quick", *words)
         assert refused.returncode == 2
-        assert "no claim of the capsule decides its verdict, so --quick has nothing to run" in flat(
+        assert "--quick has nothing to run: no primary claim other than `ratio`" in flat(
             refused.stderr
         )
         assert "leave --quick out" in refused.stderr
@@ -264,8 +264,8 @@ def test_quick_runs_are_added_to_quick_ones_alone(author: User) -> None:
     author.json("verify", "a.zip", "--quick", "--output", "quick.zip", "--nonce", "7")
     author.json("verify", "a.zip", "--output", "whole.zip", "--nonce", "7")
     for name, words, message in (
-        ("quick.zip", (), "benchmarks were left out there (--quick), and would run here"),
-        ("whole.zip", ("--quick",), "every benchmark ran there, and some would be left out here"),
+        ("quick.zip", (), "the earlier verification left benchmarks out (--quick)"),
+        ("whole.zip", ("--quick",), "the earlier verification ran all benchmarks"),
     ):
         refused = author.run("verify", "a.zip", "--add", name, *words, "--nonce", "7")
         assert refused.returncode == 2

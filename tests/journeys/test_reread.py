@@ -206,7 +206,7 @@ def test_nothing_private_is_sealed_where_nothing_private_may_be(author_with_run:
     path = correct(author_with_run, secret)
     ended = author_with_run.run("reread", "a", "--manifest", path, "--strict-privacy")
     assert ended.returncode == 5
-    assert "may be private" in " ".join(ended.stderr.split())
+    assert "possibly private" in " ".join(ended.stderr.split())
 
 
 def test_from_python(author_with_run: User, tmp_path: Path) -> None:

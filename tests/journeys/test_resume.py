@@ -190,11 +190,11 @@ def test_a_resumed_run_writes_over_nothing(author: User) -> None:
     another.write_text("mine")
     refused = author.run("run", "--resume", folder, "--output", another)
     assert refused.returncode == 2
-    assert "exists already" in refused.stderr
+    assert "already exists" in refused.stderr
     assert another.read_text() == "mine"
     refused = author.run("run", "--resume", folder, "--output", folder / "lost.capsule.zip")
     assert refused.returncode == 2
-    assert "the capsule would be with it" in refused.stderr
+    assert "the capsule would lie in the run folder" in refused.stderr
     assert author.run("run", "--resume", folder).returncode == 0
 
 

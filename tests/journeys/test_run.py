@@ -199,7 +199,7 @@ def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author: User) -> Non
         (["check", "none.capsule.zip"], 2, "none.capsule.zip"),
         (["run", "tiny.json", "--runtime", "apptainer"], 2, "names no image"),
         (["rnu"], 2, "rnu"),
-        (["init", "tiny.json"], 2, "exists already"),
+        (["init", "tiny.json"], 2, "already exists"),
     ],
 )
 def test_a_wrong_command_line_is_one_clear_error(

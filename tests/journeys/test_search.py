@@ -150,7 +150,7 @@ def test_a_winner_runs_under_seeds_that_nobody_chose(author: User, searched: Pat
         ended = author.run(verb, "winner.json")
         assert ended.returncode == 2
         assert (
-            "the winner of a search is run under seeds that follow from the search" in ended.stderr
+            "the seeds of a search's winner must be the ones derived from the search" in ended.stderr
         )
 
 

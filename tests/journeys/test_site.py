@@ -139,7 +139,7 @@ def test_a_site_file_is_written_once_and_changes_nothing(author: User) -> None:
     assert {one["source"] for one in after if one["name"] == "runtime"} == {str(file)}
     again = author.run("site", "init", **bare(author))
     assert again.returncode == 2
-    assert "exists already, and nothing is written over it" in again.stderr
+    assert "already exists, and is not overwritten" in again.stderr
     assert json.loads(file.read_text()) == written
 
 
@@ -154,7 +154,7 @@ def test_a_scheduler_is_refused_but_for_the_null_that_earlier_versions_wrote(
         file.write_text(json.dumps({"scheduler": name}))
         ended = author.run("site", "show")
         assert ended.returncode == 2
-        assert f"{file}#/scheduler: `capsule submit` hands jobs in to Slurm alone" in ended.stderr
+        assert f"{file}#/scheduler: `capsule submit` supports only Slurm" in ended.stderr
         assert "docs/how-to/slurm.md has job scripts for PBS, LSF and Flux" in ended.stderr
 
 

@@ -25,7 +25,7 @@ WORDS = {
     "diff": ("a.zip b.zip", "error rate"),
     "reread": ("a.zip --manifest tiny.json", "that the runs were sealed with"),
     "pair": ("tiny.json none.json", "none.json: no such file"),
-    "sweep": ("show a.zip", "this capsule holds no search"),
+    "sweep": ("show a.zip", "this capsule contains no search"),
     "init": ("new.json", "wrote new.json"),
     "lint": ("tiny.json", "tiny.json is valid"),
     "stage": ("tiny.json", "capsule run tiny.json --offline"),

@@ -73,7 +73,7 @@ def test_a_header_that_ends_inside_a_note_is_damaged(cut_off: User, behind: byte
         reopen(cut_off, cut)
 
 
-FORGED = "a note is not what its code and facts say"
+FORGED = "a note contradicts its code and facts"
 ODD = "another version of capsule began this run"
 
 

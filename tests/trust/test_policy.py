@@ -53,7 +53,7 @@ def test_a_site_that_prefers_the_host_does_not_drop_an_image_that_is_named(
     image = "docker://127.0.0.1:1/other@sha256:" + "0" * 64
     ended = stranger.run("verify", with_image, "--trust", "--image", image, **host)
     assert ended.returncode == 2, ended.stderr
-    assert "would not be used" in ended.stderr
+    assert "would be ignored" in ended.stderr
     assert list(stranger.folder.iterdir()) == []
 
 

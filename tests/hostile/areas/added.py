@@ -55,7 +55,7 @@ CASES = (
         name="added/strangers",
         prepare=_add("a"),
         status=4,
-        says="only its author adds seeds to it",
+        says="only its author can add seeds to it",
     ),
     Case(name="added/twice", prepare=_add("b"), status=2, says="was made of another"),
 )

@@ -239,7 +239,7 @@ CASES = (
         name="data/redirect-to-a-cloud's-keys",
         prepare=_fetch("to-a-cloud", unpack=False),
         status=6,
-        says="which only this machine's own provider serves",
+        says="which is reserved for this machine's own provider",
         mib=_MIB,
     ),
     Case(

@@ -73,7 +73,7 @@ def _case(name: str, change: Change, says: str, status: int = 4) -> Case:
         prepare=_resume(change),
         status=status,
         says=says,
-        says_not="a fault of capsule",
+        says_not="bug in capsule",
         seconds=120.0,
     )
 
@@ -107,7 +107,7 @@ CASES = (
         name="run-folder/pair-whose-target-has-a-nul",
         prepare=_pair(_TARGETS, len(_TARGETS)),
         status=2,
-        says="another version of capsule began this pair",
+        says="this pair was begun by another version of capsule",
     ),
     Case(
         name="run-folder/pair-with-a-hollow-header",
@@ -157,17 +157,17 @@ CASES = (
     _case(
         "observations-of-no-form",
         _edit(HEADER, lambda d: d["setup"].update(image_observations=True)),
-        "holds what no capsule can",
+        "holds data that no capsule can hold",
     ),
     _case(
         "levels-of-no-form",
         _edit(HEADER, lambda d: d["setup"]["levels"].update(digest=7)),
-        "holds what no capsule can",
+        "holds data that no capsule can hold",
     ),
     _case(
         "node-of-no-form",
         _edit(NODE, lambda d: d.update({"class": 3})),
-        "holds what no capsule can",
+        "holds data that no capsule can hold",
     ),
     _case("inputs-are-gone", lambda folder: shutil.rmtree(folder / "inputs"), "is not there"),
 )

@@ -284,12 +284,12 @@ CASES = (
     _refuse(
         "note-reworded",
         _check(forging.with_a_reworded_note),
-        "a note is not what its code and facts say: uncontained",
+        "a note contradicts its code and facts: uncontained",
     ),
     _refuse(
         "note-of-comparisons",
         _check(forging.with_a_note_of_comparisons),
-        "a note is not what its code and facts say: busy",
+        "a note contradicts its code and facts: busy",
     ),
     _refuse("note-twice", _check(forging.with_notes_twice), "a note stands there twice"),
     # names of files that no name becomes

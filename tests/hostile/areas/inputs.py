@@ -122,7 +122,7 @@ CASES = (
         name="inputs/a-terabyte-of-nothing",
         prepare=_input(_hollow),
         status=2,
-        says="and 68719476736 are the most that a capsule carries",
+        says="at most 68719476736 bytes of logs",
     ),
     Case(
         name="inputs/a-link-that-is-named",
@@ -180,21 +180,21 @@ CASES = (
         name="privacy/a-key-in-a-log-with-strict-privacy",
         prepare=_run(_TELLING, "--strict-privacy"),
         status=5,
-        says="not sealed, since this may be private: logs/0001-stdout.txt:1: a private key",
+        says="not sealed, possibly private: logs/0001-stdout.txt:1: a private key",
         says_not="sealed tiny-",
     ),
     Case(
         name="places/an-output-that-exists",
         prepare=_existing_output,
         status=2,
-        says="exists already, and nothing is written over it",
+        says="already exists, and is not overwritten",
         says_not="if this is cut off",
     ),
     Case(
         name="places/an-output-whose-name-is-too-long",
         prepare=_run(NOISY, "--output", "a" * 240),
         status=2,
-        says="the name is too long for this file system",
+        says="file name too long for this file system",
         says_not="if this is cut off",
     ),
 )

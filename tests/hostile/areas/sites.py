@@ -174,12 +174,12 @@ CASES = (
         status=4,
         says="a note is missing: its machine's own MPI took the place of the image's",
     ),
-    Case(name="site/fifo", prepare=_site(os.mkfifo), status=2, says="the site file is no file"),
+    Case(name="site/fifo", prepare=_site(os.mkfifo), status=2, says="the site file is not a regular file"),
     Case(
         name="site/device",
         prepare=_site(lambda path: path.symlink_to("/dev/zero")),
         status=2,
-        says="the site file is no file",
+        says="the site file is not a regular file",
     ),
     Case(
         name="site/folder",
@@ -203,7 +203,7 @@ CASES = (
         name="site/endless",
         prepare=_site(lambda path: path.write_bytes(b" " * (64 << 20))),
         status=2,
-        says="a site file has no more than",
+        says="the site file exceeds",
     ),
     Case(
         name="site/a-python-that-is-none",

@@ -188,7 +188,7 @@ NEIGHBOURS = tuple(
         prepare=_run(_REACH + strike + "\n", seeds=[1, 2, 3]),
         status=status,
         says=says,
-        says_not="a fault of capsule",
+        says_not="bug in capsule",
     )
     for name, strike, status, says in (
         ("results-removed", "(first / 'out' / 'results.jsonl').unlink()", 5, _CHANGED),
@@ -212,7 +212,7 @@ NEIGHBOURS = tuple(
         ("starts-are-a-file", "shutil.rmtree(first.parent); first.parent.touch()", 5, "cannot"),
         ("log-is-a-link", "(first / 'stdout.txt').unlink(); " + _LINK, 0, "sealed tiny-"),
         ("hollow-results", "os.truncate(first / 'out' / 'results.jsonl', 1 << 40)", 5, _CHANGED),
-        ("hollow-log", "os.truncate(first / 'stdout.txt', 1 << 40)", 5, "are the most that"),
+        ("hollow-log", "os.truncate(first / 'stdout.txt', 1 << 40)", 5, "a capsule holds at most"),
     )
 )
 
@@ -222,7 +222,7 @@ JOURNALS = tuple(
         prepare=_measure(f"leave({lines})\n"),
         status=5,
         says=says,
-        says_not="a fault of capsule",
+        says_not="bug in capsule",
         seconds=120.0,
     )
     for name, lines, says in (
