@@ -202,19 +202,19 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     first = before.manifest.seeds
     more = _more_seeds(before.manifest, origin.of, origin.seeds)
     if tuple(record.manifest.seeds) != (*first, *more):
-        yield f"its seeds are not its predecessor's and the {origin.seeds} that follow from its id"
+        yield f"its seeds differ from its predecessor's and the {origin.seeds} derived from its id"
     if record.attempts[: len(before.attempts)] != before.attempts or any(
         one.seed in first for one in record.attempts[len(before.attempts) :]
     ):
-        yield "its attempts under the first seeds are not its predecessor's"
+        yield "its attempts under the first seeds differ from its predecessor's"
     if [repr(one) for one in record.samples if one.seed in first] != list(
         map(repr, before.samples)
     ):
-        yield "its samples under the first seeds are not its predecessor's"
+        yield "its samples under the first seeds differ from its predecessor's"
     if record.nodes[: len(before.nodes)] != before.nodes:
-        yield "its nodes do not begin with its predecessor's"
+        yield "its nodes do not begin with its predecessor's nodes"
     if record.worlds[: len(before.worlds)] != before.worlds:
-        yield "its worlds do not begin with its predecessor's"
+        yield "its worlds do not begin with its predecessor's worlds"
     for name in _KEPT:
         if getattr(record, name) != getattr(before, name):
-            yield f"its {name} is not its predecessor's"
+            yield f"its {name} differs from its predecessor's"

@@ -117,7 +117,7 @@ def faults(record: Record) -> Iterator[str]:
     yield from _extension_faults(record)
     if record.predecessor is not None:
         before = faults(record.predecessor.record)
-        yield from (f"its predecessor is no run's: {fault}" for fault in before)
+        yield from (f"its predecessor contradicts its own manifest: {fault}" for fault in before)
 
 
 def _extension_faults(record: Record) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _plan_faults(record: Record) -> Iterator[str]:
     try:
         plan = _plan(record)
     except UsageError as error:
-        yield f"no plan follows from its manifest and origin: {error.what}"
+        yield f"its manifest and origin give no plan: {error.what}"
         return
     if str(plan.digest) != record.plan_digest:
         yield _difference(record.plan, plans.to_json(plan))
@@ -174,24 +174,24 @@ def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
     """The first thing in which a plan is not the one that is due."""
     for name in {**due, **stated}:
         if name != "groups" and stated.get(name) != due.get(name):
-            return f"the plan's {name} is not what follows from the manifest"
+            return f"the plan's {name} contradicts the manifest"
     seeds, due_seeds = _fresh(stated), _fresh(due)
     for number, (seed, due_seed) in enumerate(zip_longest(seeds, due_seeds), 1):
         if seed != due_seed:
             return (
-                f"fresh seed number {number} is {_or_none(seed)}, and {_or_none(due_seed)} follows"
-                " from the original's id"
+                f"fresh seed number {number} is {_or_none(seed)}; the original's id gives"
+                f" {_or_none(due_seed)}"
             )
     trials, due_trials = _trials(stated), _trials(due)
     for name in due_trials:
         if name not in trials:
             return f"trial {name} is missing from the plan"
         if trials[name] != due_trials[name]:
-            return f"trial {name} is not planned as it follows from the manifest"
+            return f"trial {name} is planned otherwise than the manifest says"
     for name in trials:
         if name not in due_trials:
-            return f"trial {name} does not follow from the manifest"
-    return "the plan starts its processes in another order, or under other names"
+            return f"trial {name} is not in the manifest"
+    return "the plan has its process starts in another order, or under other names"
 
 
 def _or_none(seed: int | None) -> str:
@@ -220,11 +220,11 @@ def _look_faults(record: Record) -> Iterator[str]:
     look = looks.place((claim.looks for claim in record.claims), seeds)
     if origin.look != look:
         planned = "no planned look" if look is None else f"planned look {look}"
-        yield f"{seeds} fresh seeds are {planned}, and its origin says {origin.look}"
+        yield f"{seeds} fresh seeds are {planned}; the origin says look {origin.look}"
     if seeds > origin.runs:
-        yield f"it has {seeds} fresh seeds, and its origin asks for {origin.runs}"
+        yield f"the record has {seeds} fresh seeds; the origin says {origin.runs}"
     elif seeds < origin.runs and (look is None or origin.runs != _last_look(record)):
-        yield f"it ends after {seeds} of {origin.runs} fresh seeds, as no planned look does"
+        yield f"it ends after {seeds} of {origin.runs} fresh seeds, which is no planned look"
 
 
 def _last_look(record: Record) -> int:
@@ -236,7 +236,7 @@ def _outcome_faults(record: Record) -> Iterator[str]:
     ended = {one.trial for one in record.attempts if summary.final_outcome(one)}
     for trial in summary.planned_trials(record.plan):
         if trial["id"] not in ended:
-            yield f"trial {trial['id']} has no outcome, and nothing is sealed before all have one"
+            yield f"trial {trial['id']} has no outcome"
 
 
 def _claim_faults(record: Record) -> Iterator[str]:
@@ -252,7 +252,7 @@ def _claim_faults(record: Record) -> Iterator[str]:
             if fault := _frozen_fault(stated, frozen, verifies=verifies):
                 yield fault
     except (ManifestError, ArithmeticError, ValueError) as error:
-        yield f"its claims cannot be frozen: {error}"
+        yield f"the claims' regions cannot be computed: {error}"
 
 
 def _metrics(record: Record) -> Mapping[str, MetricRuns]:
@@ -274,9 +274,9 @@ def _place_fault(stated: FrozenClaim | None, due: FrozenClaim | None) -> str | N
     if stated is None:
         return None if due is None else f"the claim on {due.metric} is missing"
     if due is None:
-        return f"a claim on {stated.metric} is one more than the manifest makes"
+        return f"the claim on {stated.metric} is not in the manifest"
     if (stated.metric, stated.pattern) != (due.metric, due.pattern):
-        return f"a claim on {stated.metric} stands where one on {due.metric} is due"
+        return f"found a claim on {stated.metric} in place of one on {due.metric}"
     return None
 
 
@@ -304,10 +304,9 @@ def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> s
         return None
     if (stated.lower, stated.upper) != (due.lower, due.upper):
         return (
-            f"the claim on {stated.metric} allows {_region(stated)}, and {_region(due)} follows"
-            " from the runs"
+            f"the claim on {stated.metric} allows {_region(stated)}; the runs give {_region(due)}"
         )
-    return f"the claim on {stated.metric} is not frozen as it was written"
+    return f"the claim on {stated.metric} contradicts its text in the manifest"
 
 
 def _is_equal(stated: float | None, due: float | None) -> bool:
@@ -325,7 +324,7 @@ def _region(claim: FrozenClaim) -> str:
 def _note_faults(record: Record) -> Iterator[str]:
     """Notes that the record calls for and lacks, or has and does not call for."""
     if len(set(record.notes)) < len(record.notes):
-        yield "a note stands there twice"
+        yield "a note is given twice"
     due = list(_notes(record))
     before = record.predecessor.record.notes if record.predecessor is not None else ()
     inherited = frozenset(map(notes.inherit, before))
@@ -338,7 +337,7 @@ def _note_faults(record: Record) -> Iterator[str]:
         elif note.code in notes.DERIVED and not (
             _is_due(note, due) or _may_be(note, record, inherited)
         ):
-            yield f"a note does not follow from the rest: {note.sentence[:_LONGEST]}"
+            yield f"a note does not follow from the record: {note.sentence[:_LONGEST]}"
 
 
 def _is_due(note: Note, due: Iterable[Note]) -> bool:
@@ -412,6 +411,6 @@ def release_faults(record: Record) -> Iterator[str]:
         # those of another version's program may have other catalogues
         yield from catalogued.deviations(record.manifest.benchmarks)
     if is_own and stated.get("ruler") not in (None, str(RULER)):
-        yield f"levels/ takes bounds by ruler {RULER}, the record says {stated['ruler']}"
+        yield f"levels/ computes bounds by rules {RULER}; the record says {stated['ruler']}"
     if stated["release"] == __version__ and not is_own:
-        yield f"levels/ is not the program of capsule-hpc {__version__}, as the record says"
+        yield f"levels/ differs from capsule-hpc {__version__}, which the record names"

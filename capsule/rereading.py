@@ -89,8 +89,8 @@ def notes_of_run(record: Record) -> Iterator[notes.Note]:
 
 
 _ADVICE = (
-    "correct data/manifest.json of the capsule, in its metrics and claims alone; what else is to be"
-    " otherwise takes a new run"
+    "correct only metrics and claims in data/manifest.json of the capsule; any other change needs a"
+    " new run"
 )
 
 
@@ -116,13 +116,13 @@ def faults(before: Record, manifest: Manifest) -> Iterator[str]:
     others = _rest(before.manifest.source), _rest(manifest.source)
     if others[0] != others[1]:
         names = [name for name in {**others[0], **others[1]} if _differ(*others, name)]
-        yield f"the manifest has another {' and '.join(names)} than the runs were made with"
+        yield f"the manifest changes {' and '.join(names)}, with which the runs were made"
         return
     if (before.manifest.benchmarks, before.manifest.claims) == (
         manifest.benchmarks,
         manifest.claims,
     ):
-        yield "the manifest has the metrics and claims that the runs were sealed with"
+        yield "nothing to do: the manifest has the same metrics and claims as the capsule"
         return
     reported = {
         attempt.trial.partition("/")[0]
@@ -159,12 +159,12 @@ def _find_unread(old: Benchmark, new: Benchmark, *, reported: bool) -> Iterator[
     for metric in new.metrics:
         if metric.source is None and metric.name not in kept:
             yield (
-                f"{old.id}: {metric.name} was not among the results that were kept"
-                + (', but "from" may read it in "file": "results.jsonl"' if reported else "")
+                f"{old.id}: {metric.name} is not among the results in the capsule"
+                + ('; read it with "from" and "file": "results.jsonl"' if reported else "")
             )
         elif metric.source is not None and metric.source.text not in sealed:
             name = metric.source.text.removeprefix(OUT)
-            yield f"{old.id}: {metric.name} would be read from {name}, which was not sealed"
+            yield f"{old.id}: {metric.name} needs {name}, which is not in the capsule"
 
 
 def claims(record: Record) -> Iterator[FrozenClaim]:
@@ -319,7 +319,7 @@ class _Outcome:
         due = benchmark.due("command")
         missing = [one.name for one in due if not _is_whole(one, by_name.get(one.name, ()), ranks)]
         if missing:
-            message = f"ended well but did not report {', '.join(missing)}"
+            message = f"exit status 0, but metric {', '.join(missing)} is missing"
             return cls(reason="no-result", message=message)
         for metric in due:
             for line in by_name[metric.name]:
@@ -341,13 +341,13 @@ def _is_whole(metric: Metric, lines: Sequence[Samples], ranks: int) -> bool:
 def _misfit(metric: Metric, line: Samples, ranks: int) -> str | None:
     """Why a series is not what its metric is declared to be, None when it is."""
     if metric.per == "step" and line.steps is None:
-        return f"{metric.name} is declared per step, and has no steps"
+        return f"{metric.name} is declared per step, but has no steps"
     if line.steps is not None and metric.per not in ("call", "step", "rank"):
-        return f"{metric.name} is declared per {metric.per}, and has steps"
+        return f"{metric.name} is declared per {metric.per}, but has steps"
     if metric.per == "trial" and len(line.values) != 1:
-        return f"{metric.name} is one number for the whole trial, and has {len(line.values)}"
+        return f"{metric.name} is declared per trial, but has {len(line.values)} values"
     if metric.per != "rank" and ranks > 1:
-        return f"{metric.name} was reported by several ranks, and is not declared per rank"
+        return f"{metric.name} was reported by several ranks, but is not declared per rank"
     return None
 
 
@@ -380,13 +380,20 @@ def deviations(record: Record, load: Load) -> Iterator[str]:
     attempts, samples = read_again(
         before, record.manifest, load, before_whole=texts.took_parts(record)
     )
-    if record.attempts != attempts:
-        yield "its attempts are not its predecessor's, as their texts decide them"
+    if _comparable_attempts(record.attempts, record) != _comparable_attempts(attempts, record):
+        yield "its attempts contradict the texts of its predecessor"
     if _comparable(record.samples) != _comparable(samples):
-        yield "its samples are not what its predecessor's results and texts give"
+        yield "its samples contradict the results and texts of its predecessor"
     stayed = [name for name in _SAME if getattr(record, name) != getattr(before, name)]
     if stayed:
-        yield f"its {' and '.join(stayed)} are not its predecessor's"
+        yield f"its {' and '.join(stayed)} differ from its predecessor's"
+
+
+def _comparable_attempts(attempts: Iterable[Attempt], record: Record) -> tuple[Attempt, ...]:
+    """Return attempts to compare: without messages if another version worded those of a record."""
+    if record.tool == __version__:
+        return tuple(attempts)
+    return tuple(replace(one, message="") for one in attempts)
 
 
 def _comparable(samples: Iterable[Samples]) -> list[str]:

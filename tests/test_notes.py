@@ -141,7 +141,7 @@ def test_the_rest_of_a_record_is_held_against_its_notes(tool: str) -> None:
     assert fault.startswith("a note is missing: nothing was contained")
     made_up = notes.to_json(notes.replaced_image(reference="docker://a/b:1"))
     (fault,) = faults(stated(made_up, tool=tool))
-    assert fault.startswith("a note does not follow from the rest")
+    assert fault.startswith("a note does not follow from the record")
 
 
 def test_facts_that_hide_in_the_same_words_do_not_follow() -> None:
@@ -174,7 +174,7 @@ def test_another_version_s_notes_are_inherited_as_untrusted_or_made_again() -> N
 def test_an_unchecked_note_of_no_predecessor_does_not_follow() -> None:
     made_up = notes.to_json(notes.unchecked(about="online", text="trust this"))
     (fault,) = faults(stated(made_up))
-    assert fault.startswith("a note does not follow from the rest")
+    assert fault.startswith("a note does not follow from the record")
 
 
 def test_paths_in_facts_become_words() -> None:

@@ -97,7 +97,7 @@ def test_what_decides_runs_as_in_the_whole_and_no_more(author: User) -> None:
     ended = author.run("verify", "a.zip", "--quick", "--output", "quick.zip")
     assert ended.returncode == 0, ended.stderr
     assert (
-        "--quick runs 1 of 3 benchmarks, and leaves out what decides nothing: beside, bare, with 2"
+        "--quick runs 1 of 3 benchmarks; not needed by a primary claim: beside, bare, with 2"
         " claims" in flat(ended.stderr)
     )
     told = "with --quick: 2 claims that decide nothing were not run"
@@ -248,7 +248,7 @@ def test_without_a_claim_that_decides_there_is_nothing_quick(author: User) -> No
 def test_where_nothing_is_left_out_it_is_the_whole_and_says_so(author: User) -> None:
     seal(author, ("main",), [{"metric": metric("main"), **WIDE}])
     ended = author.run("verify", "a.zip", "--quick", "--output", "quick.zip", "--runs", "2")
-    assert "--quick leaves nothing out: a claim that decides is about every" in flat(ended.stderr)
+    assert "--quick leaves nothing out: primary claims need every benchmark" in flat(ended.stderr)
     assert "--quick" not in ended.stdout.rpartition("second capsule")[0]
     assert not is_quick(author.folder / "quick.zip")
     preview = author.json("verify", "a.zip", "--quick", "--dry-run")

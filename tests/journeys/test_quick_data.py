@@ -107,7 +107,7 @@ def test_a_killed_one_goes_on_without_it(sealed: User) -> None:
     ("kept", "words", "message"),
     [
         # nobody says what data it was that was judged
-        ({"small"}, ("check", "forged.zip"), "read the dataset own, which it does not state"),
+        ({"small"}, ("check", "forged.zip"), "read dataset own, which is missing from the record"),
         ({"own"}, ("diff", "a.zip", "forged.zip"), "it read other datasets"),
     ],
 )

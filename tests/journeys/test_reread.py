@@ -151,14 +151,14 @@ with open(os.environ["CAPSULE_RESULTS"], "w") as results:
 @pytest.mark.parametrize(
     ("metrics", "changes", "message"),
     [
-        (METRICS, {}, "has the metrics and claims that the runs were sealed with"),
-        (METRICS, {"title": "Another"}, "another title than the runs were made with"),
-        (METRICS, {"seeds": [1, 2, 3, 4]}, "another seeds than the runs were made with"),
-        ({**METRICS, "more": {}}, {}, "tiny: more was not among the results that were kept"),
+        (METRICS, {}, "has the same metrics and claims as the capsule"),
+        (METRICS, {"title": "Another"}, "the manifest changes title"),
+        (METRICS, {"seeds": [1, 2, 3, 4]}, "the manifest changes seeds"),
+        ({**METRICS, "more": {}}, {}, "tiny: more is not among the results in the capsule"),
         (
             {**METRICS, "more": {"from": {"json": "/x", "file": "out.json"}}},
             {},
-            "tiny: more would be read from out.json, which was not sealed",
+            "tiny: more needs out.json, which is not in the capsule",
         ),
         (METRICS, {"claims": [{"metric": "tiny/*/*/no", "type": "ratio"}]}, "no"),
     ],

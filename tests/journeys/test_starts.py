@@ -23,7 +23,7 @@ WORDS = {
     "export": ("csv a.zip", "tiny/default/command/loss"),
     "verify": ("a.zip --trust --allow-host --runs 3 --output b.zip", "second capsule b.zip"),
     "diff": ("a.zip b.zip", "error rate"),
-    "reread": ("a.zip --manifest tiny.json", "that the runs were sealed with"),
+    "reread": ("a.zip --manifest tiny.json", "the same metrics and claims as the capsule"),
     "pair": ("tiny.json none.json", "none.json: no such file"),
     "sweep": ("show a.zip", "this capsule contains no search"),
     "init": ("new.json", "wrote new.json"),

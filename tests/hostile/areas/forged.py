@@ -221,10 +221,10 @@ CASES = (
             forging.quick(forging.only_of("also"), forging.made_later(forging.LOSS, forging.ALSO)),
             "whole",
         ),
-        "and no claim of its decides anything",
+        "but has no primary claim other than `ratio`",
     ),
     _refuse(
-        "quick-of-all", _diff(forging.quick()), "a claim that decides is about every benchmark"
+        "quick-of-all", _diff(forging.quick()), "but primary claims need every benchmark"
     ),
     _refuse(
         "quick-added",
@@ -255,11 +255,11 @@ CASES = (
     _refuse(
         "parameters-in-the-plan",
         _check(forging.with_other_parameters),
-        "is not planned as it follows",
+        "is planned otherwise than the manifest says",
     ),
     _refuse("plan-changed", _check(forging.in_another_order), "in another order"),
     _refuse("image-unnamed", _diff(forging.in_an_image), "it ran in an image"),
-    _refuse("levels-changed", _check_program, "levels/ is not the program of capsule-hpc"),
+    _refuse("levels-changed", _check_program, "levels/ differs from capsule-hpc"),
     _refuse("other-levels", _diff_program, "measured by another program than the original's"),
     _refuse(
         "own-levels", _diff(forging.by_own_levels), "measured by a program that is no release's"
@@ -268,8 +268,8 @@ CASES = (
     # claims
     _refuse("claims-dropped", _check(forging.without_claims), f"the claim on {forging.LOSS} is"),
     _refuse("claims-dropped-here", _diff(forging.without_claims), "the claim on"),
-    _refuse("claims-doubled", _check(forging.with_claims_twice), "one more than the manifest"),
-    _refuse("claims-exchanged", _check(forging.with_claims_exchanged), "stands where one on"),
+    _refuse("claims-doubled", _check(forging.with_claims_twice), "is not in the manifest"),
+    _refuse("claims-exchanged", _check(forging.with_claims_exchanged), "in place of one on"),
     _refuse("margin-widened", _check(forging.widen), "allows -1e+06 to 1e+06, and -0.0"),
     _refuse("margin-widened-here", _diff(forging.widen), "is not the original's on"),
     # where it comes from
@@ -280,7 +280,7 @@ CASES = (
     _refuse("readme-changed", _check_files(forging.with_another_readme), "README.md does not"),
     _refuse("crate-changed", _check_files(forging.with_another_crate), "describes otherwise: ./"),
     _refuse("note-dropped", _check(forging.without_notes), "a note is missing: nothing was"),
-    _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the rest"),
+    _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the record"),
     _refuse(
         "note-reworded",
         _check(forging.with_a_reworded_note),
@@ -291,7 +291,7 @@ CASES = (
         _check(forging.with_a_note_of_comparisons),
         "a note contradicts its code and facts: busy",
     ),
-    _refuse("note-twice", _check(forging.with_notes_twice), "a note stands there twice"),
+    _refuse("note-twice", _check(forging.with_notes_twice), "a note is given twice"),
     # names of files that no name becomes
     _refuse(
         "name-of-a-parent",

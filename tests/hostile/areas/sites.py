@@ -166,7 +166,7 @@ CASES = (
         name="site/capsule-that-makes-up-binds",
         prepare=lambda user: ["check", _sealed_binds(user.folder, observed=False)],
         status=4,
-        says="a note does not follow from the rest",
+        says="a note does not follow from the record",
     ),
     Case(
         name="site/capsule-that-hides-its-machines-mpi",
