@@ -149,7 +149,7 @@ def of_tag(source: EventTag, log: Log, name: str) -> tuple[Value, ...]:
         raise UnreadError("bad-result", f"{name}: {log.fault}")
     tag, shown = source.tag.encode(), cut(source.tag)
     if tag in log.others:
-        raise UnreadError("bad-result", f"{shown} in {name} is no scalar")
+        raise UnreadError("bad-result", f"tag {shown} in {name} is not a scalar")
     points = log.points[tag]
     if not points:
         known = ", ".join(cut(one.decode(errors="replace")) for one in log.names) or "none"
@@ -238,7 +238,7 @@ def _sizes(shape: bytes) -> Iterator[int | bytes]:
 
 def _float(content: int | bytes, form: str) -> float:
     if isinstance(content, int) or len(content) != struct.calcsize(form):
-        raise BrokenError("an event has something else in the place of a number")
+        raise BrokenError("an event has a field of another type where a number belongs")
     (number,) = struct.unpack(form, content)
     assert isinstance(number, float)
     return number
@@ -246,11 +246,11 @@ def _float(content: int | bytes, form: str) -> float:
 
 def _integer(content: int | bytes) -> int:
     if not isinstance(content, int):
-        raise BrokenError("an event has something else in the place of an integer")
+        raise BrokenError("an event has a field of another type where an integer belongs")
     return content - (1 << 64) if content >> 63 else content
 
 
 def _bytes(content: int | bytes) -> bytes:
     if isinstance(content, int):
-        raise BrokenError("an event has something else in the place of a message")
+        raise BrokenError("an event has a field of another type where a message belongs")
     return content

@@ -49,7 +49,7 @@ _OTHER = {"stdout": "stderr", "stderr": "stdout"}
 
 
 def _find_elsewhere(source: Source, load: Callable[[str], bytes | None] | None) -> str:
-    """That a number is in the other one of standard output and error; empty where it is not."""
+    """Return a hint if the number is in the other stream, stdout or stderr; else an empty text."""
     other = _OTHER.get(source.text)
     if other is None or load is None or not isinstance(source, Pattern | LogKey):
         return ""
@@ -139,7 +139,7 @@ def describe(text: str) -> str:
     """The name of a text, in words.
 
     >>> describe("stdout"), describe("out/log.txt")
-    ('standard output', 'log.txt')
+    ('stdout', 'log.txt')
     >>> describe("out/runs/scalars.tfevents")
     'the event files of runs'
     """
@@ -147,7 +147,7 @@ def describe(text: str) -> str:
         name = text.removeprefix(OUT)
         is_log = name.endswith(SCALARS)
         return f"the event files of {name.removesuffix(SCALARS)}" if is_log else name
-    return {"stdout": "standard output", "stderr": "standard error"}[text]
+    return text
 
 
 def quote_end(name: str, text: bytes) -> str:
@@ -179,12 +179,12 @@ def _require_text(name: str, texts: Mapping[str, bytes], absent: Mapping[str, st
     """
     text, shown = texts.get(name), describe(name)
     if text is None and name.startswith(OUT):
-        message = absent.get(name, f"there is no file {shown} in the out folder")
+        message = absent.get(name, f"no file {shown} in the output folder {{out}}")
         raise UnreadError("no-result", message)
     if not text:
         raise UnreadError("no-result", f"{shown} {'are' if name.endswith(SCALARS) else 'is'} empty")
     if len(text) > MOST_BYTES:
-        message = f"{shown} has more bytes than are searched, which are {MOST_BYTES}"
+        message = f"{shown} exceeds {MOST_BYTES} bytes, which are searched at most"
         raise UnreadError("bad-result", message)
     return text
 

@@ -202,16 +202,16 @@ class LineReader:
         fits = next((hit for hit in words if hit.pattern is self._pattern), None)
         if fits is not None:
             return self.no_number(fits)
-        message = f"no line of {self._name} fits {self._shown}"
+        message = f"no line of {self._name} matches {self._shown}"
         if words:
             first = words[0]
-            message += f"; line {first.number} has {cut(first.word)!a} in the place of the number"
+            message += f"; line {first.number} has {cut(first.word)!a} instead of a number"
         return UnreadError("no-result", message)
 
     def no_number(self, hit: Hit) -> UnreadError:
         """That something else stands in the place of a number."""
         line = self._quote(hit.line, hit.match.span(_group_of(hit.pattern)))
-        is_nothing = f"is {cut(hit.word)!a}, which is no number" if hit.word else "is nothing"
+        is_nothing = f"is not a number: {cut(hit.word)!a}" if hit.word else "is empty"
         return UnreadError("bad-result", f"{self._what(hit)} {is_nothing}; the line is {line}")
 
     def tell_skipped(self, words: Sequence[Hit]) -> Iterator[str]:
@@ -219,13 +219,13 @@ class LineReader:
         if words:
             first = words[0]
             yield (
-                f"line {first.number} of {self._name} was skipped, with {cut(first.word)!a} in the"
-                " place of the number"
+                f"line {first.number} of {self._name} was skipped, with {cut(first.word)!a}"
+                " instead of a number"
                 + (f"; so were {len(words) - 1} more before the first number" * (len(words) > 1))
             )
 
     def _what(self, hit: Hit) -> str:
-        return f"what {self._shown} gives in line {hit.number} of {self._name}"
+        return f"the match of {self._shown} in line {hit.number} of {self._name}"
 
     @property
     def _value_group(self) -> int:
@@ -245,8 +245,8 @@ class LineReader:
         if taken is None:
             raise UnreadError(
                 "bad-result",
-                f"what {self._shown} gives in line {number} of {self._name} is nothing: its group"
-                " took no part",
+                f"the match of {self._shown} in line {number} of {self._name} is empty: its group"
+                " did not take part",
             )
         word = taken.decode(errors="replace").strip()
         state: State = "number"
@@ -373,7 +373,7 @@ class LineReader:
         raise UnreadError(
             "bad-result",
             f"the step in line {number} of {self._name} is {cut(word)!a}, which {self._shown} does"
-            f" not fit; the line is {self._quote(line, span)}; {_way_out(better)}",
+            f" not match; the line is {self._quote(line, span)}; {_way_out(better)}",
         )
 
     def _value(self, hit: Hit) -> tuple[float, whole.Whole | None]:
@@ -403,7 +403,7 @@ class LineReader:
         what = f"the step in line {hit.number} of {self._name}"
         word = hit.match.group(group)
         if word is None:
-            raise UnreadError("bad-result", f"{what} is nothing: its group took no part")
+            raise UnreadError("bad-result", f"{what} is empty: its group did not take part")
         number = to_number(word.decode(errors="replace"), what)
         self._judge(hit, group, "1", what)
         return number
@@ -423,7 +423,7 @@ class LineReader:
             better = whole.suggest(self._source.pattern, hit.line, judged, unit)
         raise UnreadError(
             "bad-result",
-            f"{what} is {judged.taken!a} out of {cut(judged.word)!a}, and not the whole number:"
+            f"{what} is {judged.taken!a}, only a part of {cut(judged.word)!a}:"
             f" {whole.REASONS[judged.kind]}; the line is {self._quote(hit.line, span)};"
             f" {_way_out(better, judged)}",
         )
@@ -439,8 +439,8 @@ class LineReader:
         span = hit.match.span(_group_of(hit.pattern))
         return UnreadError(
             "bad-result",
-            f"line {hit.number} of {self._name} has {cut(hit.word)!a} in the place of the number,"
-            f" which {self._shown} does not fit; the line is {self._quote(hit.line, span)};"
+            f"line {hit.number} of {self._name} has {cut(hit.word)!a} as its number, which"
+            f" {self._shown} does not match; the line is {self._quote(hit.line, span)};"
             f" {_way_out(better)}",
         )
 
@@ -499,7 +499,7 @@ def _is_number_spelled_otherwise(word: str) -> bool:
 def _way_out(better: str | None, fault: whole.Fault | None = None) -> str:
     if better is not None:
         declared = fault is not None and fault.kind in ("unit", "percent")
-        return f"a pattern that takes it is {better}{', or declare the unit' * declared}"
+        return f"use the pattern {better}{', or declare the unit' * declared}"
     if fault is None or fault.kind not in whole.SPELLABLE:
-        return "no pattern reads it: have the program print one plain number, such as 1234.5"
-    return f"let the group take all of it, such as by {PLACEHOLDER}, and spell out what touches it"
+        return "no pattern can read it: print one plain number, for example 1234.5"
+    return f"match the whole number, for example by {PLACEHOLDER}, and spell out the adjacent text"

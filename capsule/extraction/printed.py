@@ -51,7 +51,10 @@ def by_pattern(source: Pattern, text: bytes, name: str) -> Found:
     if source.occurrence == "only":
         if len(numbers) > 1:
             places = ", ".join(str(hit.number) for hit in numbers[:5])
-            message = f"{len(numbers)} lines of {name} fit {shown}, and one is due: {places}"
+            message = (
+                f'{len(numbers)} lines of {name} match {shown}; "occurrence": "only" allows one'
+                f" (lines {places})"
+            )
             raise UnreadError("bad-result", message)
         return reader.evaluate(numbers, 1)
     first = hits.index(numbers[0])
@@ -88,14 +91,15 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
         require_room(len(matches))
     shown = cut(source.pattern)
     if not matches:
-        raise UnreadError("no-result", f"no line of {name} fits {shown}")
+        raise UnreadError("no-result", f"no line of {name} matches {shown}")
     if source.occurrence == "only" and len(matches) > 1:
-        raise UnreadError("bad-result", f"{len(matches)} lines of {name} fit {shown}")
+        message = f'{len(matches)} lines of {name} match {shown}; "occurrence": "only" allows one'
+        raise UnreadError("bad-result", message)
     value, step = pattern.names.get("value", 1), pattern.names.get("step")
     return Found(
         tuple(
             Value(
-                value=_group(match, value, f"what {shown} gives in line {number} of {name}"),
+                value=_group(match, value, f"the match of {shown} in line {number} of {name}"),
                 step=None if step is None else _group(match, step, f"the step in line {number}"),
                 line=number,
             )
@@ -108,7 +112,7 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
 def _group(match: Match, group: int, what: str) -> float:
     word = match.group(group)
     if word is None:
-        raise UnreadError("bad-result", f"{what} is nothing: its group took no part")
+        raise UnreadError("bad-result", f"{what} is empty: its group did not take part")
     return to_number(word.decode(errors="replace"), what)
 
 

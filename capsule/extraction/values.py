@@ -61,8 +61,8 @@ def to_number(text: str, what: str) -> float:
     """
     word = text.strip()
     if not _NUMBER.fullmatch(word):
-        hint = "; leave out what groups its digits" if "," in word else ""
-        raise UnreadError("bad-result", f"{what} is {cut(text)!a}, which is no number{hint}")
+        hint = "; print it without grouped digits" if "," in word else ""
+        raise UnreadError("bad-result", f"{what} is not a number: {cut(text)!a}{hint}")
     return float(word.replace("\u2212", "-"))
 
 
@@ -73,11 +73,11 @@ def json_number(value: Json, what: str) -> float:
         UnreadError: It is none.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnreadError("bad-result", f"{what} is {cut(repr(value))}, which is no number")
+        raise UnreadError("bad-result", f"{what} is not a number: {cut(repr(value))}")
     try:
         return float(value)
     except OverflowError:
-        message = f"{what} is an integer larger than any floating-point number"
+        message = f"{what} is an integer too large for a floating-point number"
         raise UnreadError("bad-result", message) from None
 
 
@@ -107,10 +107,12 @@ def check_steps(values: Sequence[Value]) -> None:
         if step is None:
             continue
         if step - step != 0:
-            raise UnreadError("bad-result", f"line {value.line} has the step {step}")
+            message = f"line {value.line} has step {step}, which is not finite"
+            raise UnreadError("bad-result", message)
         if before is not None and step <= before:
             raise UnreadError(
-                "bad-result", f"line {value.line} has step {step:g}, after step {before:g}"
+                "bad-result",
+                f"line {value.line} has step {step:g} after step {before:g}; steps must increase",
             )
         before = step
 
@@ -122,7 +124,7 @@ def require_room(count: int) -> None:
         UnreadError: There are.
     """
     if count > MOST_VALUES:
-        raise UnreadError("bad-result", f"there are more than {MOST_VALUES} values")
+        raise UnreadError("bad-result", f"more than {MOST_VALUES} values")
 
 
 def cut(text: str) -> str:

@@ -31,18 +31,18 @@ Kind = Literal[
     "percent",
 ]
 REASONS: Mapping[Kind, str] = {
-    "digit": "more digits touch it",
-    "sign": "a sign touches it",
-    "point": "a point and more digits touch it",
+    "digit": "more digits are adjacent",
+    "sign": "a sign is adjacent",
+    "point": "a point and more digits are adjacent",
     "comma": "it has a decimal comma, or a comma between its digits",
     "group": "its digits are grouped",
-    "exponent": "an exponent touches it",
-    "underscore": "an underscore touches it",
+    "exponent": "an exponent is adjacent",
+    "underscore": "an underscore is adjacent",
     "clock": "it is one part of a time or of several numbers",
-    "word": "it stands inside a word",
-    "unit": "letters follow it that neither the pattern nor the unit of the metric declares",
-    "percent": "a percent sign follows it that neither the pattern nor the unit of the metric"
-    " declares",
+    "word": "it is inside a word",
+    "unit": "letters follow it; neither the pattern nor the unit of the metric declares them",
+    "percent": "a percent sign follows it; neither the pattern nor the unit of the metric declares"
+    " it",
 }
 # a number of these cannot be read by any pattern
 _UNREADABLE = ("comma", "group", "underscore", "clock")
@@ -455,8 +455,7 @@ def require_one_unit(units: Mapping[str, int], name: str) -> None:
         places = ", ".join(f"{unit} in line {line}" for unit, line in list(units.items())[:5])
         raise UnreadError(
             "bad-result",
-            f"the unit behind the number changes in {name}: {places}; have the program print one"
-            " unit",
+            f"the unit after the number changes in {name}: {places}; print one unit",
         )
 
 
@@ -471,8 +470,8 @@ def tell_units(units: Mapping[str, int], unit: str, name: str) -> Iterator[str]:
     for found, line in units.items():
         if not _means(found, unit):
             yield (
-                f"line {line} of {name} has {found} behind the number, and the unit of the metric"
-                f" is {unit}: declare the unit that the program prints"
+                f"line {line} of {name} has unit {found}, the metric has unit"
+                f" {unit}: declare the unit that the program prints"
             )
 
 

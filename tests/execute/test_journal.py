@@ -242,7 +242,7 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
             "bad-result",
             "loss has step 2 after step 2",
         ),
-        ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has the step nan"),
+        ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has step nan"),
         ('{"metric": "loss", "value": 1, "step": null}', "bad-result", "'None' is not a number"),
         ('{"metric": "loss", "value": 1, "epoch": 1}', "bad-result", "line 1"),
         (f'{{"metric": "loss", "value": 1{"0" * 400}}}', "bad-result", "larger than any"),

@@ -109,14 +109,14 @@ for epoch in (1, 2):
 @pytest.mark.parametrize(
     ("script", "source", "reason", "words"),
     [
-        ("print('step 1')", {"pattern": "loss: (.*)"}, "no-result", "no line of standard output"),
-        ("", {"pattern": "loss: (.*)"}, "no-result", "standard output is empty"),
-        ("print('loss: low')", {"pattern": "loss: (.*)"}, "bad-result", "'low', which is no num"),
+        ("print('step 1')", {"pattern": "loss: (.*)"}, "no-result", "no line of stdout"),
+        ("", {"pattern": "loss: (.*)"}, "no-result", "stdout is empty"),
+        ("print('loss: low')", {"pattern": "loss: (.*)"}, "bad-result", "is not a number: 'low'"),
         (
             "print('loss: 1\\nloss: 2')",
             {"pattern": "loss: (.*)", "occurrence": "only"},
             "bad-result",
-            "2 lines of standard output fit loss: (.*), and one is due: 1, 2",
+            '"only" allows one (lines 1, 2)',
         ),
         ("print('loss: nan')", {"pattern": "loss: (.*)"}, "non-finite", "loss is nan"),
         (
@@ -138,7 +138,7 @@ def test_what_gives_no_number_fails_the_trial_and_shows_what_was_searched(
     (first, *_) = read_lines(author, "attempts.jsonl")
     assert (first["outcome"], first["reason"]) == ("failed", reason)
     if script.startswith("print") and reason != "non-finite":
-        assert "standard output ends with\n  | " in first["message"]
+        assert "stdout ends with\n  | " in first["message"]
     # what was searched is there, and read again by whoever checks
     assert author.run("check", "a.capsule.zip").returncode == 0
 
@@ -241,7 +241,7 @@ def test_scalars_of_event_files_are_read_kept_and_shown(author: User) -> None:
         (LOG.replace("/torch", "/nothing"), "exit code 1"),
         (
             LOG + 'os.truncate("runs/Nov22_10-00-00_host/events.out.tfevents.2.host.1.1", 200)',
-            "the event files of runs: ends within a record",
+            "the event files of runs: truncated within a record",
         ),
     ],
 )

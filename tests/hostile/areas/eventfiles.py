@@ -46,10 +46,10 @@ def _deep(depth: int) -> bytes:
 _STEPS = eventfiles.scalars((5, 1.0), (1, 0.5), (2**63 - 1, 2.0), (-(2**63), float("nan")))
 
 CASES = (
-    _fail("cut-off", _write(_FINE[:-1]), "ends within a record"),
+    _fail("cut-off", _write(_FINE[:-1]), "truncated within a record"),
     _fail("changed", _write(_FINE[:-5] + b"\1" + _FINE[-4:]), "has another checksum"),
-    _fail("huge-length", _write(_length(2**63)), "ends within a record"),
-    _fail("largest-length", _write(_length(2**64 - 1)), "ends within a record"),
+    _fail("huge-length", _write(_length(2**63)), "truncated within a record"),
+    _fail("largest-length", _write(_length(2**64 - 1)), "truncated within a record"),
     _fail("another-length", _write(b"\xff" * 12), "length has another checksum"),
     _fail("text", _write(b"loss: 0.5\n" * 9), "length has another checksum"),
     _fail("deep", _write(_deep(3000)), "are empty"),
