@@ -76,7 +76,7 @@ def _answer(files: RankFiles) -> bytes:
     with stream:
         answer = stream.read(MAX_SOFTWARE_BYTES + 1)
     if len(answer) > MAX_SOFTWARE_BYTES:
-        raise DamagedError(f"levels probe printed more than {MAX_SOFTWARE_BYTES} bytes")
+        raise DamagedError(f"the software probe printed more than {MAX_SOFTWARE_BYTES} bytes")
     return answer
 
 

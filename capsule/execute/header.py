@@ -63,7 +63,7 @@ class Header:
         """
         try:
             if not isinstance(value, dict) or value["format"] != FORMAT:
-                raise UsageError(f"not of the form {FORMAT}", where=where)
+                raise UsageError(f"not a run folder: format is not {FORMAT}", where=where)
             _require_this_version(value, where)
             setup = archive.setup_from_json(value["setup"])
             if str(UUID(setup.uuid)) != setup.uuid:
@@ -80,9 +80,9 @@ class Header:
             )
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise UsageError(
-                f"another version of capsule began this run: {type(error).__name__}: {error}",
+                f"begun by another version of capsule: {type(error).__name__}: {error}",
                 where=where,
-                advice="finish it with that version, or start anew",
+                advice="finish it with that version, or start a new run",
             ) from None
 
 
@@ -99,10 +99,10 @@ def _require_this_version(value: Mapping[str, object], where: str) -> None:
     version = str(value.get("tool") or release or "a version before 0.3.0")
     if version != __version__:
         raise UsageError(
-            f"capsule-hpc {version} began this run, and this is {__version__}",
+            f"this run was begun by capsule-hpc {version}; installed is {__version__}",
             where=where,
             advice=f"finish it with that version (pip install capsule-hpc=={version}), or start"
-            " anew"
+            " a new run"
             if version[:1].isdigit()
-            else "finish it with that version, or start anew",
+            else "finish it with that version, or start a new run",
         )

@@ -64,7 +64,7 @@ def read(text: str) -> tuple[Pattern, ...]:
     lines = text.removeprefix("\ufeff").split("\n")
     patterns = tuple(filter(None, map(_read_line, lines)))
     if len(patterns) > MOST_PATTERNS:
-        raise ValueError(f"has {len(patterns)} patterns, and {MOST_PATTERNS} are the most")
+        raise ValueError(f"has {len(patterns)} patterns, at most {MOST_PATTERNS} are allowed")
     return patterns
 
 
@@ -85,7 +85,7 @@ def decide(patterns: Sequence[Pattern], parts: Sequence[str], *, is_folder: bool
 def _read_line(line: str) -> Pattern | None:
     line = line.removesuffix("\r")
     if len(line) > MOST_CHARACTERS:
-        raise ValueError(f"has a pattern of {len(line)} characters: {line[:40]!a}...")
+        raise ValueError(f"has too long a pattern ({len(line)} characters): {line[:40]!a}...")
     if line.startswith("#"):
         return None
     while line.endswith(" ") and not _is_escaped(line, len(line) - 1):
@@ -169,7 +169,7 @@ def _tokens(name: str) -> Iterator[One | None]:
             yield one
         elif character == "\\":
             if place == len(name):
-                raise ValueError("a backslash stands before nothing")
+                raise ValueError("a pattern ends with a backslash")
             yield name[place].__eq__
             place += 1
         else:
@@ -188,7 +188,7 @@ def _read_set(name: str, place: int) -> tuple[One, int]:
     while place == start or name[place : place + 1] != "]":
         if known := _CLASS.match(name, place):
             if known[1] not in _CLASSES:
-                raise ValueError(f"no class of characters: {known[1]}")
+                raise ValueError(f"unknown character class: {known[1]}")
             classes.append(_CLASSES[known[1]])
             place = known.end()
             continue
@@ -208,5 +208,5 @@ def _read_set(name: str, place: int) -> tuple[One, int]:
 def _read_member(name: str, place: int) -> tuple[str, int]:
     place += name[place : place + 1] == "\\"
     if place >= len(name):
-        raise ValueError("a set does not end")
+        raise ValueError("a set lacks its closing bracket")
     return name[place], place + 1

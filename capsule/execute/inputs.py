@@ -136,9 +136,9 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
         stdin = subject.stdin if isinstance(subject, Command) else None
         if stdin is not None and stdin not in walk.files:
             raise UsageError(
-                "is a command's standard input, and is left out of its folder",
+                "is the "stdin" of a command, but is left out of its input folder",
                 where=stdin,
-                advice="name it itself among inputs",
+                advice="list the file itself in "inputs"",
             )
     return Inputs(
         files=dict(sorted(walk.files.items())),
@@ -169,7 +169,7 @@ def _entries(manifest: Manifest) -> list[tuple[str, tuple[str, ...]]]:
 def _require(manifest: Manifest, folder: Path | None) -> Path:
     for name in sorted(names(manifest)):
         if folder is None or not os.path.lexists(folder / name):
-            raise DamagedError(f"the input {name} is not there", where=str(folder))
+            raise DamagedError(f"input {name} is missing", where=str(folder))
     return folder or Path()
 
 
@@ -291,7 +291,7 @@ class _Walk:
             yield _Rules(depth=len(folder.parts), patterns=ignores.read(os.fsdecode(data)))
         except ValueError as error:
             raise UsageError(
-                f"the list of what git ignores {error}",
+                f"the list of ignored files {error}",
                 where=str(path),
                 advice="shorten it, or copy the inputs to a folder without it",
             ) from None
@@ -389,12 +389,12 @@ class _Walk:
             raise self._link_refusal(name)
         if kind not in (stat.S_IFDIR, stat.S_IFREG):
             what = f"is neither a file nor a folder, but {_KINDS.get(kind, 'something else')}"
-            raise _refusal(name, what, "take it out of the inputs, or `exclude` it")
+            raise _refusal(name, what, "remove it from the inputs, or `exclude` it")
         if kind == stat.S_IFREG and status.st_nlink > 1:
             raise _refusal(
                 name,
-                f"has {status.st_nlink} names (hard links), of which others may be no inputs",
-                "put a copy of its own in its place, if it may be published",
+                f"has {status.st_nlink} names (hard links); some may lie outside the inputs",
+                "replace it by a copy, if it may be published",
             )
         return status
 
@@ -402,13 +402,13 @@ class _Walk:
         path = self._base / name
         target = f"is a link, to {str(path.readlink())!a}"
         if not path.exists():
-            return _refusal(name, f"{target}, which is not there", "remove it, or `exclude` it")
+            return _refusal(name, f"{target}, which does not exist", "remove it, or `exclude` it")
         if not path.resolve().is_relative_to(self._base.resolve()):
             where = "which lies outside the manifest's folder"
-            advice = "copy what it leads to in its place, if it may be published, or `exclude` it"
+            advice = "replace it by a copy of its target, if it may be published, or `exclude` it"
         else:
-            where = "and no link is followed into a capsule"
-            advice = "copy what it leads to in its place, or `exclude` it"
+            where = "and capsule does not follow links"
+            advice = "replace it by a copy of its target, or `exclude` it"
         return _refusal(name, f"{target}, {where}", advice)
 
     def _all_names(self) -> set[str]:

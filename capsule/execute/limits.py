@@ -73,9 +73,9 @@ class Guard:
             for folder in self._folders():
                 used_bytes += disk_bytes(folder, most - used_bytes)
         except OSError as error:
-            return f"left a folder that cannot be looked into ({error.strerror}), under --disk"
+            return f"left an unreadable folder ({error.strerror}), so --disk cannot be checked"
         if used_bytes > most:
-            return f"left more than the {size(most)} that --disk allows"
+            return f"left more than {size(most)} on disk, the limit of --disk"
         return None
 
     def _task_fault(self) -> str | None:
@@ -93,7 +93,7 @@ class Guard:
 
 def task_fault(most: int) -> str:
     """What is said of a start that had too many processes and threads."""
-    return f"had as many processes and threads as --pids allows: {most}"
+    return f"reached the limit of --pids: {most} processes and threads"
 
 
 def disk_bytes(folder: Path, most: int) -> int:

@@ -183,13 +183,13 @@ class Log:
             else:
                 attempts = tuple(map(attempt_from_json, event["attempts"]))
                 if not isinstance(event["end"], int) or not isinstance(event["at"], str):
-                    raise TypeError("an end has no number or no time")
+                    raise TypeError("an end lacks its number or time")
                 self._keep_end(event["end"], event["at"], attempts, _read_left(event))
         except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(
-                f"another version of capsule wrote this log: {error}",
+                f"this log was written by another version of capsule: {error}",
                 where=str(self._path),
-                advice="finish the run with that version, or start anew",
+                advice="finish the run with that version, or start a new run",
             ) from None
 
     def _keep_end(self, number: int, at: str, attempts: Sequence[Attempt], left: Left) -> None:
@@ -232,7 +232,7 @@ def _read_left(event: JsonObject) -> Left:
                 first=tuple(name for name in first if isinstance(name, str)),
                 segments=tuple(name for name in segments if isinstance(name, str)),
             )
-    raise TypeError("what a start left is in another form")
+    raise TypeError("the field `left` has another form")
 
 
 def _read_start(start: JsonObject) -> Begun:
@@ -251,18 +251,18 @@ def _read_start(start: JsonObject) -> Begun:
                 return Begun(
                     number=number, group=group, trials=names, ranks=ranks, nodes=places, at=at
                 )
-    raise TypeError("a start lacks a field, or has one in another form")
+    raise TypeError("a process start lacks a field, or has one of another form")
 
 
 def _read(path: Path) -> bytes:
     if (size_bytes := leavings.size_bytes(path)) > _MOST_BYTES:
         raise UsageError(
-            f"the log of the run has {size_bytes} bytes, and {_MOST_BYTES} are the most",
+            f"the log of the run has {size_bytes} bytes, at most {_MOST_BYTES} are read",
             where=str(path),
         )
     stream = leavings.open_file(path)
     if stream is None:
-        raise UsageError("the log of the run is not to be read as a file", where=str(path))
+        raise UsageError("the log of the run is not a readable file", where=str(path))
     with stream:
         return stream.read()
 
@@ -272,13 +272,13 @@ def cannot_write(path: Path, error: OSError) -> ExecutionError:
     if isinstance(error, FileNotFoundError):
         missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
         return ExecutionError(
-            "cannot write: the folder is gone; something removed it while the run was under way",
+            "cannot write: the folder was removed during the run",
             where=str(missing[-1] if missing else path),
-            advice="see that neither the workload nor a job that cleans up removes it, or choose"
-            " another folder with --work",
+            advice="check that neither the workload nor a cleaning job removes it, or name another"
+            " folder with --work",
         )
     return ExecutionError(
         f"cannot write: {error.strerror}",
         where=str(path),
-        advice="free some space or choose another folder with --work; what was finished is kept",
+        advice="free some space, or name another folder with --work; finished trials are kept",
     )

@@ -176,20 +176,20 @@ def _refuse_unjoined(program: MpiProgram, group: Group, setting: Setting) -> Non
     where = trial.benchmark.id
     if not isinstance(launcher, Joins):
         raise CannotRunError(
-            f"{named}, so it is a program of MPI, and the launcher {launcher.name} does not join"
-            f" its {group.ranks} ranks: each would be alone in a world of its own",
+            f"{named}, which is MPI; launcher {launcher.name} does not join its {group.ranks}"
+            " ranks: each would form a world of its own",
             where=where,
             advice='"launcher": "mpirun" in the site file joins ranks on one node; "srun" in a job'
             " of Slurm's joins those whose MPI is of MPICH's family; write"
-            ' "ranks_independent": true beside "command" where each rank is to work alone',
+            ' "ranks_independent": true beside "command" if the ranks work independently',
         )
     if program.family is not None and program.family.name != launcher.family:
         raise CannotRunError(
-            f"two families of MPI: {named}, which is {program.family.name}'s, and {launcher.name}"
-            f" joins ranks of {launcher.family}: each would be alone in a world of its own",
+            f"two families of MPI: {named}, which is {program.family.name}; {launcher.name} joins"
+            f" ranks of {launcher.family}: each rank would form a world of its own",
             where=where,
-            advice=f"take a launcher of {program.family.name}'s, such as its mpirun first on the"
-            " PATH, or build the program with the launcher's MPI",
+            advice=f"use a launcher of {program.family.name}: put its mpirun first on the PATH, or"
+            " build the program with the launcher's MPI",
         )
 
 
@@ -208,10 +208,9 @@ def _refuse_lost_words(group: Group, setting: Setting) -> None:
     for trial in group.trials:
         if lost := pitfalls.find_lost_meeting(trial.benchmark, are_apart=are_apart):
             raise CannotRunError(
-                f"ranks would meet by {lost}",
+                f"ranks cannot form one world by {lost}",
                 where=trial.benchmark.id,
-                advice=f"each rank would wait in, or form, a world of its own: {RENDEZVOUS}, which"
-                " capsule sets for each, names a place that all of them reach",
+                advice=f"use {RENDEZVOUS}, which capsule sets: all ranks reach the place it names",
             )
 
 
@@ -251,7 +250,9 @@ def read(workspace: Workspace) -> tuple[World, ...]:
             )
         except (KeyError, TypeError, ValueError):
             raise UsageError(
-                "not what capsule wrote there", where=str(path), advice="start anew"
+                "the file was changed since capsule wrote it",
+                where=str(path),
+                advice="start a new run",
             ) from None
     return tuple(worlds)
 

@@ -72,7 +72,7 @@ def _check_datasets(digests: Mapping[str, Digest], datasets: Sequence[Dataset]) 
             raise DamagedError(
                 f"dataset {dataset.name!r} changed while it was copied",
                 where=f"/datasets/{dataset.name}",
-                advice="try again when nothing writes to it",
+                advice="run again when no process writes to it",
             )
 
 
@@ -200,9 +200,9 @@ def _is_plain(name: str) -> bool:
 
 def _list_error(workspace: Workspace) -> DamagedError:
     return DamagedError(
-        "this is not the list of what the run copied",
+        "the list of copied files was changed",
         where=str(workspace.digests),
-        advice="its folder was changed; begin anew",
+        advice="the run folder was changed; start a new run",
     )
 
 

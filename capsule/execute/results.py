@@ -54,7 +54,7 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
                 # none of it could be sealed
                 series.clear()
                 raise Defect(
-                    f"reports more than {MOST_SERIES_NUMBERS} numbers of {name}, which is more than"
+                    f"reports more than {MOST_SERIES_NUMBERS} numbers of {name}, more than"
                     " a capsule takes of one trial"
                 )
     except Defect as error:
@@ -74,7 +74,7 @@ def _tell_others(names: Sequence[str]) -> str:
     """What is said of values that no metric takes from there."""
     shown = ", ".join(writable(name[:_LONGEST_NAME]) for name in names[:_NAMES])
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return f"reported {shown}{more}, of which the manifest knows nothing: kept, not judged"
+    return f"reported {shown}{more}, which the manifest does not declare: kept, not judged"
 
 
 def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
@@ -105,6 +105,6 @@ def _entry(number: int, line: bytes) -> tuple[str, JsonObject]:
         raise Defect(f'results line {number} is not {{"metric": ..., "value": ...}}')
     name = entry["metric"]
     if not isinstance(name, str):
-        raise Defect(f"results line {number} has the metric {str(name)[:80]}, which is no name")
+        raise Defect(f"results line {number} has the invalid metric name {str(name)[:80]}")
     steps = {"steps": [entry["step"]]} if "step" in entry else {}
     return name, {"values": [entry["value"]], **steps}

@@ -138,7 +138,7 @@ def _contradictions(sightings: Sequence[Sighting], *, has_whole: bool) -> Iterat
         for rank, one in own:
             if one.ranks != ranks:
                 size = "alone in a world of its own" if one.ranks == 1 else f"one of {one.ranks}"
-                yield f"rank {rank} is {size} by {by}, and {ranks} ranks were started"
+                yield f"rank {rank} is {size} by {by}, but {ranks} ranks were started"
         yield from _find_two(by, own, ranks)
 
 
@@ -152,8 +152,8 @@ def _find_two(by: str, own: Sequence[tuple[int, Made]], ranks: int) -> Iterator[
     apart = next((each for each in members.values() if len(members) > 1 and each != present), None)
     if apart is not None:
         yield (
-            f"{_name(sorted(apart))} and {_name(sorted(present - apart))} are in two worlds of"
-            f" {ranks} by {by}, not in one"
+            f"{_name(sorted(apart))} and {_name(sorted(present - apart))} are in two separate"
+            f" worlds of {ranks} by {by}"
         )
     numbers: dict[tuple[str, int], int] = {}
     for rank, one in own:
@@ -161,7 +161,7 @@ def _find_two(by: str, own: Sequence[tuple[int, Made]], ranks: int) -> Iterator[
         if first != rank:
             yield (
                 f"ranks {first} and {rank} are both number {one.rank} of a world of {ranks} by"
-                f" {by}: they are in two worlds, not in one"
+                f" {by}: they are in two separate worlds"
             )
 
 
@@ -171,14 +171,14 @@ def _explain_absence(sightings: Sequence[Sighting]) -> str:
     if any(each.made for each in sightings):
         if not without:
             return ""
-        return f"{_name(without)} made no world, and others did: not all of them were in it"
+        return f"{_name(without)} formed no world, but other ranks did"
     if len(without) < len(sightings):
         return ""
     return (
-        f"none of the {len(sightings)} ranks made a world (torch.distributed, mpi4py,"
-        " jax.distributed or MultiWorkerMirroredStrategy), so each most likely did all of the work"
-        ' alone; write "ranks_independent": true beside "command" where they are separate on'
-        ' purpose, or "world": "declared" where they form a world by other means'
+        f"none of the {len(sightings)} ranks formed a world (torch.distributed, mpi4py,"
+        " jax.distributed or MultiWorkerMirroredStrategy), so each probably did all of the work"
+        ' alone; beside "command", write "ranks_independent": true if the ranks are meant to be'
+        ' separate, or "world": "declared" if they form a world by other means'
     )
 
 

@@ -165,9 +165,9 @@ def _meeting(start: Start, setting: Setting, rank: int) -> dict[str, str]:
     address = f"file://{setting.runtime.inside(shared)}/{_RENDEZVOUS}"
     if set(address) & set("?#;"):
         raise CannotRunError(
-            "ranks cannot meet in a folder with ?, # or ; in its path",
+            "ranks cannot meet in a folder whose path contains ?, # or ;",
             where=str(start.folder),
-            advice="run in a folder without them, or in a container",
+            advice="use another run folder (--work), or a container",
         )
     return {
         "CAPSULE_LOCAL_RANK": str(setting.nodes[:rank].count(setting.nodes[rank])),

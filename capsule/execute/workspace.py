@@ -153,9 +153,9 @@ class Workspace:
         path = folder / "run.json"
         if path.exists():
             raise UsageError(
-                "the run folder exists already",
+                "the run folder already exists",
                 where=str(folder),
-                advice=f"go on with it: capsule run --resume {folder}",
+                advice=f"continue it: capsule run --resume {folder}",
             )
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -174,16 +174,16 @@ class Workspace:
         path = folder / "run.json"
         if not os.path.lexists(folder):
             raise UsageError(
-                "there is no such run folder",
+                "the run folder does not exist",
                 where=str(folder),
-                advice="name the folder that the interrupted run printed; one that was sealed is"
-                " gone, and its capsule is there in its place",
+                advice="give the folder that the interrupted run printed; after sealing, capsule"
+                " removes the folder",
             )
         if not leavings.is_file(path):
             raise UsageError(
-                "not a run folder: it has no run.json",
+                "not a run folder: run.json is missing",
                 where=str(folder),
-                advice="name the folder that the interrupted run printed; its name ends in .run",
+                advice="give the folder that the interrupted run printed; its name ends in .run",
             )
         _refuse_what_is_no_file(folder)
         value = strict.parse(read_file(path), where=str(path))
@@ -209,15 +209,15 @@ class Workspace:
             raise places.locks_error(
                 error,
                 self.folder,
-                "move the run folder to another file system, and go on with it there",
+                "move the run folder to another file system, and continue it there",
             ) from None
         except OSError as error:
             raise cannot_write(self.folder / "lock", error) from None
         if lock is None:
             raise CannotRunError(
-                "another process is working on this run",
+                "another process uses this run folder",
                 where=str(self.folder),
-                advice="wait for it, or end it first",
+                advice="wait for it, or end it",
             )
         with lock:
             # what another process noted before it let go counts
@@ -362,15 +362,15 @@ def read_file(path: Path) -> bytes:
     """
     if (size_bytes := leavings.size_bytes(path)) > MOST_DOCUMENT_BYTES:
         raise UsageError(
-            f"has {size_bytes} bytes, and {MOST_DOCUMENT_BYTES} are the most that are read",
+            f"has {size_bytes} bytes, at most {MOST_DOCUMENT_BYTES} are read",
             where=str(path),
         )
     stream = leavings.open_file(path)
     if stream is None:
         raise UsageError(
-            "missing from the run folder, or not to be read as a file",
+            "missing from the run folder, or not a readable file",
             where=str(path),
-            advice="bring it back, or start anew",
+            advice="restore it, or start a new run",
         )
     with stream:
         return stream.read()
@@ -387,7 +387,7 @@ def _refuse_what_is_no_file(folder: Path) -> None:
     listed = (folder / name for name in _FILES)
     for path in (*listed, *(folder / "nodes").glob("*.json")):
         if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-            raise UsageError("is no file, as it is in a run folder", where=str(path))
+            raise UsageError("not a regular file, as capsule made it", where=str(path))
 
 
 def write_durably(path: Path, data: bytes) -> None:

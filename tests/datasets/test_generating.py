@@ -16,7 +16,7 @@ def test_generating_into_a_folder(tmp_path: Path) -> None:
     )
     assert str(made.digest) == generators.digest(generators.read(target))
     assert (made.files, made.bytes) == (2, sum(f.stat().st_size for f in target.iterdir()))
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         datasets.generate("regression", {}, target, cache=tmp_path / "cache")
 
 

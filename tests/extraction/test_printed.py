@@ -39,12 +39,12 @@ def test_a_pattern_gives_the_last_number_or_all(
 def test_the_only_line_that_a_pattern_fits_gives_the_number() -> None:
     for read in (printed.by_pattern, printed.by_pattern_before):
         assert read(pattern("only"), b"a\nloss: 2\n", "it").values == (Value(value=2.0, line=2),)
-        with pytest.raises(UnreadError, match=r"^2 lines of it fit loss: "):
+        with pytest.raises(UnreadError, match=r"^2 lines of it match loss: "):
             read(pattern("only"), b"loss: 2\nloss: 2\n", "it")
         with pytest.raises(UnreadError, match="no line of it matches loss: ") as refused:
             read(pattern("only"), b"lost\n", "it")
         assert refused.value.reason == "no-result"
-    with pytest.raises(UnreadError, match=r"one is due: 1, 2, 3, 4, 5$"):
+    with pytest.raises(UnreadError, match=r"\(lines 1, 2, 3, 4, 5\)$"):
         printed.by_pattern(pattern("only"), b"loss: 2\n" * 6, "it")
 
 

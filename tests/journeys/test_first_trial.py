@@ -177,7 +177,7 @@ def test_a_run_folder_that_is_removed_is_told_as_gone(author: User) -> None:
     ended = author.run("run", write_manifest(author.folder), "--work", "a.run")
     assert ended.returncode == 5
     message = " ".join(ended.stderr.split())
-    assert "a.run: cannot write: the folder is gone; something removed it" in message
+    assert "a.run: cannot write: the folder was removed during the run" in message
     assert "free some space" not in message
     assert "go on with" not in message
 

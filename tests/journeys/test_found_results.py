@@ -123,7 +123,7 @@ for epoch in (1, 2):
             "open('other.csv', 'w')",
             {"csv": "loss", "file": "log.csv"},
             "no-result",
-            "no file log.csv in the out folder, which holds other.csv",
+            "no file log.csv in the output folder {out}; it holds other.csv",
         ),
     ],
 )
@@ -163,8 +163,8 @@ with open(os.environ["CAPSULE_RESULTS"], "w") as results:
     (first, *_) = read_lines(author, "attempts.jsonl")
     assert first["outcome"] == "completed"
     shown = author.run("show", "a.capsule.zip").stdout
-    assert "note: reported extra, of which the manifest knows nothing: kept, not judged" in shown
-    assert first["message"].startswith("reported extra, of which the manifest knows nothing")
+    assert "note: reported extra, which the manifest does not declare: kept, not judged" in shown
+    assert first["message"].startswith("reported extra, which the manifest does not declare")
     with zipfile.ZipFile(author.folder / "a.capsule.zip") as opened:
         kept = opened.read("data/evidence/0001/results.jsonl")
     assert json.loads(kept) == {"metric": "extra", "value": 1}
@@ -232,7 +232,7 @@ def test_scalars_of_event_files_are_read_kept_and_shown(author: User) -> None:
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("", "there are no event files in the folder runs of the out folder"),
+        ("", "no event files in folder runs of the output folder {out}"),
         (
             LOG + 'shutil.copytree("runs/Nov22_10-00-00_host", "runs/other")',
             "2 folders below runs have event files, and one is due: runs/Nov22_10-00-00_host,"

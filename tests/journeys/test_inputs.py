@@ -202,9 +202,9 @@ def test_what_the_manifest_excludes_stays_out_and_what_it_names_comes_in(author:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        ("dangling", "is a link, to 'nowhere', which is not there"),
+        ("dangling", "is a link, to 'nowhere', which does not exist"),
         ("outside", "is a link, to '/etc/hostname', which lies outside the manifest's folder"),
-        ("inside", "is a link, to 'run.py', and no link is followed into a capsule"),
+        ("inside", "is a link, to 'run.py', and capsule does not follow links"),
         ("fifo", "is neither a file nor a folder, but a named pipe (FIFO)"),
         ("socket", "is neither a file nor a folder, but a socket"),
     ],

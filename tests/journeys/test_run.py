@@ -195,7 +195,7 @@ def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author: User) -> Non
         (["run", "none.json"], 2, "none.json"),
         (["run"], 2, "name a manifest"),
         (["run", "tiny.json", "--resume", "x"], 2, "name a manifest"),
-        (["run", "--resume", "nowhere.run"], 2, "there is no such run folder"),
+        (["run", "--resume", "nowhere.run"], 2, "the run folder does not exist"),
         (["check", "none.capsule.zip"], 2, "none.capsule.zip"),
         (["run", "tiny.json", "--runtime", "apptainer"], 2, "names no image"),
         (["rnu"], 2, "rnu"),

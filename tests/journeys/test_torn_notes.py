@@ -74,7 +74,7 @@ def test_a_header_that_ends_inside_a_note_is_damaged(cut_off: User, behind: byte
 
 
 FORGED = "a note contradicts its code and facts"
-ODD = "another version of capsule began this run"
+ODD = "begun by another version of capsule"
 
 
 @pytest.mark.parametrize(

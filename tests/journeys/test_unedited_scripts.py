@@ -97,7 +97,7 @@ def test_a_script_that_fixes_its_seed_is_seeded_from_outside(author: User) -> No
 def test_a_program_that_cannot_be_seeded_from_outside_has_failed(author: User) -> None:
     ended = author.run("run", write_fixed(author.folder, "-I"), "--output", "a.zip")
     assert ended.returncode == 5
-    assert "no seed was injected: no Python program began" in " ".join(ended.stderr.split())
+    assert "no seed was injected: no Python program started" in " ".join(ended.stderr.split())
 
 
 @pytest.mark.engines

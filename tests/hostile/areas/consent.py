@@ -309,7 +309,7 @@ CASES = (
             name=f"consent/a-fifo-for-{name}-of-a-run-folder",
             prepare=_own_folder(partial(_plant_fifo, name=name)),
             status=2,
-            says="is no file, as it is in a run folder",
+            says="not a regular file, as capsule made it",
         )
         for name in ("manifest.json", "attempts.jsonl", "digests.txt", "lock")
     ),
@@ -317,31 +317,31 @@ CASES = (
         name="consent/a-run-folder-without-its-list",
         prepare=_own_folder(partial(_write, name="digests.txt", data=b"\xff")),
         status=4,
-        says="this is not the list of what the run copied",
+        says="the list of copied files was changed",
     ),
     Case(
         name="consent/a-run-folder-whose-list-is-empty",
         prepare=_own_folder(partial(_write, name="digests.txt", data=b"")),
         status=4,
-        says="this is not the list of what the run copied",
+        says="the list of copied files was changed",
     ),
     Case(
         name="consent/a-run-folder-whose-list-leads-out",
         prepare=_own_folder(partial(_list_too, name="inputs/../../x")),
         status=4,
-        says="this is not the list of what the run copied",
+        says="the list of copied files was changed",
     ),
     Case(
         name="consent/a-run-folder-whose-list-leads-out-rightly",
         prepare=_own_folder(_list_a_file_beside_it),
         status=4,
-        says="this is not the list of what the run copied",
+        says="the list of copied files was changed",
     ),
     Case(
         name="consent/a-run-folder-whose-list-names-what-has-no-place",
         prepare=_own_folder(partial(_list_too, name="manifest.json")),
         status=4,
-        says="this is not the list of what the run copied",
+        says="the list of copied files was changed",
     ),
     Case(
         name="consent/a-ledger-that-all-can-write",
