@@ -100,13 +100,13 @@ def download(
             came = transfer.content_bytes()
             pause = next(pauses, None) if came - before < _STALL_BYTES else 0.0
             if pause is None:
-                what = f"the download broke off after {came} bytes" if came else "cannot be fetched"
+                what = f"the download stopped after {came} bytes" if came else "cannot be fetched"
                 raise CannotRunError(
                     f"{what}: {error}",
                     where=url,
-                    advice="try again later: it goes on where it ended"
+                    advice="try again later; the download continues where it stopped"
                     if came
-                    else "try again later, or look whether the address is right",
+                    else "try again later, or check the address",
                 ) from None
             time.sleep(pause)
 
@@ -208,7 +208,9 @@ class _Transfer:
                 return response
             response.close()
             url = self._target(response)
-        raise CannotRunError(f"redirects more than {_MAX_REDIRECTS} times", where=self._url)
+        raise CannotRunError(
+            f"the server redirects more than {_MAX_REDIRECTS} times", where=self._url
+        )
 
     def _target(self, response: Response) -> str:
         """Where a redirect leads, unless that is a worse place than where it came from."""
@@ -226,7 +228,7 @@ class _Transfer:
         return target
 
     def _refusal(self, target: str) -> CannotRunError:
-        return CannotRunError(f"redirects to {target}", where=self._url)
+        return CannotRunError(f"the server redirects to {target}", where=self._url)
 
     def _begin(self, response: Response, start: int) -> int:
         """Which byte of the file comes first; the state says what it is of.
@@ -241,10 +243,10 @@ class _Transfer:
             if first and int(first[1]) == start:
                 return start
             self._forget()
-            raise _BrokenOff("the server sends another part of the file than was asked for")
+            raise _BrokenOff("the server sends another part of the file than requested")
         if status == 416 and start:
             self._forget()
-            raise _BrokenOff("the server has no more of the file than came before")
+            raise _BrokenOff("the server has no more of the file")
         if status != 200:
             raise self._status_error(status)
         self._forget()
@@ -261,11 +263,11 @@ class _Transfer:
     def _status_error(self, status: int) -> Exception:
         if status in (429, 500, 502, 503, 504):
             return _BrokenOff(f"the server answers {status}")
-        advice = "look whether the address has changed"
+        advice = "check whether the address has changed"
         if status in (401, 403):
             advice = (
-                "a login may be needed, and ~/.netrc is not used: fetch it by hand, and say in"
-                " the site file where it lies"
+                "perhaps a login is needed (~/.netrc is not used): download the file by hand, and"
+                " add its path to the site file"
             )
         return CannotRunError(f"the server answers {status}", where=self._url, advice=advice)
 
@@ -300,26 +302,26 @@ class _Transfer:
     def _stall_error(self) -> CannotRunError:
         # not tried again at once: the thread that hangs could still write
         return CannotRunError(
-            f"next to nothing came for {_STALL_SECONDS:g} s",
+            f"download stalled for {_STALL_SECONDS:g} s",
             where=self._url,
-            advice="try again later: it goes on where it ended",
+            advice="try again later; the download continues where it stopped",
         )
 
     def _size_error(self, size: str) -> DamagedError:
         self._forget()
         return DamagedError(
-            f"has {size}, and {self._most_bytes} are the most that may come",
+            f"has {size}, more than the {self._most_bytes} bytes allowed",
             where=self._url,
-            advice="--most says otherwise, where no capsule says how large the data is",
+            advice="raise the limit with --most, unless a capsule states the size of the data",
         )
 
     def _require_space(self, wanted_bytes: int) -> None:
         free = shutil.disk_usage(self.content.parent).free
         if wanted_bytes + _SPARE_BYTES > free:
             raise CannotRunError(
-                f"{wanted_bytes} bytes would come, and {free} are free",
+                f"no room for the download: it needs {wanted_bytes} bytes, {free} bytes are free",
                 where=str(self.content.parent),
-                advice="free some space, or name another folder with CAPSULE_CACHE",
+                advice="free some space, or set CAPSULE_CACHE to another folder",
             )
 
 
@@ -344,7 +346,7 @@ def _settle(done: Future[None], work: Callable[[], None]) -> None:
         wrapped = CannotRunError(
             f"cannot be written: {error.strerror}",
             where=error.filename,
-            advice="free some space, or name another folder with CAPSULE_CACHE",
+            advice="free some space, or set CAPSULE_CACHE to another folder",
         )
         done.set_exception(wrapped)
     except BaseException as error:

@@ -180,16 +180,16 @@ def _fetch(
 def _explain_page(content: Path, spec: DatasetSpec) -> DamagedError | None:
     """The error for what stands in place of data, None where it may be the data."""
     if pointer := placeholders.describe_pointer(content):
-        what = f"what came {pointer}"
-        advice = "name the address of the file itself, not of its pointer"
+        what = f"the server sent a file that {pointer}"
+        advice = "give the address of the file itself, not of its pointer"
     elif placeholders.is_page(content):
         if spec.digest is None and _name(spec).endswith((".html", ".htm")):
             return None
         size = leavings.size_bytes(content)
-        what = f"a page of HTML came in place of the data ({size} bytes)"
+        what = f"the server sent an HTML page ({size} bytes) instead of the data"
         advice = (
-            "most likely its owner asks for a licence, a login or a quota first: fetch it by hand,"
-            " and say in the site file where it lies"
+            "probably its owner requires a licence, a login or a quota: download the data by hand,"
+            " and add its path to the site file"
         )
     else:
         return None
@@ -229,7 +229,7 @@ def _check(made: Path, spec: DatasetSpec, cache: Path) -> tuple[DatasetDigest, P
     raise DamagedError(
         f"dataset {spec.name!r} as fetched is {' or '.join(digests)}, expected {spec.digest}",
         where=spec.url,
-        advice="its owner has changed it, or the digest is of something else"
+        advice="its owner changed it, or the manifest's digest belongs to other data"
         + (" (a URL of an archive needs unpack)" if not spec.unpack else ""),
     )
 
@@ -269,7 +269,7 @@ def _work_folder(url: str, cache: Path) -> Iterator[tuple[Path, bool]]:
     try:
         lock, waited = places.wait_to_hold(folder)
     except places.NoLocksError as error:
-        advice = "name a folder on another file system with CAPSULE_CACHE"
+        advice = "set CAPSULE_CACHE to a folder on another file system"
         raise places.locks_error(error, folder, advice) from None
     except OSError as error:
         raise _unwritable(folder, error) from None
@@ -284,14 +284,14 @@ def _describe(spec: DatasetSpec, state: State, path: Path, digest: str, size: in
 
 def _by_hand(spec: DatasetSpec, site: Site) -> str:
     if spec.digest is None:
-        return f"it has no url: put it at {spec.path}"
-    where = f"; it is published as https://doi.org/{spec.doi}" if spec.doi else ""
-    return f"it has no url{where}: get it, and {find.say_where(spec.digest, site)}"
+        return f"no url; put the dataset at {spec.path}"
+    where = f"; published as https://doi.org/{spec.doi}" if spec.doi else ""
+    return f"no url{where}; obtain the dataset, and {find.say_where(spec.digest, site)}"
 
 
 def _unwritable(folder: Path, error: OSError | ValueError) -> CannotRunError:
     return CannotRunError(
         f"cannot keep fetched data: {getattr(error, 'strerror', None) or error}",
         where=str(folder),
-        advice="free some space, or name another folder with CAPSULE_CACHE",
+        advice="free some space, or set CAPSULE_CACHE to another folder",
     )

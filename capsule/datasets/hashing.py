@@ -138,7 +138,7 @@ class _Work:
             raise DamagedError(
                 "changed while it was read",
                 where=entry.path,
-                advice="try again when nothing writes to the dataset",
+                advice="run again when no process writes to the dataset",
             )
         return sha256.hexdigest()
 

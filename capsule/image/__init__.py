@@ -109,11 +109,10 @@ class Image:
     def missing(self) -> CannotRunError:
         """The error where nobody named the file, and no engine has the image either."""
         return CannotRunError(
-            f"no registry has this image, which came from a file, and it is not here:"
-            f" {self.identity}",
+            f"the image came from a file, which is not on this machine: {self.identity}",
             where=self.reference,
-            advice="name a file that holds it: --image FILE (a SIF, an OCI layout, an archive);"
-            " to resume a run, put it back where it lay",
+            advice="name a file with this image: --image FILE (a SIF, an OCI layout, an archive);"
+            " to resume a run, restore the file at its path",
         )
 
     @property
@@ -153,7 +152,7 @@ def resolve(
     """
     written = override or (spec.reference if spec else None)
     if written is None:
-        raise UsageError("no image is named", where="/image", advice="name one with --image")
+        raise UsageError("no image named", where="/image", advice="name one with --image")
     # reading a capsule needs what an image is, but no registries
     from capsule.image import files, mirrors, reference, registry
 

@@ -144,7 +144,7 @@ def decompress(
             continue
         streams += 1
         if streams > _FREE_STREAMS + content_bytes // _MIN_STREAM_BYTES:
-            what = f"it has {streams} compressed streams with only {content_bytes} bytes in them"
+            what = f"{streams} compressed streams contain only {content_bytes} bytes"
             raise DamagedError(what, where=where)
         stream = _DECOMPRESSORS[method]()
         while not stream.eof:
@@ -154,9 +154,9 @@ def decompress(
                 piece = stream.decompress(data, PIECE_BYTES)
             # bz2 raises OSError
             except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
-                raise DamagedError(f"it cannot be decompressed: {error}", where=where) from None
+                raise DamagedError(f"cannot decompress: {error}", where=where) from None
             if not (piece or data or stream.eof):
-                raise DamagedError("its compressed data is cut short", where=where)
+                raise DamagedError("compressed data truncated", where=where)
             data = stream.unused_data
             content_bytes += len(piece)
             if piece:

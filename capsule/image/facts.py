@@ -49,8 +49,8 @@ def make(
     expect(config.digest, manifest.config, what="the image's configuration", where=where)
     if len(manifest.blobs) != len(config.diff_ids):
         raise DamagedError(
-            "manifest and configuration do not list the same number of layers:"
-            f" {len(manifest.blobs)} and {len(config.diff_ids)}",
+            f"the manifest lists {len(manifest.blobs)} layers, the configuration"
+            f" {len(config.diff_ids)}",
             where=where,
         )
     return Image(
@@ -90,15 +90,13 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
     """
     if owner_of(reference) is None and not reference.startswith(_LAYOUTS[-1]):
         raise DamagedError(
-            "an image without a manifest was built on the spot, is an engine's own or was saved by"
-            " one, and is called"
-            f" {reference!r}",
+            "an image without a manifest must be built on the machine, an engine's own or saved by"
+            f" an engine; its reference is {reference!r}",
             where=where,
         )
     if len(sizes) != len(config.diff_ids):
         raise DamagedError(
-            "image and configuration do not list the same number of layers:"
-            f" {len(sizes)} and {len(config.diff_ids)}",
+            f"the image has {len(sizes)} layers, the configuration {len(config.diff_ids)}",
             where=where,
         )
     return Image(
@@ -126,12 +124,13 @@ def make_sif(reference: str, *, platform: str, tree: Digest | None, where: str) 
     """
     if not reference.startswith(_SIF):
         raise DamagedError(
-            f"an image without a configuration is a SIF, and is called {reference!r}", where=where
+            f"an image without a configuration must be a SIF; its reference is {reference!r}",
+            where=where,
         )
     if not _PLATFORM.fullmatch(platform):
-        raise DamagedError(f"{platform[:40]!r} is no platform of a SIF", where=where)
+        raise DamagedError(f"not a platform of a SIF: {platform[:40]!r}", where=where)
     if tree is None:
-        raise DamagedError("a SIF is known by its tree, and there is no digest of it", where=where)
+        raise DamagedError("the record of the SIF lacks the digest of its file tree", where=where)
     return Image(
         reference=reference,
         pinned=None,
@@ -155,7 +154,7 @@ def _check_offer(index: Index, manifest: Manifest, config: Config, where: str) -
         )
     if config.platform[:2] not in [platform[:2] for platform in platforms]:
         raise DamagedError(
-            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))},"
-            f" its configuration is for {'/'.join(config.platform)}",
+            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))}; its"
+            f" configuration is for {'/'.join(config.platform)}",
             where=where,
         )

@@ -93,7 +93,7 @@ def _require_same(image: Image, store: Store, where: str) -> Parts:
     assert image.file is not None
     parts = archives.list_parts(store, image.file, where)
     if parts.config.digest != image.config_digest:
-        raise DamagedError("the archive changed after it was read", where=where)
+        raise DamagedError("the archive changed after capsule read it", where=where)
     return parts
 
 

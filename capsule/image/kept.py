@@ -37,9 +37,9 @@ def keep(documents: Iterable[bytes | None], cache: Path) -> None:
             partial.replace(folder / of_bytes(body).hex)
     except OSError as error:
         raise CannotRunError(
-            f"the image's documents cannot be kept: {error.strerror}",
+            f"cannot write the image's documents to the cache: {error.strerror}",
             where=str(folder),
-            advice="free some space, or name another folder with CAPSULE_CACHE",
+            advice="free some space, or set CAPSULE_CACHE to another folder",
         ) from None
 
 
@@ -61,7 +61,7 @@ def note_tag(reference: str, digest: Digest) -> None:
         partial.replace(path)
     except OSError as error:
         raise CannotRunError(
-            f"what a tag means cannot be kept: {error.strerror}", where=str(path.parent)
+            f"cannot write the tag's digest to the cache: {error.strerror}", where=str(path.parent)
         ) from None
 
 

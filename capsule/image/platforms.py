@@ -25,7 +25,7 @@ def require(image: Image) -> None:
     wanted = this_machine()
     if tuple(image.platform.split("/"))[: len(wanted)] != wanted:
         raise CannotRunError(
-            f"the image is for {image.platform}, and this machine is {'/'.join(wanted)}",
+            f"the image is for {image.platform}, this machine is {'/'.join(wanted)}",
             where=image.reference,
-            advice="use a machine of that kind, or name an image for this one with --image",
+            advice="use a machine of that kind, or name an image for this machine with --image",
         )

@@ -122,9 +122,9 @@ def _advise(text: str) -> str:
     if (scheme and scheme[0] in _FILES) or (scheme is None and text.lower().endswith(_SIF)):
         return _FILE_ADVICE
     if "://" in text:
-        return f"{_FORM}; registries of another kind than Docker's are not supported"
+        return f"{_FORM}; only registries of Docker's kind are supported"
     if text.startswith(("/", "./", "../", "~")):
-        return f"folders are no references: {advise_build(text)}"
+        return f"a folder is not a reference: {advise_build(text)}"
     try:
         parse(f"{_SCHEME}{text}")
     except UsageError:
@@ -162,7 +162,7 @@ def _check(text: str, registry: str, name: str, tag: str | None, where: str | No
         fault = f"{tag!r} is not a tag"
     else:
         return
-    raise UsageError(f"in the image reference {text!r}, {fault}", where=where, advice=_FORM)
+    raise UsageError(f"image reference {text!r}: {fault}", where=where, advice=_FORM)
 
 
 def _is_ipv6(registry: str) -> bool:

@@ -76,15 +76,15 @@ class Archive:
         for entry in TarReader(stream.read, partial(_skip, stream, size), where=where):
             name = posixpath.normpath(entry.path.decode(errors="replace")).removeprefix("./")
             if name in self._members or name in self._links:
-                raise DamagedError(f"the archive holds {name[:200]!r} twice", where=where)
+                raise DamagedError(f"the archive contains {name[:200]!r} twice", where=where)
             if len(self._members) >= _MOST_MEMBERS:
                 raise DamagedError(
-                    f"the archive holds more than {_MOST_MEMBERS} files", where=where
+                    f"the archive contains more than {_MOST_MEMBERS} files", where=where
                 )
             if entry.kind == "f":
                 place = stream.tell()
                 if place + entry.size > size:
-                    raise DamagedError("the archive is cut short", where=where)
+                    raise DamagedError("the archive is truncated", where=where)
                 self._members[name] = place, entry.size
             elif entry.kind in "lh":
                 target = entry.target.decode(errors="replace")
@@ -104,7 +104,7 @@ class Archive:
         name = posixpath.normpath(name)
         if name in self._links and self._links[name] not in self._members:
             raise DamagedError(
-                f"{name[:200]!r} is a link to no file of the archive", where=self._where
+                f"{name[:200]!r} is a link to a file missing in the archive", where=self._where
             )
         name = self._links.get(name, name)
         if name not in self._members:
@@ -153,9 +153,9 @@ def open_archive(stream: BinaryIO, where: str) -> Iterator[Archive]:
                 spool.write(piece)
         except OSError as error:
             raise CannotRunError(
-                f"the archive cannot be unpacked: {error}",
+                f"cannot unpack the archive: {error}",
                 where=where,
-                advice="TMPDIR names a folder with more room; or unpack it with gunzip",
+                advice="set TMPDIR to a folder with more room, or unpack the archive with gunzip",
             ) from None
         yield Archive(cast(BinaryIO, spool), where)
 
@@ -166,4 +166,4 @@ def _skip(stream: BinaryIO, size: int, count: int) -> None:
 
 
 def _missing(name: str, where: str) -> DamagedError:
-    return DamagedError(f"it has no {name[:200]!r}, which it should hold", where=where)
+    return DamagedError(f"file {name[:200]!r} is missing", where=where)

@@ -112,7 +112,7 @@ class Transfer:
             return answer.result(seconds)
         except TimeoutError:
             raise CannotRunError(
-                f"the registry had not sent a whole answer after {round(total_seconds, 1):g} s",
+                f"the registry did not send a whole answer within {round(total_seconds, 1):g} s",
                 where=str(self._reference),
                 advice="try again later",
             ) from None
@@ -190,7 +190,7 @@ class Transfer:
         if explain_refusal(response.url, target) is None and _is_private(target):
             return target
         raise CannotRunError(
-            "the registry redirects to what is not HTTPS", where=str(self._reference)
+            "the registry redirects to an address without HTTPS", where=str(self._reference)
         )
 
     def _body(self, response: Response, limit_bytes: int) -> bytes:
@@ -199,7 +199,7 @@ class Transfer:
             body += piece
             if len(body) > limit_bytes:
                 raise DamagedError(
-                    f"the registry's answer is longer than {limit_bytes} bytes",
+                    f"the registry's answer exceeds {limit_bytes} bytes",
                     where=str(self._reference),
                 )
         return bytes(body)
@@ -207,7 +207,7 @@ class Transfer:
     def _pieces(self, response: Response) -> Iterator[bytes]:
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise CannotRunError(
-                "the registry compresses its answer, though it was told not to",
+                "the registry compresses its answer although capsule asked for it uncompressed",
                 where=str(self._reference),
             )
         while True:
@@ -223,7 +223,7 @@ class Transfer:
         name = response.headers.get("Docker-Content-Digest", "")
         if name.startswith("sha256:") and name != str(of_bytes(body)):
             raise DamagedError(
-                f"the registry sent bytes of {of_bytes(body)} and calls them {name[:80]!r}",
+                f"the registry sent {of_bytes(body)} under the name {name[:80]!r}",
                 where=str(self._reference),
             )
 
@@ -234,13 +234,13 @@ class Transfer:
         where = str(self._reference)
         if status in (401, 403):
             raise CannotRunError(
-                f"{host} refuses to hand out this {self._subject} (HTTP {status})",
+                f"{host} refuses access to this {self._subject} (HTTP {status})",
                 where=where,
                 advice=f"if it exists, log in first: docker login {host}",
             )
         if status == 404:
             raise CannotRunError(
-                f"{host} has no {path} of this {self._subject}",
+                f"{host} lacks {path} of this {self._subject}",
                 where=where,
                 advice="check name, tag and digest; an image built here must be pushed first"
                 if self._subject == "image"
@@ -253,11 +253,11 @@ class Transfer:
     def _unreachable(self, error: Exception) -> CannotRunError:
         way = "plain HTTP, as on every loopback address" if self._reference.is_loopback else "HTTPS"
         return CannotRunError(
-            f"the registry {self._reference.registry} does not answer ({way}):"
+            f"the registry {self._reference.registry} did not answer ({way}):"
             f" {web.explain(error)}",
             where=str(self._reference),
-            advice="check the host and port, and that this machine may reach it; where it may not,"
-            " `capsule stage` elsewhere and --offline here",
+            advice="check host and port, and whether this machine can reach them; if not, run"
+            " `capsule stage` on a machine that can, and add --offline here",
         )
 
     def _login(self, challenge: str) -> str:
@@ -271,7 +271,7 @@ class Transfer:
         realm = wanted.get("realm", "")
         if scheme.lower() != "bearer" or not _is_private(realm):
             raise CannotRunError(
-                f"{self._reference.registry} asks for a login that is not at hand",
+                f"{self._reference.registry} asks for a login, and none is stored",
                 where=str(self._reference),
                 advice=f"log in first: docker login {self._reference.registry}",
             )

@@ -121,7 +121,7 @@ class Tree:
         parts = [part for part in path.split(b"/") if part not in (b"", b".")]
         if b".." in parts:
             shown = path[:100].decode(errors="replace")
-            raise DamagedError(f"{shown!r} is no path below a root file system", where=where)
+            raise DamagedError(f"{shown!r} is not a path below the root", where=where)
         chain, links = [self.root], 0
         waiting = parts[-2::-1] if len(parts) > 1 else []
         while waiting:
@@ -134,7 +134,7 @@ class Tree:
             if below is not None and below.kind == "l":
                 links += 1
                 if links > _MOST_LINKS:
-                    raise DamagedError("its links lead in a circle", where=where)
+                    raise DamagedError("links form a cycle", where=where)
                 chain = [self.root] if below.value.startswith(b"/") else chain
                 waiting.extend(self._follow(below.value, where))
                 continue
@@ -144,7 +144,9 @@ class Tree:
                     chain[-1].children[name] = below
             chain.append(below)
             if len(chain) > _MOST_DEPTH:
-                raise DamagedError(f"folders are nested deeper than {_MOST_DEPTH}", where=where)
+                raise DamagedError(
+                    f"folders are nested deeper than {_MOST_DEPTH} levels", where=where
+                )
         return chain[-1], parts[-1] if parts else b""
 
     def _follow(self, target: bytes, where: str) -> list[bytes]:
@@ -152,7 +154,7 @@ class Tree:
         parts = [part for part in target.split(b"/") if part not in (b"", b".")]
         self._followed += 1 + len(parts)
         if self._followed > _MOST_FOLLOWED:
-            raise DamagedError("its paths lead through links without end", where=where)
+            raise DamagedError("a path leads through too many links", where=where)
         return parts[::-1]
 
 

@@ -362,7 +362,7 @@ _IMAGE = {"mediaType": "application/vnd.oci.image.config.v1+json"}
         (publishing.artifact(b"PK", layers=[]), CannotRunError, "has 0 files"),
         (publishing.artifact(b"PK", config=_IMAGE), CannotRunError, "a container image is served"),
         (publishing.artifact(b"PK", manifests=[]), CannotRunError, "no artifact of one file"),
-        (publishing.artifact(b"PK", layers={}), DamagedError, "not as its specification"),
+        (publishing.artifact(b"PK", layers={}), DamagedError, "breaks its specification"),
         (b"[]", DamagedError, "not a JSON object"),
         (publishing.artifact(b"other"), CannotRunError, "has no blobs/sha256:"),
     ],

@@ -110,7 +110,7 @@ def test_a_path_without_an_image_is_named(tmp_path: Path) -> None:
 
 def test_a_reference_that_names_another_form_is_told(tmp_path: Path) -> None:
     (tmp_path / "made.sif").write_bytes(plain_sif())
-    with pytest.raises(UsageError, match="it is no oci, as its reference says: it is sif"):
+    with pytest.raises(UsageError, match="the reference says oci, the file is sif"):
         files.locate(f"oci:{tmp_path}/made.sif", None)
 
 

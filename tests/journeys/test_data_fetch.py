@@ -47,7 +47,7 @@ def test_data_goes_from_its_address_to_a_verdict(author: User, tmp_path: Path) -
         write(author, **source)
         refused = author.run("run", "mine.json")
         assert refused.returncode == 6, refused.stderr
-        assert "`capsule data fetch MANIFEST` fetches it and prints the digest" in refused.stderr
+        assert "run `capsule data fetch MANIFEST`, which prints the digest" in refused.stderr
         fetched = author.run("data", "fetch", "mine.json")
         assert fetched.returncode == 0, fetched.stderr
         assert f'write down "digest": "{DIGEST}"' in fetched.stdout
@@ -81,7 +81,7 @@ def test_what_cannot_be_fetched_is_told(author: User) -> None:
     write(author, digest=DIGEST, doi="10.5555/1")
     ended = author.run("data", "fetch", "mine.json")
     assert ended.returncode == 6
-    assert "it is published as https://doi.org/10.5555/1: get it" in ended.stdout
+    assert "published as https://doi.org/10.5555/1; obtain the dataset" in ended.stdout
     (author.folder / "corpus.bin").write_bytes(DATA)
     write(author, path="corpus.bin")
     ended = author.run("data", "fetch", "mine.json")

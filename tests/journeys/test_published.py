@@ -138,7 +138,7 @@ def test_a_real_registry_hands_it_out(stranger: User, sealed: Path) -> None:
     assert "has no manifests/none of this capsule" in ended.stderr
     ended = stranger.run("check", small_image().replace("docker://", "oci://"))
     assert ended.returncode == 6
-    assert "a container image is served here, and not a capsule" in ended.stderr
+    assert "the registry sent a container image, not a capsule" in ended.stderr
 
 
 @pytest.mark.parametrize("verb", ["verify", "check", "show", "diff"])

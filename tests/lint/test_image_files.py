@@ -34,20 +34,20 @@ def test_one_that_is_missing_is_told_with_a_way_out(
 ) -> None:
     said = lint(author, reference, capsys)
     path = author.folder / reference.rpartition(":")[2]
-    assert f"the image {reference} is not here, {path}: there is no image file" in said
-    assert "name a file that is there, or an image of a registry" in said
+    assert f"the image {reference} is not here, {path}: cannot read the image file" in said
+    assert "name an existing file, or an image of a registry" in said
 
 
 def test_one_that_is_no_image_or_another_one_is_told(
     author: User, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (author.folder / "torch.sif").write_bytes(b"nothing")
-    assert "it holds no image" in lint(author, "torch.sif", capsys)
+    assert "no image found" in lint(author, "torch.sif", capsys)
     (author.folder / "empty").mkdir()
-    assert "it holds no image" in lint(author, "oci:empty", capsys)
+    assert "no image found" in lint(author, "oci:empty", capsys)
     (author.folder / "torch.tar").write_bytes(bytes(257) + b"ustar" + bytes(250))
     said = lint(author, "sif:torch.tar", capsys)
-    assert "it is no sif, as its reference says: it is oci-archive" in said
+    assert "the reference says sif, the file is oci-archive" in said
     assert "write oci-archive: before its path" in said
 
 

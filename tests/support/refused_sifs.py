@@ -27,7 +27,7 @@ REFUSED: dict[str, Refused] = {
     "more parts than are there": (
         lambda: make_sif(Part(body=b""), total=4000),
         DamagedError,
-        "list of parts lies outside",
+        "list of parts points outside",
     ),
     "no root file system": (make_sif, DamagedError, "has 0 root file systems"),
     "two root file systems": (
@@ -79,7 +79,7 @@ REFUSED: dict[str, Refused] = {
     "a name that leads out": (
         lambda: make_sif(Part(body=Squashfs(name=lambda _: b"..").write(PLAIN))),
         DamagedError,
-        "a name cannot be right",
+        "invalid value: a name",
     ),
     "two files of one name": (
         lambda: make_sif(Part(body=Squashfs(name=lambda _: b"one").write(PLAIN))),
@@ -91,7 +91,7 @@ REFUSED: dict[str, Refused] = {
             Part(body=Squashfs(inode=_inode(1, 24, b"\x18\0\0\0")).write({"a": {"a": {}}}))
         ),
         DamagedError,
-        "a folder that lies in two places",
+        "a folder in two places",
     ),
     "packed bytes that are none": (
         lambda: make_sif(Part(body=Squashfs(pack=lambda data: data[::-1]).write(PLAIN))),
@@ -103,6 +103,6 @@ REFUSED: dict[str, Refused] = {
             Part(body=Squashfs(pack=lambda data: gzipped(data + bytes(1 << 20))).write(PLAIN))
         ),
         DamagedError,
-        "longer than blocks are",
+        "exceeds the block size",
     ),
 }
