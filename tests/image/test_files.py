@@ -99,8 +99,8 @@ def test_a_path_without_an_image_is_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.sif")
     for name, says in (
         ("gone.sif", "No such file"),
-        ("text.sif", "holds no image"),
-        ("folder", "holds no image"),
+        ("text.sif", "no image found"),
+        ("folder", "no image found"),
         ("pipe.sif", "no regular file"),
     ):
         with pytest.raises(UsageError, match=says) as error:

@@ -112,7 +112,7 @@ REFUSED: dict[str, Refused] = {
         DamagedError,
         "expected one image in the archive, found 2",
     ),
-    "no image": (list_several, DamagedError, "expected one image in the archive, found no"),
+    "no image": (list_several, DamagedError, "expected one image in the archive, found 0"),
     "none for this machine": (
         lambda: list_several(describe(_PLAIN, "linux/arm64"), describe(OTHER, "linux/s390x")),
         CannotRunError,

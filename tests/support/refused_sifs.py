@@ -22,7 +22,7 @@ def _inode(kind: int, start: int, value: bytes) -> Callable[[int, bytes], bytes]
 
 
 REFUSED: dict[str, Refused] = {
-    "cut in its header": (lambda: plain_sif()[:100], DamagedError, "cut short"),
+    "cut in its header": (lambda: plain_sif()[:100], DamagedError, "truncated"),
     "cut in its data": (lambda: plain_sif()[:-9], DamagedError, "outside the file"),
     "more parts than are there": (
         lambda: make_sif(Part(body=b""), total=4000),
@@ -38,7 +38,7 @@ REFUSED: dict[str, Refused] = {
     "an overlay": (
         lambda: make_sif(Part(body=Squashfs().write(PLAIN)), Part(body=b"ext3", use=4, system=2)),
         CannotRunError,
-        "holds an overlay",
+        "has an overlay",
     ),
     "encrypted": (
         lambda: make_sif(Part(body=b"x" * 200, system=5)),
@@ -53,9 +53,9 @@ REFUSED: dict[str, Refused] = {
     "of no architecture": (
         lambda: make_sif(Part(body=b"x" * 200, architecture=b"99\0")),
         DamagedError,
-        "names no architecture",
+        "names an unknown architecture",
     ),
-    "no squashfs": (lambda: make_sif(Part(body=b"x" * 200)), DamagedError, "no squashfs 4.0"),
+    "no squashfs": (lambda: make_sif(Part(body=b"x" * 200)), DamagedError, "not a squashfs 4.0"),
     "packed with lz4": (lambda: _squashfs(compressor=5), CannotRunError, "packed with lz4"),
     "blocks of a gigabyte": (lambda: _squashfs(block=1 << 30), DamagedError, "block's size"),
     "a root outside": (lambda: _squashfs(root=1 << 60), DamagedError, "a position"),

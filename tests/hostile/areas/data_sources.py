@@ -181,7 +181,7 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "no-archive": (lambda: b"hello" * 1000, "is neither a tar nor a zip archive"),
     "unread": (lambda: b"\x28\xb5\x2f\xfd" + bytes(999), "is packed by zstd, which is not read"),
     "gzip-alone": (lambda: gzip.compress(b"x" * 999), "is neither a tar nor a zip archive"),
-    "cut-short": (lambda: gzip.compress(_file("a"))[:40], "is cut short"),
+    "cut-short": (lambda: gzip.compress(_file("a"))[:40], "is truncated"),
 }
 
 
