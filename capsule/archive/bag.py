@@ -79,7 +79,7 @@ def parse_manifest(data: bytes, *, where: str) -> Mapping[str, Digest]:
             raise DamagedError(f"line {number} is not '<sha256>  <path>': {start!r}", where=where)
         path = match[2].decode()
         if path <= before:
-            raise DamagedError(f"line {number} is out of order, or doubled", where=where)
+            raise DamagedError(f"line {number} is out of order or repeated", where=where)
         paths.append(path)
         digests.append(bytes.fromhex(match[1].decode()))
         before = path
@@ -98,13 +98,13 @@ def identify(source: Source, expected: str | None, *, where: str) -> str:
         DamagedError: It has none, or another one.
     """
     if TAG_MANIFEST not in source.sizes:
-        raise DamagedError(f"not a capsule: missing {TAG_MANIFEST}", where=where)
+        raise DamagedError(f"not a capsule: {TAG_MANIFEST} is missing", where=where)
     name = digest.of_bytes(_small(source, TAG_MANIFEST, where)).hex
     if expected is not None and not name.startswith(expected):
         raise DamagedError(
-            f"this is another capsule than was asked for: its id is {name}, not {expected}",
+            f"another capsule than requested: its id is {name}, expected {expected}",
             where=where,
-            advice="get the capsule from where it was published, and compare the id with the paper",
+            advice="download the capsule from its publisher, and compare its id with the paper's",
         )
     return name
 
@@ -220,10 +220,9 @@ def _litter_error(surplus: Sequence[str], where: str) -> DamagedError:
     more = f" and {len(tops) - _SHOWN} more" if len(tops) > _SHOWN else ""
     paths = [f"{where}/{top}" for top in list(tops)[:_SHOWN]]
     return DamagedError(
-        f"every file of the capsule is whole, but your system put others beside them: {shown}"
-        f"{more}",
+        f"the capsule's files are intact, but your system added others: {shown}{more}",
         where=where,
-        advice=f"remove them, and check it again: rm -r {shlex.join(paths)}",
+        advice=f"remove the added files, and check again: rm -r {shlex.join(paths)}",
     )
 
 
@@ -250,7 +249,7 @@ def _refuse(faults: Iterable[str], where: str) -> None:
     shown = "; ".join(faults[:_SHOWN])
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     raise DamagedError(
-        f"not what its manifests say: {shown}{more}",
+        f"the files contradict the capsule's checksums: {shown}{more}",
         where=where,
-        advice="get the capsule again from where it was published, and compare its id",
+        advice="download the capsule again from its publisher, and compare its id",
     )

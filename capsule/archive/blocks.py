@@ -34,7 +34,7 @@ def of(pieces: Iterable[bytes], where: str, most: int = MOST_LINE_BYTES) -> Iter
         if sum(map(len, rest)) > most:
             raise DamagedError(f"a line is longer than {most} bytes", where=where)
     if any(rest):
-        raise DamagedError("the last line does not end", where=where)
+        raise DamagedError("the last line lacks its line end", where=where)
 
 
 def pieces(block: bytes) -> Iterator[tuple[int, int]]:

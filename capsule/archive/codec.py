@@ -165,7 +165,7 @@ def _samples(reader: _Reader) -> tuple[Samples, ...]:
         return alone
     together = ranks.read(reader.lines(RANKS), where=reader.at(RANKS))
     if not together or list(map(sample_order, together)) != sorted(map(sample_order, together)):
-        raise DamagedError("no lines, or not sorted", where=reader.at(RANKS))
+        raise DamagedError("no lines, or lines not sorted", where=reader.at(RANKS))
     return tuple(sorted((*alone, *together), key=sample_order))
 
 
@@ -215,10 +215,10 @@ class _Reader:
         fault = next(forms.faults(value, "record-1", _CLAIMS), None)
         if fault and tool not in (None, __version__):
             raise DamagedError(
-                f"sealed by capsule-hpc {str(tool)[:40]!r}, in a layout that {__version__} does"
-                " not read",
+                f"sealed by capsule-hpc {str(tool)[:40]!r}, in a layout that capsule-hpc"
+                f" {__version__} cannot read",
                 where=self._where,
-                advice="read it with that version; from release 1.0 on every layout stays readable",
+                advice="install that version; from release 1.0 on, every layout stays readable",
             )
         if fault:
             raise DamagedError(fault, where=self.at(RECORD))
@@ -246,7 +246,7 @@ class _Reader:
     def _hold_names(self, value: Any, data: bytes, name: str) -> dict[str, Any]:
         named: dict[str, Any] = value
         if _MAYBE_CONTROL.search(data) and any(map(_CONTROL.search, _strings(value))):
-            raise DamagedError("a string holds a control character", where=self.at(name))
+            raise DamagedError("a string contains a control character", where=self.at(name))
         return named
 
     def manifest(
@@ -365,7 +365,7 @@ def _claims(
 def _claim(value: Mapping[str, Any], written: Manifest, reader: _Reader) -> FrozenClaim:
     place = int(value["pattern"])
     if place >= len(written.claims):
-        raise DamagedError(f"the manifest has no claim number {place}", where=reader.at(RECORD))
+        raise DamagedError(f"the manifest lacks claim number {place}", where=reader.at(RECORD))
     return FrozenClaim(
         **{**value, "looks": tuple(map(int, value["looks"])), "pattern": written.claims[place]}
     )

@@ -63,7 +63,7 @@ def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
     }
     tree = str(digest.of_tree(digests)) if digests else None
     if tree != record.levels["digest"]:
-        return f"levels/ has the digest {tree}, the record says {record.levels['digest']}"
+        return f"levels/ has digest {tree}; the record says {record.levels['digest']}"
     return None
 
 
@@ -82,15 +82,15 @@ def dataset_faults(
         files = carried.pop(dataset.name, {})
         if not dataset.embedded:
             if files:
-                yield f"it carries the dataset {dataset.name}, and the record says that it does not"
+                yield f"the capsule contains dataset {dataset.name}; the record says it does not"
             continue
         # a dataset is a folder, or the one file in it
         digests = {str(digest.of_tree(files))} if files and "" not in files else set()
         digests |= {str(one) for name, one in files.items() if name and len(files) == 1}
         stated = dataset.bytes, dataset.files
         if dataset.digest not in digests or stated != (totals[dataset.name], len(files)):
-            yield f"the files of the dataset {dataset.name} are not those that its digest names"
-    yield from (f"it carries {DATASETS}{name}, which is no dataset of its" for name in carried)
+            yield f"the files of dataset {dataset.name} contradict its digest"
+    yield from (f"{DATASETS}{name} is not a dataset of the record" for name in carried)
 
 
 def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[str]:
@@ -100,14 +100,14 @@ def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[s
     if len(set(stated)) < len(stated):
         yield "two attempts name one file as their evidence"
     kept = {path for path in payload if path.startswith(EVIDENCE)}
-    yield from (f"{path} is evidence of no attempt" for path in sorted(kept - set(stated)))
+    yield from (f"{path} belongs to no attempt" for path in sorted(kept - set(stated)))
 
 
 def _time_faults(record: Record) -> Iterator[str]:
     times = [record.started, record.ended, *(attempt.started for attempt in record.attempts)]
     unreadable = [text for text in times if not _is_time(text)]
     if unreadable:
-        yield f"{unreadable[0]!r} is no time"
+        yield f"not a time: {unreadable[0]!r}"
     elif datetime.fromisoformat(record.ended) < datetime.fromisoformat(record.started):
         yield "the run ends before it starts"
 
@@ -123,7 +123,7 @@ def _plan_faults(
     record: Record, trials: Mapping[str, Any], paths: Mapping[str, Metric]
 ) -> Iterator[str]:
     if record.plan_digest != str(plan.json_digest(record.plan)):
-        yield "the plan's digest is not that of records/plan.json"
+        yield "the plan's digest differs from that of records/plan.json"
     if record.plan["verifies"] != record.verifies:
         yield "the plan verifies another capsule than the record"
     if record.plan["manifest"] != str(digest.of_bytes(record.manifest.source)):
@@ -135,7 +135,7 @@ def _plan_faults(
     for name, trial in trials.items():
         subject, _, seed = name.rpartition("/")
         if subject not in subjects:
-            yield f"trial {name} is of no benchmark in the manifest"
+            yield f"trial {name} belongs to no benchmark of the manifest"
         if seed != str(trial["seed"]):
             yield f"trial {name} has seed {trial['seed']}"
         if trial["seed_source"] == "manifest" and trial["seed"] not in seeds:

@@ -64,7 +64,7 @@ def faults(
     info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))
     for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
         if b"".join(source.chunks(name)) != expected:
-            differences.append(f"{name} does not say what follows from the payload")
+            differences.append(f"{name} contradicts the payload")
     if _is_other(codec.METRICS, codec.metrics(record), payload):
         differences.append("results/metrics.json does not follow from the samples")
     stated = codec.names(record) | predecessors.names(record) | {readme.NAME, crate.NAME}

@@ -56,14 +56,14 @@ def fault(path: str) -> str | None:
     try:
         path.encode()
     except UnicodeEncodeError:
-        return "is no UTF-8"
+        return "is not UTF-8"
     if unseen := re.search(_UNSEEN, path):
-        return f"holds a control or an invisible character, {unseen[0]!a}"
+        return f"contains a control or invisible character, {unseen[0]!a}"
     for part in path.split("/"):
         if part in ("", ".", ".."):
-            return f"{part!r} may not be a part of a name"
+            return f"{part!r} is not allowed in a name"
         if re.fullmatch(_REPOSITORY, part):
-            return f"{part!r} is git's own: a later git would be led by it"
+            return f"{part!r} is reserved for git, and could mislead a later git"
     return None
 
 
@@ -93,7 +93,7 @@ def require_locale(paths: Iterable[str]) -> None:
     encoding = sys.getfilesystemencoding().lower()
     if encoding not in ("utf-8", "utf8") and not all(map(str.isascii, paths)):
         raise CannotRunError(
-            f"names of files are {encoding} in this locale, and in a capsule they are UTF-8",
+            f"this locale encodes file names as {encoding}, a capsule as UTF-8",
             advice="set LC_ALL=C.UTF-8",
         )
 
@@ -157,10 +157,10 @@ def decode(paths: Iterable[str]) -> dict[str, str]:
     for name, written in _write_all(real.values()):
         if real.get(written) != name:
             path = next(path for path, other in real.items() if other == name)
-            raise ValueError(f"{path!r}: capsule writes this name as {written!r}")
+            raise ValueError(f"{path!r}: the name should be written as {written!r}")
         different += 1
     if different < len(real):
-        raise ValueError("two of its names are of one file")
+        raise ValueError("two names belong to one file")
     return real
 
 
@@ -169,7 +169,7 @@ def _decode(path: str) -> str:
     try:
         return a2b_qp(path).decode()
     except UnicodeDecodeError:
-        raise ValueError(f"{path!r}: is no UTF-8") from None
+        raise ValueError(f"{path!r}: not UTF-8") from None
 
 
 def _write_all(paths: Iterable[str]) -> Iterator[tuple[str, str]]:

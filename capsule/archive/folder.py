@@ -63,9 +63,9 @@ class Folder:
         if not children:
             name = str(self._path / prefix)
             raise DamagedError(
-                f"{prefix or './'} is an empty folder, and a capsule has none",
+                f"{prefix or './'} is an empty folder, which no capsule contains",
                 where=str(self._path),
-                advice=f"remove it, and check it again: rmdir {shlex.quote(name)}",
+                advice=f"remove the folder, and check again: rmdir {shlex.quote(name)}",
             )
         for child in children:
             name = prefix + child

@@ -72,8 +72,8 @@ def from_json(value: Mapping[str, Any], documents: Documents, *, where: str) -> 
     wrong = [name for name in derived if value[name] != derived[name]]
     if wrong:
         raise DamagedError(
-            f"the image's {' and '.join(wrong)} cannot be what is stated: by its reference and its"
-            f" own documents {wrong[0]} is {str(derived[wrong[0]])[:300]}",
+            f"the image's {' and '.join(wrong)} contradict its reference and documents, which give"
+            f" {wrong[0]} {str(derived[wrong[0]])[:300]}",
             where=where,
         )
     return image
@@ -94,7 +94,7 @@ def _make(value: Mapping[str, Any], raw: Documents, where: str) -> Image:
     index = None if raw.index is None else documents.read(raw.index, where=where)
     manifest = documents.read(raw.manifest, where=where)
     if isinstance(index, documents.Manifest) or isinstance(manifest, documents.Index):
-        raise DamagedError("the image's index or manifest is the other of the two", where=where)
+        raise DamagedError("the image's index and manifest are exchanged", where=where)
     return facts.make(reference, index=index, manifest=manifest, config=config, where=where)
 
 

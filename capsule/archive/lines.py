@@ -323,12 +323,12 @@ def _check_places(samples: Samples) -> None:
         if places is None:
             continue
         if len(places) != len(samples.values):
-            raise _Fault(f"not as many numbers in {name} as values")
+            raise _Fault(f"{name} and values differ in number")
         strictly = name == "steps"
         if any(
             after < before or (strictly and after == before) for before, after in pairwise(places)
         ):
-            raise _Fault(f"{name} that do not increase")
+            raise _Fault(f"{name} do not increase")
 
 
 def _places(text: bytes) -> Sequence[float] | None:
@@ -374,11 +374,11 @@ def _many_values(data: bytes, start: int, end: int) -> Sequence[float]:
 def _any_values(text: bytes) -> list[float]:
     """Values of which some may have a name, or no point, or be none."""
     if not _FLAT.fullmatch(text):
-        raise _Fault("values that hold others")
+        raise _Fault("values contain nested values")
     try:
         values = json.loads(text.decode(), parse_constant=_refuse)
     except ValueError as error:
-        raise _Fault(f"values cannot be read: {error}") from None
+        raise _Fault(f"unreadable values: {error}") from None
     return [from_json(value) for value in values]
 
 

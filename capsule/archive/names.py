@@ -41,9 +41,9 @@ def fault(path: str) -> str | None:
         return None
     for segment in path.split("/"):
         if not re.fullmatch(_PART, segment):
-            return f"{segment!r} may not be a part of a name"
+            return f"{segment!r} is not allowed in a name"
         if re.fullmatch(_DEVICES, segment):
-            return f"{segment!r} is a device on Windows"
+            return f"{segment!r} is a device name on Windows"
     return None
 
 

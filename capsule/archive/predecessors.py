@@ -101,11 +101,11 @@ def faults(
         return
     own_id = predecessor_id(record.origin)
     if digest.of_bytes(before.tag_manifest).hex != own_id:
-        yield f"what it carries of its predecessor is not of capsule {own_id}"
+        yield f"its copy of the predecessor is not of capsule {own_id}"
         return
     tags = bag.parse_manifest(before.tag_manifest, where=f"{where}:{PREFIX}{bag.TAG_MANIFEST}")
     if tags.get(bag.MANIFEST) != digest.of_bytes(before.manifest):
-        yield f"{PREFIX}{bag.MANIFEST} is not its predecessor's"
+        yield f"{PREFIX}{bag.MANIFEST} differs from its predecessor's"
         return
     files = bag.parse_manifest(before.manifest, where=f"{where}:{PREFIX}{bag.MANIFEST}")
     stated = codec.names(before.record) - {codec.METRICS}
@@ -129,6 +129,6 @@ def faults(
     if more:
         yield f"{', '.join(sorted(more)[:_SHOWN])}: not in capsule {own_id}"
     if not isinstance(before.record.origin, Original):
-        yield "its predecessor is no run of its author's own"
+        yield "its predecessor is not an original"
     for fault in consistency.faults(before.record):
         yield f"its predecessor contradicts itself: {fault}"

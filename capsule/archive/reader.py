@@ -228,7 +228,7 @@ class Capsule:
                     path.unlink()
                     raise
         except OSError as error:
-            raise ExecutionError(f"cannot be written: {error.strerror}", where=str(path)) from None
+            raise ExecutionError(f"cannot write: {error.strerror}", where=str(path)) from None
         return path
 
     def _copy(self, name: str, stream: BufferedWriter) -> None:
@@ -262,9 +262,9 @@ def read(path: Path, expected: str | None = None, hashing: Hashing | None = None
             return _open(whole.verify(path, expected) if hashing is None else hashing.result())
     except MemoryError:
         raise CannotRunError(
-            "it takes more memory than this process may have",
+            "not enough memory to read the capsule",
             where=str(path),
-            advice="allow it more (ulimit -v), or read it on another machine",
+            advice="raise the memory limit (ulimit -v), or use another machine",
         ) from None
 
 
@@ -341,9 +341,9 @@ def _names(payload: Iterable[str], where: str) -> dict[str, str]:
         names = escapes.decode(path for path in payload if path.startswith(escapes.FOLDERS))
     except ValueError as error:
         raise DamagedError(
-            f"no names that capsule writes: {error}",
+            f"file names of another form than capsule writes: {error}",
             where=where,
-            advice="get the capsule again from where it was published, and compare its id",
+            advice="download the capsule again from its publisher, and compare its id",
         ) from None
     return {path: name for path, name in names.items() if path != name}
 

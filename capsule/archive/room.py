@@ -80,22 +80,21 @@ def require(plan: Plan, *, carried: Sequence[Path]) -> None:
     for what, number, most in _needs(plan, len(carried)):
         if number > most:
             raise UsageError(
-                f"a capsule of this run would have about {number} {what}, and {most} are the most"
-                " that a reader takes",
+                f"a capsule of this run would have about {number} {what}, the limit is {most}",
                 where="/benchmarks",
-                advice="leave out cases, seeds, metrics or claims, or split it into several runs",
+                advice="remove cases, seeds, metrics or claims, or split the manifest into several",
             )
     try:
         size_bytes = sum(path.stat().st_size for path in carried)
     except OSError as error:
         where = str(error.filename)
-        raise UsageError(f"cannot be read: {error.strerror}", where=where) from None
+        raise UsageError(f"cannot read: {error.strerror}", where=where) from None
     if size_bytes > limits.MOST_INPUT_BYTES:
         raise UsageError(
-            f"the inputs have {size_bytes} bytes together, and {limits.MOST_INPUT_BYTES} are the"
-            " most that a capsule carries",
+            f"the inputs have {size_bytes} bytes together; a capsule holds at most"
+            f" {limits.MOST_INPUT_BYTES}",
             where="/benchmarks",
-            advice="name large files under /datasets: they are found by their digest, not carried",
+            advice="declare large files as datasets: a capsule stores only their digest",
         )
 
 
@@ -157,12 +156,12 @@ class Projection:
         """
         if self.bytes > limits.MOST_KEPT_BYTES:
             raise UsageError(
-                "with as many values in every trial as in those that ended, a capsule of this run"
-                f" would take about {self.bytes >> 20} MiB of memory to read, and"
-                f" {limits.MOST_KEPT_BYTES >> 20} are the most that a reader takes on",
+                f"reading a capsule of this run would need about {self.bytes >> 20} MiB of memory"
+                " if the other trials report as many values as the finished ones; the limit is"
+                f" {limits.MOST_KEPT_BYTES >> 20} MiB",
                 where="/benchmarks",
-                advice="report fewer values, such as every tenth step, or leave out cases, seeds or"
-                " metrics; nothing is sealed, and what finished is kept in the run folder",
+                advice="report fewer values, for example every tenth step, or remove cases, seeds"
+                " or metrics; nothing is sealed, and the run folder keeps the finished trials",
             )
 
     @property

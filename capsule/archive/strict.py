@@ -57,8 +57,8 @@ def parse(data: bytes, *, where: str, visit: Visit | None = None) -> Any:
         return value
     if len(data) > _MOST_FOREIGN and not MEMORY_IS_LIMITED:
         raise DamagedError(
-            f"{len(data)} bytes, and not as capsule writes JSON: of that at most {_MOST_FOREIGN}"
-            " are read",
+            f"{len(data)} bytes of JSON in another form than capsule writes; the limit is"
+            f" {_MOST_FOREIGN}",
             where=where,
         )
     return _slowly(data, where)
@@ -175,5 +175,5 @@ def _slowly(data: bytes, where: str) -> Any:
     try:
         digest.canonical_json(value)
     except UnicodeEncodeError:
-        raise DamagedError("a string holds half a surrogate pair", where=where) from None
+        raise DamagedError("a string contains half a surrogate pair", where=where) from None
     return value

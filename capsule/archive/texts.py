@@ -182,12 +182,12 @@ def refused(record: Record, load: Load) -> Iterator[str]:
             where = f"{metric}, seed {attempt.seed}"
             if values is None:
                 if today.reason is None:
-                    yield f"today's rules read a value that was refused: {where}"
+                    yield f"this version reads a value that was refused before: {where}"
             elif today.reason is not None:
                 fault = today.message.rpartition("\n")[2].partition(": ")[2]
-                yield f"today's rules refuse a value: {where}: {fault}"
+                yield f"this version refuses a value: {where}: {fault}"
             elif change := _difference(values, today.values[name], reading, name):
-                yield f"today's rules refuse a value: {where}: {change}"
+                yield f"this version refuses a value: {where}: {change}"
 
 
 def _difference(
@@ -201,7 +201,7 @@ def _difference(
             rows = reading.texts[source.text].split(b"\n")
             sealed = "nothing" if old is None else f"{old.value:g} of line {old.line}"
             return (
-                f"it was sealed as {sealed}, and line {value.line} counts:"
+                f"sealed as {sealed}; this version reads line {value.line}:"
                 f" {_words(source, rows, value)[:_SHOWN]!a}"
             )
     return None if len(before) == len(today) else f"it was sealed with {len(before)} values"
@@ -217,14 +217,14 @@ def faults(record: Record, load: Load) -> Iterator[str]:
         where = f"seed {attempt.seed}, attempt {attempt.attempt}"
         if reading.extract.reason is not None and attempt.outcome == "completed":
             sentence = reading.extract.message.rpartition("\n")[2]
-            yield f"{attempt.trial} completed, and its texts do not give all: {sentence}"
+            yield f"{attempt.trial} completed, but its texts lack values: {sentence}"
         for name, values in reading.extract.values.items():
             metric = f"{attempt.trial.rpartition('/')[0]}/{name}"
             line = stated.pop((metric, attempt.seed, attempt.attempt, rank), None)
             if line is None or not _gives(values, line):
-                yield f"samples of {metric}, {where}, are not what its text gives"
+                yield f"samples of {metric}, {where}, contradict its text"
     for metric, seed, number, _ in stated:
-        yield f"samples of {metric}, seed {seed}, attempt {number}, stand in no text"
+        yield f"samples of {metric}, seed {seed}, attempt {number}, are in no text"
 
 
 def count(record: Record) -> int:

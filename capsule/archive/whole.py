@@ -169,14 +169,14 @@ def open_source(path: Path) -> Source:
             return Folder(path)
         if not path.is_file():
             raise UsageError(
-                "no such capsule", where=str(path), advice="name the file that its author published"
+                "no such capsule", where=str(path), advice="give the path of an existing file"
             )
         strangers.refuse_file(path)
         return Zip(path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise UsageError(f"no such capsule: {error.strerror}", where=str(path)) from None
-        raise DamagedError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise DamagedError(f"cannot read: {error.strerror}", where=str(path)) from None
 
 
 def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
@@ -184,7 +184,7 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
     total = sum(sizes.values())
     if total > MOST_BYTES:
         raise DamagedError(
-            f"its files have {total} bytes together, and {MOST_BYTES} are the most that are read",
+            f"the files have {total} bytes together; the limit is {MOST_BYTES}",
             where=where,
         )
     for path in sorted((_DOCUMENTS | _ITS_DOCUMENTS | _TAGS) & sizes.keys()):

@@ -135,11 +135,11 @@ def image_layer(field: str) -> Forge:
         (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan's digest"),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "kind", to="tree")),
-            "identity cannot be what is stated",
+            "identity contradict its reference",
         ),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "digest", to=OTHER)),
-            "identity cannot be what is stated",
+            "identity contradict its reference",
         ),
         (forge_json("data/capsule.json", set_in("levels", "digest", to=OTHER)), "levels/"),
         (
@@ -210,8 +210,8 @@ def image_layer(field: str) -> Forge:
         (forge_text("data/results/metrics.json", b'"failed": 0', b'"failed": 1'), "metrics.json"),
         (forge_text("data/records/image-config.json", b"amd64", b"arm64"), "configuration"),
         (forge_text("data/records/image-manifest.json", b'"size": 6', b'"size": 7'), "manifest"),
-        (image_layer("diff_id"), "layers cannot be what is stated"),
-        (image_layer("digest"), "layers cannot be what is stated"),
+        (image_layer("diff_id"), "layers contradict its reference"),
+        (image_layer("digest"), "layers contradict its reference"),
         (lambda files: rehash(files | {"data/levels/more.py": b""}), "levels/"),
         (lambda files: rehash(files | {"data/more.txt": b""}), "no place in a capsule"),
         (
@@ -314,7 +314,7 @@ def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path:
     ("evidence", "carried", "words"),
     [
         ((EVIDENCE,), [], "evidence/a/curve.png is missing"),
-        ((), [File(path="evidence/a/curve.png", source=b"png")], "is evidence of no attempt"),
+        ((), [File(path="evidence/a/curve.png", source=b"png")], "belongs to no attempt"),
         (
             (EVIDENCE, EVIDENCE),
             [File(path="evidence/a/curve.png", source=b"png")],

@@ -67,7 +67,7 @@ def test_orders_are_made_again_by_the_reader(sealed: Path) -> None:
     ("change", "message"),
     [
         (lambda weights: weights[::-1], "order_fingerprint is"),
-        (lambda weights: weights[:-1], "a number for each of 90 is due"),
+        (lambda weights: weights[:-1], "expected 90 numbers"),
         (lambda weights: -weights, "negative or not finite"),
         (None, "what its weighted samples went by is not there"),
     ],

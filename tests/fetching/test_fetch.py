@@ -110,7 +110,7 @@ def test_a_copy_of_the_right_id_is_not_fetched_again(cache: Path) -> None:
 def test_another_capsule_than_the_one_that_is_meant_is_not_kept(cache: Path) -> None:
     with (
         serve(by_path({"/a": http(sample())})) as host,
-        pytest.raises(DamagedError, match="another capsule than was asked for"),
+        pytest.raises(DamagedError, match="another capsule than requested"),
     ):
         fetch(f"http://{host}/a", "0" * 12)
     assert list(cache.iterdir()) == []

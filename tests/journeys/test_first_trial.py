@@ -193,5 +193,5 @@ def test_a_run_that_no_capsule_has_room_for_stops_after_its_first_trial(
     assert ended.returncode == 2
     assert begun(trace) == ["0"]
     assert not list(author.folder.glob("*.zip"))
-    assert "error: /benchmarks: with as many values in every trial" in ended.stderr
+    assert "error: /benchmarks: reading a capsule of this run would need about" in ended.stderr
     assert "report fewer values" in ended.stderr

@@ -311,9 +311,9 @@ def without_evidence(record: Record, files: list[File]) -> tuple[Record, list[Fi
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (with_another_number, "are not what its text gives"),
-        (with_another_log, "are not what its text gives"),
-        (without_evidence, "stand in no text"),
+        (with_another_number, "contradict its text"),
+        (with_another_log, "contradict its text"),
+        (without_evidence, "are in no text"),
     ],
 )
 def test_a_number_that_its_text_does_not_give_damages_a_capsule(

@@ -125,7 +125,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     (
         "wrong-size-in-bag-info",
         _edited("bag-info.txt", lambda data: data.replace(b"Oxum: ", b"Oxum: 1")),
-        "bag-info.txt does not say what follows from the payload",
+        "bag-info.txt contradicts the payload",
     ),
     (
         "other-version-of-bagit",

@@ -296,7 +296,7 @@ CASES = (
         name="consent/a-run-folder-with-another-input",
         prepare=_own_folder(_change_input),
         status=4,
-        says="inputs/tiny.py was changed, or is gone, since the run was begun",
+        says="inputs/tiny.py was changed or removed since the run began",
     ),
     Case(
         name="consent/a-run-folder-with-a-link-for-an-input",

@@ -299,7 +299,7 @@ CASES = (
         "'..' may not be a part of a name",
     ),
     _refuse(
-        "name-with-a-slash", _check_files(_with_inputs("a=2Fx")), "writes this name as 'inputs/a/x'"
+        "name-with-a-slash", _check_files(_with_inputs("a=2Fx")), "should be written as 'inputs/a/x'"
     ),
     _refuse(
         "name-that-is-absolute", _check_files(_with_inputs("=2Fetc/x")), "'' may not be a part"
@@ -311,11 +311,11 @@ CASES = (
     ),
     _refuse("name-of-git", _check_files(_with_inputs("=2Egit/config")), "'.git' is git's own"),
     _refuse("name-of-git-on-windows", _check_files(_with_inputs("=67it~1/config")), "is git's own"),
-    _refuse("name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "writes this name as"),
+    _refuse("name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "should be written as"),
     _refuse("name-with-half-an-escape", _check_files(_with_inputs("a=3")), "as 'inputs/a=3D3'"),
     _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "as 'inputs/a'"),
     _refuse("name-that-is-no-utf8", _check_files(_with_inputs("=C0=AE")), "is no UTF-8"),
-    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "are of one file"),
+    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "belong to one file"),
     _refuse("name-of-a-folder", _check_files(_with_inputs("a", "=61/b")), "as 'inputs/a/b'"),
     _refuse(
         "names-that-look-alike", _check_files(_with_inputs("=C3=A9", "e=CC=81")), "look the same"
@@ -328,7 +328,7 @@ CASES = (
         _check_files(_with_inputs("=61ux.c", "=61UX.c")),
         "are one name where case does not count",
     ),
-    _refuse("name-of-a-device", _check_files(_with_inputs("AUX.=63")), "is a device on Windows"),
+    _refuse("name-of-a-device", _check_files(_with_inputs("AUX.=63")), "is a device name on Windows"),
     # every door
     _refuse("shown", _show(forging.widen), "allows -1e+06 to 1e+06"),
     _refuse("verified", _verify(forging.widen), "allows -1e+06 to 1e+06"),

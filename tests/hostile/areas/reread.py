@@ -41,7 +41,7 @@ CASES = (
     _refuse(
         "invented-predecessor",
         rereading.with_an_invented_predecessor,
-        "manifest-sha256.txt is not its predecessor's",
+        "manifest-sha256.txt differs from its predecessor's",
     ),
     _refuse("failure-put-in", rereading.with_a_failure, "its attempts contradict the texts of its predecessor"),
     _refuse("note-dropped", rereading.without_its_note, "a note is missing: its numbers were"),

@@ -201,7 +201,7 @@ NEIGHBOURS = tuple(
         ("log-removed", "(run / 'attempts.jsonl').unlink()", 0, "sealed tiny-"),
         ("header-removed", "(run / 'run.json').unlink()", 0, "sealed tiny-"),
         ("lock-removed", "(run / 'lock').unlink()", 0, "sealed tiny-"),
-        ("inputs-removed", "shutil.rmtree(run / 'inputs')", 5, "cannot be read for sealing"),
+        ("inputs-removed", "shutil.rmtree(run / 'inputs')", 5, "cannot read for sealing"),
         ("copies-removed", "shutil.rmtree(run / 'work')", 0, "wrote among its inputs"),
         ("copies-are-a-link", _ASTRAY, 0, "wrote among its inputs"),
         ("run-removed", "shutil.rmtree(run)", 5, "cannot write: the folder was removed"),
