@@ -296,7 +296,7 @@ CASES = (
     _refuse(
         "name-of-a-parent",
         _check_files(_with_inputs("=2E=2E/x")),
-        "'..' may not be a part of a name",
+        "'..' is not allowed in a name",
     ),
     _refuse(
         "name-with-a-slash", _check_files(_with_inputs("a=2Fx")), "should be written as 'inputs/a/x'"
@@ -309,12 +309,12 @@ CASES = (
     _refuse(
         "name-that-turns-text", _check_files(_with_inputs("=E2=80=AEyp.x")), "character, '\\u202e'"
     ),
-    _refuse("name-of-git", _check_files(_with_inputs("=2Egit/config")), "'.git' is git's own"),
-    _refuse("name-of-git-on-windows", _check_files(_with_inputs("=67it~1/config")), "is git's own"),
+    _refuse("name-of-git", _check_files(_with_inputs("=2Egit/config")), "'.git' is reserved for git"),
+    _refuse("name-of-git-on-windows", _check_files(_with_inputs("=67it~1/config")), "is reserved for git"),
     _refuse("name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "should be written as"),
     _refuse("name-with-half-an-escape", _check_files(_with_inputs("a=3")), "as 'inputs/a=3D3'"),
     _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "as 'inputs/a'"),
-    _refuse("name-that-is-no-utf8", _check_files(_with_inputs("=C0=AE")), "is no UTF-8"),
+    _refuse("name-that-is-no-utf8", _check_files(_with_inputs("=C0=AE")), "not UTF-8"),
     _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "belong to one file"),
     _refuse("name-of-a-folder", _check_files(_with_inputs("a", "=61/b")), "as 'inputs/a/b'"),
     _refuse(

@@ -258,7 +258,7 @@ CASES = (
     _case("image", 6, "the registry sent a container image, not a capsule", _artifact("image")),
     _case("two", 4, "the manifest breaks its specification", _artifact("two")),
     _case("nested", 4, "nest", _artifact("nested")),
-    _case("endless-manifest", 4, "longer than", _artifact("endless-manifest")),
+    _case("endless-manifest", 4, "exceeds", _artifact("endless-manifest")),
     _deposit("nested-record", 4, "nest"),
     _deposit("endless-record", 4, "the record exceeds"),
     _deposit("other-record", 4, "the server sent another record"),
