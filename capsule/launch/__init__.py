@@ -29,10 +29,9 @@ def choose(resources: Resources, site: Site) -> Launcher:
     if name == "local":
         if resources.nodes > 1:
             raise CannotRunError(
-                f"{resources.nodes} nodes are asked for, and the launcher local starts ranks on"
-                " this one alone",
+                f"{resources.nodes} nodes requested; launcher local starts ranks on one node only",
                 where=where,
-                advice='"srun" starts them on all nodes of a job of Slurm\'s',
+                advice='set "launcher": "srun" in the site file, and run in a Slurm job',
             )
         return Local()
     # what few runs need is imported for these alone

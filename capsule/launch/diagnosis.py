@@ -59,7 +59,7 @@ def find_dropout(reports: Sequence[Report], words: Sequence[str], launcher: str)
     causes = [rank for rank in silent if reports[rank].message or words[rank]] or silent
     reason = reports[causes[0]].message or words[causes[0]] or "ended without a word"
     return Fault(
-        what=f"{_name(causes)} arrived and did not add up with the others: {reason}",
+        what=f"{_name(causes)} arrived, but failed to exchange data with the other ranks: {reason}",
         advice=_explain_stop(reports, launcher),
     )
 
@@ -73,8 +73,8 @@ def explain_absence(ranks: Sequence[int], words: str) -> Fault:
     """
     return Fault(
         what=f"{_name(ranks)} never started" + (f": {words}" if words else ""),
-        advice="the others would wait in vain: see that the launcher starts as many tasks as"
-        " there are ranks, and that every node of them is up and has the image's engine",
+        advice="check that the launcher starts one task for each rank, and that every node is up"
+        " and has the image's engine",
     )
 
 
@@ -95,12 +95,12 @@ def explain_silence(reports: Sequence[Report], launcher: str, seconds: float) ->
         )
     apart = [rank for rank, one in enumerate(reports) if not one.sums]
     if apart:
-        what = f"all {len(reports)} ranks arrived, and {_name(apart)} reached nobody {within}"
+        what = f"all {len(reports)} ranks arrived, but {_name(apart)} reached no other {within}"
     else:
         left = [rank for rank, one in enumerate(reports) if not one.done]
         what = (
-            f"all ranks reached each other, and {_name(left)} did not add up {BYTES >> 20} MiB"
-            f" {within}"
+            f"all ranks reached each other, but {_name(left)} did not finish an all-reduce of"
+            f" {BYTES >> 20} MiB {within}"
         )
     return Fault(what=what, advice=_explain_stop(reports, launcher))
 
@@ -115,33 +115,29 @@ def _find_stranger(reports: Sequence[Report], invocations: Sequence[Invocation])
         own, ranks = report.variables.get(RANK), report.variables.get(RANKS)
         if own is None or ranks is None:
             return Fault(
-                what=f"rank {rank} does not know who it is and takes itself for alone: {RANK} or"
-                f" {RANKS} did not reach it",
-                advice="something between the launcher and its program begins with a clean"
-                " environment (env -i, --cleanenv, a script in place of python3): let the"
-                " variables CAPSULE_* through",
+                what=f"rank {rank} lacks {RANK} or {RANKS}, and so takes itself for the only rank",
+                advice="pass on the variables CAPSULE_*: something between launcher and program"
+                " clears the environment (env -i, --cleanenv, a script in place of python3)",
             )
         if own != due[RANK] or own in numbers:
             other = numbers.get(own)
             both = f", as rank {other} does" if other is not None else ""
             return Fault(
-                what=f"rank {rank} says that it is rank {own}{both}",
-                advice=f"something sets {RANK} for every rank alike, or hands ranks each other's:"
-                " look at what starts the program inside the image",
+                what=f"rank {rank} calls itself rank {own}{both}",
+                advice=f"check how the image starts the program: something changes {RANK}",
             )
         numbers[own] = rank
         if ranks != due[RANKS]:
             return Fault(
-                what=f"rank {rank} takes its world for one of {ranks}, and {due[RANKS]} ranks were"
-                " started",
-                advice=f"something sets {RANKS} anew: each such world would go on by itself",
+                what=f"rank {rank} expects a world of {ranks} ranks, but {due[RANKS]} were started",
+                advice=f"check what changes {RANKS}: the ranks would form separate worlds",
             )
         local = report.variables.get(LOCAL_RANK)
         if local != due.get(LOCAL_RANK):
             return Fault(
-                what=f"rank {rank} takes itself for number {local} on its node, and is number"
+                what=f"rank {rank} calls itself number {local} on its node, but is number"
                 f" {due.get(LOCAL_RANK)}",
-                advice=f"something sets {LOCAL_RANK} anew: two ranks would take one device",
+                advice=f"check what changes {LOCAL_RANK}: two ranks would share a device",
             )
     return None
 
@@ -156,17 +152,17 @@ def _find_wrong_node(reports: Sequence[Report], nodes: Sequence[int]) -> Fault |
         first = ranks.setdefault(node, rank)
         if reports[first].node != report.node:
             return Fault(
-                what=f"ranks {first} and {rank} were to run on one node, and run on"
+                what=f"ranks {first} and {rank} should run on one node, but run on"
                 f" {reports[first].node} and {report.node}",
-                advice="the launcher hands out ranks in another order than by node: their numbers"
-                " on a node would be wrong, and two of them take one device",
+                advice="have the launcher place ranks node by node: in another order, two ranks"
+                " would share a device",
             )
         other = names.setdefault(report.node, node)
         if other != node:
             return Fault(
-                what=f"ranks {ranks[other]} and {rank} were to run on two nodes, and both run on"
+                what=f"ranks {ranks[other]} and {rank} should run on two nodes, but both run on"
                 f" {report.node}",
-                advice="the launcher starts all on one node: see how many the allocation has",
+                advice="check how many nodes the allocation has",
             )
     return None
 
@@ -182,7 +178,7 @@ def _world_faults(reports: Sequence[Report], launcher: str) -> Iterator[Fault]:
             else:
                 what = f"rank {rank} is number {one.rank} of {one.ranks} by {one.means}"
             yield Fault(
-                what=f"{what}, and {len(reports)} ranks were started",
+                what=f"{what}, but {len(reports)} ranks were started",
                 advice=libraries.explain_world(report, launcher)
                 if one.means == "mpi"
                 else _explain_meeting(reports),
@@ -195,21 +191,20 @@ def _sum_faults(reports: Sequence[Report]) -> Iterator[Fault]:
         for one in report.sums:
             if one.bytes and (one.bytes != BYTES or one.digest != _due_digest(len(reports))):
                 yield Fault(
-                    what=f"the sum of {BYTES >> 20} MiB over all ranks is wrong at rank {rank}, by"
+                    what=f"wrong sum of {BYTES >> 20} MiB over all ranks at rank {rank}, by"
                     f" {one.means}: {_describe_sum(one)}",
-                    advice="a transport that loses or repeats parts of large messages gives"
-                    " plausible numbers: try another one (GLOO_SOCKET_IFNAME, UCX_TLS), and let"
-                    " nothing between the ranks change what they send",
+                    advice="try another transport (GLOO_SOCKET_IFNAME, UCX_TLS): this one loses or"
+                    " repeats parts of large messages",
                 )
 
 
 def _describe_sum(one: Sum) -> str:
     if one.bytes != BYTES:
-        return f"{one.bytes} bytes of {BYTES} came"
+        return f"{one.bytes} of {BYTES} bytes arrived"
     counts = one.faults.get("counts")
     if isinstance(counts, dict) and counts:
         return ", ".join(
-            f"what rank {rank} gave is in it {count:g} times"
+            f"the part of rank {rank} is in it {count:g} times"
             for rank, count in counts.items()
             if isinstance(count, int | float)
         )
@@ -234,13 +229,12 @@ def _explain_meeting(reports: Sequence[Report]) -> str:
     hosts = {one.host for one in reports if one.arrived}
     if len(hosts) > 1:
         return (
-            "their nodes may not reach each other: see that all share the run's folder, that no"
-            " firewall is between them, and that each one's name leads to the network they share"
-            " (GLOO_SOCKET_IFNAME in the image says another)"
+            "check that all nodes share the run folder, that no firewall is between them, and that"
+            " each node's name leads to their common network (GLOO_SOCKET_IFNAME in the image"
+            " selects another)"
         )
     return (
-        "they are on one machine: see that nothing keeps them from its network and from the run's"
-        " shared folder, which all of them write"
+        "check that the ranks, all on one machine, can use its network and write the run folder"
     )
 
 

@@ -29,9 +29,9 @@ def find_stranger(
         return _explain_other(report, expected[0])
     if report.message:
         return Fault(
-            what=f"the image's mpi4py cannot be loaded: {report.message}",
-            advice="its library of MPI is not where it looks: name it in MPI4PY_LIBMPI or"
-            " LD_LIBRARY_PATH of the image, or have the site file's binds show it",
+            what=f"cannot load the image's mpi4py: {report.message}",
+    advice="name the MPI library in MPI4PY_LIBMPI or LD_LIBRARY_PATH of the image, or add it"
+            " to `binds` of the site file",
         )
     own = families.find(report.library)
     if not family or own is None or own.name == family:
@@ -41,32 +41,31 @@ def find_stranger(
         has = f"{expected[0].path} of this machine (`mpi` of the site file) is"
     if launcher == _SRUN:
         what, advice = (
-            f"srun joins ranks of {family} alone (--mpi=pmi2)",
-            "take an image with MPI of that family, or have a mpirun of the image's start ranks on"
-            ' one node ("launcher": "mpirun")',
+            f"srun joins only ranks of {family} (--mpi=pmi2)",
+            "use an image with MPI of that family, or start ranks on one node with the image's"
+            ' mpirun ("launcher": "mpirun")',
         )
     else:
         what, advice = (
-            f"mpirun here is {family}'s",
-            f'{_OTHER_MPIRUN}; or have ranks that need no MPI started by "launcher": "local"',
+            f"mpirun belongs to {family}",
+            f'{_OTHER_MPIRUN}; or, for ranks without MPI, set "launcher": "local"',
         )
     return Fault(
         what=f"two families of MPI: {what}, and {has} {report.library}",
-        advice=f"each rank would be alone in its world, or never come to be: {advice}",
+        advice=f"{advice} (otherwise each rank forms a world of its own, or never starts)",
     )
 
 
 def _explain_other(report: Report, due: Library) -> Fault:
     """Why the image's mpi4py does not use the machine's library."""
-    built = " or ".join(report.built) or "an MPI that it does not tell"
+    built = " or ".join(report.built) or "an unknown MPI"
     came = f"loads {report.library}" if report.library else "is killed by it"
     came = f"says {report.message}" if report.message else came
     return Fault(
         what=f"the image's mpi4py was built for {built}, and this machine's MPI is {due.name}, at"
         f" {due.path} of the containers: it {came}",
-        advice="the two have to be of one ABI, and all that the machine's library needs has to be"
-        " in `binds` and `mpi` of the site file: name a library of the family that the image was"
-        " built for, or take an image for this one",
+        advice="name a library of the image's family, or use an image built for this one; `binds`"
+        " and `mpi` of the site file must cover everything that the machine's library needs",
     )
 
 
@@ -83,7 +82,7 @@ def find_difference(reports: Sequence[Report]) -> Fault | None:
     return Fault(
         what=f"ranks {first} and {second} load two libraries of MPI by one path: sha256:{one[:12]}…"
         f" on {reports[first].node}, and sha256:{other[:12]}… on {reports[second].node}",
-        advice="nodes have to be alike: see what `binds` of the site file shows on each",
+        advice="give all nodes equal libraries: check what `binds` shows on each node",
     )
 
 

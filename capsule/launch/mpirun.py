@@ -75,12 +75,12 @@ class Mpirun:
         try:
             answer = process.run([PROGRAM, "--version"]).stdout.decode(errors="replace")
         except CannotRunError:
-            raise CannotRunError("there is no mpirun on the PATH", advice=advice) from None
+            raise CannotRunError("no mpirun on the PATH", advice=advice) from None
         for family in (MPICH, OPEN_MPI):
             if family.sign in answer:
                 return family, _find_version(answer)
         raise CannotRunError(
-            f"mpirun is of neither MPICH nor Open MPI: {answer.strip()[:200]}", advice=advice
+            f"mpirun is neither MPICH nor Open MPI: {answer.strip()[:200]}", advice=advice
         )
 
 
@@ -92,9 +92,9 @@ def require_one_node(resources: Resources, *, where: str) -> None:
     """
     if resources.nodes > 1:
         raise CannotRunError(
-            f"{resources.nodes} nodes are asked for, and mpirun starts ranks on this one alone",
+            f"{resources.nodes} nodes requested; mpirun starts ranks on one node only",
             where=where,
-            advice='"srun" starts them on all nodes of a job of Slurm\'s',
+            advice='set "launcher": "srun" in the site file, and run in a Slurm job',
         )
 
 

@@ -80,8 +80,8 @@ def find_elsewhere(
 
 
 _ELSEWHERE = Fault(
-    what="the others are somewhere else",
-    advice=f"something sets {RENDEZVOUS} anew: each such world would go on by itself",
+    what="the other ranks meet elsewhere",
+    advice=f"check what changes {RENDEZVOUS}: the ranks would form separate worlds",
 )
 
 
@@ -90,7 +90,7 @@ def _explain(place: str | None, *, are_apart: bool) -> Fault | None:
     if place is None:
         return Fault(
             what="it names no place",
-            advice=f"something takes {RENDEZVOUS} away: each rank would go on by itself",
+            advice=f"check what deletes {RENDEZVOUS}: each rank would run alone",
         )
     if any(sign in place for sign in _UNEXPANDED):
         return _LITERAL
@@ -98,15 +98,14 @@ def _explain(place: str | None, *, are_apart: bool) -> Fault | None:
     if are_apart and host.startswith(_LOOPBACK):
         return Fault(
             what=f"{host} is each node itself",
-            advice="the host of the rendezvous falls back to it where no tool of the scheduler"
-            " (scontrol) is in the image, and each node would form a world of its own: let the"
-            " launcher name it from outside",
+            advice="let the launcher name the host from outside the image: without scontrol in the"
+            " image, each node would form a world of its own",
         )
     return None
 
 
 _LITERAL = Fault(
-    what="nobody has expanded it",
-    advice="a variable of the shell stands there as it was written: each rank would wait in, or"
-    " form, a world of its own; write it where a shell reads it, or name the place in full",
+    what="its shell variable is unexpanded",
+    advice="write the variable where a shell expands it, or name the place in full: otherwise each"
+    " rank forms a world of its own",
 )

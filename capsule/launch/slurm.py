@@ -101,7 +101,7 @@ def require() -> None:
     for program in ("sbatch", "scontrol", "squeue"):
         if shutil.which(program) is None:
             raise CannotRunError(
-                f"there is no Slurm here: {program} is not in PATH",
+                f"no Slurm on this machine: {program} is not on the PATH",
                 advice="submit on a login node of a cluster, or use `capsule run` on this machine",
             )
 
@@ -120,7 +120,7 @@ def submit(path: Path, script: Script, *, lock: int) -> str:
     """
     if "%" in str(script.work):
         raise UsageError(
-            "a job's files cannot lie below a name with %, of which Slurm would make its own",
+            "the run folder's path contains %, which Slurm would expand",
             where=str(script.work),
             advice="name another folder with --work",
         )
@@ -129,7 +129,7 @@ def submit(path: Path, script: Script, *, lock: int) -> str:
     number = _ID.match(ended.stdout.decode(errors="replace"))
     if ended.exit_code != 0 or number is None:
         raise CannotRunError(
-            f"sbatch takes no such job: {_errors(ended)}",
+            f"sbatch refused the job: {_errors(ended)}",
             where=str(path),
             advice=ADVICE,
         )
@@ -156,7 +156,7 @@ def look(job: str) -> Job | None:
         )
     if "Invalid job id" in _errors(ended):
         return None
-    raise ExecutionError(f"Slurm does not tell of job {job}: {_errors(ended)}")
+    raise ExecutionError(f"Slurm gives no information on job {job}: {_errors(ended)}")
 
 
 def find(name: str) -> list[str]:
@@ -170,7 +170,7 @@ def find(name: str) -> list[str]:
     own = f"--user={os.geteuid()}"
     ended = _call("squeue", own, f"--name={name}", "--noheader", "--format=%A")
     if ended.exit_code != 0:
-        raise ExecutionError(f"Slurm does not tell of jobs named {name}: {_errors(ended)}")
+        raise ExecutionError(f"Slurm gives no information on jobs named {name}: {_errors(ended)}")
     return sorted(_ID.findall(ended.stdout.decode(errors="replace")), key=int)
 
 
@@ -182,7 +182,7 @@ def cancel(job: str) -> None:
     """
     ended = _call("scancel", job)
     if ended.exit_code != 0:
-        raise ExecutionError(f"Slurm does not end job {job}: {_errors(ended)}")
+        raise ExecutionError(f"Slurm did not end job {job}: {_errors(ended)}")
 
 
 def _options(script: Script) -> list[str]:
@@ -219,7 +219,7 @@ def _write_directives(options: Sequence[str]) -> str:
         # sbatch ends a word at a blank, unless quotes say otherwise, and comments at a #
         if not option.isprintable() or re.search(r"[\"'\\#]", option):
             raise UsageError(
-                f"a job script has no room for {option!r}",
+                f"a job script cannot express {option!r}",
                 advice="use a folder and names without quotes, backslashes, # and control"
                 " characters",
             )

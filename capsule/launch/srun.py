@@ -136,21 +136,21 @@ def require_allocation(resources: Resources, *, where: str) -> None:
     """
     if not os.environ.get("SLURM_JOB_ID"):
         raise CannotRunError(
-            f"{resources.nodes} nodes are asked for, and this is not inside a job of Slurm's"
+            f"{resources.nodes} nodes requested outside a Slurm job"
             if resources.nodes > 1
-            else "srun is to start the ranks, and this is not inside a job of Slurm's",
+            else "launcher srun needs a Slurm job, and this is not one",
             where=where,
-            advice="send one with `capsule submit`, or get one first:"
+            advice="submit a job with `capsule submit`, or get an allocation first:"
             f" salloc --nodes={resources.nodes} --ntasks={resources.ranks}"
             f" --ntasks-per-node={resources.ranks_per_node}; or set nodes to 1, and ranks_per_node"
-            " to how many ranks one node is to run",
+            " to the number of ranks on that node",
         )
     count = os.environ.get("SLURM_JOB_NUM_NODES", os.environ.get("SLURM_NNODES", ""))
     if count.isdigit() and int(count) < resources.nodes:
         raise CannotRunError(
-            f"{resources.nodes} nodes are asked for, and this job has {count}",
+            f"{resources.nodes} nodes requested; this job has {count}",
             where=where,
-            advice=f"get a larger one: salloc --nodes={resources.nodes} --ntasks={resources.ranks}",
+            advice=f"get a larger job: salloc --nodes={resources.nodes} --ntasks={resources.ranks}",
         )
 
 

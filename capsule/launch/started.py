@@ -49,9 +49,9 @@ def lay_out(
     """
     if not isinstance(runtime, Wraps):
         raise CannotRunError(
-            f"{runtime.name} starts containers by a service of each machine, which no launcher"
-            " can hand its ranks on to",
-            advice="--runtime apptainer; or one node, and no launcher in the site file",
+            f"{runtime.name} starts containers through each machine's service, so a launcher cannot"
+            " start its ranks",
+            advice="use --runtime apptainer, or one node without a launcher in the site file",
         )
     folder = LaunchFolder.create(invocations[0].stdout.with_name("launch"))
     for rank, invocation in enumerate(invocations):

@@ -166,9 +166,9 @@ class Submission:
         goes_on = (self.folder / "run" / "run.json").exists()
         if not goes_on and of_bytes(state.wish.manifest.read_bytes()) != state.wish.digest:
             raise UsageError(
-                "the manifest is no longer the one that was submitted",
+                "the manifest was changed after it was submitted",
                 where=str(state.wish.manifest),
-                advice="submit it into another folder, which --work names",
+                advice="submit it with another folder: --work FOLDER",
             )
         path = self.folder / _SCRIPT
         script = Script(
@@ -191,7 +191,7 @@ class Submission:
             slurm.cancel(job)
             self._write(state)
             raise CannotRunError(
-                f"the job would wait for ever: {status.explain()}",
+                f"the job would wait forever: {status.explain()}",
                 where=str(path),
                 advice=slurm.ADVICE,
             )
@@ -222,9 +222,9 @@ class Submission:
                 capsule = self._state.folder / json.loads(result.read_bytes())["capsule"]
         if code == 0 and capsule is None:
             raise ExecutionError(
-                f"job {job} ended well, and which capsule it sealed cannot be read here",
+                f"job {job} ended successfully, but its result file is unreadable",
                 where=str(result),
-                advice="what it said is in its log beside it; does this machine see its folder?",
+                advice="see the job's log beside it, and check that this machine sees its folder",
             )
         return Ended(job=job, code=code, state=state, capsule=capsule)
 
@@ -290,7 +290,7 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
     there = submission.wish
     if (there.manifest, there.digest) != (wish.manifest, wish.digest):
         raise UsageError(
-            f"another manifest was submitted here: {there.manifest}, {there.digest}",
+            f"this folder belongs to another submission: {there.manifest}, {there.digest}",
             where=str(folder),
             advice="name another folder with --work",
         )
@@ -312,13 +312,13 @@ def reopen(folder: Path) -> Submission:
     folder = folder.absolute()
     if not (folder / wishes.NAME).is_file():
         raise UsageError(
-            "no submission lies here",
+            "not the folder of a submission",
             where=str(folder),
-            advice="name a manifest, or the folder that `capsule submit` made for one",
+            advice="give a manifest, or the folder that `capsule submit` made",
         )
     if (folder / wishes.NAME).stat().st_uid != os.geteuid():
         raise UntrustedError(
-            "somebody else submitted this, and what its file says would run as you",
+            "this submission is untrusted: it would run commands as you",
             where=str(folder),
             advice="submit the manifest yourself",
         )

@@ -67,12 +67,12 @@ def read(folder: Path, resources: Resources, words: str) -> tuple[JsonObject, ..
             facts = json.loads((folder / f"{rank:04}.json").read_text())
         except OSError:
             raise CannotRunError(
-                f"rank {rank} of {resources.ranks} could not be started: "
+                f"rank {rank} of {resources.ranks} did not start: "
                 + (
                     plain.last_lines(words.strip(), _TAIL_LETTERS)
-                    or "its launcher says nothing of it"
+                    or "its launcher gives no reason"
                 ),
-                advice="every node has to see capsule's installation and the folder of the run",
+                advice="check that every node sees capsule's installation and the run folder",
             ) from None
         names.append(facts["node"])
         if "inventory" in facts:
@@ -82,10 +82,10 @@ def read(folder: Path, resources: Resources, words: str) -> tuple[JsonObject, ..
     if any(len(block) != 1 for block in blocks) or len(set(names)) != resources.nodes:
         placed = ", ".join(f"{names.count(name)} on {name}" for name in dict.fromkeys(names))
         raise CannotRunError(
-            f"{width} ranks were asked for on each of {resources.nodes} nodes, and they are placed"
-            f" otherwise: {placed}",
+            f"{width} ranks requested on each of {resources.nodes} nodes, but the launcher placed"
+            f" them otherwise: {placed}",
             where="/resources",
-            advice="get an allocation of whole nodes that are alike",
+            advice="get an allocation of whole, equal nodes",
         )
     return tuple(inventories[name] for name in names)
 

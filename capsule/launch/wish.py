@@ -81,9 +81,9 @@ def read(folder: Path) -> State:
         )
     except (OSError, ValueError, KeyError, TypeError, UsageError):
         raise DamagedError(
-            "is not as capsule wrote it",
+            "was changed since capsule wrote it",
             where=str(path),
-            advice="submit into another folder, which --work names",
+            advice="submit with another folder: --work FOLDER",
         ) from None
 
 

@@ -29,8 +29,8 @@ def choose(name: str, *, needs_image: bool) -> Runtime:
     availability = runtime.available()
     if not availability.usable:
         raise CannotRunError(
-            f"{name} cannot be used here: {availability.reason}",
-            advice="--runtime auto takes the first engine that is usable",
+            f"{name} does not work on this machine: {availability.reason}",
+            advice="choose another engine, or --runtime auto for the first that works",
         )
     return runtime
 
@@ -67,7 +67,7 @@ def make(name: str) -> Runtime:
         from capsule.runtimes.host import Host
 
         return Host()
-    raise UsageError(f"no such runtime: {name!r}", advice=f"one of auto, {', '.join(NAMES)}")
+    raise UsageError(f"no such engine: {name!r}", advice=f"choose auto, {', '.join(NAMES)}")
 
 
 def _first() -> Runtime:
@@ -79,6 +79,6 @@ def _first() -> Runtime:
             return runtime
         reasons.append(f"{name}: {availability.reason}")
     raise CannotRunError(
-        f"no engine here can run the manifest's image ({'; '.join(reasons)})",
+        f"no engine on this machine can run the manifest's image ({'; '.join(reasons)})",
         advice="install one, or measure this machine's own software with --runtime host",
     )

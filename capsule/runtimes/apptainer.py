@@ -244,7 +244,7 @@ def _program() -> str | None:
 
 def _usable(availability: Availability) -> str:
     if not availability.usable:
-        raise CannotRunError(f"Apptainer cannot be used here: {availability.reason}")
+        raise CannotRunError(f"Apptainer does not work on this machine: {availability.reason}")
     return str(availability.version)
 
 
@@ -286,8 +286,8 @@ def _refused_isolation(
     if refusal is None or (without := _try(sif, (), shown, keyring=keyring)) is None:
         return refusal
     raise CannotRunError(
-        f"Apptainer is installed but cannot start a container here: {without}",
-        advice="ask the site whether unprivileged user namespaces are allowed; or --runtime docker",
+        f"Apptainer is installed, but cannot start a container: {without}",
+        advice="ask the site to allow unprivileged user namespaces, or use --runtime docker",
     )
 
 
@@ -313,11 +313,11 @@ def _choose_keyring(sif: Path, *, own: bool) -> Keyring:
             return keyring
         reasons.append(fault)
     raise CannotRunError(
-        "your keys cannot be kept from the workload, since Apptainer is installed setuid here:"
+        "cannot hide your kernel keys from the workload, because Apptainer is installed setuid:"
         f" {'; '.join(reasons)}",
         where=str(sif),
-        advice="have python3 in an image of your own; or enable user namespaces for --userns; or"
-        " choose --runtime docker; or --keep-keyring, which leaves your keys in its reach",
+        advice="add python3 to the image, enable user namespaces (--userns), use --runtime docker,"
+        " or add --keep-keyring to leave your keys readable",
     )
 
 

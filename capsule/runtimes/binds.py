@@ -44,19 +44,19 @@ def _find(target: str, site: Site) -> Path:
         mode = path.stat().st_mode
     except OSError as error:
         raise CannotRunError(
-            f"{site.binds[target]} cannot be shown to containers at {target}: {error.strerror}",
+            f"cannot bind {site.binds[target]} at {target}: {error.strerror}",
             where=where,
-            advice="load or mount what brings it, or take the line out of the site file",
+            advice="load or mount the path, or remove the line from the site file",
         ) from None
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         raise UsageError(
-            f"{path} is neither a folder nor a file, and containers are shown no others",
+            f"cannot bind {path}: neither a folder nor a file",
             where=where,
-            advice="name a folder or a file; GPUs are asked for by a manifest's gpus_per_rank",
+            advice="name a folder or a file; request GPUs with gpus_per_rank in the manifest",
         )
     if fault := _fault(path):
         raise UsageError(
-            f"{path} is not shown to containers: {fault[0]}", where=where, advice=fault[1]
+            f"cannot bind {path}: {fault[0]}", where=where, advice=fault[1]
         )
     return path
 

@@ -45,7 +45,7 @@ def ask(*words: str, timeout_seconds: float = _PATIENCE_SECONDS) -> bytes:
         raise CannotRunError(error.what) from None
     if answer.exit_code != 0:
         message = explain(answer.stderr.decode(errors="replace"))
-        raise CannotRunError(message or f"{_PROGRAM} {words[0]} fails")
+        raise CannotRunError(message or f"{_PROGRAM} {words[0]} failed")
     return answer.stdout
 
 

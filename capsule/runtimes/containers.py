@@ -152,7 +152,7 @@ class ContainerEngine(ABC):
             facts = self._find(image)
         if facts is None:
             raise CannotRunError(
-                f"{self.title} does not have the image that it fetched", where=image.reference
+                f"{self.title} lost the image after fetching it", where=image.reference
             )
         identity.check(facts, image, self.title)
         observations = {
@@ -179,15 +179,15 @@ class ContainerEngine(ABC):
         gpus_here = gpus.require(count, image, self._root)
         if gpus_here.vendor != "nvidia":
             raise CannotRunError(
-                f"{self.title} hands out NVIDIA devices only, and this machine has AMD ones",
-                advice="--runtime apptainer can use them",
+                f"{self.title} supports only NVIDIA GPUs, this machine has AMD ones",
+                advice="use --runtime apptainer",
             )
         name = _new_name()
         try:
             self._try_devices(name, prepared.handle, gpus.choose(count))
         except CannotRunError as error:
             raise CannotRunError(
-                f"{self.title} cannot hand out GPUs: {error.what}",
+                f"{self.title} cannot give GPUs to containers: {error.what}",
                 advice=self.device_advice(error.what),
             ) from None
         finally:

@@ -115,10 +115,10 @@ def find_fatal(output: str) -> str:
 def _advice(fault: str, pinned: str | None) -> str | None:
     """What mends it: Apptainer tells its faults apart by words alone."""
     if "no space left on device" in fault or "quota exceeded" in fault:
-        return "its temporary folder is full: APPTAINER_TMPDIR names another one"
+        return "its temporary folder is full: set APPTAINER_TMPDIR to another folder"
     if pinned is None:
         return None
     if "dial tcp" in fault or "i/o timeout" in fault or "no such host" in fault:
         host = parse(f"docker://{pinned}").registry
-        return f"{host} cannot be reached: check its name and port, and this machine's network"
-    return f"`apptainer pull docker://{pinned}` repeats it without capsule"
+        return f"cannot reach {host}: check its name and port, and this machine's network"
+    return f"repeat it without capsule: apptainer pull docker://{pinned}"

@@ -86,9 +86,9 @@ class Docker(ContainerEngine):
         """
         if invocation.stdin is not None and self._daemon.is_encrypted:
             raise CannotRunError(
-                "a program that reads its standard input cannot run by a Docker daemon over TLS"
-                f" ({self._daemon.address}), which cannot be told where that input ends",
-                advice="use the daemon's socket on its own machine, or --runtime apptainer",
+                '"stdin" does not work with a Docker daemon over TLS'
+                f" ({self._daemon.address}): the connection cannot signal the end of the input",
+                advice="use the daemon's socket on its machine, or --runtime apptainer",
             )
         return super().start(prepared, invocation)
 
@@ -137,10 +137,9 @@ class Docker(ContainerEngine):
         ):
             return message
         return (
-            f"{message}; Docker's daemon cannot enter that folder, though you can: it is on a"
-            " network disk that does not trust root, or the daemon is another user's or"
-            " machine's. Name a run folder on a local disk with --work, or use --runtime apptainer"
-            " or podman"
+            f"{message}; Docker's daemon cannot enter that folder: it is on a network disk that"
+            " does not trust root, or the daemon belongs to another user or machine. Name a run"
+            " folder on a local disk with --work, or use --runtime apptainer or podman"
         )
 
     def device_advice(self, message: str) -> str | None:
@@ -252,7 +251,7 @@ class Docker(ContainerEngine):
                 self.remove(name)
         if not seen:
             raise CannotRunError(
-                f"Docker's daemon at {self._daemon.address} does not see the files of this machine"
+                f"Docker's daemon at {self._daemon.address} cannot see this machine's files"
                 f"{why}",
                 advice="run capsule on the machine of that daemon",
             )

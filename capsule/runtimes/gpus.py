@@ -56,13 +56,13 @@ def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:
     devices = find(root)
     if devices is None:
         raise CannotRunError(
-            f"{_devices(count)} asked for, and this machine has none that a driver knows",
+            f"{_devices(count)} requested; this machine has none with a driver",
             where="/resources/gpus_per_rank",
-            advice="install the GPU driver, run where there is a GPU, or set gpus_per_rank to 0",
+            advice="install the GPU driver, use a machine with a GPU, or set gpus_per_rank to 0",
         )
     if devices.count < count:
         raise CannotRunError(
-            f"{_devices(count)} asked for, and this machine has {devices.count}",
+            f"{_devices(count)} requested; this machine has {devices.count}",
             where="/resources/gpus_per_rank",
         )
     if image is not None and devices.vendor == "nvidia":
@@ -77,9 +77,9 @@ def _require_driver(devices: Devices, cuda: tuple[int, int] | None) -> None:
     known = [minimum for major, minimum in _MINIMUM_DRIVER.items() if major <= cuda[0]]
     if not known:
         return
-    wanted = f"the image holds CUDA {cuda[0]}.{cuda[1]}, which needs driver {known[-1]} or newer"
+    wanted = f"the image has CUDA {cuda[0]}.{cuda[1]}, which needs driver {known[-1]} or newer"
     if devices.driver is None:
-        raise CannotRunError(f"{wanted}; this machine's driver version cannot be read")
+        raise CannotRunError(f"{wanted}; this machine's driver version is unreadable")
     if _numbers(devices.driver) < _numbers(known[-1]):
         raise CannotRunError(
             f"{wanted}; this machine has driver {devices.driver}",

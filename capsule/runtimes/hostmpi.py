@@ -63,23 +63,23 @@ def _find(path: str, site: Site, binds: tuple[Mount, ...]) -> Library:
     source = Path(os.path.realpath(shown.source / inner))
     if not source.is_file():
         raise CannotRunError(
-            f"{path} of the containers would be {source} of this machine, and no file is there",
+            f"{source} does not exist on this machine; the site file binds it at {path}",
             where=where,
-            advice="load or mount what brings it, or take it out of the site file",
+            advice="load or mount the library, or remove it from the site file",
         )
     if not any(source.is_relative_to(one.source) for one in binds):
         raise UsageError(
-            f"{path} leads to {source}, which no bind shows containers",
+            f"{path} links to {source}, which no bind covers",
             where=where,
-            advice="let a bind show the folder that the link leads to, at its own path",
+            advice="bind the folder of the link's target at its own path",
         )
     name = elf.soname(source)
     if name is None:
         raise UsageError(
-            f"{source} is no shared library",
+            f"{source} is not a shared library",
             where=where,
-            advice="name the file that programs load, such as libmpi.so.12: libmpi.so alone may be"
-            " a text for linkers",
+            advice="name the file that programs load, for example libmpi.so.12 (libmpi.so may be a"
+            " linker script)",
         )
     return Library(
         path=path,

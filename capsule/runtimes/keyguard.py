@@ -110,7 +110,7 @@ def _machine() -> str:
     machine = os.uname().machine
     machine = {"i686": "x86_64", "armv8l": "aarch64"}.get(machine, machine)
     if machine not in _TABLES or struct.calcsize("P") != 8:
-        raise OSError(errno.ENOSYS, f"the system calls of {machine} are not known")
+        raise OSError(errno.ENOSYS, f"unknown system calls of {machine}")
     return machine
 
 

@@ -22,8 +22,8 @@ def require_loadable(image: Image) -> None:
         raise CannotRunError(
             "the image is a SIF, which only Apptainer starts",
             where=image.reference,
-            advice="--runtime apptainer; or --image with an OCI layout or an archive of it, which"
-            " has the same tree digest",
+            advice="use --runtime apptainer, or --image with an OCI layout or archive of the same"
+            " image",
         )
 
 

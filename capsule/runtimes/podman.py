@@ -28,7 +28,7 @@ from capsule.runtimes.containers import (
 
 _PAUSE_SECONDS = 0.05
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
-_ADVICE = "`podman info` must work here; it needs newuidmap and an entry in /etc/subuid for a user"
+_ADVICE = "make `podman info` work: it needs newuidmap, and an entry for the user in /etc/subuid"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,10 +182,10 @@ class Podman(ContainerEngine):
         except CannotRunError as error:
             raise CannotRunError(f"Podman does not work: {error.what}", advice=_ADVICE) from None
         except (KeyError, TypeError, AttributeError) as error:
-            raise CannotRunError(f"Podman describes itself in an unknown way: {error}") from None
+            raise CannotRunError(f"unknown format of `podman info`: {error}") from None
         if remote:
             raise CannotRunError(
-                "Podman here starts containers on another machine, which sees no files of this one",
+                "Podman starts containers on another machine, which lacks this machine's files",
                 advice="unset CONTAINER_HOST, or run capsule on that machine",
             )
         return facts
@@ -254,5 +254,5 @@ def _read_one(answer: bytes) -> object:
     """
     entries = schema.parse(answer, where="podman inspect")
     if not isinstance(entries, list) or len(entries) != 1:
-        raise DamagedError("Podman describes another number of things than one")
+        raise DamagedError("expected one entry in Podman's answer")
     return entries[0]

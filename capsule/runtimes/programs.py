@@ -96,12 +96,12 @@ def interpreter(chosen: str | None, *, where: str) -> str:
     path = find(chosen)
     if path is None:
         raise CannotRunError(
-            f"there is no program {chosen}", where=where, advice="name a Python of 3.9 or later"
+            f"no program {chosen}", where=where, advice="name a Python 3.9 or later"
         )
     facts = _ask(path)
     if facts is None or tuple(map(int, re.findall(r"\d+", facts[1])[:2])) < _OLDEST:
         raise CannotRunError(
-            f"{path} is no Python of 3.9 or later", where=where, advice="name another one"
+            f"{path} is not a Python 3.9 or later", where=where, advice="name another program"
         )
     return str(path)
 

@@ -78,7 +78,7 @@ def make(label: str, scratch: Scratch) -> Folders:
         else:
             return folders
     raise CannotRunError(
-        f"no temporary folder can be made for a process start: {'; '.join(faults)}",
+        f"cannot make a temporary folder for a process start: {'; '.join(faults)}",
         advice="set TMPDIR to a folder on a disk of this machine that you can write",
     )
 
@@ -136,5 +136,5 @@ def _make_own(folders: Folders) -> None:
             path.mkdir(mode=stat.S_IRWXU)
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise FileExistsError(0, "what lies there is no folder of yours", str(path))
+            raise FileExistsError(0, "exists, but is not a folder of yours", str(path))
         leavings.set_mode(path, stat.S_IRWXU)

@@ -307,7 +307,7 @@ def test_ranks_on_other_nodes_are_refused_before_anything_is_made(author: User) 
     write_manifest(author.folder, seeds=[1], resources={**RANKS, "nodes": 2})
     ended = author.run("run", path, "--runtime", "host")
     assert ended.returncode == 6, ended.stderr
-    assert "2 nodes are asked for" in ended.stderr
+    assert "2 nodes requested" in ended.stderr
     assert "/resources/nodes" in ended.stderr
     assert not list(author.folder.glob("*.run"))
 

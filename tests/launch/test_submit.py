@@ -243,9 +243,9 @@ def test_a_manifest_that_changes_while_its_job_waits_is_not_run(ordinary: User) 
     ("resources", "says"),
     [
         # which this Slurm takes, and lets wait
-        ({"nodes": 5}, "the job would wait for ever: "),
+        ({"nodes": 5}, "the job would wait forever: "),
         # which it does not take
-        ({"cpus_per_rank": 9}, "sbatch takes no such job: "),
+        ({"cpus_per_rank": 9}, "sbatch refused the job: "),
     ],
     ids=["nodes", "cpus"],
 )
@@ -266,5 +266,5 @@ def test_what_no_node_can_give_is_refused_at_once(
 def test_where_slurm_is_not_in_path_it_says_what_to_do(author: User) -> None:
     ended = author.run("submit", manifest(author), PATH="/nowhere")
     assert ended.returncode == 6
-    assert "there is no Slurm here: sbatch is not in PATH" in ended.stderr
+    assert "no Slurm on this machine: sbatch is not on the PATH" in ended.stderr
     assert "capsule run" in ended.stderr

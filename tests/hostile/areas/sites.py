@@ -142,7 +142,7 @@ CASES = (
         name="site/bind-that-climbs",
         prepare=_site(_settings(binds={"/opt/../capsule/levels": "/opt/x"})),
         status=2,
-        says="is no plain path",
+        says="is not a plain path",
     ),
     Case(
         name="site/bind-of-more-than-any-site-has",
@@ -209,7 +209,7 @@ CASES = (
         name="site/a-python-that-is-none",
         prepare=_site(_interpreter, "doctor"),
         status=6,
-        says="is no Python of 3.9 or later",
+        says="is not a Python 3.9 or later",
     ),
     Case(
         name="site/mirror-serves-other-bytes",
