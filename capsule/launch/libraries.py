@@ -97,22 +97,22 @@ def explain_world(report: Report, launcher: str) -> str:
     if not report.launcher:
         of_slurm = ", as srun --mpi=none does" if launcher == _SRUN else ""
         variables = (
-            f"{launcher} does so by variables (PMI_*, PMIX_*, OMPI_*), which did not reach it:"
-            " something begins with a clean environment"
+            f"{launcher} describes it by variables (PMI_*, PMIX_*, OMPI_*), which did not reach it:"
+            " something clears the environment"
             if launcher in ("mpirun", _SRUN)
-            else 'a mpirun of its family does: "launcher": "mpirun" in the site file; in a job of'
-            " Slurm's \"srun\", where it is of MPICH's"
+            else 'use an mpirun of its family ("launcher": "mpirun" in the site file), or for'
+            ' MPICH in a Slurm job "launcher": "srun"'
         )
-        return f"{launcher} says nothing of a world to {library}{of_slurm}; {variables}"
+        return f"{launcher} describes no world to {library}{of_slurm}; {variables}"
     of_open_mpi = any(name.startswith(_OF_OPEN_MPI) for name in report.launcher)
     speaks = families.OPEN_MPI if of_open_mpi else families.MPICH
     if families.find(library) not in (None, speaks):
         return (
-            f"two families of MPI: the launcher speaks as {speaks.name} does"
-            f" ({report.launcher[0]}), and the image has {library}; {_OTHER_MPIRUN}"
+            f"two families of MPI: the launcher is {speaks.name}"
+            f" ({report.launcher[0]}), the image has {library}; {_OTHER_MPIRUN}"
         )
     return (
-        f"{library} and {launcher} are of one family: compare their versions; see that no variable"
-        " of the image (UCX_TLS, MPIR_CVAR_*, OMPI_MCA_*) names a transport that containers of one"
-        " node, which share no memory, do not have"
+        f"{library} and {launcher} are of one family: compare their versions, and check that no"
+        " variable of the image (UCX_TLS, MPIR_CVAR_*, OMPI_MCA_*) selects shared memory, which"
+        " containers of one node lack"
     )

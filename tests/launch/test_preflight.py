@@ -48,7 +48,7 @@ CAUSES = {
     "a world of its own size": (
         "export CAPSULE_RANKS=1",
         "rank 1 expects a world of 1 ranks, but 2 were started",
-        "would go on by itself",
+        "would form separate worlds",
     ),
     "two ranks with one number": (
         "export CAPSULE_RANK=0",
@@ -57,13 +57,13 @@ CAUSES = {
     ),
     "a device that another rank has": (
         "export CAPSULE_LOCAL_RANK=0",
-        "number 0 on its node, and is number 1",
-        "take one device",
+        "number 0 on its node, but is number 1",
+        "share a device",
     ),
     "a rendezvous that nobody expanded": (
         "export CAPSULE_RENDEZVOUS='tcp://$MASTER_ADDR:29500'",
         "'tcp://$MASTER_ADDR:29500': its shell variable is unexpanded",
-        "form, a world of its own",
+        "forms a world of its own",
     ),
     "no tool of the scheduler in the image": (
         "export CAPSULE_RENDEZVOUS=tcp://localhost:29500",
@@ -73,10 +73,10 @@ CAUSES = {
     "another rendezvous": (
         "export CAPSULE_RENDEZVOUS=file:///tmp/elsewhere",
         "the other ranks meet elsewhere",
-        "would go on by itself",
+        "would form separate worlds",
     ),
-    "no rendezvous": ("unset CAPSULE_RENDEZVOUS", "it names no place", "takes it away"),
-    "a rank that never starts": ("exit 3", "rank 1 never started: exit code 3", "as many tasks"),
+    "no rendezvous": ("unset CAPSULE_RENDEZVOUS", "it names no place", "what deletes"),
+    "a rank that never starts": ("exit 3", "rank 1 never started: exit code 3", "one task for each rank"),
     "a program that is not there": ("exec /no/such/python", "rank 1 never started", "not found"),
 }
 
