@@ -37,7 +37,7 @@ class Fields:
     def take(self, name: str) -> object:
         """The value of a field, whatever it is."""
         if name not in self._values:
-            raise JobError(f"{self._path or 'the job'} has no field {name!r}")
+            raise JobError(f"{self._path or 'the job'} lacks the field {name!r}")
         return self._values[name]
 
     def refuse(self, name: str, expected: str) -> NoReturn:
@@ -81,7 +81,7 @@ class Fields:
         """A list of strings."""
         values = self.array(name)
         strings = [value for value in values if isinstance(value, str)]
-        return strings if len(strings) == len(values) else self.refuse(name, "strings alone")
+        return strings if len(strings) == len(values) else self.refuse(name, "a list of strings")
 
     def object(self, name: str) -> Fields:
         """The fields of an object."""

@@ -168,7 +168,7 @@ def parse(document: object, variables: Mapping[str, str]) -> Job:
     ids: set[str] = set()
     for trial in trials:
         if trial.id in ids:
-            raise JobError(f"two trials have the id {trial.id!r}, and a journal knows each by it")
+            raise JobError(f"two trials have the id {trial.id!r}")
         ids.add(trial.id)
     return Job(context, trials)
 
@@ -205,7 +205,7 @@ def _trial(fields: Fields, context: Context) -> Trial:
     absent = [name for name in datasets if name not in context.data]
     if absent:
         raise JobError(
-            f"{fields.where('datasets')} names {absent[0]!r}, and data does not say where it lies"
+            f"{fields.where('datasets')} names {absent[0]!r}, which is missing in data"
         )
     reads = level == TRAINING and fields.has("reading")
     exchanges = level == TOGETHER and fields.has("collective")
@@ -255,7 +255,7 @@ def _find_recipe(fields: Fields, context: Context, level: int) -> Recipe:
 
 def _require_meeting(context: Context) -> None:
     if context.ranks > 1 and not context.rendezvous:
-        raise JobError(f"{RENDEZVOUS} is not set, and {context.ranks} ranks are to meet by it")
+        raise JobError(f"{RENDEZVOUS} is not set, and {context.ranks} ranks need it to meet")
 
 
 def _collective(fields: Fields, context: Context) -> collectives.Collective:
@@ -286,4 +286,4 @@ def _reading(fields: Fields) -> reading.Reading:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")

@@ -164,7 +164,7 @@ class Journal:
         self._synced = monotonic()
 
     def _failure(self, error: OSError) -> JournalError:
-        return JournalError(f"{self._path} cannot be written: {error.strerror}")
+        return JournalError(f"cannot write {self._path}: {error.strerror}")
 
 
 def _lines(samples: Samples) -> Iterator[dict[str, object]]:

@@ -162,15 +162,15 @@ def _read_place() -> tuple[int, int, str]:
     """
     rank, ranks, _, place = (os.environ.get(name) for name in _VARIABLES)
     if rank is None or ranks is None or place is None:
-        raise ValueError("a variable that says who this rank is did not reach it")
+        raise ValueError("a variable with this rank's number is missing")
     host = urlparse(place).hostname
     try:
         if host is not None:
             socket.getaddrinfo(host, None)
     except OSError as error:
         raise ValueError(
-            f"this node knows no host {host!r}, where all ranks were to meet ({error}): it has to"
-            " be an address, or a name that leads to it from every node"
+            f"this node cannot resolve host {host!r}, where all ranks meet ({error}): use an"
+            " address, or a name that every node resolves"
         ) from None
     return int(rank), int(ranks), place
 
@@ -456,7 +456,7 @@ def _receive(peer: socket.socket) -> array[float]:
     while rest:
         count = peer.recv_into(rest)
         if not count:
-            raise ConnectionError("a rank left before all had added up")
+            raise ConnectionError("a rank left before the all-reduce was finished")
         rest = rest[count:]
     return values
 

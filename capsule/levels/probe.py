@@ -115,7 +115,7 @@ def _build(path: str) -> object:
         value = getattr(value, name)
     value = value() if callable(value) else value
     if value is None:
-        raise LookupError(f"{path} is None: this {package} was built without it")
+        raise LookupError(f"{path} is None: this {package} was built without {path}")
     return dict(value) if isinstance(value, Mapping) else value
 
 

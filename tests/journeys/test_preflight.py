@@ -124,7 +124,7 @@ def test_ranks_of_mpi_that_nothing_joins_are_found(
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 5, said
     assert "is alone in its world by mpi, but 2 ranks were started" in said
-    assert "local says nothing of a world to MPICH Version: 5.0.2" in said
+    assert "local describes no world to MPICH Version: 5.0.2" in said
     assert not list(author.folder.glob("*.capsule.zip"))
 
 

@@ -71,7 +71,7 @@ def test_ranks_of_another_family_would_each_be_alone(
     monkeypatch.setenv("PATH", programs("MPICH"))
     said = refused(world(tmp_path, "Open MPI"), Mpirun(), PATIENCE_SECONDS)
     assert "is alone in its world by mpi, but 2 ranks were started" in said
-    assert "two families of MPI: the launcher speaks as MPICH does" in said
+    assert "two families of MPI: the launcher is MPICH" in said
 
 
 def test_a_clean_environment_without_pmi_is_told_as_one(

@@ -81,7 +81,7 @@ def require_shape(name: str, shape: Iterable[int], due: Iterable[int]) -> None:
         ValueError: Names both.
     """
     if tuple(shape) != tuple(due):
-        raise ValueError(f"{name} has the shape {tuple(shape)}, not {tuple(due)}")
+        raise ValueError(f"{name} has shape {tuple(shape)}, expected {tuple(due)}")
 
 
 def look_up(table: Mapping[str, _Entry], operator: Operator, framework: str) -> _Entry:

@@ -179,7 +179,7 @@ class Builder(Draft):
             ValueError: It leaves nothing.
         """
         if not 0 <= percent < 100:
-            raise ValueError(f"dropout of {percent} percent, not of 0 to 99")
+            raise ValueError(f"dropout is {percent} %, expected 0 to 99 %")
         if not percent:
             return x
         name = self._name("dropout")

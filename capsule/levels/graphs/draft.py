@@ -42,7 +42,7 @@ class Draft:
         for known in (self._nodes, self._inputs, self._parameters):
             if value in known:
                 return known[value].shape
-        raise ValueError(f"{self.name} has no value {value!r} here")
+        raise ValueError(f"{self.name} has no value {value!r} at this point")
 
     def type_of(self, value: str) -> str | None:
         """Which type a value's elements have, by numpy's name; None for real numbers."""
@@ -128,7 +128,7 @@ class Draft:
         if not yielded:
             raise ValueError(f"{self.name} has no outputs")
         if loss is not None and self.shape(loss) != ():
-            raise ValueError(f"the loss of {self.name} has the shape {self.shape(loss)}, not ()")
+            raise ValueError(f"the loss of {self.name} has shape {self.shape(loss)}, expected ()")
         everything = Graph(
             self.name,
             self._inputs,
@@ -163,7 +163,7 @@ class Draft:
             else shapes == due
         )
         if not same:
-            raise ValueError(f"{name} of {self.name} takes the shapes {due}, found {shapes}")
+            raise ValueError(f"{name} of {self.name} has shapes {shapes}, expected {due}")
         shape = shapes[0] if operator in _ANY_SHAPE else formula.outputs(sizes)[0]
         kind = sizes["type"] if operator == structure.ONNX else None
         if operator in structure.MOVING:

@@ -62,7 +62,7 @@ def find(graph: Graph) -> Chain:
         None,
     )
     if first is None:
-        raise ValueError(f"{graph.name} takes no input by a convolution, to be cut into slabs")
+        raise ValueError(f"{graph.name} cannot be cut into slabs: no convolution reads its input")
     source, nodes = first.inputs[0], list[Node]()
     value, shape, layers = source, graph.inputs[source].shape, list[Layer]()
     while (node := _follow(graph, value)).operator not in _WHOLE:
@@ -74,8 +74,8 @@ def find(graph: Graph) -> Chain:
     chain = Chain(source, tuple(nodes), Trunk(graph.inputs[source].shape[_ROWS], tuple(layers), 0))
     if shared := chain.parameters & read_elsewhere:
         raise ValueError(
-            f"{min(shared)} of {graph.name} is read behind its chain of convolutions too, and"
-            " gradients of the two would be added up apart"
+            f"{graph.name} cannot be cut into slabs: {min(shared)} is also read after its chain of"
+            " convolutions, which would split its gradient"
         )
     return replace(chain, trunk=replace(chain.trunk, row=_count_row(shape)))
 
@@ -100,8 +100,8 @@ def _follow(graph: Graph, value: str) -> Node:
     if len(readers) != 1 or readers[0].operator not in able or readers[0].inputs[0] != value:
         by = ", ".join(f"{node.name} ({node.operator})" for node in readers) or "nothing"
         raise ValueError(
-            f"{value} of {graph.name} is cut into slabs, and read by {by}: it takes one of"
-            f" {', '.join(sorted(able))}"
+            f"{value} of {graph.name} is cut into slabs and read by {by}; only"
+            f" {', '.join(sorted(able))} can read slabs"
         )
     return readers[0]
 

@@ -33,15 +33,15 @@ def _divide(graph: Graph, ends: Sequence[str]) -> Iterator[list[Node]]:
     nodes = list(graph.training)
     names, first, begin = [node.name for node in nodes], 0, ""
     if absent := [end for end in ends if end not in names]:
-        raise ValueError(f"{graph.name} has no value {absent[0]} that its loss follows from")
+        raise ValueError(f"{graph.name} has no value {absent[0]} on the way to its loss")
     for end in ends:
         last = names.index(end)
         earlier = set(names[:first]) - {begin}
         passing = {name for node in nodes[first:] for name in node.inputs} & earlier
         if passing:
             raise ValueError(
-                f"{graph.name} cannot be cut at {begin}: {', '.join(sorted(passing))} would pass"
-                " too"
+                f"{graph.name} cannot be cut at {begin}: {', '.join(sorted(passing))} would cross"
+                " the cut, too"
             )
         yield nodes[first : last + 1]
         first, begin = last + 1, end

@@ -51,7 +51,7 @@ def find(graph: Graph) -> tuple[Kept, ...]:
         if node.operator == "batch_norm":
             twin = nodes.get(f"{node.name}.inference")
             if twin is None:
-                raise ValueError(f"{node.name} of {graph.name} is not there for inference")
+                raise ValueError(f"{node.name} of {graph.name} does not exist in inference")
             every.append(Kept(node.name, node.inputs[0], *twin.inputs[3:5]))
     return tuple(every)
 
@@ -115,7 +115,7 @@ def move(before: Sequence[Any], of_batch: Sequence[Any], count: int) -> tuple[An
     """
     if count < 2:
         raise ValueError(
-            "one value in a channel has no variance: take a larger batch, or fewer parts of it"
+            "one value in a channel has no variance: use a larger batch, or fewer parts of it"
         )
     mean, variance = before
     batch_mean, batch_variance = of_batch

@@ -76,7 +76,7 @@ class Transpose(Operator):
             ValueError: `axes` is no order of the axes of x.
         """
         if sorted(sizes["axes"]) != list(range(len(sizes["of"]))):
-            raise ValueError(f"{sizes['axes']} is no order of the axes of {sizes['of']}")
+            raise ValueError(f"{sizes['axes']} is not an order of the axes of {sizes['of']}")
         return (tuple(sizes["of"][axis] for axis in sizes["axes"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
@@ -262,7 +262,7 @@ def load(name: str) -> Operator:
     if name in OPERATORS:
         return OPERATORS[name]
     if name not in LEVEL0:
-        raise ValueError(f"no operator {name!r}; there are {', '.join((*LEVEL0, *OPERATORS))}")
+        raise ValueError(f"unknown operator {name!r}; known: {', '.join((*LEVEL0, *OPERATORS))}")
     return operators.load(name)
 
 

@@ -96,7 +96,7 @@ def cache_shares() -> dict[int, int]:
                 sizes.append(int(size[:-1]) * _UNITS[size[-1]] // by)
         shares[cpu] = sum(sizes)
     if not shares or not all(shares.values()):
-        raise ValueError(f"the sizes of this machine's caches are not known ({_CPUS}): no cold")
+        raise ValueError(f"unknown cache sizes of this machine ({_CPUS}): leave cold out")
     return shares
 
 

@@ -76,9 +76,9 @@ def require_possible(
     roof = _find_roof(framework, dtype)
     if rate > MARGIN * roof:
         raise ImpossibleRateError(
-            f"{name} did {rate:.3g} FLOP/s, and this machine's fastest product of {dtype} in"
-            f" {framework.name} does {roof:.3g}: more than {MARGIN:g} times that is not"
-            " computed in each call, but kept from another one, or put off"
+            f"{name} reached {rate:.3g} FLOP/s, more than {MARGIN:g} times this machine's fastest"
+            f" {dtype} product in {framework.name}, {roof:.3g} FLOP/s: the calls reuse an earlier"
+            " result or defer the work"
         )
 
 

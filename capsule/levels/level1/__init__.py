@@ -374,8 +374,8 @@ def _require_derivatives(graph: Graph) -> None:
     for node in graph.training:
         if node.operator == structure.ONNX:
             raise ValueError(
-                f"{graph.name} cannot be trained: capsule knows no derivative of {node.name}"
-                f" ({node.sizes['kind']}); without trains its inference is measured"
+                f"{graph.name} cannot be trained: capsule has no derivative of {node.name}"
+                f" ({node.sizes['kind']}); leave trains out to measure only inference"
             )
 
 

@@ -71,8 +71,8 @@ def check_divisible(single: Graph) -> None:
     for node in single.nodes:
         if node.operator == _COUPLED and node.sizes["h"] * node.sizes["w"] == 1:
             raise ValueError(
-                f"{single.name} cannot be split to stay within limit_mib: in a part of one example"
-                f" {node.name} has one value per channel to normalise"
+                f"{single.name} cannot be split to stay within limit_mib: {node.name} cannot"
+                " normalise a part of one example, with one value per channel"
             )
 
 

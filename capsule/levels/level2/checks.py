@@ -65,9 +65,9 @@ def hold_to_checkpoint(
         due, reached = (modules.copy(framework, trainer.parameters()) for trainer in (one, other))
     if trajectory.distance(reached, due, before, before) > trajectory.ROUNDING:
         raise ValueError(
-            f"{source.name} does not train on from a checkpoint as it would have: its steps go by"
-            " more than parameters, buffers, the optimizer's state and the generators of torch,"
-            " numpy and Python; make what they go by a buffer, or leave out checkpoint_epochs"
+            f"{source.name} trains differently after a checkpoint: its steps depend on state"
+            " outside of parameters, buffers, the optimizer's state and the generators of torch,"
+            " numpy and Python; store that state in a buffer, or leave checkpoint_epochs out"
         )
 
 

@@ -59,7 +59,7 @@ def measure(trial: Trial, report: Report) -> None:
     count, seed = numbers["samples"], trial.context.seed
     whole = count // wanted.batch * wanted.batch
     if not whole:
-        raise ValueError(f"a batch of {wanted.batch} is more than the {count} samples")
+        raise ValueError(f"a batch of {wanted.batch} exceeds the {count} samples")
     order_fingerprint = samplers.Fingerprint()
     with TemporaryDirectory(prefix="reading-", dir=report.folder) as scratch:
         folder = Path(scratch)
@@ -129,8 +129,8 @@ def _read(
     resident = pages.resident_share(files)
     if not reading.is_cache(wanted.cache, resident):
         raise CacheError(
-            f"{resident:.0%} of the pages of {wanted.format} are in memory, or the system does not"
-            f" say: this is no {wanted.cache} cache; leave {wanted.cache} out, or take a folder on"
+            f"not a {wanted.cache} cache: {resident:.0%} of the pages of {wanted.format} are in"
+            f" memory, or the system cannot tell; leave {wanted.cache} out, or use a folder on"
             " another file system"
         )
     began = perf_counter()

@@ -83,7 +83,7 @@ def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, 
         OSError: A file cannot be read.
     """
     if form is not None and form not in layouts.FORMATS:
-        raise ValueError(f"no format {form!r}; there are {', '.join(layouts.FORMATS)}")
+        raise ValueError(f"unknown format {form!r}; known: {', '.join(layouts.FORMATS)}")
     reader = layouts.FORMATS[form] if form else layouts.read_arrays
     shapes = {name: one.shape for name, one in graph.inputs.items() if name not in graph.noise}
     train, test = reader(folder, shapes)
@@ -134,7 +134,7 @@ def _read_measure(folder: Path, sampler: str, count: int) -> Any:
         return None
     path = folder / f"{name}.npy"
     if not path.is_file():
-        raise ValueError(f"{sampler} samples go by {name}.npy, and the dataset has none")
+        raise ValueError(f"{sampler} samples need {name}.npy, which the dataset lacks")
     try:
         return samplers.check_measure(sampler, generators.read_array(path), count)
     except ValueError as error:
@@ -149,7 +149,7 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
         column = source.columns.get(name)
         if column is None:
             there = ", ".join(source.columns)
-            raise ValueError(f"{graph.name} takes {name}, and the dataset has {there}")
+            raise ValueError(f"{graph.name} takes {name}; the dataset has {there}")
         first, *rest = wanted.shape
         if wanted.below is not None and rest and not column.shape:
             # whole numbers of a sample may lie one after the other
@@ -163,7 +163,7 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
             or has_rest
         ):
             raise ValueError(
-                f"{prefix}{name} is {column.dtype} {(column.length, *column.shape)}, and"
+                f"{prefix}{name} is {column.dtype} {(column.length, *column.shape)};"
                 f" {graph.name} takes"
                 f" {'numbers with fractions' if kind == 'f' else 'whole numbers'} of shape"
                 f" ({'N' if first == 1 else f'{first} N'}, {', '.join(map(str, rest))})"
@@ -182,4 +182,4 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
 
 def _check_labels(array: Any, name: str, below: int) -> None:
     if array.size and (int(array.min()) < 0 or int(array.max()) >= below):
-        raise ValueError(f"{name} holds numbers beyond 0 to {below - 1}")
+        raise ValueError(f"{name} contains numbers outside 0 to {below - 1}")

@@ -37,7 +37,7 @@ class Compressed(Exchange):
         super().__init__(member)
         self._kept = torch.zeros_like(flatten(member.leaves.values()))
         if (count := self._kept.numel()) >= _MOST:
-            raise ValueError(f"{count} parameters are too many: their places have 32 bits")
+            raise ValueError(f"{count} parameters are too many: their indexes have 32 bits")
 
     def state(self) -> Mapping[str, Any]:
         """What is kept of gradients."""

@@ -132,7 +132,7 @@ class Pipelined(Exchange):
 def _split(graph: Graph, work: Work, ranks: int) -> tuple[Graph, ...]:
     line = catalog.find_line(work.network, work.sizes)
     if line is None:
-        raise ValueError(f"nothing says where {work.network} can be cut into stages")
+        raise ValueError(f"{work.network} defines no places to cut it into stages")
     return stages.split(graph, catalog.choose(line, ranks))
 
 

@@ -292,7 +292,7 @@ def _find_times(name: str) -> _Times:
 def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r} is no name of a metric: letters, digits and . _ + - only,"
+            f"{name!r} is not a metric name: use letters, digits and . _ + - only,"
             " starting with a letter or digit, at most 64"
         )
     return name
@@ -302,7 +302,7 @@ def _to_number(step: SupportsFloat) -> float:
     """A step as JSON has it, which arrays and tensors are not."""
     number = float(step)
     if not math.isfinite(number):
-        raise ValueError(f"a step is a finite number, not {number}")
+        raise ValueError(f"a step must be a finite number, found {number}")
     return int(number) if number.is_integer() else number
 
 

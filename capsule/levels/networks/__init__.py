@@ -47,7 +47,7 @@ def find(name: str, source: str | None = None, *, trains: bool = True) -> catalo
     """
     if source is None:
         if name not in catalog.NETWORKS:
-            raise ValueError(f"no network {name!r}; there are {', '.join(catalog.NETWORKS)}")
+            raise ValueError(f"unknown network {name!r}; known: {', '.join(catalog.NETWORKS)}")
         return catalog.NETWORKS[name]
     path = Path(source)
     if path.suffix == ".onnx":

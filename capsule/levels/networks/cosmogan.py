@@ -38,7 +38,7 @@ def cosmogan(g: Builder, sizes: Mapping[str, int]) -> Graph:
     """
     batch, side, layers = sizes["batch"], sizes["side"], sizes["layers"]
     if side % (1 << layers):
-        raise ValueError(f"the side of cosmogan is {side}, not a multiple of 2**{layers}")
+        raise ValueError(f"the side of cosmogan is {side}, expected a multiple of {2**layers}")
     real = g.input("map", (batch, 1, side, side))
     made = _generate(g, g.latent("latent", (batch, sizes["latent"])), sizes)
     discriminator = _Discriminator(g, sizes)

@@ -22,7 +22,7 @@ def unet(g: Builder, sizes: Mapping[str, int]) -> Graph:
     """
     batch, side, width, classes = (sizes[name] for name in ("batch", "side", "width", "classes"))
     if side % 2**DEPTH:
-        raise ValueError(f"side of unet is {side}, not a multiple of {2**DEPTH}")
+        raise ValueError(f"the side of unet is {side}, expected a multiple of {2**DEPTH}")
     x = _convolve_twice(g, g.input("image", (batch, 1, side, side)), width)
     skipped = []
     for level in range(DEPTH):

@@ -94,7 +94,7 @@ def load(name: str) -> Operator:
         ValueError: There is none.
     """
     if name not in OPERATORS:
-        raise ValueError(f"no operator {name!r}; there are {', '.join(OPERATORS)}")
+        raise ValueError(f"unknown operator {name!r}; known: {', '.join(OPERATORS)}")
     module = import_module(f".{OPERATORS[name].module}", __package__)
     operator: Operator = module.OPERATORS[name]
     return operator

@@ -102,9 +102,9 @@ class GroupedAttention(Operator):
         if heads % groups:
             raise ValueError(f"{groups} groups do not divide {heads} heads")
         if length > keys:
-            raise ValueError(f"{length} queries are more than {keys} keys; a cache adds keys")
+            raise ValueError(f"{length} queries exceed {keys} keys; a cache only adds keys")
         if sizes["window"] and not sizes["causal"]:
-            raise ValueError("a window looks back from each position: it needs causal 1")
+            raise ValueError("a window needs causal 1, because it looks back from each position")
         shape = (batch, groups, keys, width)
         tensors = {
             "q": Tensor((batch, heads, length, width), -2.0, 4.0),

@@ -116,7 +116,7 @@ class TransposedConvolution(Operator):
         """
         if sizes["output_padding"] >= sizes["stride"]:
             raise ValueError(
-                f"output_padding is {sizes['output_padding']}, not below the stride"
+                f"output_padding is {sizes['output_padding']}, expected less than the stride"
                 f" {sizes['stride']}"
             )
         positions = tuple(

@@ -30,7 +30,7 @@ class TopK(Operator):
         if sizes["k"] > sizes["columns"]:
             raise ValueError(f"k is {sizes['k']}, more than {sizes['columns']} columns")
         if sizes["k"] > _STEPS * _POWERS:
-            raise ValueError(f"k is {sizes['k']}; 16 bits tell {_STEPS * _POWERS} apart")
+            raise ValueError(f"k is {sizes['k']}; the limit for 16 bits is {_STEPS * _POWERS}")
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Any:

@@ -144,7 +144,7 @@ class Context:
     def _find(self, source: str) -> Path:
         path = self.folder / source
         if not path.is_file():
-            raise FileNotFoundError(f"no source {path}: is it among the benchmark's inputs?")
+            raise FileNotFoundError(f"no source {path}: list it among the benchmark's inputs")
         return path
 
 
@@ -194,4 +194,4 @@ def load(name: str, source: Path) -> tuple[UserOperator, catalog.Operator]:
 def _check_tools(paths: list[Path], *needed: str) -> None:
     if missing := [tool for tool in needed if shutil.which(tool) is None]:
         names = ", ".join(path.name for path in paths)
-        raise RuntimeError(f"{names} cannot be built here: there is no {', no '.join(missing)}")
+        raise RuntimeError(f"cannot build {names}: this environment has no {', no '.join(missing)}")

@@ -133,7 +133,7 @@ def _find_formula(name: Chosen) -> Formula:
     if isinstance(name, str):
         return FORMULAS[name]
     if name.formula is None:
-        raise ValueError(f"{name.name} defines no formula, by which numpy would train")
+        raise ValueError(f"{name.name} defines no formula, which numpy needs to train")
     return name.formula
 
 

@@ -255,7 +255,7 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     ),
     "labels-out-of-range": (
         *(None, _spoil("label.npy", 1 << 40), _GLYPHS),
-        "label holds numbers beyond 0 to 1",
+        "label contains numbers outside 0 to 1",
     ),
 }
 

@@ -89,7 +89,7 @@ def create(device: str, threads: int | None, determinism: str) -> Jax:
         FrameworkError: `device` is another one, or JAX has started with other settings.
     """
     if device != "cpu":
-        raise FrameworkError(f"jax has no device {device!r} here: capsule runs it on CPUs alone")
+        raise FrameworkError(f"jax has no device {device!r}: capsule runs jax on CPUs only")
     return Jax(_start(threads), determinism)
 
 
@@ -109,7 +109,7 @@ def _start(threads: int | None) -> int:
     jax.devices()
     started = len(_list_workers() - before)
     if started != (threads or started) or not started:
-        raise FrameworkError(f"jax has started with other settings, not with {threads} threads")
+        raise FrameworkError(f"jax already started with other settings, not with {threads} threads")
     return started
 
 

@@ -69,6 +69,6 @@ def create(device: str, threads: int | None, determinism: str) -> OnnxRuntime:
     """
     if device != "cpu":
         raise FrameworkError(
-            f"onnxruntime has no device {device!r} here: capsule runs it on CPUs alone"
+            f"onnxruntime has no device {device!r}: capsule runs onnxruntime on CPUs only"
         )
     return OnnxRuntime(threads, determinism)

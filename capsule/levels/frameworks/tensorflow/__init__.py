@@ -110,7 +110,7 @@ def create(
         FrameworkError: `device` is another one, or TensorFlow has started with other settings.
     """
     if device != "cpu":
-        raise FrameworkError(f"{name} has no device {device!r}: it is run on CPUs alone")
+        raise FrameworkError(f"{name} has no device {device!r}: capsule runs {name} on CPUs only")
     try:
         # or it would place operations, and their operands, on a device that was not asked for
         tensorflow.config.set_visible_devices([], "GPU")
@@ -118,7 +118,7 @@ def create(
             _threading.set_intra_op_parallelism_threads(threads)
             _threading.set_inter_op_parallelism_threads(1)
     except RuntimeError as error:
-        raise FrameworkError(f"{name} has started with other settings: {error}") from error
+        raise FrameworkError(f"{name} already started with other settings: {error}") from error
     if determinism == "strict":
         _experimental.enable_op_determinism()
     return TensorFlow(name, determinism, compiled)

@@ -79,7 +79,7 @@ class TensorFlowNetworks:
         dtypes = {value.dtype.name for value in values.values() if value.dtype.is_floating}
         if other := ", ".join(sorted(dtypes - set(known))):
             raise FrameworkError(
-                f"{self._framework} runs networks in {', '.join(known)}, not in {other}"
+                f"{self._framework} does not run networks in {other}, only in {', '.join(known)}"
             )
         key = (id(graph), results, trained)
         if key not in self._plans:

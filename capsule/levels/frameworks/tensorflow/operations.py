@@ -85,7 +85,7 @@ class Transposed:
 
     def __add__(self, other: Transposed) -> Transposed:
         if other.axes != self.axes:
-            raise ValueError(f"axes held as {self.axes} and as {other.axes} do not add up")
+            raise ValueError(f"cannot add values with axes {self.axes} and {other.axes}")
         return Transposed(self.tensor + other.tensor, self.axes)
 
 

@@ -156,7 +156,7 @@ def prepare(device: str, threads: int | None, determinism: str) -> None:
         FrameworkError: See there.
     """
     if device != "cpu" and not (device == "cuda" and torch.cuda.is_available()):
-        raise FrameworkError(f"torch {torch.__version__} sees no device {device!r} here")
+        raise FrameworkError(f"torch {torch.__version__} finds no device {device!r}")
     if threads is not None:
         torch.set_num_threads(threads)
     if determinism == "strict":

@@ -178,8 +178,8 @@ class _Held(TorchDispatchMode):  # type: ignore[misc]
         except (NotImplementedError, RuntimeError) as error:
             words = str(error).partition("\n")[0]
             raise ValueError(
-                f"{function} cannot be held to itself in float64: {words}; without trains the"
-                " module's inference is measured"
+                f"{function} has no reference in float64: {words}; leave trains out to measure"
+                " only the module's inference"
             ) from error
         result = function(*args, **kwargs)
         for value, right, limit in zip(moves.tensors(result), due, limits):

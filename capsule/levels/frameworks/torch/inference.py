@@ -131,11 +131,11 @@ def build(name: str, function: Callable[[], Any]) -> torch.nn.Module:
     try:
         network = function()
     except (LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"network() of {name} makes no module: {error}") from error
+        raise ValueError(f"network() of {name} failed to make a module: {error}") from error
     if not isinstance(network, torch.nn.Module):
-        raise ValueError(f"network() of {name} returned {type(network).__name__}")
+        raise ValueError(f"network() of {name} returned {type(network).__name__}, not a Module")
     if any(map(is_lazy, (*network.parameters(), *network.buffers()))):
-        raise ValueError(f"network() of {name} has lazy parameters, which have no shape yet")
+        raise ValueError(f"network() of {name} has lazy parameters, whose shapes are unknown")
     return network
 
 

@@ -168,8 +168,8 @@ def _recurrent(how: How, inputs: Sequence[Any], order: Sequence[int]) -> tuple[A
     plain = not any(how.get(name) for name in more)
     if not plain or lengths is not None or any(one is not None for one in inputs[7:]):
         raise FrameworkError(
-            "torch: recurrences with other activations, layouts, lengths or peepholes than torch's"
-            " are not supported"
+            "torch: recurrences with activations, layouts, lengths or peepholes other than torch's"
+            " own are not supported"
         )
     weights = []
     for way in range(w.shape[0]):
@@ -226,7 +226,7 @@ def _attention(how: How, q: Any, k: Any, v: Any, mask: Any = None, *more: Any) -
     if any(one is not None for one in more) or not plain or q.dim() != 4:
         raise FrameworkError("torch: this form of Attention is not supported")
     if mask is not None and how.get("is_causal"):
-        raise FrameworkError("torch: Attention with a mask that is causal too is not supported")
+        raise FrameworkError("torch: Attention with mask and causal masking is not supported")
     return functional.scaled_dot_product_attention(
         *(q, k, v, mask),
         is_causal=bool(how.get("is_causal", 0)),

@@ -39,7 +39,7 @@ class Loss:
         loss = getattr(file, "loss", self._facts.loss)
         if not callable(loss) and (not isinstance(loss, str) or loss not in _LOSSES):
             raise ValueError(
-                f"{name}: loss is {loss!r}, neither a function nor one of {', '.join(_LOSSES)}"
+                f"{name}: loss is {loss!r}, expected a function or one of {', '.join(_LOSSES)}"
             )
         self.of: Callable[..., Any] = loss if callable(loss) else _LOSSES[loss]
 
@@ -69,7 +69,7 @@ class Loss:
                 if isinstance(outputs, torch.Tensor)
                 else f"a {type(outputs).__name__}"
             )
-            raise ValueError(f"{self._name} yields {what}, and {tuple(shape)} is due")
+            raise ValueError(f"{self._name} returned {what}, expected shape {tuple(shape)}")
         return outputs, due
 
     def lose(self, network: Callable[..., Any], inputs: Mapping[str, NativeTensor]) -> NativeTensor:
@@ -81,6 +81,6 @@ class Loss:
         loss = self.of(*self.call(network, inputs))
         if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
             raise ValueError(
-                f"the loss of {self._name} is no scalar that depends on the parameters"
+                f"the loss of {self._name} is not a scalar that depends on the parameters"
             )
         return loss

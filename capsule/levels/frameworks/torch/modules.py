@@ -129,8 +129,8 @@ class ModuleTrainer:
         for name, leaf in self._network.named_parameters():
             if leaf.device != device or leaf.dtype != dtype or leaf is not self._leaves.get(name):
                 raise ValueError(
-                    f"{self._name} has replaced its parameter {name} or moved it to {leaf.dtype} on"
-                    f" {leaf.device}; it is trained in {dtype} on {device}"
+                    f"{self._name} replaced its parameter {name}, or moved it to {leaf.dtype} on"
+                    f" {leaf.device}; keep it in {dtype} on {device}"
                 )
 
 

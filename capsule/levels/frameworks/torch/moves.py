@@ -102,7 +102,7 @@ def judge(
         ValueError: See `right`.
     """
     if ARITHMETIC[dtype].wider != "float64":
-        raise ValueError(f"torch has no type with more bits than {dtype}: there is no reference")
+        raise ValueError(f"torch has no type with more bits than {dtype} to compute a reference")
     first = _Local(dtype, label, draws)
     exact = _run(module, run, first)
     squares = [0.0] * len(exact)
@@ -111,7 +111,7 @@ def judge(
         moves = _Moved(first.errors, label_of_pair, draws, opposite=number % 2 == 1)
         moved = _run(module, run, moves)
         if moves.count != len(first.errors):
-            raise ValueError("the module decides by its data which operations it runs")
+            raise ValueError("the module's data decides which operations run")
         for place, (one, other) in enumerate(zip(moved, exact)):
             squares[place] += float(((one - other) ** 2).sum()) / RUNS
     arrays = tuple(one.cpu().numpy() for one in exact)
@@ -135,7 +135,7 @@ def outputs(results: Any) -> tuple[NativeTensor, ...]:
     if not isinstance(values, (tuple, list)) or not all(
         isinstance(one, torch.Tensor) for one in values
     ):
-        raise ValueError(f"the module yields a {type(results).__name__}, not tensors")
+        raise ValueError(f"the module returns a {type(results).__name__}, expected tensors")
     return tuple(values)
 
 
@@ -268,7 +268,7 @@ class _Moved(TorchDispatchMode):  # type: ignore[misc]
             if error is None:
                 continue
             if error.shape != value.shape:
-                raise ValueError("the module decides by its data which operations it runs")
+                raise ValueError("the module's data decides which operations run")
             ways = torch.from_numpy(signs(f"{self._label}{here}\n{place}\n", tuple(error.shape)))
             value.add_(self._sign * error * ways.to(value.device))
         return result

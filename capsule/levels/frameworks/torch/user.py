@@ -32,14 +32,14 @@ class UserTorchOptimizer:
         made = optimizer.torch(list(leaves), dict(numbers))
         if not isinstance(made, torch.optim.Optimizer):
             raise ValueError(
-                f"torch() of {self._name} returned {type(made).__name__}, no torch.optim.Optimizer"
+                f"torch() of {self._name} returned {type(made).__name__}, not a torch Optimizer"
             )
         self._made = made
         held = [id(leaf) for group in self.param_groups for leaf in group["params"]]
         if sorted(held) != sorted(map(id, leaves)):
             raise ValueError(
-                f"torch() of {self._name} returned an optimizer of {len(held)} tensors, which are"
-                f" not the {len(leaves)} parameters, each once"
+                f"torch() of {self._name} returned an optimizer of {len(held)} tensors, expected"
+                f" each of the {len(leaves)} parameters once"
             )
         if not all(map(torch.equal, leaves, before)):
             raise ValueError(f"torch() of {self._name} moved parameters before the first step")
@@ -107,7 +107,7 @@ def _pack(value: Any, tensors: list[NativeTensor], where: str) -> Any:
         return {
             "dict": [[key, _pack(one, tensors, f"{where}[{key!r}]")] for key, one in value.items()]
         }
-    raise ValueError(f"{where} is a {type(value).__name__}, which no checkpoint keeps")
+    raise ValueError(f"{where} is a {type(value).__name__}, which checkpoints cannot store")
 
 
 def _unpack(packed: Any, tensors: Mapping[str, NativeTensor]) -> Any:

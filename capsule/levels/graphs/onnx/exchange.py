@@ -50,8 +50,8 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
     version, newest = versions.get("ai.onnx", 1), defs.onnx_opset_version()
     if version > newest:
         raise ValueError(
-            f"{name}: it uses version {version} of ONNX's operators; the package onnx that is here"
-            f" knows none after {newest}"
+            f"{name} uses version {version} of ONNX's operators; the installed package onnx"
+            f" supports versions up to {newest}"
         )
     content = model
     if model.functions:
@@ -128,8 +128,8 @@ def _model(source: str | Path | bytes, name: str) -> Any:
         raise ValueError(f"{name} is not an ONNX file") from None
     except (onnx.checker.ValidationError, FileNotFoundError) as error:
         raise ValueError(
-            f"{name}: {error} (weights must lie in the file itself: torch.onnx.export writes them"
-            " there with external_data=False)"
+            f"{name}: {error} (weights must be inside the file: call torch.onnx.export with"
+            " external_data=False)"
         ) from None
 
 

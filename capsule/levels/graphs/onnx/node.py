@@ -88,8 +88,8 @@ class OnnxNode(Operator):
             ValueError: Always.
         """
         raise ValueError(
-            f"capsule knows no derivative of ONNX's {sizes['kind']}: leave out trains, so that"
-            " inference alone is measured"
+            f"capsule has no derivative of ONNX's {sizes['kind']}: leave trains out to measure only"
+            " inference"
         )
 
     def flops(self, sizes: Sizes) -> int:
@@ -110,18 +110,18 @@ def run(sizes: Sizes, values: Sequence[Any]) -> Any:
     real = next((value.dtype.name for value in values if value.dtype.kind == "f"), "float32")
     kind = sizes["kind"]
     if real not in ("float16", "float32", "float64") or (real == "float64" and kind in _SINGLE):
-        raise ValueError(f"ONNX's reference computes {kind} in no more bits than the trial")
+        raise ValueError(f"ONNX's reference computes {kind} only with as many bits as the trial")
     try:
         names, evaluator = _evaluator(sizes["model"], real)
         with numpy.errstate(all="ignore"):
             results = evaluator.run(None, dict(zip(names, values)))
     except Exception as error:
-        raise ValueError(f"ONNX's reference does not run {kind}: {error}") from None
+        raise ValueError(f"ONNX's reference cannot run {kind}: {error}") from None
     result = numpy.asarray(results[sizes["output"]])
     due = numpy.dtype(sizes["type"] or real)
     if result.dtype != due or result.shape != tuple(sizes["shape"]):
         raise ValueError(
-            f"ONNX's reference yields {result.dtype} {result.shape} of {kind}, not {due}"
+            f"ONNX's reference returns {result.dtype} {result.shape} for {kind}, expected {due}"
             f" {tuple(sizes['shape'])}"
         )
     return result

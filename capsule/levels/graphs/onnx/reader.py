@@ -80,8 +80,8 @@ class Reader:
         if not dims or min(shape) < 1:
             lengths = [dim.dim_param or dim.dim_value for dim in dims]
             raise ValueError(
-                f"input {value.name!r} has the shape {lengths}; all but its first axis, the batch,"
-                " must have a fixed length"
+                f"input {value.name!r} has shape {lengths}; all axes but the first, the batch, must"
+                " have a fixed length"
             )
         kind = value.type.tensor_type.elem_type
         if kind in REALS:
@@ -90,7 +90,7 @@ class Reader:
             self._whole[value.name] = (value.name, tuple(shape), kind)
         else:
             named = onnx.TensorProto.DataType.Name(kind)
-            raise ValueError(f"input {value.name!r} has the type {named}, which no trial has")
+            raise ValueError(f"input {value.name!r} has the unsupported type {named}")
 
     def scale(self, length: int) -> int:
         """A first axis of the file's own batch size, for the batch of this network."""

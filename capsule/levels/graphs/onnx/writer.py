@@ -29,7 +29,7 @@ def write(
     """See `exchange.dump`."""
     reals = [array for array in parameters.values() if array.dtype.kind == "f"]
     if dtype is None and not reals:
-        raise ValueError(f"{graph.name} has no parameters: say the dtype of its reals")
+        raise ValueError(f"{graph.name} has no parameters: name the dtype of its real numbers")
     real = numpy.dtype(dtype or reals[0].dtype)
     nodes: list[Any] = []
     constants: dict[str, Any] = {name: parameters[name].astype(real) for name in graph.parameters}
@@ -66,8 +66,8 @@ def _versions(graph: Graph) -> dict[str, int]:
             continue
         if len(steps) < len(graph.nodes) or any(one.version != step.version for one in steps):
             raise ValueError(
-                f"{step.kind} of version {step.version} of ONNX's operators is not that of version"
-                f" {usual}, in which the network is written"
+                f"{step.kind} is of version {step.version} of ONNX's operators, but the network is"
+                f" written in version {usual}"
             )
         versions[domain] = step.version
     return versions
@@ -102,7 +102,7 @@ def _rename_own(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
     """A node that is ONNX's own; of its results the one that the step is has the step's name."""
     single = alone.parse(step.sizes["model"])
     if any(attribute.HasField("g") for attribute in single.node.attribute):
-        raise ValueError(f"{single.kind} of {step.name} has nodes of its own inside")
+        raise ValueError(f"{single.kind} of {step.name} contains other nodes")
     part = alone.copy(single.node)
     alone.retype_node(part, str(real))
     names = {name: f"{step.name}/{name}" for name in single.constants}
