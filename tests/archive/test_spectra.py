@@ -63,7 +63,7 @@ def without_a_power(array: Any) -> Any:
         (lambda array: array[[0, 1, 3, 2]], "distance is .*, and its predictions give"),
         (lambda array: array[:, :, :-1], "not of its last evaluations"),
         (lambda array: array.astype("|u1"), "it holds uint8, and no spectrum_distance"),
-        (without_a_power, "what was due is no spectrum"),
+        (without_a_power, "the labels are not spectra"),
     ],
 )
 def test_a_distance_that_its_spectra_do_not_give_is_damage(

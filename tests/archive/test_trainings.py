@@ -207,11 +207,11 @@ PREDICTIONS: list[tuple[Change | None, str]] = [
     (lambda array: array[:, :-1], "not of its last evaluations"),
     (lambda array: array.reshape(len(array), -1, 2), "not of its last evaluations"),
     (lambda array: array.astype("<f4"), "it holds float32, and no accuracy"),
-    (lambda array: array.astype("<i8"), "it is not the file that a training keeps"),
-    (lambda array: encode(array)[:-1], "its length is not what its shape says"),
-    (lambda array: encode(array) + b"\0", "its length is not what its shape says"),
-    (lambda array: b"", "it is not the file that a training keeps"),
-    (lambda array: bytes(10_000_000), "it is not the file that a training keeps"),
+    (lambda array: array.astype("<i8"), "it is not a file of predictions"),
+    (lambda array: encode(array)[:-1], "its length contradicts its shape"),
+    (lambda array: encode(array) + b"\0", "its length contradicts its shape"),
+    (lambda array: b"", "it is not a file of predictions"),
+    (lambda array: bytes(10_000_000), "it is not a file of predictions"),
 ]
 
 
@@ -236,7 +236,7 @@ LIES = [
     (
         "        report.keep(trial.kept, chosen)\n",
         "        report.keep(trial.kept, chosen[:-1])\n",
-        "its length is not what its shape says",
+        "its length contradicts its shape",
     ),
     (
         '    report.samples("training_samples", [trial.train.count])\n',

@@ -28,6 +28,6 @@ def test_generating_files_of_a_format(tmp_path: Path) -> None:
     assert made.files == 4
     with pytest.raises(UsageError, match="regression is not written as idx; it is as arrays"):
         datasets.generate("regression", {}, tmp_path / "other", form="idx", cache=cache)
-    with pytest.raises(UsageError, match="cifar10 has pictures of channels=3 and side=32"):
+    with pytest.raises(UsageError, match="cifar10 needs channels=3 and side=32"):
         datasets.generate("glyphs", sizes, tmp_path / "other", form="cifar10", cache=cache)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "digits"]

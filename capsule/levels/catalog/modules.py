@@ -89,20 +89,20 @@ def read(inputs: object, quality: object) -> Module:
     1
     """
     if not isinstance(quality, str) or quality not in _DUE:
-        raise ValueError(f"quality is {quality!r}, not one of {', '.join(_DUE)}")
+        raise ValueError(f"quality is {quality!r}, expected one of {', '.join(_DUE)}")
     if not isinstance(inputs, dict) or not all(map(_is_name, inputs)):
         raise ValueError(
-            'inputs is not a dictionary of names and shapes such as {"image": (1, 28, 28),'
+            'inputs must be a dictionary of names and shapes, for example {"image": (1, 28, 28),'
             ' "label": {"below": 10}}'
         )
     samples = {name: _sample(name, value) for name, value in inputs.items()}
     due = _DUE[quality]
     if due not in samples or len(samples) < 2:
         what = "nothing that forward takes" if due in samples else f"no {due}"
-        raise ValueError(f"inputs has {what}, and the quality is {quality}")
+        raise ValueError(f"inputs has {what}, which does not fit quality {quality}")
     if (samples[due].below is None) == (due == "label"):
         form = '{"below": 10}' if due == "label" else "(4,)"
-        raise ValueError(f"inputs has as {due} {inputs[due]!r}, not something like {form}")
+        raise ValueError(f"inputs has {due} {inputs[due]!r}, expected for example {form}")
     return Module(samples, quality)
 
 
@@ -111,14 +111,14 @@ def _sample(name: str, value: object) -> Sample:
     if isinstance(value, dict):
         shape, below = value.get("shape", ()), value.get("below")
         if value.keys() - {"shape", "below"} or not _is_whole(below, 2):
-            raise ValueError(f"inputs has as {name} {value!r}, not shape and below, from 2 on")
+            raise ValueError(f"inputs has {name} {value!r}, expected shape and below (at least 2)")
     if (
         not isinstance(shape, (tuple, list))
         or len(shape) > _MOST_AXES
         or not all(_is_whole(length, 1) for length in shape)
         or prod(shape) > _MOST
     ):
-        raise ValueError(f"inputs has as {name} {value!r}, not the shape of one sample")
+        raise ValueError(f"inputs has {name} {value!r}, expected the shape of one sample")
     return Sample(tuple(shape), below)
 
 

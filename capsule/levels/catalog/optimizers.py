@@ -92,17 +92,17 @@ def read(numbers: object, slots: object, defined: Iterable[str]) -> Optimizer:
         or not all(type(one) in (int, float) and abs(one) <= _LARGEST for one in numbers.values())
     ):
         raise ValueError(
-            'numbers is not a dictionary of names and finite numbers such as {"momentum": 0.9}'
+            'numbers must be a dictionary of names and finite numbers, such as {"momentum": 0.9}'
         )
     if taken := sorted(_RESERVED & numbers.keys()):
-        raise ValueError(f"numbers has {taken[0]}, which a recipe has already; rename it")
+        raise ValueError(f"numbers has {taken[0]}, which is a recipe's own field; rename it")
     if len(numbers) > MOST_NUMBERS:
-        raise ValueError(f"numbers has {len(numbers)} names, and {MOST_NUMBERS} are the most")
+        raise ValueError(f"numbers has {len(numbers)} names, at most {MOST_NUMBERS} are allowed")
     if type(slots) is not int or not 0 <= slots <= MOST_SLOTS:
-        raise ValueError(f"slots is {slots!r}, not a whole number from 0 to {MOST_SLOTS}")
+        raise ValueError(f"slots is {slots!r}, expected a whole number from 0 to {MOST_SLOTS}")
     has_formula = "formula" in set(defined)
     if slots and not has_formula:
-        raise ValueError("slots is what a formula keeps, and the file defines no formula")
+        raise ValueError("slots needs a formula, which the file does not define")
     own = (Number(name, value, -_LARGEST, _LARGEST) for name, value in numbers.items())
     return Optimizer((RATE, *own), slots, has_formula)
 

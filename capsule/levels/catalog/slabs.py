@@ -133,8 +133,7 @@ def cut(trunk: Trunk, ranks: int) -> tuple[Cuts, ...]:
     units = trunk.rows // step
     if units < ranks:
         raise ValueError(
-            f"its {trunk.rows} rows, of which {step} each come to one at the end, make at most"
-            f" {units} slabs"
+            f"its {trunk.rows} rows allow at most {units} slabs: {step} rows become one at the end"
         )
     cuts: list[Cuts] = [(*(units * rank // ranks * step for rank in range(ranks)), trunk.rows)]
     for layer in trunk.layers:
@@ -149,9 +148,8 @@ def _check_pools(trunk: Trunk) -> None:
     for layer in trunk.layers:
         if layer.pools and (layer.window > layer.stride or layer.padding):
             raise ValueError(
-                f"{layer.name} has windows of {layer.window} rows at a stride of {layer.stride}"
-                f" with a padding of {layer.padding}, and only pooling without overlap and padding"
-                " is cut"
+                f"{layer.name} has windows of {layer.window} rows, stride {layer.stride} and"
+                f" padding {layer.padding}; only pooling without overlap and padding can be cut"
             )
 
 
@@ -159,17 +157,16 @@ def _check(layer: Layer, before: Cuts, after: Cuts) -> None:
     for rank in range(len(after) - 1):
         if after[rank] >= after[rank + 1]:
             raise ValueError(
-                f"of the {after[-1]} rows that {layer.name} makes of {before[-1]} none is left for"
-                f" rank {rank}"
+                f"{layer.name} makes {after[-1]} rows of {before[-1]}, which leaves none for rank"
+                f" {rank}"
             )
     for rank in range(len(after) - 1):
         around = find_halo(layer, before, after, rank)
         for peer, rows in ((rank - 1, around.from_before), (rank + 1, around.from_after)):
             if rows and rows > before[peer + 1] - before[peer]:
                 raise ValueError(
-                    f"{layer.name} reaches {rows} rows beyond the slab of rank {rank}, and the"
-                    f" slab of rank {peer} has {before[peer + 1] - before[peer]} of all"
-                    f" {before[-1]}"
+                    f"{layer.name} reads {rows} rows beyond the slab of rank {rank}; the slab of"
+                    f" rank {peer} has only {before[peer + 1] - before[peer]} of {before[-1]}"
                 )
 
 

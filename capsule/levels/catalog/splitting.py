@@ -82,7 +82,7 @@ def traffic(
         LookupError: Of the network nothing says how it is split.
     """
     if work is None:
-        raise ValueError(f"what ranks of {name} exchange follows from the network that they share")
+        raise ValueError(f"{name} exchanges what its network requires")
     how = work.batch, work.parts, rank, ranks
     if name == "pipelined":
         return stages.traffic(_find_line(work.network, work.sizes), *how, item)

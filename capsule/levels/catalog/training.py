@@ -231,7 +231,9 @@ def complete(numbers: tuple[Number, ...], values: Mapping[str, object]) -> dict[
         ):
             kind = "a whole number" if number.whole else "a number"
             top = "" if number.most is None else f" and <= {number.most:g}"
-            raise ValueError(f"{number.name} is {value!r}, not {kind} >= {number.least:g}{top}")
+            raise ValueError(
+                f"{number.name} is {value!r}, expected {kind} >= {number.least:g}{top}"
+            )
         whole[number.name] = int(value) if number.whole else value
     return whole
 
@@ -251,17 +253,17 @@ def read_milestones(schedule: str, value: object) -> tuple[int, ...]:
     """
     if schedule != "multistep":
         if value is not None:
-            raise ValueError(f"milestones are those of multistep, and {schedule} takes none")
+            raise ValueError(f"milestones belong to multistep; {schedule} has none")
         return ()
     if value is None:
-        raise ValueError("milestones is missing: the epochs after which multistep has its factor")
+        raise ValueError("milestones is missing; multistep applies its factor after them")
     numbers = [
         int(one)
         for one in (value if isinstance(value, list) else ())
         if isinstance(one, (int, float)) and not isinstance(one, bool) and one >= 1 and one % 1 == 0
     ]
     if not numbers or numbers != value or any(a >= b for a, b in zip(numbers, numbers[1:])):
-        raise ValueError(f"milestones is {value!r}, not whole numbers >= 1 that rise")
+        raise ValueError(f"milestones is {value!r}, expected increasing whole numbers >= 1")
     return tuple(numbers)
 
 

@@ -86,7 +86,8 @@ class Subject:
             ):
                 top = "" if option.most is None else f" and <= {option.most}"
                 raise ValueError(
-                    f"{name} of {self.name} is {value!r}, not a whole number >= {option.least}{top}"
+                    f"{name} of {self.name} is {value!r}, expected a whole number >="
+                    f" {option.least}{top}"
                 )
             whole[name] = value
         return whole

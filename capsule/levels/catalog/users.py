@@ -73,7 +73,7 @@ def make_network(name: str, parameters: object, options: object, *, trains: bool
     """
     expected = networks.PARAMETERS
     if _check_parameters(parameters) != expected:
-        raise ValueError(f"parameters is {parameters!r}, a network's are {expected!r}")
+        raise ValueError(f"parameters is {parameters!r}, expected {expected!r} for a network")
     chosen = _check_options(options, (*expected, networks.LIMIT.name))
     return _make_network(name, "user", chosen, trains)
 
@@ -129,8 +129,7 @@ def _check_parameters(parameters: object) -> tuple[str, ...]:
     names = list(parameters) if isinstance(parameters, (tuple, list)) else []
     if not names or not all(map(_is_name, names)) or len(set(names)) < len(names):
         raise ValueError(
-            'parameters is not a tuple of names such as ("n",), each of letters and _ and there'
-            " once"
+            'parameters must be a tuple of different names of letters and _, such as ("n",)'
         )
     return tuple(names)
 
@@ -146,8 +145,8 @@ def _check_options(options: object, taken: tuple[str, ...]) -> tuple[Option, ...
         for name, value in options.items()
     ):
         raise ValueError(
-            'options is not a dictionary of names and whole numbers >= 0 such as {"stride": 1},'
-            " none of them a parameter"
+            'options must be a dictionary of names and whole numbers >= 0, such as {"stride": 1},'
+            " without names of parameters"
         )
     return tuple(Option(name, value, 0, None) for name, value in options.items())
 

@@ -123,7 +123,7 @@ def decode(data: bytes) -> Any:
     end = _HEADER_BYTES + int.from_bytes(data[8:_HEADER_BYTES], "little")
     match = _HEADER.fullmatch(data[_HEADER_BYTES:end])
     if match is None:
-        raise ValueError("it is not the file that a training keeps")
+        raise ValueError("it is not a file of predictions")
     kind = match[1].decode("ascii")
     shape = tuple(map(int, match.groups()[1:]))
     elements = numpy.dtype(kind)
@@ -133,7 +133,7 @@ def decode(data: bytes) -> Any:
         or prod(shape) > MOST_VALUES
         or prod(shape) * elements.itemsize != len(data) - end
     ):
-        raise ValueError("its length is not what its shape says")
+        raise ValueError("its length contradicts its shape")
     return numpy.frombuffer(data, elements, offset=end).reshape(shape)
 
 
@@ -144,15 +144,15 @@ def qualities(quality: str, array: Any) -> list[float]:
         ValueError: The file is not one of this quality.
     """
     if (array.dtype.kind == "f") != (quality in _OF_REALS):
-        raise ValueError(f"it holds {array.dtype}, and no {quality} is made of that")
+        raise ValueError(f"it has {array.dtype}, from which {quality} cannot be computed")
     import numpy
 
     due, *chosen = array
     if quality == "spectrum_distance" and not (numpy.isfinite(due) & (due >= 0)).all():
-        raise ValueError(f"what was due is no spectrum, and {quality} is made of those")
+        raise ValueError(f"the labels are not spectra, which {quality} needs")
     if quality in _RANKED:
         if quality != "spectrum_distance" and not ((due == 0) | (due == 1)).all():
-            raise ValueError(f"what was due is not 0 or 1, and {quality} is made of that")
+            raise ValueError(f"the labels are not 0 or 1, which {quality} needs")
         return [_RANKED[quality](one, due) for one in chosen]
     sums = [_COUNTS[quality](one, due) for one in chosen]
     return [float(one[0] / one[1]) for one in sums]
@@ -218,7 +218,7 @@ def _area(scores: Any, due: Any) -> float:
     is_due = due.reshape(-1) == 1
     high, low = scores.reshape(-1)[is_due], numpy.sort(scores.reshape(-1)[~is_due])
     if not high.size or not low.size:
-        raise ValueError("the samples are all of one class, and there is no auc of that")
+        raise ValueError("all samples are of one class; auc needs two")
     twice = int(low.searchsorted(high, "left").sum()) + int(low.searchsorted(high, "right").sum())
     return float(twice / (2 * high.size * low.size))
 
@@ -249,7 +249,7 @@ def _mean_average_precision(scores: Any, due: Any) -> float:
         gained = numpy.diff(right, prepend=0)
         values.append(float((right / taken * gained).sum()) / int(right[-1]))
     if not values:
-        raise ValueError("no class is due, and there is no mean_average_precision of that")
+        raise ValueError("no sample has a class; mean_average_precision needs one")
     return sum(values) / len(values)
 
 

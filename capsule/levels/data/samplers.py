@@ -113,12 +113,12 @@ def check_measure(sampler: str, array: Any, count: int) -> Any:
     import numpy
 
     if array.dtype.kind not in "iuf" or array.shape != (count,):
-        raise ValueError(f"is {array.dtype} {array.shape}, and a number for each of {count} is due")
+        raise ValueError(f"is {array.dtype} {array.shape}, expected {count} numbers")
     numbers = array.astype(numpy.float64)
     if not (numpy.isfinite(numbers).all() and (numbers >= 0).all()):
-        raise ValueError("holds numbers that are negative or not finite")
+        raise ValueError("contains negative or non-finite numbers")
     if sampler == "weighted" and not 0 < float(numpy.cumsum(numbers)[-1]) < numpy.inf:
-        raise ValueError("holds weights whose sum is 0 or not finite")
+        raise ValueError("contains weights whose sum is 0 or not finite")
     return numbers
 
 

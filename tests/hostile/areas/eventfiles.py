@@ -53,7 +53,7 @@ CASES = (
     _fail("another-length", _write(b"\xff" * 12), "length has another checksum"),
     _fail("text", _write(b"loss: 0.5\n" * 9), "length has another checksum"),
     _fail("deep", _write(_deep(3000)), "are empty"),
-    _fail("nested-length", _write(record(b"\x2a\xff\xff\xff\xff\x0f")), "ends within a field"),
+    _fail("nested-length", _write(record(b"\x2a\xff\xff\xff\xff\x0f")), "truncated within a field"),
     _fail("long-integer", _write(record(b"\x10" + b"\xff" * 1000)), "of more than 64 bits"),
     _fail("long-tag", _write(record(event(1, simple("x" * 10**6, 1)))), "its tags: xxx"),
     _fail("tag-that-steers", _write(record(event(1, simple("\x1b[2J", 1)))), r"\x1b[2J"),

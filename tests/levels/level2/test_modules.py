@@ -278,7 +278,7 @@ def test_what_has_no_modules_says_so(
         ({"x": (3,), "target": {"below": 3}}, "mean_absolute_error", "as target"),
         ({"x": (0,), "label": {"below": 2}}, "accuracy", "inputs has as x"),
         ({"x": (3,), "label": {"below": True}}, "accuracy", "inputs has as label"),
-        ({"x": (3,), "label": {"below": 2, "above": 1}}, "accuracy", "not shape and below"),
+        ({"x": (3,), "label": {"below": 2, "above": 1}}, "accuracy", "expected shape and below"),
         ({"../x": (3,), "label": {"below": 2}}, "accuracy", "inputs is not a dictionary of names"),
         ([], "accuracy", "inputs is not a dictionary"),
         ({"x": (2**20, 2**20), "label": {"below": 2}}, "accuracy", "inputs has as x"),

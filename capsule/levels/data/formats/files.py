@@ -35,7 +35,7 @@ def read(path: Path) -> bytes:
         OSError: It cannot be read.
     """
     if not path.is_file():
-        raise FormatError(path, "is not there, or no file")
+        raise FormatError(path, "is missing, or not a file")
     return path.read_bytes()
 
 
@@ -47,7 +47,7 @@ def read_head(path: Path, length: int) -> bytes:
         OSError: It cannot be read.
     """
     if not path.is_file():
-        raise FormatError(path, "is not there, or no file")
+        raise FormatError(path, "is missing, or not a file")
     with path.open("rb") as file:
         return file.read(length)
 
@@ -61,7 +61,7 @@ def unpack_file(path: Path) -> bytearray:
     """
     data = read(path)
     if data[:3] != GZIP:
-        raise FormatError(path, "is not what gzip writes")
+        raise FormatError(path, "is not a gzip file")
     return unpack(data, path)
 
 
@@ -83,7 +83,7 @@ def unpack(data: bytes, path: Path) -> bytearray:
                 if len(whole) > most:
                     raise FormatError(path, f"unpacks to more than {MOST_GROWTH} times its length")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FormatError(path, f"is broken as gzip writes it: {error}") from None
+        raise FormatError(path, f"is a damaged gzip file: {error}") from None
     return whole
 
 
@@ -100,7 +100,7 @@ def find(folder: Path, ending: str) -> list[Path]:
         OSError: The folder cannot be read.
     """
     if not folder.is_dir():
-        raise FormatError(folder, "is not there, or no folder")
+        raise FormatError(folder, "is missing, or not a folder")
     paths = [path for path in folder.iterdir() if path.name.endswith(ending) and path.is_file()]
     if not paths:
         raise FormatError(folder, f"has no file *{ending}")

@@ -46,12 +46,12 @@ def locate(path: Path) -> list[Place]:
             head = file.read(_HEAD.size)
             if not _has_length(head):
                 raise FormatError(
-                    path, f"has no record at byte {at}: the checksum of its length fails"
+                    path, f"has no record at byte {at}: wrong checksum of its length"
                 )
             start, length = at + _HEAD.size, _HEAD.unpack(head)[0]
             at = start + length + _CRC_BYTES
             if at > size:
-                raise FormatError(path, f"has {size} bytes, and a record of it ends at {at}")
+                raise FormatError(path, f"is truncated: it has {size} bytes, a record ends at {at}")
             places.append((start, length))
     if not places:
         raise FormatError(path, "has no record")
@@ -77,7 +77,7 @@ def read(path: Path, place: Place) -> memoryview:
     if len(due) != _CRC_BYTES or mask(crc32c(record)) != int.from_bytes(due, "little"):
         raise FormatError(
             path,
-            f"has another checksum for the record that ends at byte {start + length + _CRC_BYTES}",
+            f"has a wrong checksum of the record that ends at byte {start + length + _CRC_BYTES}",
         )
     return record
 
@@ -86,7 +86,7 @@ def read(path: Path, place: Place) -> memoryview:
 def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     """What a file holds, unpacked where gzip wrote it, and how many bytes that is."""
     if not path.is_file():
-        raise FormatError(path, "is not there, or no file")
+        raise FormatError(path, "is missing, or not a file")
     with path.open("rb") as file:
         head = file.read(_HEAD.size)
         # a first record of 559903 bytes begins as gzip does, and only a checksum tells
@@ -123,7 +123,7 @@ def parse(record: memoryview, path: Path) -> Example:
                     name, feature = _entry(_require_message(entry))
                     example[name] = feature
     except _BrokenError as error:
-        raise FormatError(path, f"has a record that is no tf.train.Example: {error}") from None
+        raise FormatError(path, f"has a record that is not a tf.train.Example: {error}") from None
     return example
 
 
@@ -208,7 +208,7 @@ def _values(kind: str, values: list[memoryview | int]) -> Any:
     if kind == "float":
         joined = b"".join(map(_require_message, values))
         if len(joined) % 4:
-            raise _BrokenError("a list of floats ends within one")
+            raise _BrokenError("a list of floats is truncated")
         return numpy.frombuffer(joined, "<f4")
     numbers: list[int] = []
     for value in values:
@@ -237,9 +237,9 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
         elif kind in (_FIXED64, _FIXED32):
             length = 8 if kind == _FIXED64 else 4
         else:
-            raise _BrokenError(f"a field has the wire type {kind}, which is none")
+            raise _BrokenError(f"a field has the unknown wire type {kind}")
         if length > len(message) - at:
-            raise _BrokenError("it ends within a field")
+            raise _BrokenError("it is truncated within a field")
         yield number, message[at : at + length]
         at += length
 
@@ -251,10 +251,10 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
         value |= (byte & 127) << (7 * place)
         if byte < 128:
             return value & _WORD, at + place + 1
-    raise _BrokenError("it ends within an integer, or has one of more than 64 bits")
+    raise _BrokenError("it is truncated within an integer, or has one of more than 64 bits")
 
 
 def _require_message(value: memoryview | int) -> memoryview:
     if isinstance(value, int):
-        raise _BrokenError("an integer stands where a message is due")
+        raise _BrokenError("found an integer, expected a message")
     return value

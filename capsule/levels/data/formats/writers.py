@@ -42,14 +42,14 @@ def write(form: str, generator: str, parameters: Numbers, folder: Path) -> None:
     known = WRITERS.get(generator, {})
     if form not in known:
         forms = f"as {', '.join(known)}, or without a format as arrays" if known else "as arrays"
-        raise ValueError(f"{generator} is not written as {form}; it is {forms}")
+        raise ValueError(f"{generator} cannot be written as {form}; use {forms}")
     known[form](parameters, folder)
 
 
 def write_idx(parameters: Numbers, folder: Path) -> None:
     """As MNIST: four files."""
     if parameters["channels"] != 1 or parameters["classes"] > 256:
-        raise ValueError("idx has pictures of channels=1 and at most classes=256")
+        raise ValueError("idx needs channels=1 and at most classes=256")
     for (images, labels), name in zip(_pictures(parameters), ("train", "t10k")):
         idx.write(images[:, 0], folder / f"{name}-images-idx3-ubyte")
         idx.write(labels, folder / f"{name}-labels-idx1-ubyte")
@@ -62,9 +62,9 @@ def write_cifar(form: str, parameters: Numbers, folder: Path) -> None:
     most = cifar.CLASSES[form][-1]
     sizes = {"channels": 3, "side": cifar.SIDE}
     if any(parameters[name] != value for name, value in sizes.items()):
-        raise ValueError(f"{form} has pictures of channels=3 and side={cifar.SIDE}")
+        raise ValueError(f"{form} needs channels=3 and side={cifar.SIDE}")
     if parameters["classes"] > most:
-        raise ValueError(f"{form} has at most classes={most}")
+        raise ValueError(f"{form} allows at most classes={most}")
     train, test = _pictures(parameters)
     if form == "cifar100":
         for (images, labels), name in ((train, "train"), (test, "test")):
@@ -82,7 +82,7 @@ def write_folders(parameters: Numbers, folder: Path) -> None:
     """As ImageNet is unpacked: a folder for each class, and a PGM or PPM for each sample."""
     classes, channels = parameters["classes"], parameters["channels"]
     if channels not in (1, 3):
-        raise ValueError("image-folder has pictures of channels=1 or channels=3")
+        raise ValueError("image-folder needs channels=1 or channels=3")
     sizes = {name: parameters[name] for name in ("side", "classes", "channels", "seed")}
     ending = "pgm" if channels == 1 else "ppm"
     names = [f"class-{number:0{len(str(classes - 1))}}" for number in range(classes)]
@@ -96,8 +96,8 @@ def write_folders(parameters: Numbers, folder: Path) -> None:
                 at += 1
         if not prefix and len(list((folder / part).iterdir())) < classes:
             raise ValueError(
-                f"image-folder needs a sample of each class, and {count} samples have not all of"
-                f" {classes} classes; take more samples"
+                f"image-folder needs a sample of each class; {count} samples do not cover"
+                f" {classes} classes; use more samples"
             )
 
 
@@ -132,7 +132,7 @@ def write_tokens(kind: str, parameters: Numbers, folder: Path) -> None:
     """
     length, vocabulary = parameters["length"], parameters["vocabulary"]
     if vocabulary > 256 and kind == "uint8":
-        raise ValueError("tokens-uint8 has at most vocabulary=256")
+        raise ValueError("tokens-uint8 allows at most vocabulary=256")
     counts = [count * length for _, count in _parts(parameters)]
     made = tasks.markov(1, 1, max(counts) + 1, vocabulary, parameters["seed"])
     for (prefix, _), count, name in zip(_parts(parameters), counts, ("train", "val")):
