@@ -61,7 +61,7 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     if "command" in raw:
         return _of_command(raw, here, problems)
     if subject is None:
-        problems.add(here, "the plan does not say what this benchmark measures")
+        problems.add(here, "the plan lacks the subject of this benchmark")
         return None
     cases = tuple(
         Case(name=case["name"], parameters=case["parameters"]) for case in subject["cases"]
@@ -339,7 +339,7 @@ def _cases(raw: Any, subject: catalog.Subject, here: str, problems: Problems) ->
     names = [case.name if case else None for case in cases]
     for index, name in enumerate(names):
         if name and name in names[:index]:
-            problems.add(f"{here}/{index}", f"a second case {name!r}; each needs its own name")
+            problems.add(f"{here}/{index}", f"a second case {name!r}; give each its own name")
     return tuple(case for case in cases if case)
 
 
@@ -348,7 +348,7 @@ def _sweep(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) ->
         return ()
     for name, sizes in raw.items():
         if len(set(sizes)) < len(sizes):
-            problems.add(f"{here}/{name}", "a value stands here twice")
+            problems.add(f"{here}/{name}", "a value is given twice")
     if (count := math.prod(map(len, raw.values()))) > commands.MOST_CASES:
         problems.add(here, f"makes {count} cases; at most {commands.MOST_CASES} are allowed")
     if problems.below(here):

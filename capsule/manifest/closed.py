@@ -93,17 +93,17 @@ def _deviations(closed: Closed, network: str, made: Settings) -> Iterator[tuple[
 
     wanted = Target(value=closed.target, stop=False)
     if made.target is None or made.target._replace(stop=False) != wanted:
-        yield "/target", f"{training.QUALITY[network]} has to reach {closed.target:g}"
+        yield "/target", f"{training.QUALITY[network]} must reach {closed.target:g}"
     if made.sizes:
         size = next(iter(made.sizes))
-        yield "/cases", f"the network is trained at its full size, and {size} is not varied"
+        yield "/cases", f"the network must be trained at full size, without varying {size}"
     if made.optimizer not in closed.optimizers:
-        yield "/optimizer", f"the optimizer is {_any(closed.optimizers)}"
+        yield "/optimizer", f"the optimizer must be {_any(closed.optimizers)}"
     for number, value in closed.optimizers.get(made.optimizer, {}).items():
         if made.numbers.get(number) != value:
-            yield f"/optimizer/{number}", f"{number} of {made.optimizer} is {value:g}"
+            yield f"/optimizer/{number}", f"{number} of {made.optimizer} must be {value:g}"
     if made.schedule not in closed.schedules:
-        yield "/schedule/name", f"the schedule is {_any(closed.schedules)}"
+        yield "/schedule/name", f"the schedule must be {_any(closed.schedules)}"
 
 
 def check_runs(entries: Iterable[tuple[str, Raw]], seeds: int, problems: Problems) -> None:

@@ -27,11 +27,11 @@ def recognize(data: bytes) -> tuple[str, str] | None:
         return "is UTF-16", "save it as UTF-8"
     if data.startswith(b"PK"):
         return (
-            "is a zip file, as a capsule is, and no manifest",
-            "`capsule verify` runs a capsule again, and `capsule show` tells what is in it",
+            "is a zip file, not a manifest",
+            "to re-run a capsule: capsule verify FILE; to look into it: capsule show FILE",
         )
     if not data.strip():
-        return "is empty", "`capsule init` writes a manifest to start from"
+        return "is empty", "write a first manifest with `capsule init`"
     return None
 
 
@@ -39,9 +39,9 @@ def advise(data: bytes) -> str | None:
     r"""How to mend what is no JSON; None where it is, and something else is wrong with it.
 
     >>> advise(b'{"a": 1,}')
-    'leave out the comma before }'
+    'remove the comma before }'
     >>> advise(rb'{"pattern": "\d+"}')
-    'JSON takes a backslash for the start of an escape: double it, "\\\\d"'
+    'a backslash begins an escape in JSON: double it, "\\\\d"'
     """
     try:
         text = data.decode()
@@ -60,26 +60,26 @@ def advise_escape(text: str) -> str:
     r"""What was probably meant by an escape that JSON knows, as the end of a sentence.
 
     >>> advise_escape("acc\b"), advise_escape("acc\0")
-    (': JSON reads \\b as a backspace; a word boundary of a pattern is written \\\\b', '')
+    (': JSON reads \\b as a backspace; write a word boundary of a pattern as \\\\b', '')
     """
     found = next((one for one in _ESCAPES if one in text), None)
     if found is None:
         return ""
     letter, name, meant = _ESCAPES[found]
-    return f": JSON reads \\{letter} as {name}; {meant} of a pattern is written \\\\{letter}"
+    return f": JSON reads \\{letter} as {name}; write {meant} of a pattern as \\\\{letter}"
 
 
 def _advise(text: str, place: int) -> str:
     before, sign = text[:place].rstrip(), text[place : place + 1]
     if _YAML.match(text):
-        return "it seems to be YAML: a manifest is JSON, which every YAML tool can write"
+        return "this looks like YAML: convert it to JSON"
     if before.endswith(",") and sign in ("}", "]", ","):
-        return "leave out the second comma" if sign == "," else f"leave out the comma before {sign}"
+        return "remove the second comma" if sign == "," else f"remove the comma before {sign}"
     if sign == "\\":
         escape = text[place : place + 2]
-        return f'JSON takes a backslash for the start of an escape: double it, "\\{escape}"'
+        return f'a backslash begins an escape in JSON: double it, "\\{escape}"'
     if sign == "'":
         return "write texts in double quotes"
     if sign and _COMMENT.match(text[text.rfind("\n", 0, place) + 1 :]):
-        return "leave out the comments: JSON has none"
-    return "a manifest is JSON; `capsule init` writes one to start from"
+        return "remove the comments: JSON has none"
+    return "a manifest is JSON; write a first one with `capsule init`"

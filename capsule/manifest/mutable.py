@@ -25,11 +25,11 @@ _SPEED = ("workers",)
 """Those of them that no result depends on."""
 
 _NEVER = {
-    "dtype": "the precision of matrix products is part of what is measured",
+    "dtype": "the precision of matrix products is part of the measurement",
     "network": "another network is another experiment",
     "datasets": "other data is another experiment",
-    "target": "it is what is claimed",
-    "cases": "they are what is compared",
+    "target": "the claim is about it",
+    "cases": "the cases are compared",
 }
 _PLACE = 2
 _INSIDE = 3
@@ -50,7 +50,7 @@ def put(raw: Raw, changed: Mapping[str, Scalar]) -> tuple[Raw, Mapping[str, str]
         if place not in reasons:
             raw, before = _replace(raw, place.split("/")[1:], value)
             if before == value and isinstance(before, bool) == isinstance(value, bool):
-                reasons[place] = f"it is {quote(value)} already"
+                reasons[place] = f"it already is {quote(value)}"
     return raw, reasons
 
 
@@ -79,7 +79,7 @@ def _refuse(raw: Raw, place: str) -> str | None:
         if "resources" not in mutable:
             return _lack(mutable, "resources")
         if parts[1] == "gpus_per_rank":
-            return "it is fixed: what is measured on a CPU and on a GPU are two experiments"
+            return "it is fixed: CPU and GPU are two experiments"
         return None
     if parts[:1] != ["benchmarks"]:
         return f"it is fixed: {_list(mutable)}"
@@ -88,7 +88,7 @@ def _refuse(raw: Raw, place: str) -> str | None:
 
 def _refuse_of_benchmark(entries: list[Any], parts: list[str], mutable: list[str]) -> str | None:
     if len(parts) <= _PLACE or not parts[1].isdecimal() or int(parts[1]) >= len(entries):
-        return "no field of a benchmark: write /benchmarks/0/batch for that of the first one"
+        return "not a field of a benchmark: write for example /benchmarks/0/batch"
     entry, field = entries[int(parts[1])], parts[_PLACE]
     if field in _NEVER:
         return f"it is fixed: {_NEVER[field]}"
@@ -99,23 +99,23 @@ def _refuse_of_benchmark(entries: list[Any], parts: list[str], mutable: list[str
     if parts[_PLACE:] == ["optimizer", "file"] or (
         parts[_PLACE:] == ["optimizer", "name"] and "file" in entry["optimizer"]
     ):
-        return "it is fixed: an optimizer of a file is part of what is measured"
+        return "it is fixed: an optimizer of a file is part of the measurement"
     if rules := entry.get("rules"):
         if (reason := closed.refuse(rules, entry, parts[_PLACE:])) is not None:
             return reason
     elif field not in mutable:
         return _lack(mutable, field)
     if _varies(entry.get("cases"), parts[-1]):
-        return "its cases vary it, so it has no one value"
+        return "it has several values: the cases vary it"
     return None
 
 
 def _lack(mutable: list[str], field: str) -> str:
-    return f"it is fixed: the author has not made {field} mutable; {_list(mutable)}"
+    return f"it is fixed: the author did not declare {field} mutable; {_list(mutable)}"
 
 
 def _list(mutable: list[str]) -> str:
-    return f"mutable are {', '.join(map(str, mutable))}" if mutable else "nothing is mutable"
+    return f"mutable fields: {', '.join(map(str, mutable)) or 'none'}"
 
 
 def _varies(cases: Any, name: str) -> bool:
@@ -148,11 +148,11 @@ def parse(words: str) -> tuple[str, Scalar]:
     """
     field, equals, text = words.partition("=")
     if not equals or not field.strip("/") or not text:
-        raise ValueError(f"{words!r} is not FIELD=VALUE, such as /benchmarks/0/batch=64")
+        raise ValueError(f"{words!r} is not FIELD=VALUE, for example /benchmarks/0/batch=64")
     try:
         value = json.loads(text, parse_constant=str)
     except ValueError:
         value = text
     if not isinstance(value, (str, int, float)):
-        raise ValueError(f"{text!r} is no number, truth value or text")
+        raise ValueError(f"{text!r} is not a number, true, false or text")
     return "/" + field.lstrip("/"), value

@@ -44,7 +44,7 @@ _PHRASES = {
     "minLength": "{value} is shorter than {expected}",
     "maxItems": "has more than {expected} entries",
     "maxLength": "is longer than {expected} characters",
-    None: "this field does not go with the others here",
+    None: "this field does not fit the other fields",
 }
 
 
@@ -179,7 +179,7 @@ def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:
             pointer + schema.pointer(name[:200]),
             f"unknown field {quote(name)}; "
             + (
-                f"it belongs into a benchmark, as /benchmarks/0{schema.pointer(name)}"
+                f"it belongs in a benchmark: /benchmarks/0{schema.pointer(name)}"
                 if name in inside
                 else instead(name, known)
             ),

@@ -76,7 +76,7 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
 def _advise_missing(path: Path) -> str:
     beside = [one.name for one in islice(path.parent.glob("*.json"), _MOST_BESIDE)]
     near = nearest(path.name, beside)
-    return f"did you mean {near}?" if near else "`capsule init` writes a manifest to start from"
+    return f"did you mean {near}?" if near else "write a first manifest with `capsule init`"
 
 
 def load_correction(path: Path, subjects: Sequence[Mapping[str, Any]]) -> Manifest:
@@ -94,8 +94,8 @@ def load_correction(path: Path, subjects: Sequence[Mapping[str, Any]]) -> Manife
 
 def _load(path: Path) -> bytes:
     if path.is_dir():
-        advice = "name the manifest in it"
-        raise ManifestError("is a folder, and no manifest", where=str(path), advice=advice)
+        advice = "give the manifest inside it"
+        raise ManifestError("is a folder, not a manifest", where=str(path), advice=advice)
     if not path.is_file():
         raise ManifestError("no such file", where=str(path), advice=_advise_missing(path))
     try:
@@ -165,7 +165,7 @@ def read(
     problems.stop(data.decode(), where)
     text = search.write(raw) if drawn else data
     if len(text) > MOST_BYTES:
-        message = f"with its points it would have {len(text)} bytes, and {MOST_BYTES} are the most"
+        message = f"with its points the manifest has {len(text)} bytes, the limit is {MOST_BYTES}"
         raise ManifestError(message, where=where, advice="search fewer points")
     # in the order in which a capsule keeps them, whichever was typed first
     return replace(_manifest(raw, benchmarks, text, folder), changed=dict(sorted(changed.items())))
@@ -189,8 +189,8 @@ def _parse(data: bytes, where: str) -> Any:
 
 def _too_large(where: str) -> ManifestError:
     return ManifestError(
-        f"more than {_MOST_LEAN_BYTES} bytes is no manifest, and with the points of its searches"
-        f" {MOST_BYTES} are the most",
+        f"too long for a manifest: the limit is {_MOST_LEAN_BYTES} bytes, or {MOST_BYTES} with the"
+        " points of searches",
         where=where,
     )
 
@@ -220,15 +220,15 @@ def _put_right(raw: Any, problems: Problems) -> Any:
 
 def _refusals(text: str) -> list[tuple[int, str, str]]:
     lines = scan(text[:MOST_SCANNED])
-    twice = [(line, here, "this key stands here twice") for here, line in lines.duplicates]
-    numbers = [(line, here, f"{word} is no number") for here, line, word in lines.not_numbers]
+    twice = [(line, here, "this key is given twice") for here, line in lines.duplicates]
+    numbers = [(line, here, f"{word} is not a number") for here, line, word in lines.not_numbers]
     return sorted(twice + numbers)
 
 
 def _beside(folder: Path | None) -> Files:
     def load(name: str) -> bytes:
         if folder is None:
-            raise FileNotFoundError(errno.ENOENT, "it is not at hand")
+            raise FileNotFoundError(errno.ENOENT, "the file is not available")
         with (folder / name).open("rb") as stream:
             return stream.read(syntax.MOST_BYTES + 1)
 
@@ -281,7 +281,7 @@ def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:
         names = entry.get("datasets")
         for index, name in enumerate(names if isinstance(names, list) else ()):
             if isinstance(name, str) and isinstance(known, dict) and name not in known:
-                more = instead(name, known) if known else "declare it in the manifest's datasets"
+                more = instead(name, known) if known else "declare it under "datasets""
                 message = f"no dataset {quote(name)}; {more}"
                 problems.add(f"{here}/datasets/{index}", message)
 
@@ -292,8 +292,8 @@ def _check_seed_range(raw: Mapping[str, Any], problems: Problems) -> None:
     low, high = _seed_range(raw)
     if high - low + 1 < LEAST_SEEDS:
         message = (
-            f"{low} to {high} is too narrow: whoever has tried them all knows what fresh seeds will"
-            f" give; at least {LEAST_SEEDS} seeds are needed"
+            f"{low} to {high} is too narrow: an author could try all seeds; allow at least"
+            f" {LEAST_SEEDS}"
         )
         problems.add("/seed_range", message)
     for index, seed in enumerate(raw.get("seeds", ())):
@@ -307,7 +307,7 @@ def _check_bounds(
     seeds = raw.get("seeds")
     points = sum(len(one.cases) * len(one.frameworks) for one in benchmarks)
     if isinstance(seeds, list) and points * len(seeds) > MOST_TRIALS:
-        message = f"{points} points times {len(seeds)} seeds are more than {MOST_TRIALS} trials"
+        message = f"{points} points times {len(seeds)} seeds exceed {MOST_TRIALS} trials"
         problems.add("/benchmarks", message)
 
 
@@ -318,7 +318,7 @@ def _check_winner(
         return
     point = raw["winner_of"]["point"]
     if [case.name for one in benchmarks for case in one.cases] != [point]:
-        message = f"{quote(point)} is not the one case that is run: a winner is run alone"
+        message = f"{quote(point)} must be the only case: a winner runs alone"
         problems.add("/winner_of/point", message)
 
 

@@ -31,7 +31,7 @@ def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     """
     for index, name in enumerate(raw["frameworks"]):
         if name != _FRAMEWORK:
-            message = f"nothing but {_FRAMEWORK} reads without a training; {quote(name)} does not"
+            message = f"only {_FRAMEWORK} reads without a training, not {quote(name)}"
             problems.add(f"{here}/frameworks/{index}", message)
     if problems.below(here):
         return None
@@ -72,15 +72,15 @@ def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
     generator = dataset.get("generator")
     if generator not in reading.DECODED:
         message = (
-            "is read in several formats, and so has to be made in them: take a dataset with one of"
-            f" the generators {', '.join(reading.DECODED)}"
+            "is read in several formats, which needs a generated dataset: use one of the generators"
+            f" {', '.join(reading.DECODED)}"
         )
         problems.add(f"{here}/datasets/0", message)
         return
     known = (*writers.WRITERS[generator], reading.ARRAYS)
     for index, form in enumerate(raw["formats"]):
         if form not in known:
-            message = f"{generator} is not written as {quote(form)}; {instead(form, known)}"
+            message = f"{generator} cannot be written as {quote(form)}; {instead(form, known)}"
             problems.add(f"{here}/formats/{index}", message)
     (samples,) = (
         dataset.get(one.name, one.default)
@@ -88,7 +88,7 @@ def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
         if one.name == "samples"
     )
     if raw["batch"] > samples:
-        message = f"a batch of {raw['batch']} is more than the {samples} samples"
+        message = f"a batch of {raw['batch']} exceeds the {samples} samples"
         problems.add(f"{here}/batch", message)
 
 

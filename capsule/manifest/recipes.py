@@ -41,7 +41,7 @@ def read(
     for place, reason in trained.refusals(raw, network, dtype, here):
         problems.add(place, reason)
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
-        message = f"nothing is trained in {quote(dtype)} on {device}; take float32"
+        message = f"training in {quote(dtype)} on {device} is not supported; use float32"
         problems.add(f"{here}/dtype", message)
     _check_scheme(raw, network, dtype, device, here, problems)
     target = _target(raw.get("target"), network, f"{here}/target", problems)
@@ -118,7 +118,7 @@ def restate(
         if planned is None:
             continue
         if name not in planned:
-            problems.add(here, f"the plan does not say how {name} is trained")
+            problems.add(here, f"the plan lacks the training of {name}")
         elif not _is_part(planned[name], to_json(made)):
             problems.add(here, f"the plan trains {name} otherwise")
     searched = search.read(raw, metrics, here, problems)
@@ -222,11 +222,11 @@ def _check_scheme(
     """Note a scheme that is none, or that what is trained cannot have."""
     scheme = raw.get("scheme")
     if "batch_norm_group" in raw and raw["level"] != LEVEL_OF_RANKS:
-        message = "groups are of level 3; in one process accumulate normalizes each micro-batch"
+        message = "batch_norm_group needs level 3; in one process, use accumulate"
         problems.add(f"{here}/batch_norm_group", message)
     if (scheme is not None) != (raw["level"] == LEVEL_OF_RANKS):
         message = (
-            "a training of level 2 has no scheme; write level 3"
+            "a training of level 2 has no scheme; set level 3"
             if scheme
             else 'level 3 needs a scheme, by which ranks train together: {"name": "allreduce"}'
         )
@@ -263,7 +263,7 @@ def _target(raw: Raw | None, network: Trained, here: str, problems: Problems) ->
         return None
     quality = network.quality
     if raw["metric"] != quality:
-        problems.add(f"{here}/metric", f"the quality of {network.name} is {quality}; take that")
+        problems.add(f"{here}/metric", f"the quality of {network.name} is {quality}; use that")
     wanted = "at_most" if training.is_error(quality) else "at_least"
     if wanted not in raw:
         problems.add(here, f"{quality} is better the {_better(quality)}: write {wanted}")
@@ -323,7 +323,7 @@ def _settings(
     )
     for name in case.parameters:
         if name not in known:
-            message = f"{quote(name)} is nothing that a case varies; {instead(name, known)}"
+            message = f"a case cannot vary {quote(name)}; {instead(name, known)}"
             problems.add(here + pointer(name[:200]), message)
     if problems.below(here):
         return None
@@ -346,10 +346,10 @@ def _settings(
         require_count("batch", batch)
         if batch % accumulate:
             raise ValueError(
-                f"accumulate is {accumulate}, which does not divide {batch}, the batch"
+                f"accumulate {accumulate} does not divide batch {batch}"
             )
         if accumulate > 1 and network.module:
-            raise ValueError("accumulate is for networks of the catalogue, not a torch.nn.Module")
+            raise ValueError("accumulate does not work for a torch.nn.Module")
         return Settings(
             sizes=network.check(sizes),
             batch=batch,

@@ -72,7 +72,7 @@ def _texts(raw: Any, problems: Problems) -> None:
         parts = pointer.split("/")
         is_command = parts[1:2] == ["benchmarks"] and parts[_COMMAND : _COMMAND + 1] == ["command"]
         if "\0" in text or not (is_command or plain.is_clean(text)):
-            message = f"{quote(text)} holds a character that can't be printed"
+            message = f"{quote(text)} contains a character that cannot be printed"
             is_pattern = parts[-1] == "pattern"
             problems.add(pointer, message + (foreign.advise_escape(text) if is_pattern else ""))
 
@@ -115,7 +115,7 @@ def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
     ]
     for here, values in lists:
         for index in _second_ones(values if isinstance(values, list) else []):
-            problems.add(f"{here}/{index}", "stands here a second time")
+            problems.add(f"{here}/{index}", "is given twice")
     for index in _second_ones([entry.get("id", here) for here, entry in benchmarks]):
         here, entry = benchmarks[index]
         problems.add(f"{here}/id", f"a second benchmark with the id {quote(entry.get('id'))}")
@@ -152,9 +152,9 @@ def _check_address(here: str, entry: Mapping[str, Any], problems: Problems) -> N
     """Note where the fields about a dataset's address do not go together."""
     url, unpack = entry.get("url"), entry.get("unpack")
     if unpack and url is None and "generator" not in entry:
-        problems.add(f"{here}/unpack", "says what the url is of, and there is no url")
+        problems.add(f"{here}/unpack", "unpack needs a url")
     if isinstance(url, str) and "digest" not in entry and _is_readable_by_others(url):
-        message = "over http anybody on the way can change what comes: it needs a digest"
+        message = "plain http cannot authenticate the data: add a digest"
         problems.add(f"{here}/url", f"{message}, or an https address")
 
 
@@ -168,9 +168,9 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
         return "is an absolute path; write it relative to the manifest"
     parts = path.split("/")
     if ".." in parts:
-        return "leads out of the manifest's folder"
+        return "is outside of the manifest's folder"
     if "" in parts or "." in parts or "\\" in path:
-        return "is not a plain relative path such as data/train.py"
+        return "is not a plain relative path, for example data/train.py"
     if folder is None or not plain.is_clean(path):
         return None
     try:
@@ -178,20 +178,20 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
     except (OSError, UnicodeEncodeError):
         if twin := _twin(path, folder):
             return (
-                f"does not exist beside the manifest; {quote(twin)} does, which looks the same: its"
-                " letters are composed otherwise"
+                f"does not exist beside the manifest; {quote(twin)} looks the same, but its letters"
+                " are composed otherwise"
             )
         return f"does not exist beside the manifest; {instead(path, _beside(folder))}"
     if not target.is_relative_to(folder.resolve()):
-        return "is a link that leads out of the manifest's folder"
+        return "is a link out of the manifest's folder"
     return None
 
 
 def _kind_problem(here: str, path: Path) -> str | None:
     if here.endswith(("/cwd", "/cwd/copy")) and not path.is_dir():
-        return "is a file; a folder is due"
+        return "is a file, expected a folder"
     if here.endswith("/stdin") and not path.is_file():
-        return "is no file; a file is due"
+        return "is not a file"
     return None
 
 

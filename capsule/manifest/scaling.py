@@ -39,27 +39,27 @@ def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> Non
     if "scaling" not in raw:
         if sizes.count(None) < len(sizes):
             message = (
-                'several numbers of ranks are compared: say by "scaling" whether batch is that of'
-                " all ranks together (strong) or of each (weak)"
+                'the cases compare numbers of ranks: set "scaling" to "strong" if batch is that of'
+                ' all ranks together, to "weak" if it is that of each rank'
             )
             problems.add(place, message)
         return
     if raw["level"] != LEVEL_OF_RANKS:
         problems.add(f"{here}/scaling", "only ranks of level 3 scale")
     elif schemes.SCHEMES[raw["scheme"]["name"]].independent:
-        message = "independent ranks share no work, so they have no efficiency: leave scaling out"
+        message = "leave scaling out: independent ranks share no work, so they have no efficiency"
         problems.add(f"{here}/scaling", message)
     elif None in sizes:
-        message = 'scaling compares numbers of ranks, which cases say: {"ranks": [1, 2]}'
+        message = 'scaling needs several numbers of ranks in cases, for example {"ranks": [1, 2]}'
         problems.add(f"{here}/scaling", message)
     else:
         for size in sizes:
             whole = isinstance(size, int | float) and not isinstance(size, bool) and size % 1 == 0
             if not whole or not 1 <= float(size or 0) <= _MOST:
-                message = f"ranks is {size!r}, not a whole number from 1 to {_MOST}"
+                message = f"ranks is {size!r}, expected a whole number from 1 to {_MOST}"
                 problems.add(place, message)
         if not problems.below(place) and not _bases(cases):
-            message = "scaling compares several numbers of ranks, and here is one of each case"
+            message = "scaling needs several numbers of ranks for each case"
             problems.add(place, message)
 
 
@@ -138,7 +138,7 @@ def check_world(benchmarks: Sequence[Benchmark], ranks: int, problems: Problems)
             case Collective():
                 collectives.check(one, ranks, f"/benchmarks/{index}", problems)
             case _ if ranks > 1:
-                message = f"{one.id} is measured in one process: only a command and level 3"
+                message = f"{one.id} runs in one process: only commands and level 3"
                 problems.add("/resources", f"{message} have several ranks")
 
 
@@ -147,8 +147,8 @@ def _refuse(how: Settings, network: str, ranks: int) -> str | None:
     own = how.ranks or ranks
     if own > ranks:
         return (
-            f"a case has {own} ranks, and the resources have {ranks}: nodes times ranks_per_node"
-            " is to be the largest number of ranks"
+            f"a case has {own} ranks, the resources have {ranks}: set nodes times ranks_per_node to"
+            " the largest number of ranks"
         )
     shares = how.batch, own, how.accumulate, how.batch_norm_group
     name = how.scheme.name

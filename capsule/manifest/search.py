@@ -132,7 +132,7 @@ def put_points(
         cases = points.get(place)
         if place in points:
             if fault := _fault(entry["search"], axes, cases):
-                problems.add(f"{here}/cases", f"{fault}: leave cases out, and they are drawn")
+                problems.add(f"{here}/cases", f"{fault}: leave cases out to have them drawn")
         elif draws:
             cases, drawn = _draw(entry["search"], axes, left, f"{here}/search", problems), True
         if cases is not None:
@@ -154,7 +154,7 @@ def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> 
         return None
     search, place = raw["search"], f"{here}/search"
     if "cases" not in raw:
-        message = "its points are not written down; in a capsule they stand in cases"
+        message = "its points are missing; a capsule has them in cases"
         problems.add(place, message)
         return None
     known = {metric.name: metric for metric in metrics}
@@ -163,7 +163,7 @@ def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> 
         message = f"no metric {quote(search['metric'])}; {instead(search['metric'], known)}"
         problems.add(f"{place}/metric", message)
     elif metric.direction == "none":
-        problems.add(f"{place}/metric", f"{metric.name} has no better or worse: no trial is best")
+        problems.add(f"{place}/metric", f"{metric.name} has no direction, so no trial is best")
     if problems.below(here):
         return None
     return Search(metric=search["metric"], method=search["method"], studies=_studies(search))
@@ -205,7 +205,7 @@ def _draw(
     if problems.below(here):
         return None
     if count > commands.MOST_CASES or count * len(axes) > most:
-        message = f"at most {commands.MOST_CASES} points of {most} numbers together are drawn"
+        message = f"the limit is {commands.MOST_CASES} points of {most} numbers together"
         problems.add(here, message)
         return None
     points = _points(search, axes, _studies(search), here, problems)
@@ -235,7 +235,7 @@ def _points(
         shares = _halton if search["method"] == "halton" else _uniform
         points = list(itertools.islice(_new(shares(len(axes), [seed, study], count), axes), count))
         if len(points) < count:
-            message = f"the space has hardly more than {len(points)} points, and {count} are due"
+            message = f"the space has only about {len(points)} points, {count} are needed"
             problems.add(f"{here}/points", message)
             return None
         drawn.append(points)
@@ -319,20 +319,20 @@ def _fault(search: Raw, axes: Mapping[str, _Axis], cases: Any) -> str | None:
     due, studies = _count(search, axes), _studies(search)
     if not isinstance(cases, list) or len(cases) != due or not studies <= due:
         there = f"{len(cases)} points are" if isinstance(cases, list) else "something else is"
-        return f"{there} written, and {due} in {studies} studies are due"
+        return f"{there} written, expected {due} in {studies} studies"
     if due > commands.MOST_CASES:
-        return f"{due} points are more than {commands.MOST_CASES}"
+        return f"{due} points exceed {commands.MOST_CASES}"
     fields = {"name", *axes}
     for case, name in zip(cases, _names(sizes(due, studies)), strict=True):
         if not isinstance(case, dict) or case.get("name") != name:
             written = case.get("name") if isinstance(case, dict) else case
-            return f"{quote(written)} stands where {name} is due"
+            return f"found {quote(written)}, expected {name}"
         if case.keys() != fields:
             return f"{name} has other parameters than the space"
         for parameter, axis in axes.items():
             if not axis.holds(case[parameter]):
                 value = quote(case[parameter])
-                return f"{parameter} of {name} is {value}, which the space does not hold"
+                return f"{parameter} of {name} is {value}, which is not in the space"
     return None
 
 
@@ -340,10 +340,10 @@ def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _
     """The axes of the space by their names, those that are right."""
     is_grid = search["method"] == "grid"
     if is_grid and "points" in search:
-        message = "a grid has as many points as its values make: leave points out"
+        message = "leave points out: the values of a grid determine its points"
         problems.add(f"{here}/points", message)
     elif not is_grid and "points" not in search:
-        problems.add(here, f"{search['method']} needs points, the number of each study's")
+        problems.add(here, f"{search['method']} needs "points", the number of points of each study")
     axes = {}
     for name, raw in search["space"].items():
         place = f"{here}/space{pointer(name[:200])}"
@@ -368,22 +368,22 @@ def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _
 
 def _list_fault(values: Sequence[Scalar], *, numbers_only: bool) -> str | None:
     if len({(isinstance(one, bool), one) for one in values}) < len(values):
-        return "a value stands here twice"
+        return "a value is given twice"
     if numbers_only and any(isinstance(one, bool | str) for one in values):
-        return "what a training varies are numbers"
+        return "a training can vary only numbers"
     return None
 
 
 def _range_fault(raw: Raw, *, is_grid: bool) -> str | None:
     low, high = raw["from"], raw["to"]
     if not low < high:
-        return f"{low:g} to {high:g} is no range: from has to be less than to"
+        return f"{low:g} to {high:g} is not a range: from must be less than to"
     if raw.get("scale") == "log" and low <= 0:
-        return f"{low:g} has no logarithm: from has to be positive"
+        return f"{low:g} has no logarithm: from must be positive"
     if raw.get("whole") and (low % 1 or high % 1):
-        return "from and to of whole numbers have to be whole"
+        return "from and to of whole numbers must be whole"
     if is_grid and "count" not in raw:
-        return "a grid takes a list of values, or a range with the count of those it is cut into"
+        return "a grid needs a list of values, or a range with count"
     if not is_grid and "count" in raw:
-        return "count belongs to grids: of a range any number is drawn"
+        return "count is only for grids"
     return None

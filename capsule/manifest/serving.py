@@ -50,10 +50,10 @@ def check(raw: Raw, here: str, problems: Problems) -> None:
         message = f"no scenario {quote(scenario)}; {instead(scenario, SCENARIOS)}"
         problems.add(f"{where}/scenario", message)
     elif scenario == "server" and "rate" not in chosen:
-        message = 'queries of a server arrive at a rate: say how many a second, "rate": 20'
+        message = 'scenario "server" needs a rate in queries per second, for example "rate": 20'
         problems.add(where, message)
     elif scenario != "server" and "rate" in chosen:
-        message = f"queries of {scenario} do not arrive by themselves; only a server has a rate"
+        message = f"only scenario "server" has a rate, not {scenario}"
         problems.add(f"{where}/rate", message)
 
 
@@ -101,7 +101,7 @@ def refuse(benchmark: Benchmark, metric: str) -> str | None:
     if serving is None or metric not in PERCENTILES:
         return None
     if serving.scenario == "offline":
-        return "offline has no latencies, for nobody waits for a single query: claim a throughput"
+        return "scenario "offline" has no latencies: claim a throughput"
     if serving.queries >= fewest(PERCENTILES[metric]):
         return None
     share = PERCENTILES[metric]

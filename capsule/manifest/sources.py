@@ -173,23 +173,23 @@ def _check_pattern(source: Pattern, here: str, problems: Problems) -> None:
     try:
         pattern = compile_pattern(source.pattern)
     except PatternError as error:
-        problems.add(here, f"not a pattern that is taken: {error}")
+        problems.add(here, f"not a valid pattern: {error}")
         return
     unknown = sorted(pattern.names.keys() - {"value", "step"})
     if unknown:
-        problems.add(here, f"the group {unknown[0]!r} means nothing; there are: value, step")
+        problems.add(here, f"unknown group {unknown[0]!r}; use value or step")
     elif "value" not in pattern.names and pattern.groups != 1:
         problems.add(
             here,
-            f"has {pattern.groups} groups, and one is to hold the number: write it as"
-            " (?P<value>...), and groups that only hold together as (?:...)"
+            f"has {pattern.groups} groups: mark the number's group as (?P<value>...), and the"
+            " others as (?:...)"
             if pattern.groups
-            else "has no group that holds the number, such as {number}",
+            else "has no group for the number; write for example {number}",
         )
     elif "step" in pattern.names and "value" not in pattern.names:
-        problems.add(here, "has a group for the step and none for the number, (?P<value>...)")
+        problems.add(here, "has a group for the step, but none for the number: add (?P<value>...)")
     elif "step" in pattern.names and source.occurrence != "all":
-        problems.add(here, 'has a step, which "occurrence": "all" alone makes use of')
+        problems.add(here, 'has a group (?P<step>...), which needs "occurrence": "all"')
 
 
 def _without_steps(source: Source) -> str:
@@ -197,6 +197,6 @@ def _without_steps(source: Source) -> str:
         case Pattern():
             return 'declared per step: needs "occurrence": "all" and a group (?P<step>...)'
         case Column():
-            return 'declared per step: needs "step", the column that holds it'
+            return 'declared per step: needs "step", the name of the step's column'
         case _:
-            return "declared per step, and a place in a JSON document has none"
+            return "declared per step, but a place in a JSON document has no steps"

@@ -75,12 +75,12 @@ def starter_of(
     """
     require_name(name, "capsule")
     if not words:
-        raise UsageError("there is no command behind --", advice="such as -- python3 train.py")
+        raise UsageError("no command after --", advice="for example -- python3 train.py")
     if not metrics:
         raise UsageError(
             "a command needs a metric",
-            advice="--metric NAME for one that it writes to the file that CAPSULE_RESULTS names,"
-            " --metric 'NAME=NAME: {number}' for one that it prints",
+            advice="add --metric NAME if the script reports it to the file CAPSULE_RESULTS, or"
+            " --metric 'NAME=NAME: {number}' if it prints it",
         )
     for metric in metrics:
         require_name(metric, "metric")
@@ -114,7 +114,7 @@ def starter_of(
     try:
         return "\n".join(["{", *lines, "}", ""]).encode()
     except UnicodeEncodeError:
-        raise UsageError("a word of the command is no text", advice="rename that file") from None
+        raise UsageError("a word of the command is not text", advice="rename that file") from None
 
 
 def _json(value: object) -> str:
@@ -133,7 +133,7 @@ def require_name(name: str, what: str) -> None:
     """
     if not _NAME.fullmatch(name):
         advice = "use letters, digits and . _ + - only, at most 64, a letter or digit first"
-        raise UsageError(f"a {what} can't be named {name!r}", advice=advice)
+        raise UsageError(f"not a valid name of a {what}: {name!r}", advice=advice)
 
 
 def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
@@ -151,10 +151,10 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
         raise UsageError(message, where=f"--metric {metric}") from None
     if compiled.groups != 1 and "value" not in compiled.names:
         raise UsageError(
-            f"{pattern!r} has {compiled.groups} groups in parentheses, and one holds the number",
+            f"{pattern!r} has {compiled.groups} groups in parentheses, expected one for the number",
             where=f"--metric {metric}",
-            advice=f"such as --metric '{metric}={metric}: {{number}}'; of several the one that is"
-            " written (?P<value>...)",
+            advice=f"for example --metric '{metric}={metric}: {{number}}'; with several groups,"
+            " write the number's as (?P<value>...)",
         )
     if "step" in compiled.names:
         return {"per": "step", "from": {"pattern": pattern, "occurrence": "all"}}

@@ -74,7 +74,7 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subje
             message = f"unknown {field} {quote(raw[field])}; {instead(raw[field], known)}"
             problems.add(where, message)
         if "inputs" in raw:
-            problems.add(f"{here}/inputs", f"inputs go with a file, and this {field} has none")
+            problems.add(f"{here}/inputs", f"inputs need a file, which this {field} does not have")
         return known.get(raw[field])
     form, path = file
     if not check_path(raw, here, problems):
@@ -126,7 +126,7 @@ def run_reader(
     try:
         return read()
     except OSError as error:
-        problems.add(where, f"{path} cannot be read: {error.strerror}")
+        problems.add(where, f"cannot read {path}: {error.strerror}")
     except ValueError as error:
         problems.add(where, f"{path}, {error}")
     return None

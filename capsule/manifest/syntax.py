@@ -91,5 +91,5 @@ def _literal(name: str, line: int, value: ast.expr | None) -> Any:
         return ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise ValueError(
-            f"line {line}: {name} is no literal, and this file is read without being run"
+            f"line {line}: {name} is not a literal; capsule reads this file without running it"
         ) from None

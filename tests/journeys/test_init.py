@@ -80,8 +80,8 @@ def test_options_behind_the_dashes_are_the_commands(author: User) -> None:
     ("words", "message"),
     [
         (["--", "python3", "a.py"], "a command needs a metric"),
-        (["--metric", "loss"], "there is no command"),
-        (["--metric", "loss", "--"], "no command behind --"),
+        (["--metric", "loss"], "no command after --"),
+        (["--metric", "loss", "--"], "no command after --"),
         (["--metric", "a b", "--", "x"], "a metric can't be named 'a b'"),
         (["--metric", "a=(", "--", "x"], "'(' is no pattern that can be read: missing )"),
         (["--metric", "a=(?=b)(c)", "--", "x"], "look-around, as in (?=...), is not supported"),
@@ -120,7 +120,7 @@ def test_lint_and_a_first_try_say_that_nobody_is_the_author_and_nothing_takes_th
     assert seed not in shown.stdout + shown.stderr
     (author.folder / "mine.json").write_text(json.dumps({**manifest, "seeding": "inject"}))
     shown = author.run("lint", "mine.json")
-    assert "it belongs into a benchmark, as /benchmarks/0/seeding" in shown.stderr
+    assert "it belongs in a benchmark: /benchmarks/0/seeding" in shown.stderr
 
 
 def test_a_script_that_reads_the_seed_is_not_warned_of(author: User) -> None:

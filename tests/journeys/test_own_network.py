@@ -111,7 +111,7 @@ def test_it_is_reproduced_in_containers(
             "/network/module",
             "is not among this benchmark's inputs",
         ),
-        ({"cases": {"side": [3]}}, "/cases/side", '"side" is nothing that a case varies'),
+        ({"cases": {"side": [3]}}, "/cases/side", 'a case cannot vary "side"'),
         ({"network": {"module": "own-network/none.py"}}, "/network/module", "does not exist"),
         ({"rules": "mlperf-hpc-closed"}, "/rules", "no rules for own-network/net.py"),
         ({"network": {"file": "own-network/net.py"}}, "/network", "name of a network, or a module"),

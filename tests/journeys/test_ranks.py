@@ -326,4 +326,4 @@ def test_operators_have_no_use_for_ranks(author: User) -> None:
     path = write_manifest(author.folder, benchmarks=[gemm], claims=[], resources=RANKS)
     ended = author.run("run", path)
     assert ended.returncode == 2
-    assert "g is measured in one process" in ended.stderr
+    assert "g runs in one process" in ended.stderr

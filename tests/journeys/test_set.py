@@ -154,7 +154,7 @@ def test_what_was_set_follows_from_the_plan(sealed: User) -> None:
     ("settings", "complaint"),
     [
         (["/benchmarks/0/dtype=tf32"], "it is fixed: the precision of matrix products"),
-        (["/benchmarks/0/batch=15"], "the author has not made batch mutable"),
+        (["/benchmarks/0/batch=15"], "the author did not declare batch mutable"),
         ([f"{RATE}=0.05", f"{RATE}=0.06"], "is given twice"),
         ([f"{RATE}=fast"], "is not a number"),
         (["lr"], "is not FIELD=VALUE"),

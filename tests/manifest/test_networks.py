@@ -276,7 +276,7 @@ def test_a_network_s_file_without_a_batch_is_told(folder: Path) -> None:
         ({"inputs": ["ops/net.py"]}, "is not among this benchmark's inputs"),
         ({"inputs": []}, "needs at least 1"),
         ({"operator": {"file": "ops/absent.py"}}, "does not exist beside the manifest"),
-        ({"operator": {"file": "ops/../ops/cube.py"}}, "leads out of the manifest's folder"),
+        ({"operator": {"file": "ops/../ops/cube.py"}}, "outside of the manifest's folder"),
         ({"operator": {"file": "ops/net.onnx"}}, "does not end in .py"),
         ({"operator": {"onnx": "ops/net.onnx"}}, "unknown field"),
         ({"operator": {}}, "the field 'file' is missing"),

@@ -129,7 +129,7 @@ RECIPES: list[tuple[dict[str, Any], str, str]] = [
     ({"file": "own/mine.py", "name": "sgd", "lr": 0.1}, "", "exactly one of name and file"),
     ({"lr": 0.1}, "", "exactly one of name and file"),
     ({"file": "own/none.py", "lr": 0.1}, "/file", "does not exist"),
-    ({"file": "../mine.py", "lr": 0.1}, "/file", "leads out of the manifest's folder"),
+    ({"file": "../mine.py", "lr": 0.1}, "/file", "outside of the manifest's folder"),
     ({"file": "own/mine.py", "lr": 0.1, "momentum": "much"}, "/momentum", "much"),
     ({"file": 3, "lr": 0.1}, "/file", "3"),
 ]
@@ -181,7 +181,7 @@ def test_its_numbers_can_be_set_and_its_file_cannot(tmp_path: Path) -> None:
     changed = manifest.change(made, {"/benchmarks/0/optimizer/momentum": 0.5}, subjects)
     assert recipe(changed).settings["default"].numbers["momentum"] == 0.5
     for field in ("file", "name"):
-        with pytest.raises(UsageError, match="an optimizer of a file is part of what is measured"):
+        with pytest.raises(UsageError, match="an optimizer of a file is part of the measurement"):
             manifest.change(made, {f"/benchmarks/0/optimizer/{field}": "sgd"}, subjects)
     with pytest.raises(ManifestError, match="takes no"):
         manifest.change(made, {"/benchmarks/0/optimizer/beta2": 0.5}, subjects)

@@ -191,7 +191,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {**GROUPED, "level": 2, "scheme": None},
             "/benchmarks/0/batch_norm_group",
-            "groups are of level 3",
+            "batch_norm_group needs level 3",
         ),
     ],
 )
@@ -251,6 +251,6 @@ def test_the_networks_that_normalize_by_batch_are_known() -> None:
 
 
 def test_other_levels_run_in_one_process() -> None:
-    with pytest.raises(ManifestError, match="only a command and level 3 have several ranks"):
+    with pytest.raises(ManifestError, match="only commands and level 3 have several ranks"):
         read(level=2, scheme=None)
     assert {group.ranks for group in plan.make(read(ranks=1)).groups} == {1}

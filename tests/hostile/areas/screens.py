@@ -212,7 +212,7 @@ CASES = (
         name="screen/title-that-steers",
         prepare=_run("", title=_STEERS),
         status=2,
-        says="holds a character that can't be printed",
+        says="contains a character that cannot be printed",
     ),
     Case(
         name="screen/names-of-people",
