@@ -38,7 +38,7 @@ class Curve:
         if len(self.steps) != len(self.values):
             raise ValueError(f"{len(self.steps)} steps for {len(self.values)} values")
         if not all(map(math.isfinite, (*self.steps, *self.values))):
-            raise ValueError("a curve without a finite value at every step is a failed run")
+            raise ValueError("a curve needs a finite value at every step")
         if any(after <= before for before, after in zip(self.steps, self.steps[1:], strict=False)):
             raise ValueError("the steps of a curve must increase")
 

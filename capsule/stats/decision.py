@@ -26,7 +26,7 @@ class Region:
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
-            raise ValueError(f"not a region: [{self.lower}, {self.upper}]")
+            raise ValueError(f"invalid region: [{self.lower}, {self.upper}]")
 
 
 @dataclass(frozen=True, kw_only=True)

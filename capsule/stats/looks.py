@@ -34,9 +34,9 @@ def nominal_alpha(alpha: float, looks: int) -> float:
     [0.05, 0.0304, 0.0232, 0.0193, 0.0169]
     """
     if not 0 < alpha < 0.5:
-        raise ValueError(f"not an error rate: {alpha}")
+        raise ValueError(f"invalid error rate: {alpha}")
     if not 1 <= looks <= MOST_LOOKS:
-        raise ValueError(f"not a number of looks between 1 and {MOST_LOOKS}: {looks}")
+        raise ValueError(f"invalid number of looks: {looks}, expected 1 to {MOST_LOOKS}")
     if looks == 1:
         return alpha
     # the level lies between Bonferroni's and the overall one

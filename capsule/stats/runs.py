@@ -32,11 +32,11 @@ class Runs:
     def __post_init__(self) -> None:
         seeds, values = zip(*self.by_seed, strict=True) if self.by_seed else ((), ())
         if not all(map(lt, seeds, seeds[1:])):
-            raise ValueError("a run is named by its seed: seeds must be unique and in order")
+            raise ValueError("seeds of runs must be unique and increasing")
         if not all(map(math.isfinite, values)):
-            raise ValueError("a run without a finite value is a failed run, not a value")
+            raise ValueError("values of runs must be finite")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
-            raise ValueError(f"not a resolution: {self.resolution}")
+            raise ValueError(f"invalid resolution: {self.resolution}")
 
     @classmethod
     def of(cls, by_seed: Mapping[int, float], *, resolution: float = 0.0) -> Runs:

@@ -27,11 +27,11 @@ class Summary:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd >= 0):
-            raise ValueError(f"not a mean with a standard deviation: {self.mean} +- {self.sd}")
+            raise ValueError(f"invalid mean or standard deviation: {self.mean}, {self.sd}")
         if self.n < 1:
-            raise ValueError(f"not a number of runs: {self.n}")
+            raise ValueError(f"invalid number of runs: {self.n}")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
-            raise ValueError(f"not a resolution: {self.resolution}")
+            raise ValueError(f"invalid resolution: {self.resolution}")
 
     @property
     def floored_sd(self) -> float:

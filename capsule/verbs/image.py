@@ -94,9 +94,9 @@ def _find_image(word: str) -> Image:
         recorded = capsule.record.image
     if recorded is None:
         raise UsageError(
-            "this capsule was sealed without an image, so there is none to save",
+            "nothing to save: this capsule was sealed without an image",
             where=word,
-            advice="name a capsule of a run in a container, or docker://HOST/NAME:TAG",
+            advice="give a capsule of a run in a container, or docker://HOST/NAME:TAG",
         )
     return recorded
 

@@ -87,7 +87,7 @@ def test_options_behind_the_dashes_are_the_commands(author: User) -> None:
         (["--metric", "a=(?=b)(c)", "--", "x"], "look-around, as in (?=...), is not supported"),
         (["--metric", "a=b", "--", "x"], "has 0 groups in parentheses"),
         (["--metric", "a=(b)(c)", "--", "x"], "has 2 groups in parentheses"),
-        (["--metric", "a", "--metric", "a=(b)", "--", "x"], "names one metric twice"),
+        (["--metric", "a", "--metric", "a=(b)", "--", "x"], "gives one metric twice"),
         (["--metric", "a", "x"], "init takes one path; these match: mine.json, x"),
     ],
 )
