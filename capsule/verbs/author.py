@@ -125,7 +125,8 @@ def _lint(arguments: LintArguments, console: Console) -> int:
     if path.is_dir() or (path.is_file() and is_zipfile(path)):
         if arguments.frameworks:
             advice = "leave --frameworks out, or lint the manifest"
-            raise UsageError("--frameworks applies only to a manifest", where=str(path), advice=advice)
+            message = "--frameworks applies only to a manifest"
+            raise UsageError(message, where=str(path), advice=advice)
         with reading.read(path) as capsule:
             checked = capsule.record.manifest
             measured = lint.warnings_of_runs(capsule.record)

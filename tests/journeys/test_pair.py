@@ -107,7 +107,7 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
         (("run", "--resume", "w/a.run"), "capsule pair --resume w"),
         (("pair", a, "--resume", "w"), "but not both"),
         (("pair", "--resume", "w", "--pairs", "9"), "exclude each other"),
-        (("pair", "--resume", "a"), "it has no pair.json"),
+        (("pair", "--resume", "a"), "pair.json is missing"),
         (("pair", "--resume", "w/b.run"), "capsule pair --resume w"),
     ):
         refused = author.run(*words)
