@@ -1,4 +1,4 @@
-"""Where an address leads: to this machine, to what only its provider serves, or elsewhere."""
+"""Classification of addresses: this machine, its provider, or other machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CARRIERS = ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's own loopback.
+    """Return whether a host name or address is this machine's own loopback.
 
     >>> is_loopback("[::1]"), is_loopback("127.1"), is_loopback("127.0.0.1.example.org")
     (True, True, False)

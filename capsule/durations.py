@@ -1,4 +1,4 @@
-"""How long something took, as people read it."""
+"""Format durations for people."""
 
 from __future__ import annotations
 

@@ -40,12 +40,12 @@ class Earlier:
 
     @property
     def record(self) -> Record:
-        """What its capsule states."""
+        """Return the record of the earlier verification."""
         return self.capsule.record
 
     @property
     def chain(self) -> tuple[Added, ...]:
-        """What whoever adds to it states to have added."""
+        """Return the ids of the earlier verifications that this one adds to."""
         before = self.record.chain
         own = len(self.seeds) - sum(one.runs for one in before)
         return (*before, Added(id=self.capsule.id, runs=own))
@@ -58,7 +58,7 @@ class Earlier:
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """How further runs will be made, which earlier ones have to be made alike to count.
+    """Conditions of further runs, which earlier runs must share to count.
 
     Attributes:
         nonce: What their seeds follow from besides the capsule's id.

@@ -11,7 +11,7 @@ from capsule.manifest import serving as meaning
 from capsule.runs import MetricRuns, Run
 
 Metrics = Mapping[str, MetricRuns]
-"""By their paths."""
+"""Metrics by path."""
 
 
 def derive(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, MetricRuns]]:

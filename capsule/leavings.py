@@ -1,4 +1,4 @@
-"""What a workload left behind may be anything: no link is followed, no pipe waited for."""
+"""Safe access to files left by a workload: no link is followed, no pipe is waited for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What this machine and the control group of this process say of memory.
+"""Memory of this machine and of this process's control group.
 
-A kill for want of memory looks like any other SIGKILL; these numbers before and after it tell most
-of them apart. The numbers of a control group are those of its own processes and, in version 2, of
-the groups below it.
+A kill for lack of memory looks like any other SIGKILL; these numbers before and after it distinguish
+most of them. The numbers of a control group include its own processes and, in version 2, the groups
+below it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_LIMIT_BYTES = 1 << 60
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What is known of memory at one moment; None for what is not told here.
+    """Memory at one moment; None for values that the system does not report.
 
     Attributes:
         kills: Out-of-memory kills of this machine's kernel since it started.

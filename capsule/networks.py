@@ -17,7 +17,7 @@ from capsule.manifest.problems import nearest
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What is known of a network before it runs.
+    """Facts about a network, known before it runs.
 
     Attributes:
         name: As in a manifest.

@@ -1,4 +1,4 @@
-"""Why a run took place: on its own account, or because of another capsule."""
+"""Origin of a run: its author's own, or derived from another capsule."""
 
 from __future__ import annotations
 

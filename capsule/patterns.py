@@ -35,7 +35,7 @@ class PatternError(ValueError):
 
 
 class Match(Protocol):
-    """Where a pattern fits a line."""
+    """A match of a pattern in a line."""
 
     def group(self, name: int, /) -> bytes | None:
         """What a group holds, None for one that took no part."""

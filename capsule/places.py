@@ -1,4 +1,4 @@
-"""Where a run and its capsule lie: free before anything runs, and there whole or not at all."""
+"""Places of a run and its capsule, checked to be free before anything runs."""
 
 from __future__ import annotations
 

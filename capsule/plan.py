@@ -1,4 +1,4 @@
-"""What exactly will run, with everything pinned and nothing started."""
+"""Plan of a run: everything pinned, nothing started."""
 
 from __future__ import annotations
 

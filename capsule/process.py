@@ -37,7 +37,7 @@ _NO_PROGRAM = {
 
 @dataclass(frozen=True, kw_only=True)
 class Exit:
-    """How a process ended.
+    """End of a process.
 
     Attributes:
         code: 0 to 255, None when a signal ended it.

@@ -1,4 +1,4 @@
-"""What /proc says of the processes of this machine."""
+"""Processes of this machine, as /proc describes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Stat:
-    """What /proc/PID/stat says.
+    """Contents of /proc/PID/stat.
 
     Attributes:
         state: One letter.

@@ -1,4 +1,4 @@
-"""Which files of the measuring program a manifest needs, and so its capsule carries."""
+"""Files of the measuring program that a manifest needs and its capsule carries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a quick verification runs: the benchmarks that decide, chosen before anything is seen."""
+"""Quick verification: the benchmarks that primary claims need, chosen in advance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a capsule that says it verifies another is what `capsule verify` makes of that one."""
+"""Check that a capsule which claims to verify another one follows from that one."""
 
 from __future__ import annotations
 

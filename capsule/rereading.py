@@ -290,7 +290,7 @@ def _keeps_outcome(
 
 @dataclass(frozen=True, kw_only=True)
 class _Outcome:
-    """How a trial ends by what was read: as failed where there is a reason.
+    """Outcome of a trial by the values that were read; failed if it has a reason.
 
     Attributes:
         reason: Of a failure.

@@ -1,4 +1,4 @@
-"""What a verification is besides a run: the same again, looked at as planned."""
+"""Verification of a capsule: a run of its plan, judged at planned looks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What a verification runs.
+    """Plan of a verification.
 
     Attributes:
         looks: The planned looks, where it stops at the first that decides; else none.

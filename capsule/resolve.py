@@ -61,7 +61,7 @@ def cache_near(folder: Path | None, watch: Watch = SILENT) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Used:
-    """What an earlier run used, and this one uses again: the same bytes or none.
+    """Files that an earlier run used; this run needs the same bytes.
 
     Attributes:
         image: None when it ran without one.
@@ -74,7 +74,7 @@ class Used:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is wanted of this machine.
+    """Request for a run on this machine.
 
     Attributes:
         manifest: What will run.
@@ -126,7 +126,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """What a run uses here, all of it at hand.
+    """Everything a run uses, present on this machine.
 
     Attributes:
         runtime: The engine.
@@ -170,7 +170,7 @@ class Resolved:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What starts a run here: decided before anything is fetched.
+    """Engine and image of a run, chosen before anything is fetched.
 
     Attributes:
         runtime: The engine.

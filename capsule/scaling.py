@@ -1,4 +1,4 @@
-"""What several cases or ranks give together: speed-up, efficiency, and what communication takes.
+"""Speed-up, efficiency and communication share, derived from several cases or ranks.
 
 Under each seed a case is held to that with the fewest ranks, which ran beside it. With X samples a
 second by p ranks, and X_0 by the fewest p_0:
@@ -22,10 +22,10 @@ from capsule.manifest import scaling as meaning
 from capsule.runs import MetricRuns, Run, RunStatus
 
 Metrics = Mapping[str, MetricRuns]
-"""By their paths."""
+"""Metrics by path."""
 
 Rule = Callable[[Run, Run], float]
-"""What two runs give, both of which have a value."""
+"""Value of two runs, both of which have a value."""
 
 _COMMUNICATION, _STEP = "communication_time", "step_time"
 

@@ -1,4 +1,4 @@
-"""What a search as a whole gave: its score under each seed, made of the trials of its points."""
+"""Score of a search as a whole under each seed, derived from the trials of its points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capsule.runs import MetricRuns, Run, RunStatus
 from capsule.stats import searches
 
 Metrics = Mapping[str, MetricRuns]
-"""By their paths."""
+"""Metrics by path."""
 
 
 def scores(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, MetricRuns]]:

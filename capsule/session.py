@@ -52,7 +52,7 @@ _WRITTEN = datetime(2026, 11, 21, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a run folder keeps of how the run was asked for, besides what it was resolved to.
+    """Request of a run, stored in its run folder beside the resolved setup.
 
     Attributes:
         runs: Number of fresh seeds of a verification, None for a run of its own.

@@ -1,4 +1,4 @@
-"""Which paths of containers a site may show files of its machine at."""
+"""Paths in containers at which a site may bind files of its machine."""
 
 from __future__ import annotations
 

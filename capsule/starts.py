@@ -1,4 +1,4 @@
-"""What process starts share: how many trials, and what is known of the world of their ranks."""
+"""Number of trials in a process start, and the world of its ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DECLARED = "declared by the author"
 INDEPENDENT = "independent ranks"
 NOT_SEEN = "not seen"
 SEEN = "seen by "
-"""How the word of a record begins on a world that was seen; the libraries follow."""
+"""Prefix of a record's word for a world that was seen; the libraries follow."""
 
 
 def seen_by(libraries: Sequence[str]) -> str:
@@ -46,7 +46,7 @@ def describe_world(world: str, ranks: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """What capsule's own pre-flight program saw of several ranks before their first trial.
+    """World of several ranks as the test before their first trial saw it.
 
     It proves nothing about the ranks of a benchmark.
 

@@ -1,4 +1,4 @@
-"""How trainings scaled over their numbers of ranks, as reports tell it."""
+"""Scaling of trainings over their number of ranks, for reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capsule.record import Record
 from capsule.summary import MetricRuns
 
 LEVEL = 0.95
-"""Of the intervals."""
+"""Confidence of the intervals."""
 
 _PER_CORE = "threads_per_core"
 _LARGEST = 700.0
@@ -21,7 +21,7 @@ _LARGEST = 700.0
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """Of the runs of a metric.
+    """Mean over the runs of a metric.
 
     Attributes:
         value: In the metric's unit; of ratios the geometric mean.

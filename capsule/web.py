@@ -1,4 +1,4 @@
-"""What every conversation over HTTP has in common, whoever holds it."""
+"""Common parts of all conversations over HTTP."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from capsule.addresses import explain_address, is_loopback, is_plainly_loopback
 from capsule.errors import CannotRunError
 
 FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError)
-"""Whatever may go wrong on the way: `requests` wraps only a part of it."""
+"""Exceptions of a transfer: `requests` wraps only some of them."""
 
 
 Source = Literal["typed", "own", "foreign"]
-"""Who named the first address: the user, on the command line; a file of theirs; somebody else."""
+"""Origin of the first address: typed by the user, from a file of the user, or untrusted."""
 
 
 class Session(requests.Session):

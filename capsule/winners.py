@@ -1,8 +1,8 @@
-"""What a sealed search gave, and the manifest that runs its winner again.
+"""Outcome of a sealed search, and the manifest that runs its winner again.
 
-The winner was lucky: of many noisy trials the best is better than it will be again. So its quality
-is claimed from a run of its own, an ordinary manifest with an ordinary capsule, whose seeds follow
-from the search's id and can be chosen by nobody.
+The winner was lucky: the best of many noisy trials looks better than it will be again. So its
+quality is claimed from a run of its own: an ordinary manifest and capsule, whose seeds are derived
+from the search's id so that nobody can choose them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENDING, _TITLE_ENDING = "-winner", ": the winner of its search, run again"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one search gave in one framework.
+    """Result of one search in one framework.
 
     Attributes:
         benchmark: Id.

@@ -27,7 +27,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True, kw_only=True)
 class _Places:
-    """Where a workload sees things."""
+    """Paths of folders as a workload sees them."""
 
     out: str = "/out"
     inputs: str = "/capsule/inputs"

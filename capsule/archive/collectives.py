@@ -1,4 +1,4 @@
-"""What ranks say that they exchanged without a training, against what operations do."""
+"""Consistency of collective benchmarks: reported exchanges against the operation's definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the parts of a record agree: whole bytes can still contradict each other."""
+"""Consistency of the parts of a record: intact files can still contradict each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from a record and the files of its capsule: made again, and compared."""
+"""Derived parts of a capsule, computed again from the record and its files, and compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a file that people named stands in a capsule: `café.txt` as `caf=C3=A9.txt`.
+"""Escaping of authors' file names in a capsule: `café.txt` becomes `caf=C3=A9.txt`.
 
 The files below `inputs/` and `datasets/` have their authors' names, and an archive has only those
 that mean one file on every system (`names`). What may not stand there is written as

@@ -1,4 +1,4 @@
-"""What ranks say that they exchanged, against what their scheme exchanges by its definition."""
+"""Consistency of trainings of several ranks: reported exchanges against the scheme's definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a capsule may hold: known before anything is measured, refused before it is parsed.
+"""Size limits of a capsule, known before a run and enforced before parsing.
 
 Sized for the 100 000 trials that a manifest may ask for, each a process that prints to both of its
 streams, and for a reader with 256 MiB.
@@ -102,7 +102,7 @@ def require_short_lines(data: bytes, *, where: str, most: int | None = None) -> 
 
 
 class Budget:
-    """What is left of the memory that a capsule may take."""
+    """Memory that is left for the parts of a capsule."""
 
     def __init__(self) -> None:
         self._left = MOST_PARSED_BYTES

@@ -64,7 +64,7 @@ _Fields = tuple[Any, ...]
 
 
 class _Fault(ValueError):
-    """What is wrong with a line, which whoever reads it names."""
+    """A fault of one line; the caller adds the place."""
 
 
 def write_samples(samples: Samples) -> bytes:
@@ -139,7 +139,7 @@ class _Draft:
 
 
 class _Reader:
-    """Reads lines of samples, and each part that many of them have once.
+    """Reader of lines of samples, which reads repeated parts once.
 
     Args:
         where: The name of their file in messages.

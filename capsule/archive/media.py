@@ -1,4 +1,4 @@
-"""What a file of the payload is called, and what kind of file it is, by its path."""
+"""Names and kinds of payload files, by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names a capsule may hold: those that mean one file on every system, and nothing else."""
+"""File names that a capsule may contain: names that mean one file on every system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_GIT = r"(?:\.[gG][iI][tT]|[gG][iI][tT]~)"
 _INSIDE = rf"[{_CHARACTERS}.][{_CHARACTERS}. ]*[{_CHARACTERS}]"
 _PART = rf"(?!{_OF_GIT})(?:[{_CHARACTERS}]|{_INSIDE})"
 FOREIGN = rf"[^{_CHARACTERS.replace('=', '')}. ]+"
-"""What may stand nowhere in a name, and what other characters are written with instead."""
+"""Characters that no name may contain, and their replacements."""
 # what systems leave behind in folders that somebody looks at, or in zips that somebody makes
 _LITTER = re.compile(
     r"(?i)\._.+|\.(?:DS_Store|AppleDouble|LSOverride|localized|fseventsd|Spotlight-V100|Trashes"

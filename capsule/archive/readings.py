@@ -1,5 +1,5 @@
-"""What samples of datasets that were read alone say of themselves: rates from the latencies they
-sum up, the order from the seed, and the same samples in every format. Made again, and compared.
+"""Consistency of dataset readings: rates with their latencies, order with the seed, samples equal in
+every format. All are computed again and compared.
 """
 
 from __future__ import annotations

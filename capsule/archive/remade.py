@@ -1,4 +1,4 @@
-"""What follows from a training's recipe, seed and clocks, made again."""
+"""Values of a training computed again from its recipe, seed and clocks."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _STREAMS = 2
 _STEP_BY_STEP = ("curve", "distribution")
 
 Kept = Mapping[tuple[str, str], bool]
-"""Of each series of many ranks to fold, by benchmark and metric, whether all values are kept."""
+"""True for each series of many ranks whose values are all kept, by benchmark and metric."""
 
 
 class _Load(NamedTuple):

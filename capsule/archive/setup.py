@@ -1,4 +1,4 @@
-"""What a run folder keeps of how the run was set up, and the origin as every document has it."""
+"""Setup of a run as its run folder stores it, and the origin as every document stores it."""
 
 from __future__ import annotations
 

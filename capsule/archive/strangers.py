@@ -1,4 +1,4 @@
-"""What is taken for a capsule most often, and is none: told before it is read as one."""
+"""Recognition of files that are often mistaken for a capsule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a quarter of a million file names stand for, in less memory than dictionaries take."""
+"""Memory-compact mapping keyed by sorted file names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether samples follow from the texts that they were read from: each is read again."""
+"""Consistency of samples with the texts they were read from, by reading each text again."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _COUNTED = 100
 _WHOLE_SINCE = (0, 3)
 """The version from which on a number that is read from a text is a whole one."""
 Load = Callable[[str], Iterable[bytes]]
-"""Gives the pieces of a file below `data/`."""
+"""Loader of a file below `data/`, in pieces."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What the texts of one rank of an attempt give, read again.
+    """Values read again from the texts of one rank of an attempt.
 
     Attributes:
         attempt: Whose.

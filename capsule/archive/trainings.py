@@ -1,6 +1,6 @@
-"""What a training's samples say of themselves: final quality and targets from the curves they end,
-the ends of curves from what was predicted, the order of samples from the seed, learning rates from
-the recipe. Made again, and compared.
+"""Consistency of trainings: final quality and targets with the curves, the ends of curves with the
+predictions, the order of samples with the seed, learning rates with the recipe. All are computed
+again and compared.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MOST_RATES = 1_000_000
 """Steps of which the learning rate is made again, a second's work."""
 
 Series = Mapping[str, Samples]
-"""Of one attempt, by the name of the metric."""
+"""Samples of one attempt, by the name of the metric."""
 
 Load = Callable[[str], Iterable[bytes]]
-"""Gives the pieces of a file below `data/`."""
+"""Loader of a file below `data/`, in pieces."""
 
 _ROUNDING = 1e-9
 """Share of a quality that sums in another order may differ by, or a rate by another cosine."""

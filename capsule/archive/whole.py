@@ -110,7 +110,7 @@ class Hashing:
 
 
 class _Abandoned(Exception):
-    """Nobody wants to know any more."""
+    """Signal that the result of a hashing is no longer wanted."""
 
 
 class _Watched:

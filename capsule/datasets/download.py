@@ -46,7 +46,7 @@ class _BrokenOff(Exception):
 
 @dataclass(kw_only=True)
 class _Work:
-    """What the thread that downloads and the one that waits share.
+    """State shared by the downloading and the waiting thread.
 
     Attributes:
         done_bytes: Of the file, so far.

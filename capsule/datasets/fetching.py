@@ -35,7 +35,7 @@ State = Literal["here", "fetched", "carried", "generated", "missing"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """What became of one dataset.
+    """Result of fetching one dataset.
 
     Attributes:
         name: In the manifest.
@@ -122,7 +122,7 @@ def _look(spec: DatasetSpec, folder: Path | None, site: Site, cache: Path) -> Fe
 
 @dataclass(frozen=True, kw_only=True)
 class _Limit:
-    """How much may come and be unpacked."""
+    """Limits on the size of a download and of its unpacked files."""
 
     download_bytes: int
     bytes: int

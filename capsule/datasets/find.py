@@ -97,7 +97,7 @@ def take_copy(dataset: Dataset, folder: Path, *, cache: Path) -> tuple[Dataset, 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a dataset should lie, not looked into yet."""
+    """Expected place of a dataset, not checked yet."""
 
     path: Path
     source: Literal["path", "site", "fetched"]

@@ -24,7 +24,7 @@ _TICK_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetDigest:
-    """What a dataset is.
+    """Digest and size of a dataset.
 
     Attributes:
         digest: `capsule-data-1`, or of its arrays when it was generated.
@@ -104,7 +104,7 @@ def _reuse(entries: list[Entry], before: dict[str, tuple[str, str] | None]) -> d
 
 @dataclass(kw_only=True)
 class _Work:
-    """What the hashing threads share."""
+    """Work shared by the hashing threads."""
 
     todo: Iterator[Entry]
     done_bytes: int

@@ -1,4 +1,4 @@
-"""Whether a log can be that of a plan: the folder of a run may have been changed meanwhile."""
+"""Consistency of a run's log with its plan: the run folder may have been changed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a git checkout says of itself, without anything of it being executed.
+"""Facts about a git checkout, read without running anything that it configures.
 
-A repository may be a stranger's, and its own configuration names programs that git starts: file
-system monitors, filters, hooks. So the commit is read from its files, and where git is asked, it
-works in a folder of ours, whose configuration is ours and names none: of the repository it sees the
-objects, which it only reads, a copy of the index, and the files of the checkout.
+A repository may be untrusted, and its configuration can name programs that git starts: file system
+monitors, filters, hooks. So capsule reads the commit from files. If it needs git, git works in a
+folder of capsule's own, with a configuration that names no program. There, git sees the objects of
+the repository read-only, a copy of its index, and the files of the checkout.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class CommandWorkload:
 
 @dataclass(frozen=True, kw_only=True)
 class _Surroundings:
-    """What one rank's command, and its setup, see.
+    """Environment of one rank's command and setup.
 
     Attributes:
         values: Of the placeholders.

@@ -1,4 +1,4 @@
-"""What a run folder keeps of the request, so that another process can go on with it."""
+"""Header of a run folder, from which another process can resume the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = "capsule-run/1"
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What `run.json` holds.
+    """Contents of `run.json`.
 
     Attributes:
         setup: What was decided before the first process start.

@@ -29,7 +29,7 @@ _CLASSES: dict[str, Callable[[str], bool]] = {
 _CLASS = re.compile(r"\[:([a-z]+):\]")
 
 One = Callable[[str], bool]
-"""Whether one character, or one part of a path, fits."""
+"""Predicate on one character, or on one part of a path."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Which files a run carries as its inputs, and what of the folders that are named stays out."""
+"""Input files of a run, and the entries of input folders that are left out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _KINDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What a run carries.
+    """Input files of a run.
 
     Attributes:
         files: Every input file: its path below `inputs/`, and where it lies now.
@@ -174,7 +174,7 @@ def _require(manifest: Manifest, folder: Path | None) -> Path:
 
 
 class _Walk:
-    """Goes through what is named.
+    """Walk through the named inputs.
 
     Args:
         base: What the names are relative to.

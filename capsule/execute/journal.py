@@ -38,7 +38,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Defect(Exception):
-    """What a workload wrote is not what the protocol allows; the message says where and how."""
+    """A violation of the protocol by a workload; the message names it and its place."""
 
 
 def read(path: Path, trials: Sequence[Trial], *, rank: int = 0, ranks: int = 1) -> Journal:
@@ -74,7 +74,7 @@ def read(path: Path, trials: Sequence[Trial], *, rank: int = 0, ranks: int = 1) 
 
 
 class _Reader:
-    """What the events so far amount to."""
+    """State of a journal after the events so far."""
 
     def __init__(self, trials: Sequence[Trial], rank: int, ranks: int) -> None:
         self._trials = {trial.id: trial for trial in trials}

@@ -1,4 +1,4 @@
-"""Which kind of program measures a group."""
+"""Kind of measuring program of a group."""
 
 from __future__ import annotations
 

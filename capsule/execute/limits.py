@@ -1,7 +1,7 @@
-"""What a process start may take beside time: room on the disk, processes and threads, memory.
+"""Limits of a process start apart from time: disk, processes and threads, memory.
 
-All are looked at once a second while it runs. Under Docker and Podman the kernel refuses what goes
-beyond, so that a fork bomb ends at its limit; else it lives for a second, and is then ended.
+All are checked once a second. Under Docker and Podman the kernel also enforces them, so a fork bomb
+stops at its limit; elsewhere it lives for a second before capsule ends it.
 """
 
 from __future__ import annotations

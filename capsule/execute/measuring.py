@@ -165,7 +165,7 @@ def _hand_on(workspace: Workspace, group: Group, start: Start) -> None:
 
 
 class Lines:
-    """Which trials begin, from the lines that a journal gains."""
+    """Reader of journal lines that reports each trial as it begins."""
 
     def __init__(self, group: Group, files: RankFiles) -> None:
         self._path = files.journal

@@ -1,4 +1,4 @@
-"""Which of the programs that ranks start need MPI, by the shared libraries that they name."""
+"""Detection of MPI in the programs that ranks start, by their shared libraries."""
 
 from __future__ import annotations
 

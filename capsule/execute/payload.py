@@ -1,4 +1,4 @@
-"""What a run carries along from its start to its capsule: input files and the measuring program."""
+"""Files that a run carries into its capsule: inputs and the measuring program."""
 
 from __future__ import annotations
 

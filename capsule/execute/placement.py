@@ -1,4 +1,4 @@
-"""On which nodes ranks run, and what those are, as the run's folder keeps them."""
+"""Placement of ranks on nodes, and the inventory of these nodes."""
 
 from __future__ import annotations
 

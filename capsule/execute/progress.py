@@ -1,4 +1,4 @@
-"""Which trial a running process start is at, what it prints, and whether its time is over."""
+"""Progress of a running process start: its trial, its output and its time limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capsule.plan import Group
 
 
 class Listener(Protocol):
-    """Who is told how a process start goes on."""
+    """Receiver of the progress of a process start."""
 
     hears_output: bool
 

@@ -1,4 +1,4 @@
-"""What the ranks of a command say of the world that they made, read as hostile input and judged."""
+"""Reports of a command's ranks on the world they formed: untrusted input, parsed and judged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Sighting:
-    """What the processes of one rank said.
+    """Report of the processes of one rank.
 
     Attributes:
         has_python: Whether a Python began in which worlds are noted.
@@ -52,7 +52,7 @@ class Sighting:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What is known of the world of all ranks.
+    """Judgement of the world of all ranks.
 
     Attributes:
         world: As an attempt has it.

@@ -1,4 +1,4 @@
-"""What a running process start prints, line by line as it comes: hostile input, read in part."""
+"""Stream the output of a running process (untrusted, size-limited)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process start leaves where the next one could find it: inputs, /dev/shm, its own HOME."""
+"""Traces of a process start that the next one could find: inputs, /dev/shm, its HOME."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _LONGEST_STEP_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class _Stamp:
-    """What tells that a file or folder is as it was: `lstat`, but for what reading changes."""
+    """Fingerprint of an unchanged file or folder: `lstat` without the access time."""
 
     mode: int
     owner: tuple[int, int]

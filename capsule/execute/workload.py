@@ -1,4 +1,4 @@
-"""What each rank of a process start is given: its mounts, its environment, its command."""
+"""Mounts, environment and command of each rank of a process start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LAZY = "TORCH_GLOO_LAZY_INIT"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How the workloads of a run are started.
+    """Settings with which the workloads of a run are started.
 
     Attributes:
         runtime: The engine.

@@ -47,7 +47,7 @@ class _Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """What event files have under some tags.
+    """Scalars of event files under some tags.
 
     Attributes:
         points: Of each tag, by increasing steps.

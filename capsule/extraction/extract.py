@@ -22,13 +22,13 @@ from capsule.manifest.sources import (
 )
 
 MOST_BYTES = 64 << 20
-"""Of a text that numbers are read from."""
+"""Text that values are read from."""
 _LINES, _LONGEST_LINE, _END_BYTES = 8, 150, 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extract:
-    """What texts give.
+    """Values read from texts.
 
     Attributes:
         values: Of each metric that has some, in the order of the text.

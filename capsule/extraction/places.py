@@ -1,4 +1,4 @@
-"""Which lines of a text are those that a pattern is about, and the numbers in them."""
+"""Lines of a text that match a pattern, and the numbers in them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Hit:
 
 
 class LineReader:
-    """Reads the lines of one text by one pattern."""
+    """Reader of the matching lines of one text for one pattern."""
 
     def __init__(self, source: Source, name: str) -> None:
         self._source, self._name = source, name

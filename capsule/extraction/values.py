@@ -82,7 +82,7 @@ def json_number(value: Json, what: str) -> float:
 
 
 class Found(NamedTuple):
-    """What a text gives for one metric.
+    """Values of one metric read from a text.
 
     Attributes:
         values: In the order of the text.

@@ -1,4 +1,4 @@
-"""Whether what a group of a pattern takes is the whole number, as it stands in the line."""
+"""Check that a pattern's group takes a whole number rather than a part of one."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def is_spelled_before(line: bytes, match: Match, pattern: Pattern, group: int) -
 
 
 class _Beside:
-    """Which characters beside a group a pattern spells out: in another's place it fits no more."""
+    """Characters beside a group that a pattern spells out."""
 
     def __init__(
         self, line: bytes, span: tuple[int, int], pattern: Pattern | None, group: int

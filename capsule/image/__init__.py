@@ -28,7 +28,7 @@ class Layer:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What an image is known by.
+    """Digest that identifies an image.
 
     Attributes:
         kind: Whose digest it is: of the platform manifest that the registry served, of the

@@ -1,4 +1,4 @@
-"""How much may come out of packed bytes: an image that unpacks without end stops here."""
+"""Limit on the unpacked size of an image, against endless archives."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _ONE = "save it alone: docker save -o FILE NAME:TAG, or skopeo copy"
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What an archive says it holds, before a layer is read.
+    """Contents of an archive, before a layer is read.
 
     Attributes:
         index: What the manifest was chosen from by its platform, None where there was no choice.

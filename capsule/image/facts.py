@@ -1,7 +1,7 @@
-"""What is known of an image, made from its own bytes and held together: for new ones and for old.
+"""Facts about an image, derived from its own documents and checked against each other.
 
-Who fetches an image and who reads a capsule come here with the same documents, so that a record
-cannot name one image, pin a second and describe a third.
+Fetching an image and reading a capsule use the same code, so a record cannot name one image, pin
+another and describe a third.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _WHITEOUT, _OPAQUE = b".wh.", b".wh..wh..opq"
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a layer was found to be.
+    """Digests and size of a layer that was read.
 
     Attributes:
         digest: Of the blob.

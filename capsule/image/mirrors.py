@@ -12,7 +12,7 @@ from capsule.image.reference import Reference, parse
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """How registries are reached from here.
+    """Access to registries from this machine.
 
     Attributes:
         mirrors: Host of a registry -> `HOST[:PORT][/PATH]` that has the same images.

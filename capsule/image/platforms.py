@@ -1,4 +1,4 @@
-"""Which platform this machine is, and whether an image is for it."""
+"""Platform of this machine, and its match with an image."""
 
 from __future__ import annotations
 

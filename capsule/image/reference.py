@@ -36,7 +36,7 @@ _FILE_ADVICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """Where a registry keeps an image.
+    """Reference of an image in a registry.
 
     Attributes:
         registry: `HOST[:PORT]`; `docker.io` when the reference named none.

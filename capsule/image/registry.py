@@ -82,7 +82,7 @@ def _ask(reference: Reference, access: Access, wanted: tuple[str, ...]) -> _Chai
 
 
 class _Source(ABC):
-    """Where documents come from."""
+    """Source of an image's documents."""
 
     def __init__(self, reference: Reference) -> None:
         self._reference = reference

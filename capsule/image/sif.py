@@ -31,7 +31,7 @@ _ARCHITECTURES = {b"01": "386", b"02": "amd64", b"03": "arm", b"04": "arm64"} | 
 
 @dataclass(frozen=True, kw_only=True)
 class Sif:
-    """What a SIF file holds.
+    """Contents of a SIF file.
 
     Attributes:
         platform: Operating system and architecture, as registries name them.

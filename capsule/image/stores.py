@@ -1,6 +1,6 @@
-"""Where the blobs of an image lie: a folder, or a tar that is read where it is.
+"""Stores of an image's blobs: a folder, or a tar that is read in place.
 
-No link of a folder is followed, and a link inside a tar leads to another of its files or nowhere.
+Links in a folder are not followed; a link inside a tar leads to another file of the tar or nowhere.
 """
 
 from __future__ import annotations

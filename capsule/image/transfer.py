@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a registry served: the bytes, and the media type that it gave them."""
+    """Answer of a registry: body and media type."""
 
     body: bytes
     media_type: str

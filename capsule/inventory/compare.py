@@ -1,4 +1,4 @@
-"""What differs between two machines: facts for the reader of a verdict, never called its cause."""
+"""Differences between two machines, informational: none is called a cause."""
 
 from __future__ import annotations
 

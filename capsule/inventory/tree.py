@@ -35,7 +35,7 @@ Fact: TypeAlias = "Mapping[str, Fact] | Sequence[Fact] | Unread | str | int | fl
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What one reader knows, split by how it is compared; leaves may be `Unread`.
+    """Facts of one reader, by the way they are compared; leaves may be `Unread`.
 
     Attributes:
         identity: Which one it is: serials, addresses, names. Hashed and never compared.

@@ -1,4 +1,4 @@
-"""What starts the ranks of a process group: one launcher a module."""
+"""Launchers of ranks, one module each."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Launched(Protocol):
 
 
 class Launcher(Protocol):
-    """What starts ranks.
+    """Launcher of ranks.
 
     A rank that fails takes the others with it: they would wait for it in vain.
     """

@@ -1,4 +1,4 @@
-"""Why ranks are another world than was planned: what most likely is at fault, and mends it."""
+"""Diagnosis of ranks that formed another world than planned, with the likely cause and remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capsule.launch.worldreports import Report, Sum
 from capsule.runtimes.base import Invocation
 
 BYTES = 8 * 2**20
-"""That ranks add up: the sum at place i of float64 numbers is to be the number of ranks + i + 1."""
+"""Test of an all-reduce: number i of the sum must be the number of ranks + i + 1."""
 
 RANK, RANKS, LOCAL_RANK = "CAPSULE_RANK", "CAPSULE_RANKS", "CAPSULE_LOCAL_RANK"
 _SHOWN = 8

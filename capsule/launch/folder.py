@@ -27,7 +27,7 @@ _LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """How one rank is started.
+    """Start of one rank.
 
     Attributes:
         runtime: Name of the engine.

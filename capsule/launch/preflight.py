@@ -21,7 +21,7 @@ from capsule.launch.worldreports import Report
 from capsule.runtimes.base import Ended, Invocation, Prepared, Runtime, tail_since
 
 PATIENCE_SECONDS = 180.0
-"""So long may pass without a word of any rank: importing torch from a cold disk takes a minute."""
+"""Longest silence of all ranks in seconds: importing torch from a cold disk takes a minute."""
 
 _LOOK_SECONDS = 0.05
 _LOOK_SECONDS_PER_RANK = 0.001

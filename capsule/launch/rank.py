@@ -1,4 +1,4 @@
-"""What a launcher starts on the node of each rank: starts the rank as the local launcher would.
+"""Starter of one rank, which a launcher runs on the rank's node.
 
     python -P -m capsule.launch.rank FOLDER RANK_VARIABLE SIZE_VARIABLE
 
@@ -30,9 +30,9 @@ from capsule.launch.folder import Begin, Call, LaunchFolder
 from capsule.runtimes.base import Ended, Invocation, Running
 
 MPI = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "HYDI_")
-"""How variables begin by which ranks of MPI find each other."""
+"""Prefixes of the variables by which ranks of MPI find each other."""
 END = signal.SIGURG
-"""What also asks a wrapper to end its rank: programs that handle no such signal never notice it."""
+"""Signals that also ask a wrapper to end its rank; programs without a handler ignore them."""
 _HANDLES = re.compile(r"PMI_FD|HYDI_CONTROL_FD")
 # by this alone a rank can tell that it is where it was to be
 _NODE = "SLURMD_NODENAME"

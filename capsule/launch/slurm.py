@@ -1,4 +1,4 @@
-"""What is said to Slurm, and what it answers: `sbatch`, `scontrol show job`, `squeue`, `scancel`.
+"""Commands to Slurm and their answers: `sbatch`, `scontrol show job`, `squeue`, `scancel`.
 
 Jobs are read from `scontrol`'s text of one line, `KEY=VALUE ...`: its JSON is missing from some
 builds and its form differs from one version to the next (a state is a word in one, a list in
@@ -23,7 +23,7 @@ ADVICE = (
     "compare its #SBATCH lines with what sinfo shows, and change the manifest's resources,"
     " the time, or account and partition: `batch` of the site file"
 )
-"""What to do about a job script that this cluster has no nodes for."""
+"""Remedy for a job script that this cluster has no nodes for."""
 # a run that is cut off ends what runs, keeps what finished, and does so in seconds; Slurm may send
 # the signal a minute early
 _NOTICE_SECONDS = 120

@@ -41,7 +41,7 @@ _INTERRUPTED = (130, 143)
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a job ended.
+    """End of a job.
 
     Attributes:
         job: Its id.

@@ -1,4 +1,4 @@
-"""Where the ranks of a start are, and what their nodes are: each says it, one of a node in full.
+"""Survey of the ranks' nodes: each rank reports its node, one rank of each node in full.
 
 python -P -m capsule.launch.survey FOLDER RANK_VARIABLE
 """
@@ -18,7 +18,7 @@ from capsule.launch.rank import node_name
 from capsule.manifest.model import Resources
 
 PATIENCE_SECONDS = 120.0
-"""How long all nodes may take: Python starts from a cold network disk."""
+"""Longest duration in seconds of the survey: Python may start from a cold network disk."""
 _QUESTION = "question.json"
 
 

@@ -1,4 +1,4 @@
-"""What ranks say in pre-flight, read as anything a program may have left."""
+"""Reports of ranks in the test before a run, parsed as untrusted input."""
 
 from __future__ import annotations
 

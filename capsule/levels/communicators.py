@@ -1,4 +1,4 @@
-"""What ranks hand each other, counted at the call by a rule that is the same on every machine.
+"""Exchanges between ranks, counted at the call by a rule that is the same on every machine.
 
 An operation counts the bytes of the array that a rank contributes as sent, and those of the array
 that it obtains from others as received, however many parts and ways a library makes of them:
@@ -51,7 +51,7 @@ def find_operation(name: str) -> Callable[[Flat, Flat], Any]:
 
 @dataclass
 class Traffic:
-    """What a rank has exchanged.
+    """Traffic of a rank.
 
     Attributes:
         sent: Bytes.

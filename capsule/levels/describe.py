@@ -1,4 +1,4 @@
-"""What follows from a network's graph alone: nothing is run, and no framework is needed."""
+"""Facts derived from a network's graph, without running it and without a framework."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True)
 class Context:
-    """What all trials of a process have in common.
+    """Settings common to all trials of a process.
 
     Attributes:
         framework: As in the catalogue.

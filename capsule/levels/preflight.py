@@ -1,9 +1,10 @@
-"""What every rank of a world does before the first trial: say who it is, meet the others, add up.
+"""Test of a world of ranks before the first trial: each rank reports itself, meets the others, and
+adds up numbers with them.
 
-The host starts it by the file's path alone, as `python3 preflight.py <report> <seconds> <how>`, and
-reads what it appends to the report, a JSON object a line. An image needs Python alone: ranks meet
-by gloo where it has torch, else by sockets; by MPI through mpi4py, or through the library that a
-program needs, where the host names it. The host judges all that is said here.
+The host starts this file by its path, as `python3 preflight.py <report> <seconds> <how>`, and reads
+the report, one JSON object a line. An image needs only Python: ranks meet by gloo if it has torch,
+else by sockets; by MPI through mpi4py, or through the library that a program needs, if the host
+names it. The host judges the reports.
 """
 
 from __future__ import annotations

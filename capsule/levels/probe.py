@@ -1,4 +1,4 @@
-"""What software an image holds, seen from inside."""
+"""Software of an image, seen from inside."""
 
 from __future__ import annotations
 

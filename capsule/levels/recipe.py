@@ -1,4 +1,4 @@
-"""How a network is trained: the recipe of a job, and how it is read."""
+"""Recipe of a training in a job, and its parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .fields import Fields
 
 @dataclass(frozen=True)
 class Scheme:
-    """How the ranks of a job train together.
+    """Scheme by which the ranks of a job train together.
 
     Attributes:
         name: Key of `catalog.schemes.SCHEMES`.
@@ -39,7 +39,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained.
+    """Recipe of a network's training.
 
     Attributes:
         batch: Samples of a step.

@@ -1,4 +1,4 @@
-"""What a trial says while it runs: values of metrics as soon as they are there."""
+"""Reports of a running trial: values of metrics as soon as they exist."""
 
 from __future__ import annotations
 

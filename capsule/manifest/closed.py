@@ -21,7 +21,7 @@ TRAININGS = 2, 3
 
 @dataclass(frozen=True)
 class Closed:
-    """What a closed division fixes of one workload.
+    """Fields of one workload that a closed division fixes.
 
     Attributes:
         target: Quality that has to be reached.
@@ -59,7 +59,7 @@ RULES: Mapping[str, Mapping[str, Closed]] = {
         ),
     }
 }
-"""By their name, by network. Batch, epochs and all that is not named here are tuned."""
+"""Closed divisions by name and network; batch, epochs and other fields may be tuned."""
 
 
 def check(raw: Raw, settings: Mapping[str, Settings], here: str, problems: Problems) -> None:

@@ -1,4 +1,4 @@
-"""From a metric of the catalogue to one of a manifest."""
+"""Conversion of a metric of the catalogue into a manifest's."""
 
 from __future__ import annotations
 

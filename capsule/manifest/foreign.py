@@ -1,4 +1,4 @@
-"""What a file is that was taken for a manifest, and how it becomes one."""
+"""Recognition of files mistaken for a manifest, with the way to a manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark measures: an operator, a network, a training, data, an exchange, a command."""
+"""Subjects of benchmarks: operator, network, training, data, collective, command."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Target(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """How ranks train one network together.
+    """Scheme by which ranks train one network together.
 
     Attributes:
         name: In the catalogue.
@@ -89,7 +89,7 @@ class Scheme(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """How one case of a recipe trains, nothing left to a default.
+    """Settings of a recipe's case, with all defaults filled in.
 
     Attributes:
         sizes: Options of the network that differ from its own.
@@ -131,7 +131,7 @@ class Settings(NamedTuple):
 
 
 class Scaling(NamedTuple):
-    """How cases of a training with different numbers of ranks are compared.
+    """Comparison of a training's cases with different numbers of ranks.
 
     Attributes:
         kind: Whether the batch that the author wrote is that of all ranks, or of each.
@@ -144,7 +144,7 @@ class Scaling(NamedTuple):
 
 
 class Module(NamedTuple):
-    """What is known of a `torch.nn.Module` of a user's file.
+    """Facts about a user's `torch.nn.Module`.
 
     Attributes:
         quality: Metric by which it is judged.
@@ -156,7 +156,7 @@ class Module(NamedTuple):
 
 
 class OwnOptimizer(NamedTuple):
-    """What is known of an optimizer of a user's file.
+    """Facts about a user's optimizer.
 
     Attributes:
         path: Of the file, below the inputs.
@@ -280,7 +280,7 @@ class Command:
 
 
 class Search(NamedTuple):
-    """How the cases of a benchmark were drawn, and what is best among them.
+    """Search over the cases of a benchmark.
 
     Attributes:
         metric: Name of the metric that decides which trial is best, of one with a direction.
@@ -294,4 +294,4 @@ class Search(NamedTuple):
 
 
 Subject = Operator | Network | Recipe | Reading | Collective | Command
-"""What a benchmark measures. Whoever treats kinds differently asks by one `match`."""
+"""Subject of a benchmark; code that treats kinds differently uses one `match`."""

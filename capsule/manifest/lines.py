@@ -16,7 +16,7 @@ _LONGEST_POINTER = 1000  # beyond it pointers stop growing: 100 000 brackets wou
 
 
 class Lines(NamedTuple):
-    """Where things stand in a JSON text.
+    """Lines of the entries of a JSON text.
 
     Attributes:
         of: JSON pointer -> line, from 1: the line of an object's key, of a list's item.

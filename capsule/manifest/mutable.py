@@ -1,4 +1,4 @@
-"""What of a manifest whoever verifies may change (`verify --set`), and why the rest is fixed.
+"""Mutable fields of a manifest (`verify --set`), and the reasons why others are fixed.
 
 A recipe has two parts (Deep500, IPDPS 2019): fixed, what a competitor may not change, and mutable.
 Its author names the mutable one, or the rules of a competition by which the recipe goes.
@@ -19,10 +19,10 @@ RECIPE = ("batch", "epochs", "optimizer", "schedule", "workers", "augmentation")
 """Fields of a training that may be mutable."""
 
 _NUMBERED = ("optimizer", "schedule", "augmentation")
-"""Those of them that have values of their own."""
+"""Mutable fields with values of their own."""
 
 _SPEED = ("workers",)
-"""Those of them that no result depends on."""
+"""Mutable fields that cannot change a result."""
 
 _NEVER = {
     "dtype": "the precision of matrix products is part of the measurement",

@@ -1,4 +1,4 @@
-"""Whether optimizers, schedules and counts of a recipe are such as there are."""
+"""Check of optimizers, schedules and counts of a recipe."""
 
 from __future__ import annotations
 

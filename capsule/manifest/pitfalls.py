@@ -1,4 +1,4 @@
-"""What is allowed in a command, and most often a mistake."""
+"""Commands that are allowed, but usually a mistake."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LOOPBACK = re.compile(r"(?i)[= ]\W*(localhost|127\.|0\.0\.0\.0|\[?::1)")
 
 @dataclass(frozen=True, kw_only=True)
 class Pitfall:
-    """What an author may not have meant.
+    """A probable mistake of an author.
 
     Attributes:
         sentence: What, and what would mend it.

@@ -53,7 +53,7 @@ MOST_SCANNED = 1 << 18
 
 
 class Problems:
-    """What was found so far, by JSON pointer."""
+    """Problems found so far, by JSON pointer."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], None] = {}

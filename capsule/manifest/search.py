@@ -25,14 +25,14 @@ STUDIES = 5
 _DIGITS = 6
 """Significant ones of a number that is drawn."""
 _TRIES = 100
-"""So often a point is drawn that its study has already, before the space is too small for it."""
+"""Redraws of a repeated point before the space counts as too small."""
 _MOST_NUMBERS = 1_000_000
-"""So many are drawn for one manifest."""
+"""Most redraws for one manifest."""
 _NO_CASES = '"cases": []'
 
 
 class _Axis(NamedTuple):
-    """What one parameter may be: one of some values, or a number of a range.
+    """Values of one parameter: a list, or numbers of a range.
 
     Attributes:
         values: In their order; none for a range.

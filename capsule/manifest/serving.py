@@ -1,4 +1,4 @@
-"""How an entry of Level 1 is served, and the tails of its latencies, which follow from samples."""
+"""Serving of Level 1 entries, and percentiles of latencies, which are derived from samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVEL = 0.95
 """Confidence of the interval that a percentile has to have."""
 
 QUERIES = 1000
-"""Of a trial, where the entry does not say."""
+"""Default number of queries of a trial."""
 
 
 def fewest(share: float) -> int:

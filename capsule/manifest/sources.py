@@ -1,4 +1,4 @@
-"""Where a command's metric is read from, when the command does not report it by our protocol."""
+"""Sources of a command's metrics, apart from capsule's own protocol."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from capsule.patterns import PatternError, compile_pattern
 
 Occurrence = Literal["last", "only", "all"]
 OUT = "out/"
-"""What the name of a text begins with that is a file of the trial's out folder."""
+"""Prefix of the name of a text that is a file in the trial's output folder."""
 SCALARS = "/scalars.tfevents"
-"""What the name of a text ends with that holds the scalars of event files."""
+"""Suffix of the name of a text that holds scalars of event files."""
 
 
 @dataclass(frozen=True, kw_only=True)

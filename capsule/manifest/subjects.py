@@ -1,4 +1,4 @@
-"""What a benchmark measures: an operator or network of the catalogue, or one of the user's file."""
+"""Subjects of the catalogue, or of a user's file: operators and networks."""
 
 from __future__ import annotations
 

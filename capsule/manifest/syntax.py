@@ -1,4 +1,4 @@
-"""What a user's Python file defines, read from its syntax tree: nothing of it is executed."""
+"""Definitions of a user's Python file, read from its syntax tree without running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry of Level 2 trains, and by what: of the catalogue, or of users' files."""
+"""Network and trainer of a Level 2 entry, from the catalogue or from users' files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Raw = Mapping[str, Any]
 
 
 class Trained(NamedTuple):
-    """What is trained.
+    """Network and optimizer of a training.
 
     Attributes:
         name: Of the network in the catalogue, or the path of the user's file.

@@ -1,4 +1,4 @@
-"""How to enter a container: one engine per module."""
+"""Container engines, one module each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What engines that are called as Docker is say of images and containers, read strictly."""
+"""Strict parsers of answers of Docker-like engines about images and containers."""
 
 from __future__ import annotations
 

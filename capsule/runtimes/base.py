@@ -33,7 +33,7 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Scratch:
-    """Whose HOME and temporary folder a process has, where no engine gives it such.
+    """HOME and temporary folder of a process whose engine provides none.
 
     Attributes:
         start: Number of the process start, from 1.
@@ -93,7 +93,7 @@ class Invocation:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a process start ended.
+    """End of a process start.
 
     Attributes:
         exit_code: 0 to 255, None when a signal ended it.
@@ -208,7 +208,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class Availability:
-    """Whether an engine can be used here.
+    """Usability of an engine on this machine.
 
     Attributes:
         usable: It can.
@@ -222,7 +222,7 @@ class Availability:
 
 
 class Runtime(Protocol):
-    """What starts the image."""
+    """Engine that starts the image."""
 
     name: str
     contained: bool

@@ -1,4 +1,4 @@
-"""What of this machine its site file has every container shown besides, read-only."""
+"""Paths of this machine that its site file binds into every container, read-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ELF files say of themselves: the name of a library, and the libraries that a program needs.
+"""Names in ELF files: of a library, and of the libraries that a program needs.
 
 The form is that of the System V ABI, chapters 4 and 5, as glibc's `elf.h` has it: of 64 bits, with
 the lowest byte first, as on every machine that numpy and torch have wheels for.
@@ -25,7 +25,7 @@ _LONGEST_NAME, _LONGEST_PATH = 256, 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What the loader has to find before a program begins.
+    """Files that the loader needs before a program starts.
 
     Attributes:
         libraries: Names of the shared libraries that it needs itself (DT_NEEDED), in order.

@@ -1,4 +1,4 @@
-"""Which GPUs and which driver this machine has, and whether an image can use them."""
+"""GPUs and driver of this machine, and their match with an image."""
 
 from __future__ import annotations
 

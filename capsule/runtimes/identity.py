@@ -1,4 +1,4 @@
-"""Whether an engine's copy of an image is the image that was pinned."""
+"""Check that an engine's copy of an image is the pinned image."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _ADVICE = "make `podman info` work: it needs newuidmap, and an entry for the use
 
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """How this Podman runs.
+    """Facts about this machine's Podman.
 
     Attributes:
         version: Its own.

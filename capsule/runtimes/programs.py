@@ -1,7 +1,7 @@
-"""Which of this machine's own programs run where nothing is contained, and what is said of them.
+"""Programs of this machine that run without a container, and their description in a record.
 
-A record names them by a class of paths: a folder of the system as it is, else the place that it is
-below, since the rest of a path is its owner's business.
+A record names a program by a class of paths: a system folder in full, otherwise only its top folder,
+because the rest of the path is private.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from capsule.runtimes.base import Prepared
 from capsule.site import Site
 
 PREFIX = "program "
-"""Of the names of what is observed of programs."""
+"""Prefix of the names of observations about programs."""
 LEVELS = "python of levels"
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
@@ -165,7 +165,7 @@ def _ask(path: Path) -> list[str] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a Python has a module in the caller's environment.
+    """Location of a Python module in the caller's environment.
 
     Attributes:
         kind: `user` for packages of `pip install --user`, `path` for a folder of PYTHONPATH, `own`

@@ -24,7 +24,7 @@ _ENOUGH_RUNS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What one run went through, after its declared warm-up.
+    """Values of one run at its steps, after warm-up.
 
     Attributes:
         steps: Positions (epochs, samples seen), strictly increasing and finite.

@@ -30,7 +30,7 @@ _SKEWNESS = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """What is known of a shift (or a location) on the scale that it is judged on.
+    """Interval of a difference (or a location) on the scale on which it is judged.
 
     Attributes:
         estimate: Difference of means, or the mean of one side.
@@ -179,7 +179,7 @@ def _skewed_error(level: float, n: int) -> float:
 
 
 class Side(Protocol):
-    """What a prediction needs to know of a side."""
+    """One side of a prediction."""
 
     @property
     def n(self) -> int:

@@ -1,4 +1,4 @@
-"""What margins are made of: the spread between runs, without the bias of few of them."""
+"""Spread between runs, without the bias of small samples, from which margins are made."""
 
 from __future__ import annotations
 

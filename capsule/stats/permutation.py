@@ -1,4 +1,4 @@
-"""How far a side may be shifted: the exact studentized permutation test, inverted.
+"""Interval of a shift by the exact studentized permutation test, inverted.
 
 Under a shift of d the runs of A and those of B less d are one sample, and every way of dealing it
 out again to the two sides is as likely as the one seen. The statistic is Welch's t, so that the

@@ -1,4 +1,4 @@
-"""What a number of runs can confirm at all: asked before a capsule is sealed."""
+"""Smallest margins that a number of runs can confirm."""
 
 from __future__ import annotations
 

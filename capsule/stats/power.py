@@ -1,4 +1,4 @@
-"""How many runs would decide: the power of the rule, and its inversion for the re-execution."""
+"""Power of the rule, and its inversion: the number of runs needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two rates of failure differ by less than a margin, or by more: an exact test.
+"""Exact test of whether two failure rates differ by less than a margin, or by more.
 
 Both hypotheses are composite: the difference of the rates is known on the margin, the rates are
 not. So a p value is the largest probability, over all pairs of rates on the margin, of an outcome

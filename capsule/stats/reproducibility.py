@@ -36,7 +36,7 @@ LEAST_FOR_A_MEAN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """How far results spread within and between machines, on the scale of the runs.
+    """Spread of results within and between machines, on the scale of the runs.
 
     Attributes:
         repeatability_sd: s_r, between runs on one machine, at least that of the resolution.

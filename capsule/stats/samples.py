@@ -1,4 +1,4 @@
-"""How many samples two distributions need, to be shown to lie closer than a distance."""
+"""Number of samples needed to show that two distributions are closer than a distance."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a search of hyper-parameters gave: its score, and how good it was after how many trials.
+"""Score of a search of hyper-parameters, and its quality after each number of trials.
 
-A trial that failed has no value, and is worse than any that has one.
+A failed trial has no value, and counts as worse than any trial with a value.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from capsule.stats.runs import Runs
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a paper says of its runs.
+    """Published summary of a paper's runs.
 
     Attributes:
         mean: Of the runs, in the metric's unit.

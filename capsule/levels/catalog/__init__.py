@@ -1,13 +1,13 @@
-"""What can be measured, in the same words for the host and for the image.
+"""Catalogue of everything that can be measured, shared by host and image.
 
-Plain data of the standard library alone, so that a manifest is read without numpy:
+It is plain data and needs only the standard library, so that manifests are read without numpy:
 
-    types           what an operator or a network is: sizes, options, cases
-    metrics         what their numbers mean
-    frameworks      what each framework can do
-    operators       those of Level 0 with their sets of cases; `deepbench` holds published ones
-    networks        those of Level 1
-    users           the entry of what a user's file defines
+    types           operators and networks: sizes, options, cases
+    metrics         meaning of their metrics
+    frameworks      abilities of each framework
+    operators       operators of Level 0 with their sets of cases; `deepbench` has published ones
+    networks        networks of Level 1
+    users           operators and networks of users' files
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from .metrics import MetricFacts
 
 ITEM_BYTES = 4
-"""Of an element, a float32."""
+"""Bytes of an element, a float32."""
 
 MPI = "numpy"
 """The framework whose arrays go by MPI."""
@@ -37,7 +37,7 @@ NCCL on GPUs; MPI by mpi4py."""
 
 @dataclass(frozen=True)
 class Operation:
-    """What an operation does to arrays.
+    """Effect of an operation on arrays.
 
     Attributes:
         parted: Whether an array has a part of each rank's.
@@ -58,7 +58,7 @@ COLLECTIVES = {
 
 @dataclass(frozen=True)
 class Collective:
-    """What a trial exchanges.
+    """Exchange of a trial.
 
     Attributes:
         name: Key of `COLLECTIVES`.

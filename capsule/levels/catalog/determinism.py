@@ -1,7 +1,7 @@
-"""What `"determinism": "strict"` sets, checks and refuses, in one table.
+"""Settings, checks and refusals of `"determinism": "strict"`, in one table.
 
-Strict means that the same seed on the same machine gives the same bits, in another process and
-under another engine too. What cannot promise that is refused with its reason, never run otherwise.
+Strict means that equal seeds on one machine give equal bits, also in another process and under
+another engine. A subject that cannot promise this is refused with the reason.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ SWITCHES: Mapping[str, object] = {
     "cudnn_allow_tf32": False,
     "cuda_matmul_allow_tf32": False,
 }
-"""Of a framework's settings, those that it has: what each has to be when trials begin."""
+"""Required value of each setting of a framework when trials begin, if it has that setting."""
 
 _OPERATORS = {"cosmoflow": ("max_pool3d",)}
 """Operators of networks, of those that `FrameworkFacts.nondeterministic` names."""

@@ -1,4 +1,4 @@
-"""How the operators of Level 0 are written down."""
+"""Notation for the operators of Level 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of each framework, in one place: plain data, from which all else follows."""
+"""Facts about each framework, as plain data from which everything else is derived."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class FrameworkFacts:
-    """What one framework is and can do.
+    """Facts about one framework.
 
     Attributes:
         package: Python package that it is found by.

@@ -1,4 +1,4 @@
-"""What the numbers of Levels 0 and 1 mean: plain data."""
+"""Metrics of Levels 0 and 1: unit, direction, kind and meaning, as plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Per = Literal["call", "trial", "node", "block", "step", "rank"]
 
 @dataclass(frozen=True)
 class MetricFacts:
-    """What one number of an operator or a network means.
+    """Meaning of one metric of an operator or a network.
 
     Attributes:
         name: Last segment of the metric path.
@@ -67,7 +67,7 @@ OPERATOR_METRICS = (
     *_GRADIENT_ERRORS,
     *_GRADIENT_ELEMENTS,
 )
-"""What trials of operators yield."""
+"""Metrics of operators."""
 
 ROOFLINE_METRICS = (
     MetricFacts("machine_flops_per_second", "1/s", "higher", "machine", 0.0, "call"),

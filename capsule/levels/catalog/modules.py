@@ -1,4 +1,4 @@
-"""What a user's file says of its `torch.nn.Module`, by one rule for host and image.
+"""Facts in a user's file about its `torch.nn.Module`, by one rule for host and image.
 
 The file defines, at its top level:
 
@@ -48,7 +48,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Module:
-    """What is known of a module without running it.
+    """Facts about a module, known without running it.
 
     Attributes:
         inputs: By name, in the order of the file.

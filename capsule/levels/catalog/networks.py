@@ -14,7 +14,7 @@ LIMIT = Option("limit_mib", 0, 0, None)
 """Device memory in MiB that training may take, 0 without a limit; minibatches are split to fit."""
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
-"""Not float64: its reference in `longdouble`, without BLAS, would take minutes."""
+"""Dtypes without float64: its reference in `longdouble`, without BLAS, would take minutes."""
 
 
 def make_network(
@@ -37,7 +37,7 @@ def make_network(
 
 
 _MOST = {"dropout": 99}
-"""Of an option that has a limit above: percents that leave something."""
+"""Upper limit of an option: percentages that leave something."""
 
 
 def _network(

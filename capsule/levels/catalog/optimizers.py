@@ -1,4 +1,4 @@
-"""What a user's file says of its optimizer, by one rule for host and image.
+"""Facts in a user's file about its optimizer, by one rule for host and image.
 
 The file defines, at its top level:
 
@@ -39,14 +39,14 @@ TOGETHER = ("lamb-nvidia", "accelegrad", "lbfgs")
 """Those of the catalogue whose step of one parameter depends on gradients by others."""
 
 NEEDED = ("numbers", "torch")
-"""What an optimizer's file defines at its top level."""
+"""Names that an optimizer's file must define at its top level."""
 
 OPTIONAL = ("slots", "formula")
-"""What it may define besides."""
+"""Names that it may define."""
 
 MOST_SLOTS = 16
 MOST_NUMBERS = 18
-"""With `file` and `lr` as many as a recipe's optimizer has fields."""
+"""Most numbers of an optimizer: with `file` and `lr`, as many fields as a recipe allows."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
 _LARGEST = 1e300
@@ -59,7 +59,7 @@ _RESERVED = {
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What is known of an optimizer without running it.
+    """Facts about an optimizer, known without running it.
 
     Attributes:
         numbers: All that it takes, the learning rate among them.

@@ -1,4 +1,4 @@
-"""How a dataset is read without a training: formats, caches, and what trials yield."""
+"""Reading of datasets without a training: formats, caches and metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DECODED = {
 the generator makes."""
 
 CACHES = ("cold", "warm")
-"""Where the pages of the files are before an epoch: on the storage, or in memory."""
+"""State of the files' pages before an epoch: on the storage, or in memory."""
 
 MOST_COLD = 0.01
 """Share of a dataset's pages that may be in memory before it is read cold."""
@@ -29,12 +29,12 @@ LEAST_WARM = 0.99
 """Share that must be before it is read warm."""
 
 SAMPLERS = ("shuffled", "ordered")
-"""Those that take every sample once."""
+"""Samplers that take every sample once."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a trial reads a dataset, without a network.
+    """Reading of a dataset by a trial, without a network.
 
     Attributes:
         generator: Key of `DECODED`: it makes the samples.

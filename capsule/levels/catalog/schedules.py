@@ -12,7 +12,7 @@ from .training import Numbers
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the learning rate goes in a whole training.
+    """Learning rate over a whole training.
 
     Attributes:
         name: Key of `training.SCHEDULES`.

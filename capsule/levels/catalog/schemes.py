@@ -1,4 +1,4 @@
-"""How ranks train one network together: schemes with their numbers, and what trials of them yield.
+"""Schemes by which ranks train one network together, with their numbers and metrics.
 
 Every rank knows the gradients g of its own samples, and w, its share of the samples of a batch.
 
@@ -43,7 +43,7 @@ from .training import OPTIMIZERS, Number
 
 @dataclass(frozen=True)
 class Scheme:
-    """How ranks train together.
+    """Scheme by which ranks train together.
 
     Attributes:
         numbers: What it takes.
@@ -160,7 +160,7 @@ def refusal(
 
 
 OVER = ("mpi",)
-"""What carries a scheme's exchanges where torch's process group does not: MPI, by mpi4py."""
+"""Carrier of a scheme's exchanges where torch's process group has none: MPI, by mpi4py."""
 
 
 def refuse_over(name: str) -> str | None:
@@ -263,13 +263,13 @@ def refuse_shares(
 
 
 ELEMENTWISE = ("sgd", "adam", "adamw", "adagrad", "rmsprop")
-"""Of `training.OPTIMIZERS` those that move a number of a parameter by nothing of another one's."""
+"""Optimizers of `training.OPTIMIZERS` that update each number of a parameter by itself."""
 
 TRAFFIC = ("bytes_sent", "bytes_received", "messages")
 """Metrics that `traffic` gives."""
 
 OF_STEPS = frozenset((*TRAFFIC, "communication_time", "wait_time", "step_time"))
-"""Of what each rank yields, that which has a value for each step."""
+"""Metrics of each rank with a value for each step."""
 
 
 def traffic(
@@ -350,7 +350,7 @@ def instance_seed(seed: int, rank: int) -> int:
 _ODD = 2654435769
 
 INDEX_BYTES = 4
-"""Of the place of a number among all trained parameters."""
+"""Bytes of the index of a number among all trained parameters."""
 
 
 def count_largest(elements: int, density: float) -> int:

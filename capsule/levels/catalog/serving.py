@@ -22,7 +22,7 @@ PERCENTILES = {"latency_p90": 0.9, "latency_p99": 0.99}
 
 @dataclass(frozen=True)
 class Serving:
-    """How queries come.
+    """Arrival of queries.
 
     Attributes:
         scenario: One of `SCENARIOS`.

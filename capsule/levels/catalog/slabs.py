@@ -44,7 +44,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Trunk:
-    """What of a network is cut into slabs.
+    """Part of a network that is cut into slabs.
 
     Attributes:
         rows: Of the input.
@@ -87,7 +87,7 @@ class Halo:
 
 
 Cuts = tuple[int, ...]
-"""Where the slabs of all ranks begin, and the last one ends."""
+"""First rows of all ranks' slabs, and the end of the last slab."""
 
 
 def fit(trunk: Trunk, ranks: int) -> Trunk:

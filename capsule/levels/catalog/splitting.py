@@ -10,7 +10,7 @@ from . import slabs, stages
 
 @dataclass(frozen=True)
 class Work:
-    """What ranks do in a step.
+    """Work of the ranks in a step.
 
     Attributes:
         network: Its name.

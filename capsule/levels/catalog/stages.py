@@ -16,7 +16,7 @@ from .networks import NETWORKS
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a network can be cut.
+    """A place at which a network can be cut.
 
     Attributes:
         name: Of the value that passes, in the network's graph.
@@ -29,7 +29,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Line:
-    """Where a network can be cut, in its order.
+    """All places at which a network can be cut, in order.
 
     Attributes:
         cuts: All of them.

@@ -1,4 +1,4 @@
-"""How a network is trained: optimizers and schedules with their numbers, and what trials yield.
+"""Trainings: optimizers and schedules with their numbers, and metrics.
 
 Whoever reads operators and networks does not import this.
 """
@@ -81,7 +81,7 @@ SCHEDULES: dict[str, tuple[Number, ...]] = {
     "cosine": (_WARMUP, _END),
     "polynomial": (_WARMUP, _END, Number("power", 1.0)),
 }
-"""What the learning rate is at each step: see `schedules`; `multistep` has milestones too."""
+"""Learning rate at each step, see `schedules`; `multistep` has milestones, too."""
 
 QUALITY = {
     "lenet": "accuracy",
@@ -98,7 +98,7 @@ QUALITY = {
     "hepcnn": "auc",
     "cosmogan": "spectrum_distance",
 }
-"""By network what says how good it is on data that it was not trained on."""
+"""Quality on data that the network was not trained on, by network."""
 
 _CHOICES: dict[str, Callable[[Mapping[str, int]], int]] = {
     "cosmoflow": lambda _: 4,
@@ -117,7 +117,7 @@ GENERATES = ("spectrum_distance",)
 one network grow as the other one learns."""
 
 GROWN = 2.0
-"""How many times its untrained loss a training has to lose to have diverged."""
+"""Factor over the untrained loss at which a training counts as diverged."""
 
 SAMPLERS: dict[str, str | None] = {
     "shuffled": None,
@@ -134,7 +134,7 @@ mirrored or partly covered."""
 
 
 class Augmentation(NamedTuple):
-    """What is done to each picture of a training, in this order; nothing by default.
+    """Augmentation of each picture of a training, applied in this order; by default none.
 
     Attributes:
         crop: Zeros that are put on each of its four sides, before a window of its own size is cut
@@ -152,7 +152,7 @@ class Augmentation(NamedTuple):
 NO_AUGMENTATION = Augmentation()
 
 MOST_PIXELS = 65536
-"""Of a crop or cutout."""
+"""Largest side of a crop or cutout."""
 
 MOST_WORKERS = 64
 """Threads that gather minibatches ahead of the steps."""
@@ -167,7 +167,7 @@ JUDGED_STEPS = 3
 """Steps that are held to the reference."""
 
 SHARES = {"node_error_ratio": "bound_share", "element_error_ratio": "bound_share"}
-"""By metric that a bound judges, the one that says how large the bound is beside what is judged."""
+"""Metric that gives the size of the bound, by the metric that the bound judges."""
 
 MOST_SHARE = 0.1
 """Above it a bound confirms nothing."""

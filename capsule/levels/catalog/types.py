@@ -10,7 +10,7 @@ from .metrics import MetricFacts
 DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
 
 CONDITIONS = ("fresh", "cold")
-"""What a manifest may ask of timed calls: other values before each, caches emptied before each."""
+"""Conditions of timed calls: other values before each, caches emptied before each."""
 
 Point = Mapping[str, int]
 """The sizes of a case, and those of its options that it names."""
@@ -35,7 +35,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a benchmark of Level 0 or 1 measures; each one is an `Operator` or a `Network`.
+    """Subject of a benchmark of Level 0 or 1: an `Operator` or a `Network`.
 
     Attributes:
         name: As a manifest's `operator` or `network` names it.

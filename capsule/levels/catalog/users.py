@@ -1,4 +1,4 @@
-"""What a user's file makes known of its operator or network, by one rule for host and image.
+"""Facts in a user's file about its operator or network, by one rule for host and image.
 
 The host takes the names from the file's syntax tree and executes nothing of it, the image takes
 them from the imported module. Both make the same catalogue entry, and so agree on cases, metrics
@@ -17,10 +17,10 @@ from .metrics import OPERATOR_METRICS, MetricFacts
 from .types import Network, Operator, Option
 
 NEEDED = ("parameters", "tensors", "outputs", "flops", "forward", "backward")
-"""What an operator's file defines at its top level; see `operators.user`."""
+"""Names that an operator's file must define at its top level; see `operators.user`."""
 
 NETWORK_NEEDED = ("parameters", "network")
-"""What a network's file defines at its top level; see `networks`."""
+"""Names that a network's file must define at its top level; see `networks`."""
 
 # letters alone between numbers, so that no two cases have one name
 _NAME = re.compile(r"[A-Za-z][A-Za-z_]{0,31}")
@@ -97,7 +97,7 @@ def make_module_network(name: str, *, trains: bool) -> Network:
 
 
 MODULE_METRICS = (MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial", "nodes"),)
-"""Of operations that are bounded in the norm alone."""
+"""Metrics of operations that are bounded only in the norm."""
 
 _OF_MODULES = (
     *("inference_time", "inference_throughput", "peak_memory_bytes", "parameters", "repeatable"),
@@ -110,7 +110,7 @@ _OF_TRAINED_MODULES = (
     *("training_time", "training_throughput", "loss", "grad_l2_error_ratio", "gradient_check"),
     *("node_error_ratio", "bound_share", "layer_backward_time"),
 )
-"""What comes on top where its gradients are measured."""
+"""Further metrics if gradients are measured."""
 
 
 def _make_network(name: str, module: str, options: tuple[Option, ...], trains: bool) -> Network:

@@ -1,4 +1,4 @@
-"""What a network chose for its test data: how good that is, and the file in which it is kept.
+"""Predictions of a network for its test data: their quality, and their file.
 
 Whoever has the file computes the quality again, with the same functions.
 """
@@ -304,7 +304,7 @@ _COUNTS: dict[str, Callable[[Any, Any], Any]] = {
     "mean_absolute_error": _sum_distances,
     "mean_iou": _sum_overlaps,
 }
-"""What a quality is the quotient of, batch by batch."""
+"""Numerator and denominator of a quality, for each batch."""
 
 _RANKED: dict[str, Callable[[Any, Any], float]] = {
     "auc": _area,

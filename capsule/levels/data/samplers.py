@@ -1,14 +1,14 @@
-"""In which order samples are trained on: a function of seed and epoch alone, whatever the number of
-ranks, each of which takes its share of every batch.
+"""Orders in which a training takes samples: functions of seed and epoch, independent of the number
+of ranks. Each rank takes its share of every batch.
 
 shuffled    every sample once, in a random order
 ordered     every sample once, by its number
-bucketed    every sample once, batches of samples of like lengths, in a random order
-weighted    as many draws as there are samples, each sample as often as its weight says; some come
-            several times, some not at all
+bucketed    every sample once, batches of samples of similar lengths, in a random order
+weighted    as many draws as samples, each sample in proportion to its weight; a sample may be drawn
+            several times or never
 
-Where the number of samples is no multiple of the batch, the last ones of the order are left out:
-others in each epoch, but of `ordered`.
+If the number of samples is not a multiple of the batch, the last samples of the order are left out.
+They differ between epochs, except in `ordered`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ..streams import fractions, normals, words
 Arrays = dict[str, Any]
 
 TEST = "test_"
-"""What the names of arrays begin with that nothing is trained on."""
+"""Prefix of the names of arrays that are not used for training."""
 
 _SHIFT = 2
 _BLOCK = 1 << 20

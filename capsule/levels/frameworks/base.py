@@ -1,7 +1,7 @@
-"""What a framework must offer to be measured, and what it may.
+"""Interface of frameworks: the required parts, and the optional ones.
 
-Every framework has tensors, a seed and settings. Each further thing that it can do is an object, or
-one function of such an object, that is None where it cannot: nothing is there only to refuse.
+Every framework has tensors, a seed and settings. Each further ability is an object, or a function
+of such an object, that is None if the framework lacks it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a framework offers that runs a user's module without training it."""
+"""Interface of frameworks that run a user's module without training it."""
 
 from __future__ import annotations
 

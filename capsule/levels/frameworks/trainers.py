@@ -1,4 +1,4 @@
-"""What a framework offers that trains networks and a user's modules, step by step."""
+"""Interface of frameworks that train networks and users' modules, step by step."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Distributable(Resumable, Protocol):
 
 
 class Holder(Protocol):
-    """What keeps the trained parameters of a trainer in tensors of other shapes.
+    """Holder of a trainer's parameters in tensors of other shapes.
 
     Attributes:
         kept: What an optimizer moves, by name, tensors of torch that are leaves.

@@ -1,4 +1,4 @@
-"""How far a right implementation of a network can be off: written down, never tuned.
+"""Error bounds of a network's correct implementations: computed, never tuned.
 
 Worst cases, followed through a deep network, grow without measure, and intervals lose their meaning
 behind the first normalization. So the bound is had in two parts:

@@ -1,4 +1,4 @@
-"""Which network a graph is, in one number that is the same on every machine."""
+"""Fingerprint of a graph: one number that is equal on every machine."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Input:
-    """What one call of the network is given.
+    """Input of one call of the network.
 
     Attributes:
         shape: Lengths of its axes, the batch first.

@@ -17,10 +17,10 @@ from .graph import Graph, Node
 Values = Mapping[str, Any]
 
 Formula = Callable[..., Any]
-"""Takes a calculator and arrays, returns an array or several."""
+"""Formula: a function of a calculator and arrays, which returns one or several arrays."""
 
 Step = Callable[..., tuple[Any, ...]]
-"""Takes a label that is unique in the run, a formula and its arrays, returns its results."""
+"""Observer: a function of a unique label, a formula and its arrays, which returns its results."""
 
 
 BACKWARD = " backward"

@@ -29,7 +29,7 @@ _ROWS = 2
 
 @dataclass(frozen=True)
 class Chain:
-    """Where a network's trunk is in its graph.
+    """Position of a network's trunk in its graph.
 
     Attributes:
         source: The input that it begins with.

@@ -1,4 +1,4 @@
-"""What a network that normalizes by batch keeps of its training's batches, and inference by it."""
+"""Running statistics of batch normalization, from training for inference."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .graph import Graph
 Values = Mapping[str, Any]
 
 SHARE = 0.1
-"""Of a batch's statistics in what is kept after its step, as in PyTorch (its `momentum`)."""
+"""Share of a batch's statistics in the running ones, as in PyTorch (its `momentum`)."""
 
 AXES = (0, 2, 3)
-"""Of (n, c, h, w), that the statistics are taken over."""
+"""Axes of (n, c, h, w) that the statistics are taken over."""
 
 
 @dataclass(frozen=True)

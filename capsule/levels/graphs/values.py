@@ -109,7 +109,7 @@ def parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
 _NORMALIZING = ("batch_norm", "batch_norm_inference", "layer_norm", "group_norm")
 
 _RANGES = (0.5, -0.5, -0.5, 1.0)
-"""Where weight, bias, mean and variance of what normalizes begin, to end 1 later."""
+"""First positions of weight, bias, mean and variance of a normalization."""
 
 
 def varied_parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:

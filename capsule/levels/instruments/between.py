@@ -1,7 +1,8 @@
-"""What is done before timed calls, in no duration: other values in operands, caches emptied.
+"""Preparation before timed calls, outside of any duration: other operand values, emptied caches.
 
-Caches of a CPU are emptied by reading other memory: twice the size of each that the processors of
-this process have, each processor its share, since those of the first and second level are its own.
+Caches of a CPU are emptied by reading other memory: twice the size of each cache that the
+processors of this process have. Each processor reads its share, because caches of the first and
+second level are private.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a trial makes of the calls that it times, the same for operators and for networks."""
+"""Metrics of a trial's timed calls, for operators and networks alike."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ..operators import ARITHMETIC, Operator
 from ..operators.base import Sizes
 
 ARRAYS = 4
-"""Of float64 per value and parameter that the reference and the bounds of a network hold."""
+"""Float64 arrays per value and parameter that reference and bounds of a network hold."""
 
 _GIB = 2.0**30
 _LIMITS = (

@@ -14,12 +14,12 @@ HEATMAP_BLOCKS = 64
 SMALL = 128
 
 ROUNDOFF = 2.0**-53
-"""Of the float64 in which central differences are computed."""
+"""Unit roundoff of the float64 in which central differences are computed."""
 CLEAR = 2.0**-7
 """Share of a derivative that truncation may take of a central difference, unless rounding takes
 more."""
 HALVINGS = 64
-"""Of a step, at most: from 2**-17 to below any distance from a float64 to 0."""
+"""Most halvings of a step: from 2**-17 to below any distance from a float64 to 0."""
 
 KINKS = 20
 """Steps that are tried at most where differences of one are far off, each half the one before."""
@@ -28,7 +28,7 @@ ABSENT = 2.0**126
 """The ratio of a result that a framework does not yield."""
 
 EXACT = 2.0**-126
-"""What an element that has to be exact counts as held to: the smallest normal float32."""
+"""Scale of an element that must be exact: the smallest normal float32."""
 
 
 def errors(

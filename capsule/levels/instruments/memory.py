@@ -17,7 +17,7 @@ _RESET_PEAK = "5"  # proc(5): the peak resident set becomes the present one
 
 
 class Watch(Protocol):
-    """What keeps count of a peak."""
+    """Recorder of a peak."""
 
     def reset_peak(self) -> None:
         """Start to watch the peak."""

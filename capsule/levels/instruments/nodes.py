@@ -24,14 +24,14 @@ from ..operators.likely import PerElement
 from .errors import worst_element, worst_ratio
 
 ARRAYS = 10
-"""Of float64 per value and parameter of the network, at once: measured on CosmoFlow."""
+"""Float64 arrays per value and parameter of the network, at once: measured on CosmoFlow."""
 
 Arrays = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Held:
-    """How far off something is, and may be.
+    """Error of a result, with its limit.
 
     Attributes:
         ratio: The largest error over its bound.
@@ -46,7 +46,7 @@ class Held:
 
 @dataclass(frozen=True)
 class _NodeDue:
-    """What is due of a node's forward or backward run by itself.
+    """Reference of one node's forward or backward run.
 
     Attributes:
         operands: As the framework gets them; of a backward run the upstream gradient alone.

@@ -184,7 +184,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
 
 @dataclass
 class _Both:
-    """What forward and backward runs come to together.
+    """Combined results of forward and backward runs.
 
     Attributes:
         same: Whether further calls yielded the bits of the last timed one.

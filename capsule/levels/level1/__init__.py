@@ -48,7 +48,7 @@ TRIED = 3
 
 @dataclass
 class _Reached:
-    """What the runs of a minibatch came to, as arrays.
+    """Results of the runs of a minibatch, as arrays.
 
     Attributes:
         parts: In which it was run; drawn anew for what is due.

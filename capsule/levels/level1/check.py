@@ -1,4 +1,4 @@
-"""What a network's outputs, loss and gradients have to be, and within which bounds."""
+"""Reference of a network's outputs, loss and gradients, with error bounds."""
 
 from __future__ import annotations
 

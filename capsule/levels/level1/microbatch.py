@@ -28,7 +28,7 @@ _COUPLED = "batch_norm"
 
 @dataclass(frozen=True)
 class Cost:
-    """What training one part costs.
+    """Cost of training one part.
 
     Attributes:
         seconds: Of one forward and backward run.

@@ -79,7 +79,7 @@ def measure(
 
 @dataclass(frozen=True)
 class _Measured:
-    """What one trial is made of.
+    """Parts of one trial.
 
     Attributes:
         seconds: Of a call of inference, the middle one of those timed.

@@ -1,4 +1,4 @@
-"""Of a minibatch that is too large to be held to the reference: some of its examples are.
+"""Check of a sample of examples, for minibatches too large to compare as a whole.
 
 Those are the first one, the last one and others at even distances, as many as would be held of a
 smaller batch; they are held by themselves, where an example's outputs depend on no other one. Where
@@ -13,7 +13,7 @@ from typing import Any, Callable
 from ..instruments import errors
 
 _APART = 1e-9
-"""By what share an example's outputs in float64 may change with the others, for rounding."""
+"""Largest change of an example's float64 outputs by its neighbours, as a share, for rounding."""
 
 KEPT = 1 / errors.EXACT
 """The ratio of what other values do not change."""

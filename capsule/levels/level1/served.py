@@ -52,7 +52,7 @@ def measure(
 
 
 class Room:
-    """Where queries are answered.
+    """Place where queries are answered.
 
     Attributes:
         answer: The last one, as the framework returned it.

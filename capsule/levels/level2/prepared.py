@@ -25,7 +25,7 @@ from .team import Team
 
 @dataclass(frozen=True)
 class Prepared:
-    """What all of a training reads.
+    """Data that all of a training reads.
 
     Attributes:
         graph: Builds the network for a batch, once.

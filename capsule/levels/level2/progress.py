@@ -1,4 +1,4 @@
-"""What is known of a training that is under way, and how the next attempt at it gets to know it."""
+"""State of a training in progress, and its transfer to the next attempt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATE = "state/"
 
 @dataclass
 class Progress:
-    """What is known of a training so far, whichever attempt trained its first epochs.
+    """Progress of a training so far, over all its attempts.
 
     Attributes:
         quality: Name of the metric.
@@ -87,7 +87,7 @@ class Progress:
 
 
 Resumed = tuple[Progress, dict[str, Any]]
-"""What is known of a training, and its trainer's state: numpy arrays by name."""
+"""State of a training and of its trainer: numpy arrays by name."""
 
 
 def report_classes(report: Report, counts: Sequence[int]) -> None:

@@ -1,8 +1,9 @@
-"""How a training goes on where an earlier attempt at it was ended.
+"""Resumption of a training after an interrupted attempt.
 
-Of many ranks each keeps its own checkpoints, and the one before the last too: a kill may come when
-some have written the next one and others have not, and all go on from the last that each one has.
-None is ever further ahead, since no rank trains on before all have come to the end of an epoch.
+Each of several ranks keeps its own checkpoints, and the last but one, too: a kill may come when some
+ranks have written the next checkpoint and others have not. All ranks then resume from the last
+checkpoint that each of them has. No rank is further ahead, because all ranks finish an epoch before
+any of them continues.
 """
 
 from __future__ import annotations

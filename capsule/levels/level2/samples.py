@@ -19,7 +19,7 @@ from ..job import Recipe, Trial
 from ..report import Report
 
 _MOST_BYTES = 1 << 26
-"""Of an array of labels that is looked through before the first step."""
+"""Bytes of a block of labels that is checked before the first step."""
 
 _TOGETHER = 256
 """Samples whose labels are counted at once."""

@@ -1,4 +1,4 @@
-"""Who else trains the same network; what one process alone does."""
+"""Team of processes that train the same network; also the team of a single process."""
 
 from __future__ import annotations
 

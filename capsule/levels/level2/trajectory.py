@@ -15,7 +15,7 @@ ROUNDING = 1e-9
 """Parts of a step's way that two steps in double precision may be apart and still be the same."""
 
 MOST_SAMPLES = 4
-"""Of a step that is held to the reference, so that a large batch can be afforded."""
+"""Cost limit of a step that is compared with the reference."""
 
 
 @dataclass(frozen=True)

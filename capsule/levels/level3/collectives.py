@@ -25,7 +25,7 @@ Array = Any
 """A numpy array of one axis, float32."""
 
 Native = Any
-"""What a library takes in the place of an array."""
+"""A library's replacement of an array."""
 
 Call = Callable[[], object]
 """Exchanges, and returns once it is done."""
@@ -35,7 +35,7 @@ _OFFSETS = 251
 
 
 class Library(Protocol):
-    """What exchanges arrays between all ranks."""
+    """Exchange of arrays between all ranks by one library."""
 
     def place(self, array: Array) -> Native:
         """What stands for an array from now on."""
@@ -60,7 +60,7 @@ class Library(Protocol):
 
 
 class _Numbers:
-    """What ranks fill arrays of some length with.
+    """Values with which ranks fill arrays of some length.
 
     Element i of rank r in call c is (i + c) mod 127 + 1 + r mod 251: whole numbers, whose sums over
     65,536 ranks float32 holds exactly, and none of them 0.
@@ -86,7 +86,7 @@ class _Numbers:
 
 
 class _Calls:
-    """What a rank has measured of each call, in order."""
+    """Measurements of each call by one rank, in order."""
 
     def __init__(self, count: int) -> None:
         self.seconds: list[float] = []

@@ -22,11 +22,11 @@ from .exchanges import Exchange, Member, fill, flatten
 
 _MOST = 2**31
 _LARGEST = 127
-"""Of whole numbers in 8 bits, so that both signs have as many."""
+"""Largest whole number in 8 bits, symmetric for both signs."""
 
 
 class Compressed(Exchange):
-    """What both have in common: the rest is kept."""
+    """Base of both compressions: the remainder is kept for the next step."""
 
     def __init__(self, member: Member) -> None:
         """With nothing kept; see `Exchange`.

@@ -1,7 +1,7 @@
-"""Which ranks share cores: what they measure then says nothing of a machine that has more.
+"""Detection of ranks that share cores, whose times say nothing about larger machines.
 
-Ranks share the cores that each may run on. Where they have more threads than there are cores, their
-times are those of taking turns.
+Ranks share the cores that each may run on. If they have more threads than cores, their threads take
+turns.
 """
 
 from __future__ import annotations

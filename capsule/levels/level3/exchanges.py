@@ -1,4 +1,4 @@
-"""What each scheme of `catalog.schemes` exchanges in a step; the larger ones have their own files.
+"""Exchanges of each scheme of `catalog.schemes` in a step; larger ones have their own files.
 
 With p the trained parameters, g their gradients and w a rank's share of the samples of a batch:
 
@@ -67,7 +67,7 @@ class Member:
 
 
 class Exchange:
-    """What is common to all: nothing is exchanged."""
+    """Base of all exchanges; exchanges nothing."""
 
     def __init__(self, member: Member) -> None:
         """With no step taken.

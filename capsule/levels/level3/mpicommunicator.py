@@ -1,6 +1,6 @@
-"""What a scheme exchanges over MPI, counted as `communicators` counts it.
+"""Exchanges of a scheme over MPI, counted as in `communicators`.
 
-The process group of torch is there beside it, by which ranks report and are checked.
+The process group of torch exists beside it; ranks use it for reports and checks.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Flats = list[Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is trained, and by whom.
+    """Training to be checked, with its ranks.
 
     Attributes:
         graph: Builds the network for a batch.
@@ -52,7 +52,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class After:
-    """What one step comes to.
+    """Result of one step.
 
     Attributes:
         flats: Parameters of each rank.

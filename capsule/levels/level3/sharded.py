@@ -111,7 +111,7 @@ class _Flat(torch.nn.Module):  # type: ignore[misc]
 
 
 class _Allocating:
-    """What torch asks of both of its operations."""
+    """Allocation interface that torch requires of both operations."""
 
     def __init__(self, communicator: Communicator) -> None:
         self._communicator = communicator

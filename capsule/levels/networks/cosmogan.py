@@ -11,7 +11,7 @@ from ..graphs.graph import Graph
 _WINDOW = 5
 _SLOPE_PERCENT = 20
 _DEVIATION = 0.02
-"""Of initial weights (Radford, Metz and Chintala, ICLR 2016)."""
+"""Standard deviation of initial weights (Radford, Metz and Chintala, ICLR 2016)."""
 
 
 def cosmogan(g: Builder, sizes: Mapping[str, int]) -> Graph:

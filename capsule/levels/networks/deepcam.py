@@ -12,7 +12,7 @@ CHANNELS = 16
 
 _FREQUENCIES = (0.986267818390377, 0.0004578708870701058, 0.01327431072255291)
 CLASS_WEIGHTS = tuple(frequency**-0.125 for frequency in _FREQUENCIES)
-"""Of the background, tropical cyclones and atmospheric rivers: of the share of each in the data."""
+"""Weights of background, tropical cyclones and atmospheric rivers, from their shares."""
 
 _STRIDE = 16
 # maps of fewer pixels a side have the smaller dilations

@@ -12,7 +12,7 @@ from ..graphs.graph import Graph
 from .convolutional import classify
 
 Block = Callable[[Builder, str, int, int], str]
-"""Takes the builder, a value, channels and a stride, and returns a value."""
+"""Function of a builder, a value, channels and a stride, which returns a value."""
 
 
 def resnet18(g: Builder, sizes: Mapping[str, int]) -> Graph:

@@ -1,4 +1,4 @@
-"""What an operator must tell to be measured and checked."""
+"""Interface of operators: everything needed to measure and check one."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def gradient_bounds(
 
 @dataclass(frozen=True)
 class Due:
-    """What is due of an output or a gradient.
+    """Required value of an output or a gradient.
 
     Attributes:
         value: In more bits than the dtype has.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Window:
-    """How a kernel moves: the same along each spatial axis."""
+    """Movement of a kernel, equal along each spatial axis."""
 
     stride: int
     padding: int

@@ -1,4 +1,4 @@
-"""How far sums are off in all likelihood, and how far each element of a result can be.
+"""Probable error of sums, and the largest probable error of each element of a result.
 
 Sums. The certain bound of a sum of n products, n a sum|x||y|, is met only if all roundings conspire
 and all partial sums grow; with n in the thousands it is hundreds of times what happens, and would

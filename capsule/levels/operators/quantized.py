@@ -58,7 +58,7 @@ class _Scaled(Operator):
 
 
 class Int8Matmul(_Scaled):
-    """Of whole numbers from -128 to 127, whose product is exact."""
+    """Product of whole numbers from -128 to 127, which is exact."""
 
     name = "int8_matmul"
     stored = "int8"
@@ -69,7 +69,7 @@ class Int8Matmul(_Scaled):
 
 
 class Fp8Matmul(_Scaled):
-    """Of float8_e4m3fn: 4 bits of exponent, 3 of significand, products summed in float32.
+    """Product in float8_e4m3fn: 4 bits of exponent, 3 of significand, sums in float32.
 
     The tensors are uint8, the bits of numbers in (-4, 12) rounded to the nearest (Micikevicius and
     others, FP8 formats for deep learning, arXiv 2209.05433, 2022).

@@ -38,7 +38,7 @@ Bilinear = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What a dtype's word stands for.
+    """Arithmetic of a dtype.
 
     Attributes:
         storage: Unit roundoff u of a tensor's elements in memory.
@@ -78,7 +78,7 @@ ARITHMETIC = {
 
 
 class Calculator(Protocol):
-    """What a formula is written against: `Exact` on arrays, `Rounding` on `Rounded` ones."""
+    """Interface that formulas use: `Exact` on arrays, `Rounding` on `Rounded` ones."""
 
     def exp(self, x: Any) -> Any:
         """Exponential."""

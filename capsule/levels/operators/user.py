@@ -86,7 +86,7 @@ class UserOperator(Operator):
 
 
 class Context:
-    """What a user's native function may ask for.
+    """Services for a user's native function.
 
     Attributes:
         folder: Where the file and what came with it lie, read-only.

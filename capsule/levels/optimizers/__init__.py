@@ -15,7 +15,7 @@ from .lbfgs import Differentiate, Lbfgs
 from .user import UserOptimizer
 
 State = tuple[Any, ...]
-"""What an optimizer keeps of one parameter: arrays of its shape, zeros before the first step."""
+"""State of an optimizer for one parameter: arrays of its shape, zeros before the first step."""
 
 Chosen = Union[str, UserOptimizer]
 """An optimizer of the catalogue by its name, or a user's."""
@@ -23,7 +23,7 @@ Chosen = Union[str, UserOptimizer]
 
 @dataclass(frozen=True)
 class Step:
-    """What all parameters have in common in one step.
+    """Values that all parameters share in one step.
 
     Attributes:
         numbers: All that the optimizer takes.
@@ -289,4 +289,4 @@ FORMULAS: dict[str, Formula] = {
 the change of the parameter, and the new state."""
 
 GLOBAL = ("lamb-nvidia", "accelegrad")
-"""Of `FORMULAS` those that take the norm of all gradients together."""
+"""Formulas of `FORMULAS` that use the norm of all gradients together."""

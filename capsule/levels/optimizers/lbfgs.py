@@ -23,12 +23,12 @@ Differentiate = Callable[[Mapping[str, Any]], tuple[Any, Mapping[str, Any]]]
 _ARMIJO = 1e-4
 _CURVATURE = 0.9
 _LEAST_CURVATURE = 1e-10
-"""Of a step that is remembered: the product of both changes, of place and of gradient."""
+"""Least product of both changes, of position and of gradient, of a remembered step."""
 
 
 @dataclass(frozen=True)
 class _Point:
-    """Where a line search has been.
+    """A point that a line search has evaluated.
 
     Attributes:
         way: Along the direction.
@@ -182,7 +182,7 @@ class _Line:
 
 
 class _Search:
-    """For a point that is lower by enough and flatter by enough: the strong Wolfe conditions."""
+    """Line search for a point that meets the strong Wolfe conditions."""
 
     def __init__(
         self, line: _Line, direction: NDArray[Any], loss: float, slope: float, tolerance: float

@@ -15,7 +15,7 @@ from ..sources import import_file
 
 @dataclass(frozen=True)
 class UserOptimizer:
-    """What a user's file defines.
+    """Optimizer that a user's file defines.
 
     Attributes:
         name: Of the file, for messages.

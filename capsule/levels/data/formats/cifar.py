@@ -12,7 +12,7 @@ from typing import Any
 from .files import FormatError
 
 CLASSES = {"cifar10": (10,), "cifar100": (20, 100)}
-"""How many classes each byte of labels tells apart: CIFAR-100's are the coarse and the fine one."""
+"""Number of classes of each byte of labels; CIFAR-100 has a coarse and a fine one."""
 SIDE = 32
 _IMAGE_BYTES = 3 * SIDE * SIDE
 

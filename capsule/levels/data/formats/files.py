@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 GZIP = b"\x1f\x8b\x08"
-"""What a file that gzip wrote begins with (RFC 1952, section 2.3)."""
+"""First bytes of a gzip file (RFC 1952, section 2.3)."""
 MOST_GROWTH = 100
-"""How many times the length of its file an array may have; counts and pictures shrink tenfold."""
+"""Largest ratio of an array's size to its file's; counts and pictures shrink tenfold."""
 SLACK_BYTES = 1 << 20
-"""What it may have besides, so that a small file of equal bytes is read."""
+"""Further bytes allowed, so that a small file of equal bytes is readable."""
 _CHUNK_BYTES = 1 << 20
 _NUMBER = re.compile(r"[0-9]+")
 

@@ -1,7 +1,7 @@
-"""Which files of a folder are a dataset, and what a network takes of them.
+"""Dataset formats: files of a folder, and the arrays that a network takes from them.
 
-Nothing is kept in another type than the files have; what is decoded is the samples of a step. That
-takes additions, products and one table, in float32, so that it gives the same bits everywhere.
+Data keep the type of their files; only the samples of a step are decoded. Decoding uses additions,
+products and one table in float32, so that it gives equal bits everywhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .files import FormatError
 from .sources import Arrays, Decode, Items, Joined, Source, Stored
 
 COUNTS = 1 << 15
-"""How many numbers an int16 holds that are not negative."""
+"""Number of non-negative values of an int16."""
 
 
 class Parts(NamedTuple):
@@ -28,7 +28,7 @@ class Parts(NamedTuple):
 
 
 Shapes = Mapping[str, Sequence[int]]
-"""Of what a network takes, by name, for a batch of 1."""
+"""Shapes of a network's inputs by name, for a batch of 1."""
 
 
 def read_idx(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
@@ -316,7 +316,7 @@ FORMATS: Mapping[str, Reader] = {
     "cosmoflow-hdf5": read_universes,
     "deepcam-hdf5": read_deepcam,
 }
-"""What a dataset of a manifest may have as its `format`; all raise FormatError and OSError."""
+"""Values of `format` of a dataset in a manifest; all raise FormatError and OSError."""
 
 
 def _keep(array: Any) -> Any:

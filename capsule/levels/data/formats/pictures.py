@@ -16,7 +16,7 @@ from .files import FormatError
 
 OURS = (".pgm", ".ppm")
 ENDINGS = (*OURS, ".png", ".jpg", ".jpeg", ".bmp")
-"""Of the names of pictures, in small letters; other files are none."""
+"""Endings of names of pictures, in lower case; other files are ignored."""
 
 _KINDS = ("PNG", "JPEG", "BMP", "PPM")
 _SPACE = rb"(?:\s|#[^\n]*\n)+"

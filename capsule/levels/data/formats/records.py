@@ -24,11 +24,11 @@ _LONGEST_VARINT, _WORD = 10, (1 << 64) - 1
 _KINDS = {1: "bytes", 2: "float", 3: "int64"}
 
 Example = Mapping[str, Union[list[bytes], Any]]
-"""By the name of a feature: bytes, or an array float32 (n,) or int64 (n,)."""
+"""Features by name: bytes, or an array float32 (n,) or int64 (n,)."""
 
 
 Place = tuple[int, int]
-"""Where a record begins, in bytes of what its file unpacks to, and its length."""
+"""Offset of a record in the unpacked file, in bytes, and its length."""
 
 
 def locate(path: Path) -> list[Place]:

@@ -19,7 +19,7 @@ Decode = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Column:
-    """What samples have under one name.
+    """Values of all samples under one name.
 
     Attributes:
         length: Rows of all samples together.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WORKER = "tf_XLAEigen"
-"""What Linux calls a thread of the pool that computes inside an operation."""
+"""Name that Linux gives to a thread of the pool inside an operation."""
 
 
 class Jax:

@@ -1,4 +1,4 @@
-"""What an operation of JAX is, and how it is compiled."""
+"""Operations of JAX, and their compilation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..base import NativeTensor
 Sizes = Mapping[str, Any]
 Function = Callable[..., Any]
 Chooser = Callable[[Sizes], Function]
-"""Gives the function for a case's parameters and options."""
+"""Factory of the function for a case's parameters and options."""
 
 
 def always(function: Function) -> Chooser:

@@ -12,7 +12,7 @@ from ..base import NativeTensor
 
 @dataclass(frozen=True)
 class Compiler:
-    """What becomes of a function before the clock starts.
+    """Compilation of a function before the clock starts.
 
     Attributes:
         compiles: Whether XLA compiles it.

@@ -1,4 +1,4 @@
-"""What an operation of TensorFlow is: the call, and the layouts of its tensors."""
+"""Operations of TensorFlow: the call, and the layouts of its tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Axes = Optional["tuple[int, ...]"]
 
 @dataclass(frozen=True)
 class Case:
-    """What an operation is chosen by.
+    """Parameters by which an operation is chosen.
 
     Attributes:
         sizes: Parameters and options of the case.

@@ -31,7 +31,7 @@ Values = Mapping[str, NativeTensor]
 Arrays = Mapping[str, "NDArray[Any]"]
 
 _PAIRS = 8
-"""Of moved calls by which it is seen how far results move: some results are single numbers."""
+"""Number of perturbed calls that show how far results move: some results are single numbers."""
 
 
 class DifferentiatedModule:

@@ -1,4 +1,4 @@
-"""What a module's random operations draw, where a reference has to draw the same.
+"""Random operations of a module, for a reference that must draw the same numbers.
 
 torch's generator yields other numbers for other dtypes and devices. So in runs that are compared
 each draw is made of a stream of its own: by the label of the run and the number of the draw.

@@ -1,4 +1,4 @@
-"""What a user's module loses, as its file says; see `catalog.modules`."""
+"""Loss of a user's module, as its file declares it; see `catalog.modules`."""
 
 from __future__ import annotations
 

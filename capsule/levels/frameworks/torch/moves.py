@@ -1,4 +1,4 @@
-"""What a `torch.nn.Module` has to yield, and how far a right one can be off.
+"""Reference of a `torch.nn.Module`, and the largest error of a correct result.
 
 The reference is the module itself in float64. The bounds are those of `graphs.bounds`, had from
 torch's own dispatcher, where every operation of a module passes by: of each the largest right error
@@ -147,7 +147,7 @@ def _run(module: torch.nn.Module, run: Run, mode: TorchDispatchMode) -> tuple[Na
 
 
 class Limits:
-    """How far an operation's results may be off, for what it reads."""
+    """Error limits of an operation's results, for the inputs it reads."""
 
     def __init__(self, dtype: str, label: str, pairs: int = _PAIRS) -> None:
         """By the rules of the module.

@@ -1,4 +1,4 @@
-"""How many operations the products of a `torch.nn.Module` need, by whatever algorithm."""
+"""Number of operations of a `torch.nn.Module`'s products, by any algorithm."""
 
 from __future__ import annotations
 

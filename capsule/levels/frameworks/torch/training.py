@@ -19,7 +19,7 @@ from .user import UserTorchOptimizer
 Values = Mapping[str, NativeTensor]
 
 _KEPT = "optimizer/"
-"""What names of a state begin with that are the optimizer's."""
+"""Prefix of a state's names that belong to the optimizer."""
 
 
 class TorchTrainer:

@@ -160,7 +160,7 @@ def means_the_same(step: Step, version: int) -> bool:
 
 
 _FIRST = 13
-"""From this version on kinds that keep inputs and attributes keep what they mean, but for these."""
+"""Version from which on a kind with equal inputs and attributes keeps its meaning."""
 
 _CHANGED = ("BatchNormalization", "GridSample", "GroupNormalization")
 

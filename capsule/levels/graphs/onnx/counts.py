@@ -1,4 +1,4 @@
-"""How much an ONNX node computes: what bound and FLOPs go by where Level 0 has no formula."""
+"""Number of operations of an ONNX node without a formula in Level 0, for bounds and FLOPs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For each kind of ONNX node the operation of Level 0 that it is, or why there is none."""
+"""Operation of Level 0 for each kind of ONNX node, or the reason why there is none."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 23
-"""Of the default operator set: what ONNX 1.18 froze in 2025, the first with attention."""
+"""Version of the default operator set: ONNX 1.18 froze it in 2025, with attention."""
 
 _IR_VERSION = 11
 

@@ -1,4 +1,4 @@
-"""What is the same for many kinds of ONNX nodes: their inputs, and how their result is written."""
+"""Common parts of ONNX nodes: inputs, and the notation of their result."""
 
 from __future__ import annotations
 

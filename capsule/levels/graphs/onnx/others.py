@@ -27,7 +27,7 @@ _LIKE = "real numbers"
 """A parameter that says only which type they have."""
 
 _USUAL_RANGE = 2
-"""Of an input of whole numbers that looks up nothing: 0 and 1 are everywhere allowed."""
+"""Limit of whole-number inputs that are no lookup: 0 and 1 are allowed everywhere."""
 
 
 def write(r: Reader, node: Any, opsets: Any = None) -> None:

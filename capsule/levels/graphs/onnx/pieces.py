@@ -1,4 +1,4 @@
-"""What ONNX Runtime is given for one operator of Level 0: some nodes from inputs to outputs."""
+"""ONNX nodes for one operator of Level 0, from inputs to outputs."""
 
 from __future__ import annotations
 
