@@ -116,7 +116,7 @@ def _run(command: _Command, console: Console) -> int:
 
 
 def _explain(error: Exception, *, debug: bool) -> CapsuleError:
-    """What is no error of ours by its class: a full disk, a folder that is gone, a bug."""
+    """Translate an exception of another class: a full disk, a missing folder, a bug."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = str(error.filename) if error.filename else None
         return ExecutionError(
@@ -147,7 +147,7 @@ def _explain(error: Exception, *, debug: bool) -> CapsuleError:
 
 
 def _has_folder() -> bool:
-    """Whether the folder that it was started in can still be named."""
+    """Return whether the folder in which the command started still exists."""
     try:
         os.getcwd()  # noqa: PTH109 - the command starts without pathlib
     except OSError:
@@ -227,7 +227,7 @@ def _parse(argv: Sequence[str] | None) -> _Command:
 
 
 def _suggest_option(surplus: Sequence[str], verb: Verb) -> str:
-    """The option of a verb that was probably meant, as the end of a sentence."""
+    """Return the option that was probably meant, as the end of a sentence."""
     parser = _Parser(prog="capsule", description="capsule")
     verb.add(parser)
     words = [word.partition("=")[0].lower() for word in surplus if word.startswith("--")]
@@ -267,7 +267,7 @@ def _refuse_surplus(command: _Command) -> None:
 
 
 def _parser(name: str | None) -> ArgumentParser:
-    """The parser of every verb, which knows the arguments of the one that is typed."""
+    """Return the parser of all verbs, with the arguments of the typed verb."""
     parser = _Parser(
         prog="capsule",
         description="Re-run a published deep-learning benchmark number elsewhere, and judge it.",

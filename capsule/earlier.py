@@ -186,7 +186,7 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
 
 
 def merge(record: Record, earlier: Earlier | Extended) -> Record:
-    """One record of the runs of both; nodes of the earlier one come last.
+    """Merge the runs of both verifications into one record; earlier nodes come last.
 
     Args:
         record: Of what ran now. Its plan is that of both.
@@ -209,7 +209,7 @@ def merge(record: Record, earlier: Earlier | Extended) -> Record:
 
 
 def files(earlier: Earlier, folder: Path) -> list[File]:
-    """What its capsule carries beside its record, for the new one.
+    """Return the files that the new capsule takes over from an earlier verification.
 
     Args:
         earlier: Its capsule is read again.
@@ -247,7 +247,7 @@ def carry(capsule: Capsule, folder: Path) -> list[File]:
 
 
 def _carried_path(path: str, earlier: Earlier) -> str:
-    """Where a log or evidence of it lies: process starts are counted from 1 in each run."""
+    """Return the path of a log or evidence in the new capsule; each run numbers starts from 1."""
     kind, _, rest = path.partition("/")
     return f"{kind}/{earlier.capsule.id[:12]}/{rest}"
 
@@ -269,7 +269,7 @@ def _software_notes(record: Record, before: Record) -> list[Note]:
 
 
 def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
-    """A capsule whose runs further ones of a verification may be added to.
+    """Check that further runs may be added to a capsule.
 
     Raises:
         UsageError: They may not.

@@ -40,12 +40,12 @@ class CutOff:
     only: frozenset[str] | None = None
 
     def prospect(self, output: Path | None, limits: Limits = Limits()) -> Outlook:
-        """What will come of it, with what has come already."""
+        """Return the outlook on the run, including the finished trials."""
         return Outlook(plan=self.plan, work=self.workspace.folder, output=output, limits=limits)
 
     @property
     def request(self) -> Request:
-        """What it needs of this machine, which is what it used before."""
+        """Return the request for this machine, equal to the earlier one."""
         return Request(
             manifest=self.plan.manifest,
             used=Used(image=self.setup.image, datasets=self.setup.datasets),
@@ -183,7 +183,7 @@ def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
 
 
 def add_begun_controls(cut_off: CutOff) -> Plan:
-    """The plan with the control runs that were begun; what the log has besides is none of it."""
+    """Return the plan with the control runs that were begun."""
     groups = cut_off.plan.groups
     planned = {group.id for group in groups}
     fresh = {

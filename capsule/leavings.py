@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 
 def is_file(path: Path) -> bool:
-    """Whether a regular file lies there; a link to one is none."""
+    """Return whether a path is a regular file; a link to a file is not."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -85,7 +85,7 @@ def move_below(folder: Path, name: str, target: Path) -> bool:
 
 
 def list_below(folder: Path, name: str, most: int) -> list[tuple[str, bool]]:
-    """Names in a folder below a folder, and whether each is a folder; no link is followed.
+    """Yield the names in a subfolder, and whether each is a folder; no link is followed.
 
     Args:
         folder: Ours.
@@ -102,7 +102,7 @@ def list_below(folder: Path, name: str, most: int) -> list[tuple[str, bool]]:
 
 @contextmanager
 def _enter(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """A path of a folder's own handle, which a link on the way to it no longer leads elsewhere.
+    """Return a path through a folder's own handle, which no link can redirect.
 
     Raises:
         OSError: A part is no folder.

@@ -98,7 +98,7 @@ def _engine(record: Record) -> str:
 
 
 def _faults(record: Record) -> str:
-    """Which trials did not complete, empty when all did."""
+    """Return the trials that did not complete; empty if all did."""
     completed = {attempt.trial for attempt in record.attempts if attempt.outcome == "completed"}
     trials = [trial["id"] for trial in summary.planned_trials(record.plan)]
     open_trials = [trial for trial in trials if trial not in completed]

@@ -38,7 +38,7 @@ def of(pieces: Iterable[bytes], where: str, most: int = MOST_LINE_BYTES) -> Iter
 
 
 def pieces(block: bytes) -> Iterator[tuple[int, int]]:
-    """Where a block of whole lines is cut: behind the end of one, and never within one."""
+    """Yield blocks that end with a whole line."""
     start = 0
     while start < len(block):
         end = block.rfind(b"\n", start, start + PIECE) + 1 or block.find(b"\n", start) + 1

@@ -71,7 +71,7 @@ class _Start:
 def lines(
     record: Record, benchmarks: Sequence[Benchmark], payload: Mapping[str, Digest | None]
 ) -> Iterator[str]:
-    """How to run commands by hand, in Markdown.
+    """Return instructions for running commands by hand, in Markdown.
 
     Args:
         record: What the capsule states, of one rank.
@@ -89,7 +89,7 @@ def lines(
 
 
 def _names(payload: Collection[str]) -> Iterator[str]:
-    """How files get the names that their authors gave them, where these are other ones here."""
+    """Return commands that restore the authors' file names where the capsule escapes them."""
     stored = escapes.encode([name for name in payload if name.startswith(escapes.FOLDERS)])
     tops = {name.partition("/")[0] for name in stored if stored[name] != name}
     if not tops:
@@ -171,7 +171,7 @@ def _in_turn(start: _Start) -> Iterator[_Start]:
 
 
 def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]:
-    """Where the numbers come out, and what else there is to know."""
+    """Return where the results appear, and further hints."""
     sources = [metric.source for metric in benchmark.metrics]
     if any(source is None for source in sources):
         yield f"What it reports stands in `out/{benchmark.id}/results.jsonl` then."
@@ -266,7 +266,7 @@ def _values(
     trial: Mapping[str, Any],
     places: _Places,
 ) -> dict[str, str]:
-    """What placeholders stand for."""
+    """Return the values of placeholders."""
     case = {one.name: one for one in benchmark.cases}[trial["case"]]
     return {
         **{name: commands.show(value) for name, value in case.parameters.items()},
@@ -356,7 +356,7 @@ def _on_the_host(start: _Start) -> Iterator[str]:
 
 
 def _input(start: _Start) -> Iterator[str]:
-    """What the command reads, which the shell opens before any of it starts."""
+    """Return the command's input, which the shell opens before the start."""
     if start.stdin is not None:
         yield f"<{shlex.quote(f'inputs/{start.stdin}')}"
 

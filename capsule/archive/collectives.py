@@ -37,13 +37,13 @@ class Exchanged:
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Where a record's ranks say what their operation does not do, as sentences."""
+    """Yield exchanges in a record that differ from their operation's definition, as sentences."""
     for one in _read(record):
         yield from (f"{one.where}: {fault}" for fault in _faults(one))
 
 
 def facts(record: Record) -> Iterator[str]:
-    """What reading has shown to hold of a record without faults; nothing without exchanges."""
+    """Return facts about the exchanges of a record without faults; none without exchanges."""
     if count := sum(1 for _ in _read(record)):
         yield (
             f"what each rank of {count} exchanges sent and received is what the operation does, and"

@@ -70,7 +70,7 @@ def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
 def dataset_faults(
     record: Record, payload: Mapping[str, Digest], sizes: Mapping[str, int]
 ) -> Iterator[str]:
-    """Where datasets are said to be carried and are not those, or are carried unsaid."""
+    """Yield contradictions between the record's datasets and the files of the capsule."""
     carried: dict[str, dict[str, Digest]] = {}
     totals: Counter[str] = Counter()
     for path, file_digest in payload.items():
@@ -94,7 +94,7 @@ def dataset_faults(
 
 
 def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[str]:
-    """Where attempts and the payload, by paths below `data/`, disagree on what is evidence."""
+    """Yield contradictions between attempts and payload about evidence; paths below `data/`."""
     stated = [evidence.path for attempt in record.attempts for evidence in attempt.evidence]
     yield from (f"{path} is missing" for path in stated if path not in payload)
     if len(set(stated)) < len(stated):
@@ -162,7 +162,7 @@ def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _added_faults(record: Record) -> Iterator[str]:
-    """Where runs that are said to be added are not among those that ran."""
+    """Yield contradictions between the claimed earlier runs and the runs of the record."""
     if len({one.id for one in record.chain}) < len(record.chain):
         yield "a verification is added twice"
     trials = summary.planned_trials(record.plan)
@@ -335,7 +335,7 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
 def _missing_samples(
     record: Record, paths: Mapping[str, Metric], counts: Mapping[tuple[str, int], int]
 ) -> Iterator[str]:
-    """What completed without samples of a metric.
+    """Yield completed trials without samples of a metric.
 
     Args:
         record: Of which each line of samples belongs to a metric of its attempt, or is a fault.

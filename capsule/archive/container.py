@@ -49,12 +49,12 @@ class Entry:
 
     @property
     def data_offset(self) -> int:
-        """Where its bytes start."""
+        """Return the offset of the entry's bytes."""
         return self.offset + len(local_header(self))
 
     @property
     def end(self) -> int:
-        """Where the next entry starts."""
+        """Return the offset of the next entry."""
         return self.data_offset + self.size_bytes
 
 
@@ -91,7 +91,7 @@ def directory(entries: list[Entry]) -> bytes:
 
 
 def _end_records(count: int, start: int, size: int) -> bytes:
-    """What ends a directory of so many entries and bytes that starts there."""
+    """Return the end records of a directory at an offset, with its entries and bytes."""
     tail = b""
     if count >= _FULL16 or start >= _FULL32 or size >= _FULL32:
         tail = _END64.pack(
@@ -261,7 +261,7 @@ class Zip:
             raise self._repacked(_FOREIGN)
 
     def _read_end(self, size: int) -> tuple[int, int]:
-        """How many entries there are, and where the directory starts."""
+        """Return the number of entries, and the offset of the directory."""
         end = os.pread(self._fd, _END.size, max(0, size - _END.size))
         if len(end) != _END.size or end[:4] != b"PK\x05\x06":
             raise self._damage(

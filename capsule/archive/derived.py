@@ -43,7 +43,7 @@ def faults(
     escaped: Mapping[str, str],
     load: Callable[[str], Iterable[bytes]],
 ) -> list[str]:
-    """What follows from the record and the files, and yet is not there as it follows.
+    """Return the derived parts of a capsule that differ from those computed again.
 
     Args:
         record: What it states.
@@ -113,7 +113,7 @@ def _description_faults(
     escaped: Mapping[str, str],
     load: Callable[[str], Iterable[bytes]],
 ) -> Iterator[str]:
-    """Where README and crate are not what the writer makes of the record and the files."""
+    """Yield differences of README and crate from those that the writer would make."""
     if record.tool != __version__:
         # another release has other words for them; `facts` says that nobody compared
         return

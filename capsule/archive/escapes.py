@@ -68,7 +68,7 @@ def fault(path: str) -> str | None:
 
 
 def faults(paths: Iterable[str]) -> Iterator[str]:
-    """What is wrong with the names that files would have, as sentences.
+    """Yield what is wrong with file names, as sentences.
 
     Args:
         paths: Below a capsule's `data/`, as their authors named them.
@@ -99,7 +99,7 @@ def require_locale(paths: Iterable[str]) -> None:
 
 
 def twins(paths: Iterable[str]) -> Iterator[str]:
-    """Names that look the same, and are one on a system that composes letters, as sentences.
+    """Yield names that look equal and coincide on systems that compose letters, as sentences.
 
     A reader could not tell one from the other either: what is shown before `--trust` would be
     another file than what runs.
@@ -165,7 +165,7 @@ def decode(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _decode(path: str) -> str:
-    """What stands in a name; what is no escape is never written so, and compared afterwards."""
+    """Decode the escapes in a name; the caller compares the result with the canonical form."""
     try:
         return a2b_qp(path).decode()
     except UnicodeDecodeError:

@@ -44,13 +44,13 @@ class Shared:
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Where a record's ranks did not exchange what they must have, as sentences."""
+    """Yield exchanges that differ from their scheme's definition, as sentences."""
     for one in _read(record):
         yield from (f"{one.where}: {fault}" for fault in _faults(one))
 
 
 def facts(record: Record) -> Iterator[str]:
-    """What reading has shown to hold of a record without faults; nothing without such trainings."""
+    """Return facts about the trainings of a record without faults; none without such trainings."""
     schemes_of_ranks = (schemes.SCHEMES[one.scheme.name] for one in _read(record))
     if shared := sum(1 for scheme in schemes_of_ranks if not scheme.independent):
         yield (

@@ -10,7 +10,7 @@ from capsule.archive import flat
 
 
 def faults(value: Any, name: str, lists: Sequence[str]) -> Iterator[str]:
-    """How a parsed document breaks its schema, as sentences that begin with a JSON pointer.
+    """Yield violations of a document's schema, as sentences that begin with a JSON pointer.
 
     Args:
         value: The document.

@@ -44,7 +44,7 @@ def title(path: str) -> str:
 
 
 def identifier(path: str) -> str:
-    """What a crate calls it: a relative URI.
+    """Return a file's identifier in a crate, a relative URI.
 
     >>> identifier("inputs/my data/x#1.csv")
     'inputs/my%20data/x%231.csv'

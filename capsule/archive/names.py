@@ -62,7 +62,7 @@ def is_reserved(part: str) -> bool:
 
 
 def clashes(paths: Iterable[str]) -> list[str]:
-    """What is wrong between names: equal but for case, or a file where another needs a folder.
+    """Return clashes between names: equal but for case, or a file where a folder is needed.
 
     Args:
         paths: Sorted, so that the files below one folder follow each other.
@@ -91,6 +91,6 @@ def clashes(paths: Iterable[str]) -> list[str]:
 
 
 def _common_depth(before: Sequence[str], parts: Sequence[str]) -> int:
-    """How many folders the file before lies in too: these were looked at then."""
+    """Return the number of folders shared with the previous file, already checked with it."""
     pairs = enumerate(zip(before, parts, strict=False))
     return next((depth for depth, (a, b) in pairs if a != b), min(len(before), len(parts)))

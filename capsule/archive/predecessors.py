@@ -26,7 +26,7 @@ _TAGS = (bag.MANIFEST, bag.TAG_MANIFEST)
 
 
 def documents(record: Record) -> dict[str, bytes]:
-    """What a capsule carries of its predecessor, by its path below `data/`; nothing without one."""
+    """Return the documents of the predecessor, by path below `data/`; empty without one."""
     predecessor = record.predecessor
     if predecessor is None:
         return {}
@@ -85,7 +85,7 @@ def read(
 def faults(
     record: Record, payload: Mapping[str, Digest], carried: tuple[str, ...], *, where: str
 ) -> Iterator[str]:
-    """Where a capsule does not carry what its predecessor's id names, as sentences.
+    """Yield files of a capsule that contradict its predecessor's id, as sentences.
 
     Args:
         record: With its predecessor.

@@ -95,7 +95,7 @@ def read(
 
 
 def judge(readings: Iterable[Read]) -> Iterator[tuple[Read, str]]:
-    """Where what is told of a reading does not follow from what it read, or formats differ."""
+    """Yield contradictions between a reading's values, or between formats."""
     budget = MOST_ORDERED
     first: dict[str, Read] = {}
     for one in readings:
@@ -110,13 +110,13 @@ def judge(readings: Iterable[Read]) -> Iterator[tuple[Read, str]]:
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Where a record's readings are not what follows, as sentences."""
+    """Yield contradictions in a record's readings, as sentences."""
     for _, fault in judge(read(record.manifest, record.attempts, record.samples)):
         yield fault
 
 
 def fact(record: Record) -> str:
-    """What reading has shown to hold of a record without faults."""
+    """Return the fact established by reading a record without faults."""
     count = sum(1 for _ in read(record.manifest, record.attempts, record.samples))
     return (
         f"rates of {count} readings follow from their latencies, and every format gave the same"
@@ -125,7 +125,7 @@ def fact(record: Record) -> str:
 
 
 def _count_faults(one: Read) -> Iterator[str]:
-    """Where there are more or fewer values than it takes, or some that count or time nothing."""
+    """Yield metrics with a wrong number of values, or with impossible values."""
     epochs = one.subject.epochs
     due = dict.fromkeys((*_COUNTS, "order_fingerprint"), 1)
     due |= dict.fromkeys(

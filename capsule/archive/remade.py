@@ -14,7 +14,7 @@ from capsule.manifest.kinds import Reading, Settings
 def fingerprint(
     settings: Settings | Reading, count: int, seed: int, epochs: int, kept: Iterable[bytes]
 ) -> float:
-    """That of the order in which samples were taken.
+    """Return the fingerprint of the order in which samples were taken.
 
     Args:
         settings: How it trains, or reads.
@@ -42,7 +42,7 @@ def fingerprint(
 
 
 def schedule(settings: Settings) -> Schedule:
-    """How the learning rate goes."""
+    """Return the learning rates of a training."""
     return Schedule(
         name=settings.schedule,
         numbers=settings.schedule_numbers,

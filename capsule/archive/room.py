@@ -166,7 +166,7 @@ class Projection:
 
     @property
     def bytes(self) -> int:
-        """Of samples, attempts and documents once they are read."""
+        """Return the bytes of memory of samples, attempts and documents once read."""
         return (
             limits.bytes_to_keep(self.parsed)
             + limits.lines_bytes(self._lines, self._values, limits.LINE_BYTES)
@@ -231,7 +231,7 @@ def _kept(
 
 
 def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
-    """What a capsule would hold how much of, and how much it may hold."""
+    """Yield the needs of a capsule: kind, number and limit."""
     entries = _STREAMS * sum(group.ranks for group in plan.groups) + carried + _SPARE_ENTRIES
     yield "files", entries, limits.MOST_ENTRIES
     paths = sum(

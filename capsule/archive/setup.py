@@ -37,7 +37,7 @@ def origin_from_json(value: Mapping[str, Any]) -> Origin:
 
 
 def setup_to_json(setup: Setup) -> dict[str, Any]:
-    """What a run folder keeps of a setup, so that another process can go on with it."""
+    """Return the JSON of a setup in a run folder, from which another process can resume it."""
     value = {field.name: getattr(setup, field.name) for field in fields(Setup)}
     value["image"] = _whole(setup.image) if setup.image else None
     for name in ("image_observations", "variables", "levels"):

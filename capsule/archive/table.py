@@ -61,7 +61,7 @@ class Table(_Sorted[_Value]):
         self._values = values
 
     def place(self, name: object) -> int:
-        """Where a name stands among the others.
+        """Return the position of a name among the sorted names.
 
         Raises:
             KeyError: It is none of them.

@@ -147,7 +147,7 @@ def _read_texts(
 def count_lines(
     manifest: Manifest, attempts: Sequence[Attempt], load: Load, *, before_whole: bool = False
 ) -> dict[str, tuple[int, int]]:
-    """Of how many lines the last one gave each metric: the fewest and the most of any attempt.
+    """Count the matching lines of each metric, of which the last one gave its value.
 
     Args:
         manifest: Says where its metrics are.
@@ -208,7 +208,7 @@ def _difference(
 
 
 def faults(record: Record, load: Load) -> Iterator[str]:
-    """Where samples are not what their texts give, as sentences."""
+    """Yield samples that contradict their texts, as sentences."""
     stated = {
         (line.metric, line.seed, line.attempt, line.rank): line for line in _read_samples(record)
     }
@@ -228,7 +228,7 @@ def faults(record: Record, load: Load) -> Iterator[str]:
 
 
 def count(record: Record) -> int:
-    """How many series of samples were read from texts."""
+    """Return the number of series of samples that were read from texts."""
     return sum(1 for _ in _read_samples(record))
 
 

@@ -73,7 +73,7 @@ class Training:
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """Return the name of the attempt in messages."""
         return f"{self.trial}, attempt {self.attempt}"
 
 
@@ -126,7 +126,7 @@ def _find(attempt: Attempt, path: Callable[[str, str], str]) -> str | None:
 
 
 def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training, str]]:
-    """Where what is told of a training is not what its predictions, curves and seed give."""
+    """Yield contradictions between a training's values and its predictions, curves and seed."""
     budget, rates = MOST_ORDERED, MOST_RATES
     for one in trainings:
         budget -= _order_cost(one)
@@ -147,13 +147,13 @@ def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training,
 
 
 def faults(record: Record, load: Load) -> Iterator[str]:
-    """Where a record's trainings are not what follows, as sentences."""
+    """Yield contradictions in a record's trainings, as sentences."""
     for _, fault in judge(read(record.manifest, record.attempts, record.samples), load):
         yield fault
 
 
 def fact(record: Record) -> str:
-    """What reading has shown to hold of a record without faults."""
+    """Return the fact established by reading a record without faults."""
     trainings = list(read(record.manifest, record.attempts, record.samples))
     costs = accumulate(map(_order_cost, trainings))
     ordered = sum(
@@ -185,7 +185,7 @@ def _curve_faults(one: Training) -> Iterator[str]:
 
 
 def _resumption_faults(one: Training) -> Iterator[str]:
-    """Where it did not go on from what the attempt before it had come to."""
+    """Yield contradictions between a resumed attempt and the attempt before it."""
     if not one.resumed_after:
         return
     for name in ("train_loss", "loss", one.quality):
@@ -370,7 +370,7 @@ def _rate_cost(one: Training) -> int:
 
 
 def _steps(one: Training) -> int:
-    """Of an epoch."""
+    """Return the number of steps of an epoch."""
     return (_number(one, "training_samples") or 0) // one.settings.batch
 
 

@@ -112,7 +112,7 @@ def rehearse(record: Record) -> None:
 
 
 def draft(target: Path, uuid: str) -> Path:
-    """Where the capsule of a run is written before it has its name."""
+    """Return the path at which a run's capsule is written before it gets its name."""
     return target.with_name(f".{target.name}.{uuid[:8]}.capsule.partial")
 
 
@@ -153,7 +153,7 @@ def _existence_error(target: Path) -> UsageError:
 
 
 def _contents(record: Record, files: Sequence[File]) -> dict[str, _Content]:
-    """What goes below `data/`, by its path in the bag, but for the crate."""
+    """Return the contents below `data/`, by path in the bag, without the crate."""
     check_names(bag.PAYLOAD + file.path for file in files)
     try:
         stated = codec.documents(record) | predecessors.documents(record)

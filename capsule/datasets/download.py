@@ -125,7 +125,7 @@ class _Transfer:
         self._trusts_bytes = trusts_bytes
 
     def content_bytes(self) -> int:
-        """How much of it is there."""
+        """Return the number of bytes that are present."""
         return leavings.size_bytes(self.content)
 
     def run(self, progress: Progress | None) -> None:
@@ -175,7 +175,7 @@ class _Transfer:
                 self._receive(response, start, work)
 
     def _resumption(self) -> tuple[int, str | None]:
-        """From which byte on the rest is asked for, and by which sign that it is the same file."""
+        """Return the offset to resume from, and the validator that identifies the file."""
         stream = leavings.open_file(self._state)
         if stream is None:
             return 0, None
@@ -213,7 +213,7 @@ class _Transfer:
         )
 
     def _target(self, response: Response) -> str:
-        """Where a redirect leads, unless that is a worse place than where it came from."""
+        """Return the target of a redirect, unless it is less safe than its source."""
         try:
             target = urljoin(response.url, response.headers["Location"])
             after = urlsplit(target)
@@ -231,7 +231,7 @@ class _Transfer:
         return CannotRunError(f"the server redirects to {target}", where=self._url)
 
     def _begin(self, response: Response, start: int) -> int:
-        """Which byte of the file comes first; the state says what it is of.
+        """Return the offset of the first byte of the response, and note the file's validator.
 
         Raises:
             CannotRunError: It is not served.

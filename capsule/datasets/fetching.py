@@ -106,7 +106,7 @@ def fetch(
 
 
 def _look(spec: DatasetSpec, folder: Path | None, site: Site, cache: Path) -> Fetched | None:
-    """What is here already; a fetched copy that was changed makes place for another one."""
+    """Return the dataset if it is present; a changed copy is set aside."""
     place = find.locate(spec, folder=folder, site=site, cache=cache)
     if place is None:
         return None
@@ -211,7 +211,7 @@ def _unpack(archive: Path, spec: DatasetSpec, work: Path, limit: _Limit) -> Path
 
 
 def _check(made: Path, spec: DatasetSpec, cache: Path) -> tuple[DatasetDigest, Path]:
-    """What came, and where it lies: of an archive its one folder, else all of it."""
+    """Return the fetched data and their path: the only folder of an archive, else all of it."""
     candidates = [made]
     if made.is_dir():
         entries = list(made.iterdir())
@@ -250,7 +250,7 @@ def _keep(made: Path, spec: DatasetSpec, actual: DatasetDigest, work: Path, cach
 
 
 def _name(spec: DatasetSpec) -> str:
-    """What the file or folder is called: programs look at endings."""
+    """Return the name of the file or folder; programs depend on its ending."""
     assert spec.url is not None
     last = Path(spec.path or unquote(urlsplit(spec.url).path)).name
     return last if _PLAIN.fullmatch(last) and not (spec.unpack and not spec.path) else spec.name

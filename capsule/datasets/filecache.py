@@ -112,7 +112,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def stamp(status: os.stat_result) -> str:
-    """What changes when a file's bytes do: size, times, inode, device.
+    """Return values that change with a file's bytes: size, times, inode, device.
 
     The change time is in it because anybody can set a modification time back.
     """

@@ -104,7 +104,7 @@ class Place:
 
 
 def locate(spec: DatasetSpec, *, folder: Path | None, site: Site, cache: Path) -> Place | None:
-    """Where a dataset that is not generated should lie; None where it is not to be found.
+    """Return the expected place of a dataset that is not generated, or None.
 
     Args:
         spec: What is wanted.

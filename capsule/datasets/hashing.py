@@ -68,7 +68,7 @@ def digest(
 def survey(
     path: Path, *, cache: Path, progress: Progress | None = None, rehash: bool = False
 ) -> Survey:
-    """As `digest`, and tells which files changed since they were last hashed."""
+    """Hash a dataset as `digest` does, and list files that changed since the last time."""
     entries = files(path)
     with open_digests(cache) as kept:
         before = {entry.name: kept.find(entry.path) for entry in entries}

@@ -61,7 +61,7 @@ class Checkout:
 
     @cached_property
     def own_patterns(self) -> Path:
-        """Its ignore file that nobody else gets."""
+        """Return the ignore file that is private to the checkout."""
         return self._common / "info" / "exclude"
 
     @cached_property
@@ -102,7 +102,7 @@ class Checkout:
 
     @cached_property
     def _folder(self) -> Path | None:
-        """Where git keeps it, which a worktree and a submodule say in a file."""
+        """Return git's folder of the checkout; a worktree or submodule names it in a file."""
         entry = self.root / ".git"
         if entry.is_dir() and not entry.is_symlink():
             return entry
@@ -114,7 +114,7 @@ class Checkout:
 
     @cached_property
     def _common(self) -> Path:
-        """Where the branches and objects lie, which the worktrees of a repository share."""
+        """Return the folder of branches and objects, which worktrees of a repository share."""
         folder = self._folder or self.root / ".git"
         line = _read_line(folder / "commondir")
         return folder / line if line else folder
@@ -125,7 +125,7 @@ class Checkout:
         return _commit(match[1]) if match else None
 
     def _ask(self, *words: str) -> bytes | None:
-        """What git says in a folder of ours, None where it is not here or fails."""
+        """Return git's answer from a folder of our own; None if git is missing or fails."""
         program, index = shutil.which("git"), self._folder and self._folder / "index"
         if program is None or index is None or not leavings.is_file(index):
             return None

@@ -61,7 +61,7 @@ class CommandWorkload:
     def setup(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation | None:
-        """What the manifest has run before the command; it shares the command's out folder."""
+        """Return the setup command, which shares the command's output folder."""
         (trial,) = group.trials
         subject = _subject(trial)
         if not subject.setup:
@@ -78,7 +78,7 @@ class CommandWorkload:
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation:
-        """Its words, with placeholders filled and those replaced that name an input."""
+        """Return the words of the command, with placeholders filled and inputs replaced."""
         (trial,) = group.trials
         subject = _subject(trial)
         files = start.rank(rank)
@@ -106,7 +106,7 @@ class CommandWorkload:
         )
 
     def follow(self, group: Group, files: RankFiles) -> AtOnce:  # noqa: ARG002 - the protocol's
-        """Its one trial begins with its process."""
+        """Report the trial as begun together with its process."""
         return AtOnce(group.trials[0].id)
 
     def read(
@@ -202,7 +202,7 @@ def _surroundings(
 
 
 def _invocation(words: Sequence[str], around: _Surroundings, files: RankFiles) -> Invocation:
-    """How to start a program of the trial's.
+    """Return the start of a program of the trial.
 
     Args:
         words: As the manifest has them.

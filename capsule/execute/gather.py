@@ -267,7 +267,7 @@ def _hold_trainings(
 def _hold_readings(
     manifest: Manifest, attempts: Sequence[Attempt], samples: Sequence[Samples]
 ) -> list[Attempt]:
-    """As `_hold_trainings`, for datasets that were read alone."""
+    """Check readings of datasets, as `_hold_trainings` checks trainings."""
     from capsule.archive import readings
 
     faults: dict[tuple[str, int], str] = {}

@@ -40,7 +40,7 @@ class Header:
     programs: Mapping[str, str]
 
     def to_json(self) -> JsonObject:
-        """As it stands in the file."""
+        """Return the header as it is stored in the file."""
         return {
             "format": FORMAT,
             "tool": __version__,
@@ -56,7 +56,7 @@ class Header:
 
     @classmethod
     def from_json(cls, value: object, *, where: str) -> Header:
-        """What `to_json` gave.
+        """Parse the output of `to_json`.
 
         Raises:
             UsageError: Another version of capsule wrote it, or it is none.

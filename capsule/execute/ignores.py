@@ -136,7 +136,7 @@ def _nothing(_: str) -> bool:
 
 
 def _compile(name: str) -> One:
-    """What fits one part of a path; nothing does where the pattern is broken off."""
+    """Compile one part of a pattern; a truncated pattern matches nothing."""
     plain = name.strip("*")
     if not any(c in plain for c in "*?[\\"):
         stars = len(name) - len(name.lstrip("*")), len(name) - len(name.rstrip("*"))
@@ -177,7 +177,7 @@ def _tokens(name: str) -> Iterator[One | None]:
 
 
 def _read_set(name: str, place: int) -> tuple[One, int]:
-    """What `[...]` fits, and where it ends.
+    """Read a set `[...]` of a pattern, and return its predicate and end.
 
     Raises:
         ValueError: It does not end, or names an unknown class.

@@ -99,7 +99,7 @@ class _Folder:
 
 
 def find_keys(files: Iterable[str]) -> list[str]:
-    """Those that are named as keys and passwords are, whatever is in them.
+    """Return the files whose names are typical of keys and passwords.
 
     >>> find_keys(["train.py", "deploy/id_rsa", "id_rsa.pub", ".env", "keys/server.pem"])
     ['deploy/id_rsa', '.env', 'keys/server.pem']
@@ -108,7 +108,7 @@ def find_keys(files: Iterable[str]) -> list[str]:
 
 
 def names(manifest: Manifest) -> set[str]:
-    """What a manifest names as inputs."""
+    """Return the inputs that a manifest names."""
     return {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
 
 
@@ -250,7 +250,7 @@ class _Walk:
             raise self._hollow_refusal(name)
 
     def sources(self) -> Iterator[Source]:
-        """What the checkouts say of the inputs that are of them."""
+        """Return the git checkouts that contain inputs."""
         carried = self._all_names()
         for root in sorted(self._inputs)[:_MOST_SOURCES]:
             known, inputs = self._checkouts[root], carried.intersection(self._inputs[root])
@@ -273,7 +273,7 @@ class _Walk:
             inputs.append(name)
 
     def _rules_above(self, path: Path, known: Checkout) -> Iterator[_Rules]:
-        """From the repository's own list down to the folder before the input's own."""
+        """Yield ignore rules from the repository's root down to the input's parent folder."""
         yield from self._read_rules(known.own_patterns, known.root)
         for folder in reversed(path.parents):
             if folder.is_relative_to(known.root):
@@ -436,7 +436,7 @@ def _is_ignored(rules: Sequence[_Rules], parts: tuple[str, ...], *, is_folder: b
 
 
 def _describe(left_out: Mapping[str, str]) -> str | None:
-    """What is left out, by reason: how many, and the first of them."""
+    """Describe the files that are left out, by reason: number and first names."""
     if not left_out:
         return None
     counts = Counter(left_out.values())

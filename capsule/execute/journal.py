@@ -259,7 +259,7 @@ class OpenSeries:
 
 
 def _events(path: Path) -> Iterator[JsonObject | None]:
-    """What a journal says; None for a line that is too long to be read."""
+    """Yield the events of a journal; None for a line that is too long."""
     for number, line in _lines(path):
         # parsed, so many numbers take ten times the memory
         if len(line) > MAX_LINE_BYTES or line.count(b",") > 2 * MOST_SERIES_NUMBERS:

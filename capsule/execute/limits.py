@@ -49,7 +49,7 @@ class Guard:
         self._next = time.monotonic() + _PAUSE_SECONDS
 
     def look(self) -> tuple[Literal["limit", "memory"], str] | None:
-        """What it takes too much of, None while all is well or it is not yet time to look."""
+        """Return the exceeded limit, or None; looks at most once in a while."""
         limits = self._limits
         if limits.disk is None and limits.pids is None and limits.memory is None:
             return None
@@ -92,12 +92,12 @@ class Guard:
 
 
 def task_fault(most: int) -> str:
-    """What is said of a start that had too many processes and threads."""
+    """Return the message about a start with too many processes and threads."""
     return f"reached the limit of --pids: {most} processes and threads"
 
 
 def disk_bytes(folder: Path, most: int) -> int:
-    """What the files and folders below a folder take of the disk, counted until it is too much.
+    """Return the disk space below a folder in bytes, counted until it exceeds the limit.
 
     Raises:
         OSError: A folder cannot be looked into.

@@ -106,11 +106,11 @@ class Log:
 
     @property
     def last_end(self) -> str | None:
-        """When the last process start ended, ISO 8601 UTC; None before the first has."""
+        """Return when the last process start ended, ISO 8601 UTC, or None."""
         return self._end_at
 
     def deaths(self, trial: str, number: int) -> int:
-        """How many attempts at a trial in a row, the latest included, this signal has ended.
+        """Count the latest attempts at a trial in a row that this signal ended.
 
         None before those that left a later checkpoint counts: a training that every night's end
         cuts off gets there in the end.

@@ -174,7 +174,7 @@ class Lines:
         self._inside = False  # of a line too long to be looked at
 
     def new(self) -> Sequence[str]:
-        """Those of the group's trials that began since the last call, or in the next few MiB."""
+        """Return the group's trials that began since the last call."""
         data = self._read()
         whole, newline, rest = data.rpartition(b"\n")
         if not newline:
@@ -196,7 +196,7 @@ class Lines:
 
 
 def _find_files(files: RankFiles, trials: Sequence[Trial]) -> Iterator[Text]:
-    """What trainings left of their last evaluations and samplers, for the reader to judge."""
+    """Return the files of last evaluations and samplers that trainings left, for the reader."""
     for trial, path in product(trials, (predictions.path, samplers.path)):
         name = path(trial.benchmark.id, trial.case.name)
         stream = leavings.open_below(files.out, name)
@@ -219,7 +219,7 @@ def _trial_of_begin(line: bytes) -> str:
 
 
 def _formats(data: Mapping[str, str], setting: Setting) -> JsonObject:
-    """What the files of the datasets are; nothing where that is left to the program's default."""
+    """Return the formats of the datasets' files; empty if left to the default."""
     formats: JsonObject = {name: form for name, form in setting.formats.items() if name in data}
     return {"formats": formats} if formats else {}
 

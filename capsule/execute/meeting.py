@@ -150,7 +150,7 @@ def _hold(report: TrialReport, finding: Finding, echoes: Sequence[str]) -> Trial
 
 
 def _command(group: Group) -> Command | None:
-    """What the one trial of a group runs, where that is its author's own program."""
+    """Return the command of the group's only trial, if it is the author's own program."""
     subject = group.trials[0].benchmark.subject
     return subject if isinstance(subject, Command) else None
 
@@ -231,7 +231,7 @@ def _uses_mpi(trial: Trial, inputs: Path, *, can_join: bool) -> bool:
 
 
 def read(workspace: Workspace) -> tuple[World, ...]:
-    """What was seen of ranks so far, in order.
+    """Return the worlds observed so far, in order.
 
     Raises:
         UsageError: The run folder was changed.
@@ -348,7 +348,7 @@ def _invocation(
 
 
 def _python(group: Group, setting: Setting) -> str:
-    """What the ranks' own program is started by, where it is in Python."""
+    """Return the interpreter of the ranks' own Python program."""
     if not isinstance(group.subject, Command):
         return setting.prepared.python
     return next(filter(programs.is_python, group.subject.words), "python3")

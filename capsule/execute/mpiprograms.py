@@ -102,7 +102,7 @@ def _is_program(word: str) -> bool:
 
 
 def _place(word: str, invocation: Invocation, setting: Setting) -> str | None:
-    """Where a program lies on this machine, empty for nowhere; None where it is the image's."""
+    """Return a program's path on this machine; empty if missing, None if it is the image's."""
     contained = setting.runtime.contained
     if "/" not in word:
         return None if contained else shutil.which(word, path=programs.search_path()) or ""
@@ -111,7 +111,7 @@ def _place(word: str, invocation: Invocation, setting: Setting) -> str | None:
 
 
 def _behind(path: PurePosixPath, invocation: Invocation, setting: Setting) -> str | None:
-    """What a container sees at a path, as this machine has it; None for what is the image's."""
+    """Return the file of this machine that a container sees at a path, or None."""
     for mount in sorted(invocation.mounts, key=lambda one: -len(one.target)):
         inside = setting.runtime.inside(mount)
         if path.is_relative_to(inside):
@@ -157,7 +157,7 @@ def _read(
 
 
 def _read_needs(path: str, invocation: Invocation, setting: Setting) -> Needs | None:
-    """What a library needs; None where there is none, or the image alone has it."""
+    """Return the needs of a library; None if it is missing or only in the image."""
     place: str | None = path
     if setting.runtime.contained:
         place = _behind(PurePosixPath(path), invocation, setting)
@@ -169,7 +169,7 @@ def _read_needs(path: str, invocation: Invocation, setting: Setting) -> Needs | 
 
 
 def _folders(needs: Needs, path: str, invocation: Invocation, setting: Setting) -> list[str]:
-    """Where the loader looks for the libraries that a file at a path needs, before the system's."""
+    """Return the folders in which the loader searches before the system's."""
     own = {} if setting.runtime.contained else os.environ
     told = invocation.environment.get(_SEARCHED, own.get(_SEARCHED, "")).split(os.pathsep)
     origin = str(PurePosixPath(path).parent)

@@ -79,7 +79,7 @@ def _check_datasets(digests: Mapping[str, Digest], datasets: Sequence[Dataset]) 
 def place_datasets(
     workspace: Workspace, datasets: Sequence[Dataset], places: Mapping[str, Path]
 ) -> dict[str, Path]:
-    """Where the copies of the datasets lie that a run carries.
+    """Return the places of the dataset copies that a run carries.
 
     Args:
         workspace: The run folder.
@@ -176,7 +176,7 @@ def check_copies(workspace: Workspace, manifest: Manifest) -> None:
 
 
 def _digests(workspace: Workspace) -> dict[str, Digest]:
-    """What was copied, by its path in the run folder.
+    """Return the digests of copied files, by path in the run folder.
 
     Raises:
         DamagedError: The list of it is not as it was written.
@@ -207,7 +207,7 @@ def _list_error(workspace: Workspace) -> DamagedError:
 
 
 def levels_facts(folder: Path, manifest: Manifest) -> dict[str, str | None]:
-    """Which measuring program this is: its tree digest, our release if it is our own, its ruler.
+    """Return digest, release and rules of the measuring program.
 
     Args:
         folder: Where it lies.
@@ -229,7 +229,7 @@ def _read_ruler(folder: Path, manifest: Manifest) -> str | None:
 
 
 def drop_release(facts: Mapping[str, str | None], manifest: Manifest) -> dict[str, str | None]:
-    """What is known of a measuring program that was our own, and may have been followed since."""
+    """Return the facts about a measuring program without its release, if that has passed."""
     is_own = facts["digest"] == reading.own_program(manifest)
     outlived = facts["release"] == __version__ and not is_own
     return {**facts, "release": None if outlived else facts["release"]}

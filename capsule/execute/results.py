@@ -71,7 +71,7 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
 
 
 def _tell_others(names: Sequence[str]) -> str:
-    """What is said of values that no metric takes from there."""
+    """Return the remark about reported values that the manifest does not declare."""
     shown = ", ".join(writable(name[:_LONGEST_NAME]) for name in names[:_NAMES])
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return f"reported {shown}{more}, which the manifest does not declare: kept, not judged"

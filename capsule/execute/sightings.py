@@ -64,7 +64,7 @@ class Finding:
 
 
 def read(path: Path) -> Sighting:
-    """What one rank's processes appended to a file; lines that are none of ours say nothing."""
+    """Read the reports of one rank's processes from a file; other lines are ignored."""
     stream = leavings.open_file(path)
     if stream is None:
         return Sighting()
@@ -93,7 +93,7 @@ def find_whole(sightings: Sequence[Sighting]) -> list[str]:
 
 
 def judge(sightings: Sequence[Sighting], command: Command, *, joined: bool) -> Finding:
-    """What is known of the world of a command's ranks, and whether it is the planned one.
+    """Judge whether a command's ranks formed the planned world.
 
     Args:
         sightings: Of every rank, by rank.

@@ -64,6 +64,6 @@ class _Stream:
 
 
 def _last_state(line: bytes) -> bytes:
-    """What a line shows that a program wrote over, as progress bars do."""
+    """Return the final state of a line that a program overwrote, for example a progress bar."""
     states = [state for state in line.split(b"\r") if state.strip()]
     return states[-1] if states else b""

@@ -150,7 +150,7 @@ class Traces:
         yield from (os.fsdecode(one.path) for one in left)
 
     def _count_spared(self) -> int:
-        """What the inputs take by themselves, but for those that the start has copied."""
+        """Return the size of the inputs, without those that the start has copied."""
         work = self._workspace.work
         if not self._setting.writable:
             return 0
@@ -160,7 +160,7 @@ class Traces:
 
 
 def describe(paths: Sequence[str], trial: str) -> str:
-    """What is said of segments that a trial left, with the command that removes them."""
+    """Describe shared memory segments that a trial left, with the command to remove them."""
     return (
         f"{', '.join(map(plain.clean, paths))} appeared while {trial} ran, and nothing uses it now:"
         f" the next trial may find it; to remove it: {segments.removal(paths)}"

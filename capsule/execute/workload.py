@@ -93,20 +93,20 @@ class Workload(Protocol):
     def setup(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation | None:
-        """What is to be run for one rank before it is started, None for nothing."""
+        """Return the command that runs before one rank starts, or None."""
 
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation:
-        """How to start one rank."""
+        """Return the start of one rank."""
 
     def follow(self, group: Group, files: RankFiles) -> Begins:
-        """What tells which trials a rank has begun, while it runs."""
+        """Return a follower that reports begun trials while a rank runs."""
 
     def read(
         self, workspace: Workspace, group: Group, start: Start, *, ended_well: bool
     ) -> Journal:
-        """What all ranks said, put together and judged.
+        """Read and judge the reports of all ranks together.
 
         Args:
             workspace: The run folder, whose own path is sealed nowhere.
@@ -156,7 +156,7 @@ def rank_environment(group: Group, start: Start, setting: Setting, rank: int) ->
 
 
 def _meeting(start: Start, setting: Setting, rank: int) -> dict[str, str]:
-    """How a rank finds the others.
+    """Return the settings by which a rank finds the others.
 
     Raises:
         CannotRunError: The run lies where no address of a file can lead, as torch reads it.
@@ -190,7 +190,7 @@ def data_mounts(group: Group, setting: Setting) -> dict[str, Mount]:
 
 
 def data_variables(mounts: Mapping[str, Mount], setting: Setting) -> dict[str, str]:
-    """Where the workload finds each dataset."""
+    """Return the variables that hold the paths of datasets."""
     return {data_variable(name): setting.runtime.inside(mount) for name, mount in mounts.items()}
 
 
@@ -216,7 +216,7 @@ def copied_mounts(workspace: Workspace, setting: Setting, command: Command) -> t
 
 
 def place_below(folder: str, path: str) -> str:
-    """Where an input lies, as the workload sees it; `.` is the folder of inputs itself."""
+    """Return the path of an input as the workload sees it; `.` is the folder of inputs."""
     return folder if path == "." else f"{folder}/{path}"
 
 
@@ -235,12 +235,12 @@ def levels_mount(workspace: Workspace) -> Mount:
 
 
 def seeding_mount(workspace: Workspace) -> Mount:
-    """What a Python program imports by itself, and is seeded by."""
+    """Return the mount of the module that seeds Python programs."""
     return Mount(source=workspace.levels / "seeding", target="/capsule/seeding")
 
 
 def hook_mount(start: Start) -> Mount:
-    """What a Python program of several ranks imports by itself, and notes their world."""
+    """Return the mount of the module that records the world of ranks."""
     return Mount(source=start.hook, target="/capsule/hook")
 
 
@@ -253,20 +253,20 @@ def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
 
 
 def python_path(before: Sequence[Mount], after: Sequence[Mount], setting: Setting) -> str:
-    """Where Python looks for modules: what the image itself names stays in between."""
+    """Return Python's search path, with the image's own entries in between."""
     inside, own = setting.runtime.inside, _image_variables(setting)
     places = (*map(inside, before), own.get("PYTHONPATH"), *map(inside, after))
     return os.pathsep.join(filter(None, places))
 
 
 def _image_variables(setting: Setting) -> Mapping[str, str]:
-    """What the image's own configuration sets; nothing without an image."""
+    """Return the variables that the image's configuration sets; empty without an image."""
     config = setting.image.config if setting.image else None
     return {} if config is None else documents.variables(config, where="image configuration")
 
 
 def probe(workspace: Workspace, files: RankFiles, setting: Setting, python: str) -> Invocation:
-    """How to ask an image what software it holds, when no `levels` group tells it anyway.
+    """Return the start of a probe for the image's software, if no `levels` group reports it.
 
     Args:
         workspace: Has the program that asks.

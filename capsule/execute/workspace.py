@@ -54,17 +54,17 @@ class RankFiles:
 
     @property
     def journal(self) -> Path:
-        """What `levels` says of itself."""
+        """Return the path of the journal that `levels` writes."""
         return self.out / "journal.jsonl"
 
     @property
     def results(self) -> Path:
-        """What a command reports."""
+        """Return the path of the results that a command reports."""
         return self.out / "results.jsonl"
 
     @property
     def seeding(self) -> Path:
-        """What seeds a program without its help says that it replaced."""
+        """Return the path of the report on seeded generators."""
         return self.out / ".capsule-seeding.jsonl"
 
     @property
@@ -98,7 +98,7 @@ class Start:
 
     @property
     def job(self) -> Path:
-        """What `levels` is asked to do."""
+        """Return the path of the job that `levels` reads."""
         return self.folder / "job.json"
 
     @property
@@ -112,16 +112,16 @@ class Start:
         return self.folder / "hook"
 
     def sighting(self, rank: int) -> Path:
-        """What one of several ranks says of the world that it is in."""
+        """Return the path of a rank's report on its world."""
         return self.meeting_folder / f".capsule-world-{rank:04}.jsonl"
 
     def rank(self, rank: int) -> RankFiles:
-        """Those of one rank; a rank that is alone has them in the start's own folder."""
+        """Return the files of one rank; a single rank uses the start's own folder."""
         alone = self.ranks == 1
         return RankFiles(folder=self.folder if alone else self.folder / f"rank-{rank:04}")
 
     def rank_files(self) -> tuple[RankFiles, ...]:
-        """Those of all ranks, in their order."""
+        """Return the files of all ranks, in order."""
         return tuple(map(self.rank, range(self.ranks)))
 
 
@@ -252,7 +252,7 @@ class Workspace:
 
     @property
     def work(self) -> Path:
-        """Where another copy of inputs lies that workloads may write in, in `inputs/` there."""
+        """Return the folder of a further copy of the inputs that workloads may write to."""
         return self.folder / "work"
 
     @property
@@ -267,7 +267,7 @@ class Workspace:
 
     @property
     def digests(self) -> Path:
-        """What `sha256sum` said of each copied input, and file of the program, at the copying."""
+        """Return the path of the digests of copied files, in the form of `sha256sum`."""
         return self.folder / "digests.txt"
 
     @property
@@ -282,12 +282,12 @@ class Workspace:
 
     @property
     def earlier_files(self) -> Path:
-        """What of its files the new capsule carries, laid out while that is sealed."""
+        """Return the folder of files laid out for the new capsule during sealing."""
         return self.folder / "earlier"
 
     @property
     def sealing(self) -> Path:
-        """Where its capsule was about to be written when sealing began."""
+        """Return the path of the note about an unfinished sealing."""
         return self.folder / "sealing.json"
 
     def nodes(self) -> tuple[JsonObject, ...]:

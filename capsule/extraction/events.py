@@ -63,7 +63,7 @@ class Log:
 
 
 def keep_scalars(data: bytes) -> bytes:
-    """Of event files, one behind the other, the records with scalars, and where a run began.
+    """Keep the records with scalars of several event files, and where a run began.
 
     Their bytes stay as they are, so TensorBoard reads them too. So does the first record that is
     broken, after which nothing is kept: whoever reads it sees the same fault.

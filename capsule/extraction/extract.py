@@ -78,7 +78,7 @@ def take(pieces: Iterable[bytes]) -> bytes:
 
 
 def select(metrics: Sequence[Metric], rank: int, values: Mapping[str, str]) -> dict[str, Source]:
-    """Where the metrics are read that a rank's texts give: of all but the first what is per rank.
+    """Return the sources of the metrics that a rank's texts give; later ranks give only some.
 
     Args:
         metrics: All that are due.

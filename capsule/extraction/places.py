@@ -198,7 +198,7 @@ class LineReader:
         return Found(tuple(values), count, tuple(notes))
 
     def nothing(self, words: Sequence[Hit]) -> UnreadError:
-        """That no line has a number."""
+        """Return the error for a text without a number."""
         fits = next((hit for hit in words if hit.pattern is self._pattern), None)
         if fits is not None:
             return self.no_number(fits)
@@ -209,13 +209,13 @@ class LineReader:
         return UnreadError("no-result", message)
 
     def no_number(self, hit: Hit) -> UnreadError:
-        """That something else stands in the place of a number."""
+        """Return the error for a word in place of a number."""
         line = self._quote(hit.line, hit.match.span(_group_of(hit.pattern)))
         is_nothing = f"is not a number: {cut(hit.word)!a}" if hit.word else "is empty"
         return UnreadError("bad-result", f"{self._what(hit)} {is_nothing}; the line is {line}")
 
     def tell_skipped(self, words: Sequence[Hit]) -> Iterator[str]:
-        """What was skipped before the first number."""
+        """Yield a note on lines that were skipped before the first number."""
         if words:
             first = words[0]
             yield (
@@ -409,7 +409,7 @@ class LineReader:
         return number
 
     def _judge(self, hit: Hit, group: int, unit: str, what: str) -> whole.Whole:
-        """What stands behind a number that is whole.
+        """Return the unit after a number, and check that the number is whole.
 
         Raises:
             UnreadError: It is not.

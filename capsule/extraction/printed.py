@@ -67,7 +67,7 @@ def by_pattern(source: Pattern, text: bytes, name: str) -> Found:
 
 
 def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
-    """What `by_pattern` gave before 0.3.0, which took a part of a number for the number.
+    """Read numbers as `by_pattern` did before 0.3.0, which took parts of numbers.
 
     Args:
         source: The pattern.

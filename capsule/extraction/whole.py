@@ -266,7 +266,7 @@ def _shift(place: int, at: int, more: int) -> int:
 
 
 def _others(char: str) -> Iterator[str]:
-    """What stands in a character's place to see whether the pattern means it, and no other."""
+    """Return substitutes of a character, to test whether the pattern means it alone."""
     if char.isalpha():
         others = "QZK" if char.isupper() else "qzk"
         yield from (other for other in others if other != char)
@@ -275,7 +275,7 @@ def _others(char: str) -> Iterator[str]:
 
 
 def _judge_left(left: str, word: str, beside: _Beside) -> Kind | None:
-    """What touches a number on its left."""
+    """Judge the characters on the left of a number."""
     char, before = left[-1:], left[-2:-1]
     if not char or (char.isspace() and char not in _GROUPING):
         return None
@@ -300,7 +300,7 @@ def _judge_left(left: str, word: str, beside: _Beside) -> Kind | None:
 
 
 def _judge_between(left: str, word: str, beside: _Beside) -> Kind | None:
-    """What stands between the digits before a number and the number."""
+    """Judge the characters between earlier digits and the number."""
     char = left[-1:]
     kind: Kind | None = None
     if char in _COMMAS and word.isdigit():
@@ -325,7 +325,7 @@ def _judge_sign(left: str) -> Kind | None:
 
 
 def _judge_right(left: str, word: str, right: str, beside: _Beside, unit: str) -> Kind | Whole:
-    """What touches a number on its right, or its unit."""
+    """Judge the characters on the right of a number, or its unit."""
     if _CUT_EXPONENT.match(right):
         return "exponent"
     parts = _PARTS.match(right)
@@ -408,7 +408,7 @@ def _means(text: str, unit: str) -> bool:
 
 
 def find_unit(line: bytes, end: int) -> str:
-    """What of the units that are known stands behind a number that ends there; empty for none."""
+    """Return the known unit that follows a number; empty if there is none."""
     right = line[end : end + _LONGEST_UNIT].decode(errors="replace")
     match = _UNITS.match(right) or _UNITS.match(f" {right}")
     if match is None:

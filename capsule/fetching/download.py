@@ -124,7 +124,7 @@ class _Transfer:
                 raise self._explain_end(error) from None
 
     def _expect_size(self, response: Response) -> int | None:
-        """How many bytes will come, as far as that is said; none are read of what is too much."""
+        """Check the announced number of bytes before any are read."""
         text = response.headers.get("Content-Length", "")
         total = int(text) if text.isdecimal() and len(text) < 20 else None
         if total is not None and self._source.size_bytes not in (None, total):
@@ -224,7 +224,7 @@ def check(response: Response, where: str) -> None:
 
 
 def _refusal(status: int) -> tuple[str, str]:
-    """What a status means, and what to do then."""
+    """Return the error and remedy for a status."""
     if status in (401, 403, 407):
         return (
             f"the server refuses to hand it out (HTTP {status})",

@@ -61,7 +61,7 @@ class Artifact:
 
     @property
     def name(self) -> str:
-        """As it was named, in full."""
+        """Return the location as it was given, in full."""
         return f"oci://{str(self.reference).partition('://')[2]}"
 
 
@@ -81,7 +81,7 @@ class Deposit:
 
     @property
     def name(self) -> str:
-        """As it was named."""
+        """Return the location as it was given."""
         return f"doi:{self.doi}"
 
 

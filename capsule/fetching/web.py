@@ -85,7 +85,7 @@ class Conversation:
         return {"Authorization": f"Basic {base64.b64encode(self._server.login.encode()).decode()}"}
 
     def _follow(self, url: str, location: str) -> str:
-        """Where a redirect leads, unless that is less safe than where it comes from."""
+        """Return the target of a redirect, unless it is less safe than its source."""
         try:
             # requests reads headers as Latin-1
             target = urljoin(url, location.encode("latin-1").decode())

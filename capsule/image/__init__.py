@@ -63,7 +63,7 @@ class ImageFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a capsule calls it: its place on this machine says nothing elsewhere."""
+        """Return the image's name in a capsule, without its place on this machine."""
         return f"{self.form}:{self.path.name}"
 
 

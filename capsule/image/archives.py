@@ -87,7 +87,7 @@ def read(file: ImageFile) -> Image:
 
 
 def list_parts(store: Store, file: ImageFile, where: str) -> Parts:
-    """What an archive names, both of its lists held together.
+    """Return the parts that an archive names, and check that its two lists agree.
 
     Raises:
         DamagedError: It holds several images or none, or its lists name different ones.
@@ -160,7 +160,7 @@ def _choose_platform(store: Store, index: Index, where: str) -> Manifest:
 
 
 def _images(index: Index) -> Iterator[Offer]:
-    """What an index offers besides attestations."""
+    """Yield the images of an index, without attestations."""
     return (offer for offer in index.offers if offer.platform != _UNKNOWN)
 
 
@@ -184,7 +184,7 @@ def _list_docker(store: Store, where: str) -> Parts:
 
 
 def _names(entry: Json) -> tuple[str | None, tuple[str, ...] | None]:
-    """Names of the configuration and of the layers, None where there are none."""
+    """Return the names of configuration and layers; None if missing."""
     if not isinstance(entry, Mapping):
         return None, None
     name, blobs = entry.get("Config"), entry.get("Layers")

@@ -156,7 +156,7 @@ def read_config(body: bytes, *, where: str) -> Config:
 
 
 def variables(config: bytes, *, where: str) -> dict[str, str]:
-    """What an image sets for every program that it starts, by the bytes of its configuration.
+    """Return the variables that an image sets for every program, from its configuration.
 
     Raises:
         DamagedError: Not JSON, or not as its specification asks.
@@ -215,7 +215,7 @@ def _blob(entry: Json) -> Blob:
 
 
 def _check_settings(settings: Mapping[str, Json]) -> None:
-    """What is read of it later: variables and labels."""
+    """Check the settings that are read later: variables and labels."""
     variables, labels = settings.get("Env") or [], settings.get("Labels") or {}
     if not all(isinstance(item, str) for item in _entries(variables)):
         raise TypeError("a variable must be text")

@@ -66,7 +66,7 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
 
 
 def read(file: ImageFile) -> Image:
-    """What an image in a file is known by, all of it hashed.
+    """Return the identity of an image in a file, after hashing all of it.
 
     Raises:
         DamagedError: It contradicts itself, or is damaged.
@@ -124,7 +124,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def state_of(stream: BinaryIO) -> tuple[int, ...]:
-    """What changes when anybody changes an open file."""
+    """Return values that change when anybody changes an open file."""
     status = os.fstat(stream.fileno())
     return (
         status.st_dev,

@@ -56,7 +56,7 @@ def lay_out(image: Image, folder: Path) -> None:
 
 
 def stream(image: Image) -> Iterator[bytes]:
-    """What `docker load` reads: configuration and layers, in pieces of a tar.
+    """Yield the input of `docker load`: configuration and layers, as pieces of a tar.
 
     Raises:
         DamagedError: The archive is no longer the one that was read.

@@ -66,7 +66,7 @@ def note_tag(reference: str, digest: Digest) -> None:
 
 
 def read_tag(reference: str) -> Digest | None:
-    """What a tag meant when its image was staged here, None where it was not."""
+    """Return the digest that a tag had when its image was staged here, or None."""
     path = _tag_file(reference)
     with suppress(OSError, UsageError):
         if weak_spot(path) is None:

@@ -71,7 +71,7 @@ class Reference:
 
     @property
     def tag_or_digest(self) -> str:
-        """What the registry is asked for: the digest where there is one, else the tag."""
+        """Return the digest, or else the tag, to request from the registry."""
         return str(self.digest) if self.digest else str(self.tag)
 
     def pin(self, digest: Digest) -> str:
@@ -117,7 +117,7 @@ def parse(text: str, *, where: str | None = None) -> Reference:
 
 
 def _advise(text: str) -> str:
-    """What to write instead of something that names no registry."""
+    """Return advice for a text that is no image reference."""
     scheme = re.match(r"[a-z][a-z+.-]*(?=:)", text)
     if (scheme and scheme[0] in _FILES) or (scheme is None and text.lower().endswith(_SIF)):
         return _FILE_ADVICE

@@ -97,7 +97,7 @@ class _Source(ABC):
         """The configuration of a digest."""
 
     def chain(self, wanted: tuple[str, ...]) -> _Chain:
-        """What the reference names, down to the configuration of the wanted platform."""
+        """Return the documents from the reference to the configuration of the wanted platform."""
         index = None
         document = self.document(self._reference.digest)
         if isinstance(document, Index):

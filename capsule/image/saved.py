@@ -38,7 +38,7 @@ def describe(path: Path, written: str, *, where: str) -> Image:
 
 
 def read(archive: tarfile.TarFile) -> tuple[list[str], bytes]:
-    """Names of the layer members, lowest first, and the bytes of the configuration.
+    """Return the names of the layer members, lowest first, and the configuration's bytes.
 
     Raises:
         DamagedError: It is no archive of one image.

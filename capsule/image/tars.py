@@ -238,7 +238,7 @@ class TarReader:
         )
 
     def _meta(self, kind: bytes, entry: Entry) -> dict[bytes, bytes]:
-        """What an entry says of the one that follows."""
+        """Parse an entry that describes the next one."""
         data = self._take(entry.size)
         self._skip(-entry.size % BLOCK_BYTES)
         if kind in (_LONG_NAME, _LONG_LINK):

@@ -182,7 +182,7 @@ class Transfer:
         )
 
     def _target(self, response: Response) -> str:
-        """Where a redirect leads, unless it leaves what the registry itself is held to."""
+        """Return the target of a redirect, unless it is less safe than the registry."""
         try:
             target = urljoin(response.url, response.headers["Location"])
         except ValueError:
@@ -294,7 +294,7 @@ def _settle(answer: Future[_T], work: Callable[[], _T]) -> None:
 
 
 def _parameters(challenge: str) -> dict[str, str]:
-    """What a challenge says behind its scheme, in time that grows with its length alone.
+    """Parse the parameters of a challenge, in time linear in its length.
 
     >>> _parameters('realm="https://h/token",service="s, t"')
     {'realm': 'https://h/token', 'service': 's, t'}

@@ -80,7 +80,7 @@ class Tree:
             parent.children[name] = node
 
     def find(self, path: bytes, *, where: str) -> Node | None:
-        """What is at a path; links on the way are followed, one at its end is not.
+        """Return the entry at a path; links on the way are followed, a link at its end is not.
 
         Raises:
             DamagedError: The path leaves the root.

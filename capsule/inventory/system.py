@@ -98,7 +98,7 @@ def _load(text: str | Unread) -> dict[str, Fact]:
 
 
 def limits(tree: Tree) -> Part:
-    """What this process may use of the machine.
+    """Return the limits of this process on the machine.
 
     State: `cpus` it may run on as a kernel list and their number `cpu_count`; `cpu_quota` in whole
     processors and `memory_bytes`, the tightest of its control groups and their parents;

@@ -30,7 +30,7 @@ def describe(node: Mapping[str, Json]) -> str:
 
 
 def busy(node: Mapping[str, Json]) -> str | None:
-    """How busy a node was when it was described, None where more than half of it was idle.
+    """Describe the load of a node at its inventory; None if more than half was idle.
 
     >>> load = {"system": {"load_average_1_minute": 9.04}}
     >>> busy({"class": {"cpu": {"threads": 2}}, "state": {"momentary": load}})
@@ -46,7 +46,7 @@ def busy(node: Mapping[str, Json]) -> str | None:
 
 
 def at(value: Json, *names: str) -> Json:
-    """What stands in a document below some names, None where there is no such place."""
+    """Return the value below some names of a document, or None."""
     for name in names:
         if not isinstance(value, Mapping):
             return None

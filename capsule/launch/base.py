@@ -25,7 +25,7 @@ class Launched(Protocol):
         """Wait at most so long; None while a rank still runs, else how each ended, by rank."""
 
     def tasks(self) -> int:
-        """How many processes and threads all ranks have now."""
+        """Return the current number of processes and threads of all ranks."""
 
     def memory_bytes(self, most: int) -> int:
         """The memory that all ranks use now, see `Running.memory_bytes`."""
@@ -46,7 +46,7 @@ class Launcher(Protocol):
     name: str
 
     def observations(self) -> Mapping[str, str]:
-        """What a record says of it; nothing of one that is part of capsule."""
+        """Return the observations about the launcher for a record; empty for capsule's own."""
 
     def start(
         self, runtime: Runtime, prepared: Prepared, invocations: Sequence[Invocation]
@@ -66,7 +66,7 @@ class Joins(Protocol):
 
     @property
     def family(self) -> str:
-        """What the launcher's own MPI is called.
+        """Return the name of the launcher's own MPI.
 
         Raises:
             CannotRunError: There is no such launcher here.

@@ -25,7 +25,7 @@ def find_fault(
     nodes: Sequence[int],
     launcher: str,
 ) -> Fault | None:
-    """What is wrong in what ranks have said so far; None where nothing is.
+    """Return the fault in the reports so far, or None.
 
     Args:
         reports: By rank, as they were started.
@@ -45,7 +45,7 @@ def find_fault(
 
 
 def find_dropout(reports: Sequence[Report], words: Sequence[str], launcher: str) -> Fault | None:
-    """What kept a rank from adding up with the others, though all arrived.
+    """Return the fault of a rank that arrived, but failed to exchange data.
 
     Args:
         reports: By rank, of ranks that have ended.
@@ -79,7 +79,7 @@ def explain_absence(ranks: Sequence[int], words: str) -> Fault:
 
 
 def explain_silence(reports: Sequence[Report], launcher: str, seconds: float) -> Fault:
-    """Nothing was heard of a world any more, which runs on.
+    """Return the fault of a running world that stopped reporting.
 
     Args:
         reports: By rank, as far as they go.
@@ -168,7 +168,7 @@ def _find_wrong_node(reports: Sequence[Report], nodes: Sequence[int]) -> Fault |
 
 
 def _world_faults(reports: Sequence[Report], launcher: str) -> Iterator[Fault]:
-    """What a library showed as the world, where it is another one."""
+    """Yield faults of ranks that a library shows in another world."""
     for rank, report in enumerate(reports):
         for one in report.sums:
             if (one.rank, one.ranks) == (rank, len(reports)):

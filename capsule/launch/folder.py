@@ -74,12 +74,12 @@ class LaunchFolder:
 
     @property
     def stdout(self) -> Path:
-        """What the launcher itself prints."""
+        """Return the path of the launcher's stdout."""
         return self.path / "launcher.out"
 
     @property
     def stderr(self) -> Path:
-        """What the launcher itself says."""
+        """Return the path of the launcher's stderr."""
         return self.path / "launcher.err"
 
     def write_call(self, rank: int, call: Call) -> None:
@@ -103,7 +103,7 @@ class LaunchFolder:
         )
 
     def read_call(self, rank: int) -> Call:
-        """How a rank is started."""
+        """Read the start of a rank."""
         facts = self._read(self.path / "calls" / f"{rank:04}.json")
         prepared = facts["prepared"]
         return Call(
@@ -134,7 +134,7 @@ class LaunchFolder:
         self._write(self.path / "stopped" / f"{rank:04}", {"state": state})
 
     def stops(self) -> Mapping[int, str]:
-        """What those did that were asked to end while they ran."""
+        """Return the exit statuses of ranks that were asked to stop."""
         return {rank: facts["state"] for rank, facts in self._read_all("stopped").items()}
 
     def find_failure(self) -> bool:
@@ -143,7 +143,7 @@ class LaunchFolder:
         return bool(os.listdir(self.path / "failed"))  # noqa: PTH208 - no Path is needed
 
     def count_ends(self) -> int:
-        """How many ranks have reported their end by now."""
+        """Return the number of ranks that have finished."""
         names = os.listdir(self.path / "ended")  # noqa: PTH208 - as above
         return sum(name.isdigit() for name in names)
 
@@ -152,7 +152,7 @@ class LaunchFolder:
         return {rank: Begin(**facts) for rank, facts in self._read_all("begun").items()}
 
     def ends(self) -> Mapping[int, Ended]:
-        """How those ended that have by now."""
+        """Return the exit statuses of the ranks that have finished."""
         return {rank: Ended(**facts) for rank, facts in self._read_all("ended").items()}
 
     def publish_meeting(self, address: str) -> None:
@@ -160,7 +160,7 @@ class LaunchFolder:
         self._write(self.path / "meeting", {"address": address})
 
     def await_meeting(self) -> str:
-        """Where rank 0 waits; returns when it has said so, however long that takes.
+        """Wait until rank 0 has named the place at which it waits.
 
         One that never does has failed, and ends those that wait.
         """

@@ -30,13 +30,13 @@ class Mpirun:
     joins_all = True
 
     def observations(self) -> Mapping[str, str]:
-        """Whose it is, and its version."""
+        """Return the MPI family and version of mpirun."""
         family, version = self._program
         return {"launcher": f"mpirun of {family.name} {version}"}
 
     @property
     def family(self) -> str:
-        """Whose it is, by name."""
+        """Return the name of the MPI family."""
         return self._program[0].name
 
     def start(
@@ -66,7 +66,7 @@ class Mpirun:
 
     @cached_property
     def _program(self) -> tuple[Family, str]:
-        """Whose `mpirun` it is, and its version.
+        """Return the MPI family of the `mpirun`, and its version.
 
         Raises:
             CannotRunError: There is none, or one of another family.
@@ -114,5 +114,5 @@ def _variables() -> dict[str, str]:
 
 
 def _terminate(_folder: LaunchFolder) -> bool:
-    """Nothing has to be asked on other machines: what runs here is found and ended."""
+    """End the ranks on this machine; there are none elsewhere."""
     return False

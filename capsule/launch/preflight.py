@@ -194,7 +194,7 @@ def _is_taken_along(ended: Ended) -> bool:
 
 
 def _words(ended: Ended, invocation: Invocation) -> str:
-    """What a rank that has ended said last."""
+    """Return the last output of a rank that has ended."""
     text = ended.engine_fault or tail_since(invocation.stderr, 0).strip()
     if not text and ended.exit_code:
         text = f"exit code {ended.exit_code}"

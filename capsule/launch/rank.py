@@ -63,12 +63,12 @@ def main(folder: LaunchFolder, rank: int, size: int) -> None:
 
 
 def node_name() -> str:
-    """What the scheduler calls this node, else what it calls itself."""
+    """Return the scheduler's name of this node, else its host name."""
     return os.environ.get(_NODE) or socket.gethostname()
 
 
 def mpi_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Those by which ranks of MPI find each other.
+    """Return the variables by which ranks of MPI find each other.
 
     >>> mpi_variables({"PMI_RANK": "1", "SLURM_PROCID": "1", "HOME": "/root"})
     {'PMI_RANK': '1'}
@@ -151,7 +151,7 @@ def _wait(running: Running, invocation: Invocation) -> Ended:
 
 
 def _own_address() -> str:
-    """By which the other nodes reach this one.
+    """Return the address at which other nodes reach this one.
 
     Its own on the way to where all was started; where that is itself and says no more than that,
     its own on the way to anywhere.
@@ -163,7 +163,7 @@ def _own_address() -> str:
 
 
 def _address_towards(place: str) -> str | None:
-    """This node's own address on the way to another one, None where there is no way."""
+    """Return this node's address on the way to another node, or None."""
     family = socket.AF_INET6 if ":" in place else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

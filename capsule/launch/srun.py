@@ -55,7 +55,7 @@ class Srun:
         self._inventories: tuple[JsonObject, ...] = ()
 
     def observations(self) -> Mapping[str, str]:
-        """Which Slurm it is, and what of MPI it sets up."""
+        """Return the version of Slurm, and its MPI support."""
         version = process.run([PROGRAM, "--version"]).stdout.decode(errors="replace").strip()
         return {"launcher": f"srun of {version}, --mpi={_ALONE}, {_JOINED} for ranks of MPI"}
 
@@ -104,7 +104,7 @@ class Srun:
         return self._inventories
 
     def _count_nodes(self, ranks: int) -> int:
-        """How many nodes the first ranks are on."""
+        """Return the number of nodes of the first ranks."""
         return -(-ranks // self._resources.ranks_per_node)
 
     def _step(self, ranks: int, mpi: str = _ALONE) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def _sweep(name: str, seconds: float) -> None:
 
 
 def _find_steps(name: str) -> list[str]:
-    """Those of this job that bear a name and are not over."""
+    """Return the running steps of this job that have a name."""
     job = os.environ.get("SLURM_JOB_ID", "")
     words = ("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i %j")
     lines = process.run(words).stdout.decode(errors="replace").splitlines()

@@ -163,11 +163,11 @@ class StartedRanks:
         process.reap(self._label)
 
     def tasks(self) -> int:
-        """None that can be told from here: each node holds its own rank to its limit."""
+        """Return None: each node enforces the limit of its own rank."""
         return 0
 
     def memory_bytes(self, most: int) -> int:  # noqa: ARG002 - the protocol's
-        """None that can be told from here, likewise."""
+        """Return None: each node enforces the limit of its own rank."""
         return 0
 
     def stop(self) -> None:
@@ -185,7 +185,7 @@ class StartedRanks:
         return {**silent, **self._folder.stops()} if self._is_stopped else {}
 
     def _judge(self, seen: Mapping[int, Ended]) -> tuple[Ended, ...]:
-        """How each ended, by rank.
+        """Judge the end of each rank.
 
         Args:
             seen: Those that had ended before the others were, or all.
@@ -209,7 +209,7 @@ class StartedRanks:
     def _judge_failure(
         self, seen: Mapping[int, Ended], late: Mapping[int, Ended], begun: Collection[int]
     ) -> tuple[Ended, ...]:
-        """How each ended where one took the others with it.
+        """Judge the ends of ranks if one rank took the others with it.
 
         One that goes with its node or its job is the cause: others fail for want of it, and are
         seen first.
@@ -230,6 +230,6 @@ class StartedRanks:
         return ended is not None and not is_failure(ended)
 
     def _words(self) -> str:
-        """What the launcher said last."""
+        """Return the last output of the launcher."""
         words = plain.last_lines(tail_since(self._folder.stderr, 0).strip(), _TAIL_LETTERS)
         return words or "its launcher ended without a word"

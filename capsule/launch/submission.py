@@ -70,7 +70,7 @@ class Submission:
 
     @property
     def wish(self) -> Wish:
-        """What it is to run."""
+        """Return the run to submit."""
         return self._state.wish
 
     def settle(
