@@ -95,7 +95,7 @@ class Communicator:
     """Operations among all ranks of torch's default process group, in place where they can be."""
 
     def __init__(self) -> None:
-        """With nothing counted yet."""
+        """Create a counter at zero."""
         self.rank, self.ranks = int(dist.get_rank()), int(dist.get_world_size())
         self._traffic = Traffic()
 
@@ -104,7 +104,7 @@ class Communicator:
         return type(self)()
 
     def take_traffic(self) -> Traffic:
-        """What was exchanged since the last time that this was asked."""
+        """Return the traffic since the last call."""
         taken, self._traffic = self._traffic, Traffic()
         return taken
 
@@ -237,7 +237,7 @@ class Communicator:
 
 
 def _measure(flat: Flat) -> int:
-    """Bytes."""
+    """Return the size of an array in bytes."""
     size: int = flat.numel() * flat.element_size()
     return size
 
@@ -284,7 +284,7 @@ def connect(
 
 @cache
 def _find_store(rank: int, ranks: int, rendezvous: str | None) -> Any:
-    """That of all trials of a process: a second one at the same place would be another world."""
+    """Return the store of all trials of a process; a second one would split the world."""
     if rendezvous is None:
         return dist.HashStore()
     store, _, _ = next(meet(rendezvous, rank, ranks))

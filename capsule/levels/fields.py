@@ -27,7 +27,7 @@ class Fields:
         self._path = path
 
     def where(self, name: str) -> str:
-        """Where a field stands in the document, for messages."""
+        """Return the place of a field in the document, for messages."""
         return f"{self._path}.{name}" if self._path else name
 
     def has(self, name: str) -> bool:

@@ -63,7 +63,7 @@ class Samples:
                 )
 
     def columns(self) -> dict[str, tuple[float, ...]]:
-        """What is known of each value beside it, by name."""
+        """Return further columns beside the values, by name."""
         columns = {"steps": self.steps, "wall": self.wall, "active": self.active}
         return {name: column for name, column in columns.items() if column is not None}
 

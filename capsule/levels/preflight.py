@@ -93,7 +93,7 @@ class _Report:
 
 
 def _introduce() -> dict[str, object]:
-    """What a rank knows of itself before it has met anybody."""
+    """Return a rank's facts about itself, known before it meets the others."""
     host = socket.gethostname()
     return {
         "variables": {name: os.environ.get(name) for name in _VARIABLES},
@@ -105,7 +105,7 @@ def _introduce() -> dict[str, object]:
 
 
 def contribution(rank: int, ranks: int) -> array[float]:
-    """What a rank adds: 1 everywhere, and place + 1 more at each `ranks`-th place from its own on.
+    """Return a rank's part: 1 everywhere, and place + 1 more at each `ranks`-th place.
 
     The sum is `ranks` + place + 1, exact in float64, and what it lacks or has twice tells of whom.
     """
@@ -115,7 +115,7 @@ def contribution(rank: int, ranks: int) -> array[float]:
 
 
 def find_faults(total: array[float], ranks: int) -> dict[str, object]:
-    """What is wrong with a sum; nothing where it is right.
+    """Return the faults of a sum; empty if it is correct.
 
     Returns:
         `wrong`, the number of places; `first`, one of them, with the `value` there; and where that
@@ -264,7 +264,7 @@ class _Library(_Mpi):
         return made if is_mpich and "mpi_abi" not in place else None
 
     def version(self) -> str:
-        """What the library says of itself, as mpi4py gives it."""
+        """Return the library's version, as mpi4py gives it."""
         import ctypes
 
         text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
@@ -306,7 +306,7 @@ class _Library(_Mpi):
 
 
 def _shorten(version: str) -> str:
-    """What a library of MPI says of itself, but for its build."""
+    """Return the version of an MPI library without its build details."""
     return " ".join(version.partition("\n")[0].strip("\x00").split(",")[0].split())
 
 
@@ -328,7 +328,7 @@ def _load_mpi(report: _Report) -> _Mpi:
 
 
 def _find_builds(package: Path) -> list[str]:
-    """Which MPI a build of mpi4py is for: names of families it tells apart, or of one library."""
+    """Return the MPI families or libraries that a build of mpi4py is for."""
     names: set[str] = set()
     for path in sorted(package.glob("MPI.*.so")):
         family = path.name.split(".")[1]
@@ -426,7 +426,7 @@ def _connect(place: str) -> socket.socket:
 
 
 def _look_up(address: ParseResult) -> tuple[list[str], int, str]:
-    """Where rank 0 listens, and the word that it says; nowhere so far is no address."""
+    """Return the address of rank 0 and its word; an empty place is no address."""
     if address.scheme != "file":
         return [str(address.hostname)], int(address.port or 0), ""
     try:

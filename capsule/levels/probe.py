@@ -106,7 +106,7 @@ def _numpy_build() -> object:
 
 
 def _build(path: str) -> object:
-    """What a path of `FrameworkFacts.build` leads to; None, for built without it, is an error."""
+    """Return the value at a path of `FrameworkFacts.build`; raises if built without it."""
     if path == "numpy.show_config":
         return _numpy_build()
     package, *names = path.split(".")

@@ -79,11 +79,11 @@ class Recipe:
     batch_norm_group: int | None = None
 
     def micro_batch(self, samples: int) -> int:
-        """How many of the samples that a process has of a step it takes at a time."""
+        """Return the number of a process's samples per micro-batch of a step."""
         return self.batch_norm_group or samples // self.accumulate
 
     def parts(self, samples: int) -> int:
-        """How many micro-batches the samples are that a process has of a step."""
+        """Return the number of micro-batches of a process in a step."""
         return samples // self.micro_batch(samples)
 
 

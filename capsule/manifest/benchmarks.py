@@ -50,7 +50,7 @@ def benchmark(
 
 
 def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benchmark | None:
-    """As `benchmark`, with cases and metrics as a plan has them: the catalogue may have changed.
+    """Return the benchmark with the plan's cases and metrics: the catalogue may have changed.
 
     Args:
         raw: The entry.
@@ -374,7 +374,7 @@ def _case(raw: Raw, subject: catalog.Subject, name: str | None = None) -> Case:
 
 
 def _parameters(subject: catalog.Subject) -> dict[str, tuple[int, int | None]]:
-    """What a case may name, in the order of its name, with the least and largest value."""
+    """Return the parameters of a case, in the order of its name, with their limits."""
     options = {option.name: (option.least, option.most) for option in subject.options}
     return dict.fromkeys(subject.parameters, (1, None)) | options
 

@@ -44,7 +44,7 @@ def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | No
 def restate(
     raw: Raw, here: str, cases: tuple[Case, ...], metrics: tuple[Metric, ...], problems: Problems
 ) -> Benchmark | None:
-    """As `read`, with the metrics that a plan has.
+    """Return the benchmark with the plan's metrics.
 
     Args:
         raw: The entry.
@@ -77,7 +77,7 @@ def check(benchmark: Benchmark, ranks: int, here: str, problems: Problems) -> No
 
 
 def of_case(case: Case) -> collectives.Collective:
-    """What a case exchanges."""
+    """Return the exchange of a case."""
     return collectives.Collective(str(case.parameters["collective"]), int(case.parameters["bytes"]))
 
 

@@ -126,7 +126,7 @@ def bus_share(name: str, ranks: int) -> float:
 
 
 def traffic(name: str, size: int, rank: int, ranks: int) -> tuple[int, int, int]:
-    """What one rank exchanges in a call by definition, as `communicators` counts.
+    """Return the traffic of one rank in a call by definition, as `communicators` counts.
 
     Args:
         name: Key of `COLLECTIVES`.

@@ -101,7 +101,7 @@ _OPERATORS = {"cosmoflow": ("max_pool3d",)}
 
 
 def set_variables() -> dict[str, str]:
-    """What a workload gets beside its seed and its threads."""
+    """Set the variables of a workload beside its seed and threads."""
     return {one.name: one.value for one in VARIABLES if one.value is not None}
 
 
@@ -114,7 +114,7 @@ def fault(name: str, value: str) -> str | None:
 
 
 def faults(variables: Mapping[str, str], threads: int, seed: int) -> Iterator[str]:
-    """Where the environment of a process is not what strict determinism needs.
+    """Return differences of a process's environment from the needs of strict determinism.
 
     Args:
         variables: The environment.
@@ -135,7 +135,7 @@ def faults(variables: Mapping[str, str], threads: int, seed: int) -> Iterator[st
 
 
 def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]:
-    """Where a framework is not in the state that strict determinism needs.
+    """Return differences of a framework's state from the needs of strict determinism.
 
     Args:
         settings: What `Framework.settings` returns.

@@ -65,7 +65,7 @@ class Module:
 
     @property
     def operands(self) -> dict[str, Sample]:
-        """What `forward` takes, in order."""
+        """Return the inputs of `forward`, in order."""
         return {name: one for name, one in self.inputs.items() if name != self.due}
 
     @property
@@ -80,7 +80,7 @@ class Module:
 
 
 def read(inputs: object, quality: object) -> Module:
-    """What a file's `inputs` and `quality` say.
+    """Check and return `inputs` and `quality` of a file.
 
     Raises:
         ValueError: One of them is not what it has to be; begins with its name.

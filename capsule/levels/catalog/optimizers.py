@@ -73,7 +73,7 @@ class Optimizer:
 
 
 def read(numbers: object, slots: object, defined: Iterable[str]) -> Optimizer:
-    """What a file says.
+    """Check and return the definitions of an optimizer's file.
 
     Args:
         numbers: The file's.

@@ -79,7 +79,7 @@ def is_cache(cache: str, resident: float) -> bool:
 
 
 def rate(amount: float, opened: float, latencies: list[float]) -> float:
-    """What an epoch read in a second.
+    """Return the amount read per second in an epoch.
 
     Args:
         amount: Samples or bytes of its whole minibatches.

@@ -109,7 +109,7 @@ _STALENESS = MetricFacts("staleness", "1", "lower", "machine", 1.0, "step")
 
 
 def metrics(name: str) -> tuple[MetricFacts, ...]:
-    """What a trial yields beside the metrics of `training.metrics`, each rank what is `rank`'s.
+    """Return the metrics of a trial beside those of `training.metrics`; `rank` marks each rank's.
 
     Bytes, messages and times have a value for each step. `communication_time` is while something
     was under way, `wait_time` while the rank did nothing else. `state_bytes` has one for the trial:
@@ -282,7 +282,7 @@ def traffic(
     step: int,
     work: splitting.Work | None = None,
 ) -> tuple[int, int, int]:
-    """What one rank exchanges in a step by the definition of its scheme, as `communicators` counts.
+    """Return the traffic of one rank in a step of its scheme, as `communicators` counts.
 
     Of an asynchronous scheme rank 0 counts with a step what others exchange with it in that step of
     theirs, whenever that is.
@@ -354,15 +354,15 @@ INDEX_BYTES = 4
 
 
 def count_largest(elements: int, density: float) -> int:
-    """How many numbers of a gradient `top-k` sends."""
+    """Return the number of gradient values that `top-k` sends."""
     return max(1, int(elements * density))
 
 
 def count_in_part(elements: int, ranks: int) -> int:
-    """How many numbers each rank of `sharded` exchanges as its part, those that fill it up too."""
+    """Return the size of each rank's part in `sharded`, padding included."""
     return -(-elements // ranks)
 
 
 def count_in_bucket(size: float, item: int) -> int:
-    """How many numbers of so many bytes each are in a bucket that is full."""
+    """Return the number of values in a full bucket, by their size in bytes."""
     return max(1, int(size) // item)

@@ -35,7 +35,7 @@ class Serving:
     rate: float | None = None
 
     def to_json(self) -> dict[str, str | int | float]:
-        """As a job has it."""
+        """Return the serving as a job has it."""
         rate = {} if self.rate is None else {"rate": self.rate}
         return {"scenario": self.scenario, "queries": self.queries, **rate}
 

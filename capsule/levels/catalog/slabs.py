@@ -38,7 +38,7 @@ class Layer:
     pools: bool
 
     def count_rows(self, rows: int) -> int:
-        """How many its result has of so many."""
+        """Return the number of rows of a layer's result."""
         return (rows + 2 * self.padding - self.window) // self.stride + 1
 
 
@@ -81,7 +81,7 @@ class Halo:
 
     @property
     def rows(self) -> int:
-        """Of the slab with all that is around it."""
+        """Return the rows of the slab with its surroundings."""
         beyond = self.zeros_before + self.from_before + self.from_after + self.zeros_after
         return self.own + beyond
 
@@ -114,7 +114,7 @@ def fit(trunk: Trunk, ranks: int) -> Trunk:
 
 
 def _begin(trunk: Trunk, count: int) -> Trunk:
-    """So many layers of it."""
+    """Return the first layers of a trunk."""
     behind = trunk.layers[count:]
     return Trunk(trunk.rows, trunk.layers[:count], behind[0].row if behind else trunk.row)
 
@@ -171,7 +171,7 @@ def _check(layer: Layer, before: Cuts, after: Cuts) -> None:
 
 
 def find_halo(layer: Layer, before: Cuts, after: Cuts, rank: int) -> Halo:
-    """What a rank needs for its slab of a layer's result.
+    """Return the rows that a rank needs for its slab of a layer's result.
 
     Args:
         layer: The layer.
@@ -203,7 +203,7 @@ def _reach(layer: Layer, after: Cuts, rank: int) -> tuple[int, int]:
 def traffic(
     trunk: Trunk, batch: int, parts: int, rank: int, ranks: int, elements: int, item: int
 ) -> tuple[int, int, int]:
-    """What one rank of several exchanges in a step, as `communicators` counts.
+    """Return the traffic of one rank in a step, as `communicators` counts.
 
     Of each convolution the halo, and but for the first one, whose input has no gradient, as much
     back; the rows at the end, all slabs filled up to the largest one; gradients of all parameters.
@@ -247,7 +247,7 @@ Step = tuple[str, int, int, int, int]
 
 
 def find_trunk(network: str, sizes: Mapping[str, int]) -> Trunk | None:
-    """What of a network of the catalogue is cut; None where it begins with no chain of layers.
+    """Return the trunk of a network of the catalogue; None if it begins with no chain of layers.
 
     Args:
         network: Key of `NETWORKS`.

@@ -75,7 +75,7 @@ def _find_line(network: str, sizes: Mapping[str, int]) -> stages.Line:
 def traffic(
     name: str, work: Work | None, rank: int, ranks: int, elements: int, item: int
 ) -> tuple[int, int, int]:
-    """What one rank of several exchanges in a step: see `schemes.traffic`.
+    """Return the traffic of one rank in a step: see `schemes.traffic`.
 
     Raises:
         ValueError: Nothing says what they do, or it is nothing that they can share.

@@ -58,7 +58,7 @@ def choose(line: Line, ranks: int) -> tuple[Cut, ...]:
 def traffic(
     line: Line, batch: int, parts: int, rank: int, ranks: int, item: int
 ) -> tuple[int, int, int]:
-    """What one rank of several exchanges in a step, as `communicators` counts.
+    """Return the traffic of one rank in a step, as `communicators` counts.
 
     Of each cut what passes it, and as much back; gradients of what is tied.
 
@@ -81,7 +81,7 @@ def traffic(
 
 
 def find_line(network: str, sizes: Mapping[str, int]) -> Line | None:
-    """Where a network of the catalogue can be cut; None where nothing says it.
+    """Return the places at which a network of the catalogue can be cut, or None.
 
     Args:
         network: Key of `NETWORKS`.

@@ -295,7 +295,7 @@ def diverges(epoch: int, epochs: int, loss: float, untrained: float, quality: st
 
 
 def choices(network: str, sizes: Mapping[str, int]) -> int:
-    """How many predictions of one sample are judged: pixels, tokens, numbers, or one class.
+    """Return the number of judged predictions of a sample: pixels, tokens, numbers, or one class.
 
     Args:
         network: Key of `QUALITY`.
@@ -313,7 +313,7 @@ def metrics(
     mixed: bool = False,
     has_formula: bool = True,
 ) -> tuple[MetricFacts, ...]:
-    """What a trial of a recipe yields, in every framework that trains.
+    """Return the metrics of a recipe's trial, in every framework that trains.
 
     Args:
         name: Of the quality.

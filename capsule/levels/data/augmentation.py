@@ -56,7 +56,7 @@ def _below(drawn: Any, bounds: Sequence[int]) -> list[list[int]]:
 
 
 def _overlap(shift: int, length: int) -> tuple[slice, slice]:
-    """What a window that is shifted has of a row, and where in the window that lies."""
+    """Return the part of a row inside a shifted window, and its position in the window."""
     size = max(0, length - abs(shift))
     start = max(0, shift)
     return slice(start, start + size), slice(start - shift, start - shift + size)

@@ -139,7 +139,7 @@ def write(arrays: Mapping[str, Any], folder: Path) -> None:
 
 
 def npy_header(kind: str, shape: Sequence[int]) -> bytes:
-    """What stands before the elements of a C-ordered array in version 1.0 of NumPy's format.
+    """Return the header of a C-ordered array in version 1.0 of NumPy's format.
 
     It is made here, for numpy has changed its padding.
 
@@ -154,7 +154,7 @@ def npy_header(kind: str, shape: Sequence[int]) -> bytes:
 
 
 def read(folder: Path) -> Arrays:
-    """What `write` wrote: every `.npy` file of a folder, mapped, by name; nothing is unpickled.
+    """Read the output of `write`: every `.npy` file of a folder, mapped, without unpickling.
 
     Raises:
         ValueError: A file is not a plain array with elements.

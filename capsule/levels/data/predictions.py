@@ -31,7 +31,7 @@ _HEADER = re.compile(
 
 
 def path(benchmark: str, case: str) -> str:
-    """Where the file lies below the folder that a trial may write."""
+    """Return the path of the file below the trial's output folder."""
     return f"predictions/{benchmark}/{case}.npy"
 
 
@@ -39,7 +39,7 @@ class Evaluation:
     """One evaluation: its quality, from sums alone, and what was chosen while that is little."""
 
     def __init__(self, quality: str) -> None:
-        """With nothing added yet; `quality` is a value of `catalog.training.QUALITY`."""
+        """Create an empty collection; `quality` is a value of `catalog.training.QUALITY`."""
         self._quality, self._ranks = quality, quality in _RANKED
         self._sums: Any = 0
         self._expected: list[Any] = []
@@ -83,7 +83,7 @@ class Evaluation:
         return float(self._sums[0] / self._sums[1])
 
     def rows(self) -> tuple[Any, Any] | None:
-        """What was due and what was chosen, (samples, N) each; None where that is too much."""
+        """Return labels and predictions, (samples, N) each; None if they are too large."""
         import numpy
 
         if not self._chosen or self._values > MOST_VALUES:
@@ -206,7 +206,7 @@ def _sum_overlaps(chosen: Any, due: Any) -> Any:
 
 
 def _area(scores: Any, due: Any) -> float:
-    """How often a sample that is due has a higher score than one that is not, ties counted half.
+    """Return the share of pairs in which the positive sample has the higher score, ties half.
 
     The area under the receiver operating characteristic (Hanley and McNeil, Radiology 143, 1982),
     from whole numbers alone. NaN where a score is.
@@ -272,8 +272,8 @@ def _find_spectra(maps: Any) -> Any:
 
 
 def _spectrum_distance(spectra: Any, due: Any) -> float:
-    """The mean over wave lengths of |log a/b|, where a and b are the mean spectra of generated maps
-    and of real ones. NaN where a map is.
+    """Return the mean over wave lengths of |log a/b|, with a and b the mean spectra of generated
+    and of real maps; NaN if a map is NaN.
     """
     import numpy
 

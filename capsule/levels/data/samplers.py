@@ -80,7 +80,7 @@ def order(
 
 
 def share(order: Any, batch: int, *, rank: int = 0, ranks: int = 1) -> Any:
-    """What one of several ranks takes of an order in each step.
+    """Return the share of one rank in an order, for each step.
 
     Side by side in the order of the ranks the shares of a step are its batch; their lengths differ
     by at most one.
@@ -123,7 +123,7 @@ def check_measure(sampler: str, array: Any, count: int) -> Any:
 
 
 def path(benchmark: str, case: str) -> str:
-    """Where the lengths or weights that a trial went by lie below the folder that it may write."""
+    """Return the path of lengths or weights of a training below its output folder."""
     return f"samplers/{benchmark}/{case}.npy"
 
 
@@ -157,6 +157,6 @@ class Fingerprint:
         self._states.setdefault(name, sha256()).update(plain.data)
 
     def value(self) -> int:
-        """Of all that was added."""
+        """Return the fingerprint of everything added."""
         whole = sha256(b"".join(self._states[name].digest() for name in sorted(self._states)))
         return int.from_bytes(whole.digest()[:6], "big")

@@ -99,7 +99,7 @@ class Memory(Protocol):
     """Memory of a device that keeps count."""
 
     def free(self) -> int:
-        """Bytes that can be had now."""
+        """Return the bytes that are free now."""
 
     def reset_peak(self) -> None:
         """Start to watch the peak."""
@@ -119,7 +119,7 @@ class Gradient(Protocol):
         wrt: tuple[int, ...],
         upstream: tuple[NativeTensor, ...],
     ) -> Call:
-        """What yields the gradients by the tensors at `wrt`, as a tuple, each time it is called."""
+        """Return a function that computes the gradients by the tensors at `wrt`, as a tuple."""
 
 
 class Operators(Protocol):
@@ -139,7 +139,7 @@ class Operators(Protocol):
 
     @property
     def gradient(self) -> Gradient | None:
-        """None for a framework that does not differentiate."""
+        """Return the differentiation, or None if the framework has none."""
 
 
 class Training(Protocol):
@@ -190,27 +190,27 @@ class Networks(Protocol):
 
     @property
     def backward(self) -> Backward | None:
-        """As the framework differentiates a node of a network; None where nodes are no calls."""
+        """Return the differentiation of single nodes of a network, or None."""
 
     @property
     def training(self) -> Training | None:
-        """None for a framework that does not differentiate."""
+        """Return the differentiation of networks, or None."""
 
     @property
     def trainer(self) -> StartTraining | None:
-        """None for a framework that no training runs in."""
+        """Return the trainer of networks, or None."""
 
     @property
     def module(self) -> StartModule | None:
-        """None for a framework that has no modules of its own."""
+        """Return the runner of users' modules, or None."""
 
     @property
     def inferring(self) -> StartInferring | None:
-        """As `module`, without training."""
+        """Return the runner of users' modules without training, or None."""
 
     @property
     def mixed_trainer(self) -> StartTraining | None:
-        """As `trainer`, in `catalog.training.MIXED`; evaluations too. None where there is none."""
+        """Return the trainer in `catalog.training.MIXED`, evaluations included, or None."""
 
 
 class Framework(Protocol):
@@ -227,15 +227,15 @@ class Framework(Protocol):
 
     @property
     def memory(self) -> Memory | None:
-        """Of the device; None where tensors live in the host's memory."""
+        """Return the memory of the device; None if tensors live in the host's memory."""
 
     @property
     def operators(self) -> Operators:
-        """How single operators are run."""
+        """Return the runner of single operators."""
 
     @property
     def networks(self) -> Networks | None:
-        """None where networks cannot be run."""
+        """Return the runner of networks, or None."""
 
     @property
     def fill(self) -> Callable[[NativeTensor, NDArray[Any]], None] | None:
@@ -260,7 +260,7 @@ class Framework(Protocol):
         """Seed every generator that the framework's operations draw from, 32 bits."""
 
     def settings(self) -> dict[str, Any]:
-        """What is in effect now and can change a result or a time, as JSON values.
+        """Return the settings in effect that can change a result or a time, as JSON values.
 
         A setting that cannot be read is null, and `missing` gives the reason by its name.
         """

@@ -42,7 +42,7 @@ class DifferentiatedModule(Protocol):
         """`training` that draws what `right` does with the same seed, each time."""
 
     def right(self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int) -> Right:
-        """What is due of `rehearse`; see `InferringModule.right`."""
+        """Return the reference of `rehearse`; see `InferringModule.right`."""
 
     def hold(
         self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int
@@ -97,7 +97,7 @@ class InferringModule(Protocol):
         """
 
     def right(self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int) -> Right:
-        """What is due of `inference`, in more bits, and the largest right L2 norm of its error.
+        """Return the reference of `inference`, in more bits, and the largest correct error norm.
 
         Args:
             inputs: Arrays that the dtype holds exactly.
@@ -109,7 +109,7 @@ class InferringModule(Protocol):
         """
 
     def exact(self, inputs: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """What `right` says is due, without bounds.
+        """Return the reference of `right`, without bounds.
 
         Args:
             inputs: As of `right`.

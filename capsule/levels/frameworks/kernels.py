@@ -15,7 +15,7 @@ class TellsKernels(Protocol):
     def kernels(
         self, operator: Operator, sizes: Mapping[str, int], tensors: tuple[Any, ...]
     ) -> str | None:
-        """What it chose for these operands, forward alone and with gradients, by calling each once.
+        """Return the kernels for these operands, forward and with gradients, by one call each.
 
         None for an operator of which there are no several kernels.
         """

@@ -122,7 +122,7 @@ class Holder(Protocol):
     kept: Mapping[str, NativeTensor]
 
     def lend(self, function: Callable[[Mapping[str, NativeTensor]], NativeTensor]) -> NativeTensor:
-        """What a function makes of the parameters by name; of a step once for each micro-batch."""
+        """Apply a function to the parameters by name; once for each micro-batch of a step."""
 
     def parameters(self) -> Mapping[str, NativeTensor]:
         """The parameters by name."""

@@ -84,7 +84,7 @@ def bounds(graph: Graph, values: Values, dtype: str, seed: int) -> Bounds:
 
 
 def calculator(dtype: str) -> Rounding:
-    """By which rules the errors of a single step are bounded, for the exact values of its inputs.
+    """Return the rules that bound the error of one step for exact inputs.
 
     Args:
         dtype: A key of `ARITHMETIC`.

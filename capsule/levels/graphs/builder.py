@@ -170,7 +170,7 @@ class Builder(Draft):
         return self._elementwise("gelu", x, approximate=int(approximate))
 
     def dropout(self, x: str, percent: int) -> str:
-        """In training zeros for so many of a hundred values, and the others made up for it.
+        """Add dropout: in training, zero a percentage of the values and scale the others.
 
         (Srivastava et al., JMLR 15, 2014, scaled in training.) Inference takes the values as they
         are. The mask is an input, see `graph.Input`; with 0 percent there is none.

@@ -45,7 +45,7 @@ class Draft:
         raise ValueError(f"{self.name} has no value {value!r} at this point")
 
     def type_of(self, value: str) -> str | None:
-        """Which type a value's elements have, by numpy's name; None for real numbers."""
+        """Return the type of a value's elements by numpy's name; None for real numbers."""
         if value in self._nodes:
             return self._nodes[value].type
         is_whole = value in self._inputs and self._inputs[value].below is not None
@@ -61,7 +61,7 @@ class Draft:
         return name
 
     def latent(self, name: str, shape: Iterable[int]) -> str:
-        """What a generator makes its samples of, the batch first; see `graph.Input`."""
+        """Add a generator's random input, batch first; see `graph.Input`."""
         self._inputs[self._new(name)] = Input(tuple(shape), is_latent=True)
         return name
 

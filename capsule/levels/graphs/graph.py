@@ -72,7 +72,7 @@ class Node:
 
     @property
     def operation(self) -> str:
-        """What it does, for messages."""
+        """Return the node's operation, for messages."""
         kind = self.sizes.get("kind")
         return self.operator if kind is None else f"{kind} of ONNX"
 
@@ -120,7 +120,7 @@ class Graph:
 
     @property
     def trainable(self) -> tuple[str, ...]:
-        """Names of the parameters that it is differentiated by, in their order."""
+        """Return the names of the trained parameters, in order."""
         return tuple(name for name, parameter in self.parameters.items() if parameter.trainable)
 
     @property

@@ -43,7 +43,7 @@ class Chain:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Those that it reads, of which each rank has gradients by its own rows."""
+        """Return the trunk's parameters, whose gradients each rank computes from its rows."""
         return frozenset(name for node in self.nodes for name in node.inputs[1:])
 
 
@@ -94,7 +94,7 @@ def share(graph: Graph, ranks: int) -> Chain:
 
 
 def _follow(graph: Graph, value: str) -> Node:
-    """What reads a value of the chain."""
+    """Yield the nodes that read a value of the chain."""
     readers = [node for node in graph.nodes if value in node.inputs]
     able = _CONVOLUTIONS | _POOLS | _ELEMENTWISE | _WHOLE
     if len(readers) != 1 or readers[0].operator not in able or readers[0].inputs[0] != value:
@@ -128,7 +128,7 @@ def _count_row(shape: tuple[int, ...]) -> int:
 
 
 def split(graph: Graph, rank: int, ranks: int) -> Graph:
-    """What one rank runs of a network, with its inputs, outputs and loss.
+    """Split a network for one rank, with its inputs, outputs and loss.
 
     Args:
         graph: The network for a batch.

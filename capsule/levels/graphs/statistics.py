@@ -35,7 +35,7 @@ class Kept:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Of both parameters."""
+        """Return the axes of both parameters."""
         return self.mean, self.variance
 
 
@@ -82,7 +82,7 @@ def evaluation(graph: Graph) -> Graph:
 
 
 def follow(kept: Iterable[Kept], values: Values, results: Values) -> dict[str, Any]:
-    """What is kept after a step of numpy's, arrays by name, in the dtype that each was kept in.
+    """Return the running statistics after a step of numpy's, by name, each in its dtype.
 
     Args:
         kept: Of the network.

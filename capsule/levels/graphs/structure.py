@@ -53,7 +53,7 @@ class View(Operator):
         return (c.select(lambda array: array.reshape(sizes["of"]), upstream),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 
@@ -89,7 +89,7 @@ class Transpose(Operator):
         return (c.select(lambda array: array.transpose(back), upstream),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 
@@ -132,7 +132,7 @@ class Concat(Operator):
         return tuple(c.select(itemgetter(where), upstream) for where in self._places(sizes))
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
     def _places(self, sizes: Sizes) -> list[Any]:
@@ -179,7 +179,7 @@ class Expand(Operator):
         return (c.store(c.total(upstream, axes)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 
@@ -233,11 +233,11 @@ class Detach(Operator):
         return inputs[0]
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """None."""
+        """Return nothing: whole numbers have no gradient."""
         return ()
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 

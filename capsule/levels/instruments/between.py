@@ -24,7 +24,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def prepare(conditions: Iterable[str], calls: int, refill: Callable[[int], object]) -> Before:
-    """What goes before each of some calls.
+    """Return the preparation before each of some calls.
 
     The first and the last call have the trial's own values, so that what they yield can be held.
 
@@ -78,7 +78,7 @@ def empty_caches() -> Callable[[], None]:
 
 
 def cache_shares() -> dict[int, int]:
-    """Bytes of the caches that each processor of this process has, or its part of shared ones.
+    """Return each processor's cache bytes, or its share, for this process's processors.
 
     Raises:
         ValueError: The system does not say.
@@ -107,6 +107,6 @@ def _read(cpu: int, memory: Any) -> None:
 
 
 def _numbers(text: str) -> set[int]:
-    """Of a list such as 0-3,8."""
+    """Parse a list of numbers, for example 0-3,8."""
     ranges = (part.partition("-") for part in text.split(","))
     return {number for low, _, high in ranges for number in range(int(low), int(high or low) + 1)}

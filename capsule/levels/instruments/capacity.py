@@ -96,7 +96,7 @@ def _compare(framework: Framework, native: int, beside: int) -> None:
 
 
 def host_free() -> int | None:
-    """Bytes that this process can still have: the machine's, or less where a cgroup limits it.
+    """Return the bytes that this process can still use: the machine's, or its cgroup's if fewer.
 
     None where the system does not say.
     """

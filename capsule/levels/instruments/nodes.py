@@ -172,7 +172,7 @@ def hold_nodes(framework: Framework, graph: Graph, inputs: Arrays, record: Recor
 
 
 def _pick(due: _NodeDue, at: int) -> tuple[Any, float, Any]:
-    """Of one result: what it is, the bound of its norm and those of its elements."""
+    """Select one result: reference, bound of its norm, and bounds of its elements."""
     return due.values[at], due.bounds[at], due.errors and due.errors[at]
 
 
@@ -197,7 +197,7 @@ def place(framework: Framework, arrays: Arrays, names: Iterable[str], dtype: str
 
 
 def find_networks(framework: Framework) -> Networks:
-    """How the framework runs networks.
+    """Return the framework's runner of networks.
 
     Raises:
         FrameworkError: It does not.

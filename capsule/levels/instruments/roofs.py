@@ -123,7 +123,7 @@ def product_rates(framework: Framework, dtype: str) -> tuple[float, ...]:
 
 @cache
 def copy_rates(framework: Framework, threads: int) -> tuple[float, ...]:
-    """Bytes read and written a second by each copy, of a device each sum; once a process."""
+    """Return the bytes read and written per second by each copy, measured once a process."""
     if framework.memory is None:
         return _copy_in_host(threads)
     operator, shape = operators.load("add"), {"rows": 2**13, "columns": 2**13}
@@ -204,7 +204,7 @@ def _rates(amount: float, durations: Iterable[int]) -> tuple[float, ...]:
 
 
 def _copy_in_host(threads: int) -> tuple[float, ...]:
-    """By so many threads, each its own part of two arrays that are together four caches large."""
+    """Copy with some threads, each its part of two arrays four times larger than the caches."""
     import numpy
 
     free = capacity.host_free()
@@ -224,7 +224,7 @@ def _copy_in_host(threads: int) -> tuple[float, ...]:
 
 
 def _largest_cache() -> int:
-    """Bytes of this machine's largest cache, 0 where the system does not say."""
+    """Return the size of this machine's largest cache in bytes; 0 if unknown."""
     sizes = [0]
     for path in sorted(_CACHES.glob("index*/size")):
         try:

@@ -46,7 +46,7 @@ class _Prepared:
 
     @property
     def native(self) -> Operators:
-        """How the framework runs operators."""
+        """Return the framework's runner of operators."""
         return self.framework.operators
 
     def place(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -65,7 +65,7 @@ class _Prepared:
     def before(
         self, tensors: tuple[Any, ...], draw: Callable[[int], tuple[Any, ...]]
     ) -> between.Before:
-        """What goes before each timed call.
+        """Return the preparation before each timed call.
 
         Args:
             tensors: Those that other values are put into.

@@ -138,7 +138,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
 
 
 def _count_arrays(framework: Framework, trains: bool) -> int:
-    """How many of float64 per value hold a network to its reference."""
+    """Return the number of float64 arrays per value that the reference of a network needs."""
     by_node = trains and catalog.FRAMEWORKS[framework.name].nodes
     return nodes.ARRAYS if by_node else capacity.ARRAYS
 
@@ -306,7 +306,7 @@ def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterato
 def _hold_again(
     trial: Prepared, reached: _Reached, due: check.Right, timed: _Reached | None
 ) -> list[float]:
-    """How far off the results for other values are, of inference and of training.
+    """Check the results for other values, of inference and of training.
 
     With them, of a timed batch that is not held whole, what of it is held.
     """

@@ -50,7 +50,7 @@ def right(
     seed: int,
     trains: bool,
 ) -> Right:
-    """What is due of a minibatch that is run in parts.
+    """Return the reference of a minibatch that runs in parts.
 
     Results are those of `compute`. The bounds are the parts' own, and for their sum one rounding of
     each weighted part and of each partial sum.
@@ -215,7 +215,7 @@ def separate(parts: Sequence[Part], whole: Part) -> Sequence[Part]:
 
 
 def step(size: float, slope: float) -> float:
-    """How far parameters are moved; see `errors.derivatives`."""
+    """Return the step by which parameters are moved; see `errors.derivatives`."""
     return MOVE * min(1.0, size / slope) if 0 < slope < float("inf") else MOVE
 
 

@@ -51,7 +51,7 @@ def measure(trial: Prepared, parts: Sequence[Part], seconds: Seconds) -> tuple[f
 
 
 def make_clock(framework: Framework, calls: int, before: Before = None) -> Clock:
-    """What gives the median seconds of a call; see `instruments.calls.time`."""
+    """Return a function for the median seconds of a call; see `instruments.calls.time`."""
 
     def clock(call: Call) -> float:
         function, arguments = call
@@ -111,7 +111,7 @@ def _go_through(
     dtype: str,
     run: Callable[[Node, Call, Mapping[str, Any], Any], float | None],
 ) -> list[float]:
-    """What `run` makes of each node, its call, what it reads by name, and what it yields."""
+    """Apply `run` to each node, its call, its inputs by name and its outputs."""
     native = require(framework.networks, framework.name, "run networks")
     last = {name: place for place, node in enumerate(nodes) for name in node.inputs}
     results: dict[str, Any] = {}
@@ -162,7 +162,7 @@ def _separate(graph: Graph, node: Node, passed: set[str]) -> Graph:
 
 
 def _kind(single: Graph) -> Hashable:
-    """What networks of one node have in common that run alike whatever they are given."""
+    """Return a key that is equal for nodes that run alike for any input."""
     (node,) = single.nodes
     if node.operator == structure.ONNX:
         return node.name

@@ -45,7 +45,7 @@ class Prepared:
 
     @property
     def native(self) -> Networks:
-        """How the framework runs networks."""
+        """Return the framework's runner of networks."""
         return require(self.framework.networks, self.framework.name, "run networks")
 
     def parts(self, sizes: Sequence[int], further: int = 0) -> tuple[Part, ...]:
@@ -78,12 +78,12 @@ class Prepared:
         return self.training(parts) if self.trains else self.inference(parts)
 
     def inference(self, parts: Sequence[Part]) -> Call:
-        """What yields the outputs of each part."""
+        """Return a function that computes the outputs of each part."""
         read = _read(parts[0].graph.inference)
         return microbatch.inference(self._calls(self.native.inference, parts, read))
 
     def training(self, parts: Sequence[Part]) -> Call:
-        """What yields the minibatch's loss and gradients."""
+        """Return a function that computes the minibatch's loss and gradients."""
         import numpy
 
         stored, read = ARITHMETIC[self.dtype].stored, _read(parts[0].graph.training)
@@ -129,18 +129,18 @@ class Prepared:
 
 
 def _read(nodes: Iterable[Node]) -> set[str]:
-    """Names of all that nodes take."""
+    """Return the names of all inputs of nodes."""
     return {name for node in nodes for name in node.inputs}
 
 
 def _shapes(graph: Graph) -> list[tuple[int, ...]]:
-    """Of the outputs."""
+    """Return the shapes of the outputs."""
     of = {node.name: node.shape for node in graph.nodes}
     return [of[name] for name in graph.outputs]
 
 
 def _types(graph: Graph) -> list[str | None]:
-    """Of the outputs."""
+    """Return the types of the outputs."""
     of = {node.name: node.type for node in graph.nodes}
     return [of[name] for name in graph.outputs]
 

@@ -24,7 +24,7 @@ Judge = Callable[[Arrays, Arrays], float]
 
 
 def rows(batch: int, count: int) -> list[int]:
-    """Which examples are held.
+    """Return the examples that are compared.
 
     >>> rows(100, 4)
     [0, 33, 66, 99]

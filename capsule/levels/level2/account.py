@@ -46,7 +46,7 @@ class Account:
     """Adds up what epochs and evaluations take, and reports it."""
 
     def __init__(self, report: Report) -> None:
-        """With nothing spent yet."""
+        """Create an account with nothing spent."""
         self._report = report
         self._trained = 0.0
         self._total = 0.0

@@ -23,7 +23,7 @@ from . import trajectory
 
 
 def describe(source: Path) -> tuple[Callable[[int], Graph], str]:
-    """What a module takes, as a graph of inputs alone for any batch, and the name of its quality.
+    """Describe a module's inputs as a graph for any batch, with the name of its quality.
 
     Raises:
         ValueError: The file does not say it.

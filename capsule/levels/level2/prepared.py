@@ -74,7 +74,7 @@ class Prepared:
         }
 
     def rows(self, arrays: Mapping[str, Any], batch: int) -> dict[str, Any]:
-        """What belongs to this process' samples in arrays of a whole batch."""
+        """Return this process's rows of arrays of a whole batch."""
         first, end = self.team.span(batch)
         return {
             name: array[len(array) // batch * first : len(array) // batch * end]
@@ -124,7 +124,7 @@ class Prepared:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Of the learning rate."""
+        """Return the metric of the learning rate."""
         recipe = self.recipe
         return Schedule(
             name=recipe.schedule,

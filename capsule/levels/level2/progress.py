@@ -54,7 +54,7 @@ class Progress:
 
     @property
     def epochs(self) -> int:
-        """How many have been trained and evaluated."""
+        """Return the number of epochs trained and evaluated."""
         return len(self.curves.get(self.quality, ()))
 
     def add(self, **values: float) -> None:
@@ -132,7 +132,7 @@ def save(
 
 
 def load(place: Path, identity: str, quality: str) -> Resumed | None:
-    """What an earlier attempt at the same training left, and what its trainer kept.
+    """Load an earlier attempt's state of the same training and of its trainer.
 
     A file that is damaged, or of another training, is discarded with a note on standard error.
 

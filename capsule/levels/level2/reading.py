@@ -155,19 +155,19 @@ def _open(folder: Path, form: str, numbers: Mapping[str, int]) -> Source:
 
 
 def _shapes(numbers: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
-    """What a reader has to know besides the files: how many channels a picture has."""
+    """Return the shapes that a reader needs beside the files: channels of a picture."""
     if "channels" not in numbers:
         return {}
     return {"image": (1, numbers["channels"], numbers["side"], numbers["side"])}
 
 
 def _rows(source: Source, count: int) -> dict[str, int]:
-    """Of one sample in each array."""
+    """Return the row of one sample in each array."""
     return {name: column.length // count for name, column in source.columns.items()}
 
 
 def _digest(source: Source, count: int) -> tuple[int, int]:
-    """Bytes of a sample, and 48 bits of the SHA-256 over those of all samples, sorted."""
+    """Return the bytes of a sample, and 48 bits of the SHA-256 over all samples, sorted."""
     rows, size = _rows(source, count), 0
     digests = []
     for start in range(0, count, _TOGETHER):

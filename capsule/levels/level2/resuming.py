@@ -21,7 +21,7 @@ from .team import Team
 
 
 def places(trial: Trial, recipe: Recipe, report: Report, team: Team) -> tuple[Path, ...]:
-    """Where the last checkpoint is put, and of ranks the one before it; nothing for nowhere."""
+    """Return the paths of the last checkpoints; of ranks, the last two; empty for none."""
     if not recipe.checkpoint_epochs or report.folder is None:
         return ()
     last, before = checkpoints.paths(trial.benchmark, trial.case)
@@ -30,7 +30,7 @@ def places(trial: Trial, recipe: Recipe, report: Report, team: Team) -> tuple[Pa
 
 
 def find(trial: Prepared) -> Resumed | None:
-    """What an earlier attempt left, once a trainer has been seen to take it; says so."""
+    """Find an earlier attempt's state that a trainer accepts, and report it."""
     usable = {}
     for place in trial.checkpoints:
         resumed = progress.load(place, trial.identity, trial.quality)

@@ -54,7 +54,7 @@ class Samples:
         return taken
 
     def count_classes(self, name: str, below: int, indices: Any) -> list[int]:
-        """How many whole numbers of each value below a bound some samples have in one array."""
+        """Count the whole numbers of each value below a bound in one array of some samples."""
         import numpy
 
         counts = numpy.zeros(below, "int64")
@@ -68,7 +68,7 @@ class Samples:
 
 
 def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, Samples]:
-    """Those for training, and those for testing.
+    """Read the samples for training and for testing.
 
     Args:
         folder: Where the files lie.

@@ -27,15 +27,15 @@ class Team:
 
     @property
     def share(self) -> tuple[int, int]:
-        """Which of how many shares of a batch its samples are, from 0."""
+        """Return this process's share of a batch, from 0, and the number of shares."""
         return self.rank, self.ranks
 
     def span(self, batch: int) -> tuple[int, int]:
-        """Where its samples of a batch begin and end, as `samplers.share` has them."""
+        """Return first and last sample of this process in a batch, as `samplers.share` does."""
         return span(batch, *self.share)
 
     def part(self, graph: Graph) -> Graph:
-        """What it runs of a network."""
+        """Return this process's part of a network."""
         return graph
 
     def judged_samples(self, batch: int, parts: int) -> int:
@@ -75,7 +75,7 @@ class Team:
         return numpy.concatenate(taken)
 
     def agree(self, *values: float) -> tuple[float, ...]:
-        """What all go by where each has a value of its own."""
+        """Return the common value where each process has a value of its own."""
         return values
 
     def settle(self, epochs: Sequence[int]) -> int:
@@ -100,5 +100,5 @@ class Team:
 
 
 def span(batch: int, rank: int, ranks: int) -> tuple[int, int]:
-    """Where the samples of one of some shares begin and end in a batch."""
+    """Return first and last sample of one share of a batch."""
     return batch * rank // ranks, batch * (rank + 1) // ranks

@@ -108,7 +108,7 @@ def evaluate(
 
 
 def deviation(reached: Sequence[Any], expected: Sequence[Any]) -> float:
-    """How far arrays are from the reference's: the L2 norm of the difference by that of the latter.
+    """Return the L2 norm of the difference from the reference, relative to the reference's.
 
     The largest of all. Where the reference is 0: 0 if the other is, else infinity.
     """
@@ -125,7 +125,7 @@ def distance(
     before: Mapping[str, Any],
     trainable: Collection[str],
 ) -> float:
-    """How far parameters are from the reference's, in parts of the way that those have come.
+    """Return the distance of parameters from the reference's, relative to the way of the latter.
 
     The L2 norm of the difference over all trained parameters, by that of the reference's change
     since the first step; the same of the kept statistics, which may move much more; the larger of

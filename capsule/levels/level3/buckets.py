@@ -42,7 +42,7 @@ class Bucketed(Exchange):
             first += leaf.numel()
 
     def list_tensors(self) -> Sequence[Any]:
-        """And the buckets."""
+        """List the tensors, buckets included."""
         return [*super().list_tensors(), self._flat]
 
     def before_step(self) -> None:

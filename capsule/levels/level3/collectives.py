@@ -38,7 +38,7 @@ class Library(Protocol):
     """Exchange of arrays between all ranks by one library."""
 
     def place(self, array: Array) -> Native:
-        """What stands for an array from now on."""
+        """Return the library's replacement of an array."""
 
     def put(self, array: Array, native: Native) -> None:
         """Let the library see what was written into an array."""
@@ -53,10 +53,10 @@ class Library(Protocol):
         """An operation of all ranks, key of `COLLECTIVES`; of an array with no parts in place."""
 
     def prepare_send(self, own: Native, peer: int) -> Call:
-        """What gives a rank an array."""
+        """Return a function that gives a rank an array."""
 
     def prepare_receive(self, obtained: Native, peer: int) -> Call:
-        """What takes one from a rank."""
+        """Return a function that takes an array from a rank."""
 
 
 class _Numbers:
@@ -72,7 +72,7 @@ class _Numbers:
         self._places = places.astype(numpy.float32)
 
     def of(self, rank: int, call: int) -> Array:
-        """Of one rank."""
+        """Return the values of one rank."""
         return self._shift(call) + numpy.float32(rank % _OFFSETS)
 
     def total(self, ranks: int, call: int) -> Array:
@@ -192,7 +192,7 @@ def _exchange(trial: Trial, library: Library) -> _Calls:
 
 
 def _find_due(name: str, numbers: _Numbers, part: int, place: tuple[int, int], call: int) -> Array:
-    """What a rank has to obtain.
+    """Return the values that a rank must obtain.
 
     Args:
         name: Key of `COLLECTIVES`.
@@ -215,7 +215,7 @@ def _find_due(name: str, numbers: _Numbers, part: int, place: tuple[int, int], c
 
 
 def _count_bytes(name: str, own: Array, obtained: Array, part: int, rank: int) -> tuple[int, int]:
-    """What a call has sent and received, as `communicators` counts: what stays does not count."""
+    """Return the bytes that a call sent and received, as `communicators` counts."""
     if name == "broadcast":
         return (0, obtained.nbytes) if rank else (own.nbytes, 0)
     if name == "all-gather":

@@ -29,7 +29,7 @@ class Compressed(Exchange):
     """Base of both compressions: the remainder is kept for the next step."""
 
     def __init__(self, member: Member) -> None:
-        """With nothing kept; see `Exchange`.
+        """Create an exchange without remainders; see `Exchange`.
 
         Raises:
             ValueError: There are more parameters than places that can be sent.
@@ -40,7 +40,7 @@ class Compressed(Exchange):
             raise ValueError(f"{count} parameters are too many: their indexes have 32 bits")
 
     def state(self) -> Mapping[str, Any]:
-        """What is kept of gradients."""
+        """Return the kept remainders of gradients."""
         return {"kept": self._kept}
 
     def before_step(self) -> None:

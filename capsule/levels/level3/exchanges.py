@@ -53,11 +53,11 @@ class Member:
     rate: Callable[[int], float]
 
     def weigh(self) -> Any:
-        """Its gradients, weighed, as a new tensor of one axis."""
+        """Return the weighted gradients as a new tensor of one axis."""
         return flatten(self.gradients()) * self.weight
 
     def gradients(self) -> list[Any]:
-        """Of its own samples, before anything is exchanged."""
+        """Return the gradients of the rank's own samples, before any exchange."""
         return [one.grad for one in self.leaves.values()]
 
     def drop_gradients(self) -> None:
@@ -70,7 +70,7 @@ class Exchange:
     """Base of all exchanges; exchanges nothing."""
 
     def __init__(self, member: Member) -> None:
-        """With no step taken.
+        """Create an exchange without steps.
 
         Args:
             member: Who exchanges.
@@ -82,7 +82,7 @@ class Exchange:
 
     @staticmethod
     def share(graph: Graph, work: Work, rank: int, ranks: int) -> Graph:
-        """What one of so many ranks runs of a network."""
+        """Return a rank's part of a network."""
         del work, rank, ranks
         return graph
 
@@ -90,10 +90,10 @@ class Exchange:
         """Make ready for so many steps."""
 
     def before_step(self) -> None:
-        """With the gradients of the rank's own samples there."""
+        """Exchange before a step, given the gradients of the rank's own samples."""
 
     def after_step(self, step: int) -> None:
-        """With the step taken; the number of steps that are."""
+        """Exchange after a step; return the number of finished steps."""
 
     def state(self) -> Mapping[str, Any]:
         """Tensors that later steps depend on beside the rank's trainer, by name, to be put back."""

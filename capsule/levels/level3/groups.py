@@ -44,7 +44,7 @@ class Parts:
         self._scale(self._of_earlier)
 
     def after_step(self) -> None:
-        """So do those of later ones."""
+        """Exchange after a step."""
         self._scale(self._of_later)
 
     def _scale(self, factor: float) -> None:

@@ -29,10 +29,10 @@ class OverMpi:
         return [array, MPI.FLOAT]
 
     def put(self, array: Array, native: Native) -> None:
-        """It is the same memory."""
+        """Return the array: both share memory."""
 
     def get(self, native: Native, array: Array) -> None:
-        """It is the same memory."""
+        """Return the array: both share memory."""
 
     def prepare(self, name: str, own: Native, obtained: Native) -> Call:
         """One of MPI's operations."""

@@ -80,7 +80,7 @@ class Pipelined(Exchange):
         return torch.stack([one.detach() for one in losses]).sum()
 
     def lose(self, output: Any, target: Any) -> Any:
-        """What is differentiated of a micro-batch: its part of the batch's loss."""
+        """Return the loss of a micro-batch: its part of the batch's loss."""
         del target
         return output / self.member.parts if self.member.parts > 1 else output
 
@@ -97,7 +97,7 @@ class Pipelined(Exchange):
         fill(gradients, flat + others)
 
     def lend(self, function: Callable[[Mapping[str, Any]], Any]) -> Any:
-        """Of parameters that have been gathered, for no step runs the whole network."""
+        """Apply a function to gathered parameters: no step runs the whole network."""
         assert self._gathered is not None, "the whole network is run where all have gathered it"
         return function(self._gathered)
 

@@ -138,7 +138,7 @@ def list_statistics(graph: Graph) -> tuple[str, ...]:
 
 
 def follow(setting: Setting) -> list[After]:
-    """What each step comes to."""
+    """Yield the result of each step."""
     if SCHEMES[setting.scheme.name].exact:
         return _follow_one(setting)
     if SCHEMES[setting.scheme.name].asynchronous:
@@ -187,7 +187,7 @@ def _follow_all(setting: Setting, world: World) -> list[After]:
 
 
 def _mix(scheme: Scheme, world: World, step: int) -> Flats:
-    """What ranks average parameters to, after so many steps."""
+    """Return the averaged parameters after some steps."""
     flats, ranks = world.flats, len(world.flats)
     if scheme.name == "neighbour-averaging":
         circles = [{(rank + shift) % ranks for shift in (-1, 0, 1)} for rank in range(ranks)]

@@ -30,7 +30,7 @@ class Server:
     """
 
     def __init__(self, member: Member, bound: float) -> None:
-        """With no step taken.
+        """Create an exchange without steps.
 
         Args:
             member: Rank 0.
@@ -130,11 +130,11 @@ class Asynchronous(Exchange):
         fill(self.member.leaves.values(), flat)
 
     def list_tensors(self) -> Sequence[Any]:
-        """And the server's."""
+        """List the tensors, the server's included."""
         return [*super().list_tensors(), *(self.server.list_tensors() if self.server else ())]
 
     def close(self) -> Sequence[Traffic]:
-        """What others have exchanged with rank 0, by their steps."""
+        """Return the exchanges of other ranks with rank 0, by step."""
         for one in self._threads:
             one.join()
         steps = []

@@ -264,7 +264,7 @@ class _End:
             signal.signal(signal.SIGTERM, self._terminate)
 
     def start_anew(self) -> None:
-        """In a forked process: another thread may have held the lock, and is not here."""
+        """Reset the state in a forked process, whose lock another thread may have held."""
         self._lock, self._is_writing, self._is_due = threading.RLock(), False, False
 
     def _terminate(self, *_: object) -> None:

@@ -90,7 +90,7 @@ def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Gra
 
 
 def read_module(source: Path) -> modules.Module | None:
-    """What a file says of its `torch.nn.Module`; None where it writes a network layer by layer.
+    """Read a file's `torch.nn.Module`; return None if it writes a network layer by layer.
     See `catalog.modules`.
 
     Raises:

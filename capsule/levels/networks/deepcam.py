@@ -60,7 +60,7 @@ class _Parts:
         self._divisor = divisor
 
     def channels(self, published: int) -> int:
-        """How many there are in a layer that has so many at the published size."""
+        """Return the number of channels of a layer, scaled from the published size."""
         whole = published // self._divisor
         return whole // 8 * 8 or whole or 1
 
@@ -104,7 +104,7 @@ class _Parts:
 
 
 def _encode(parts: _Parts, x: str, middle: int) -> tuple[str, str]:
-    """What the first block yields, and the last layer, at a sixteenth of the size."""
+    """Return the outputs of the first block and of the last layer, at a sixteenth of the size."""
     g, channels = parts.g, parts.channels
     x = parts.norm(parts.conv(x, channels(32), 3, stride=2))
     x = parts.norm(parts.conv(x, channels(64), 3))

@@ -26,7 +26,7 @@ class _Activation(Operator):
         return {"x": Tensor((sizes["n"],), -self.reach, 2 * self.reach)}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With `hard` after the first element and before the last."""
+        """Draw inputs with `hard` values after the first element and before the last."""
         (x,) = super().hard_inputs(sizes, dtype, seed)
         count = len(self.hard)
         if x.size >= 2 * count + 2:

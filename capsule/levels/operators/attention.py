@@ -29,7 +29,7 @@ class Attention(Operator):
         return {"q": wide, "k": wide, "v": Tensor(shape)}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With queries that a few keys alone answer."""
+        """Draw queries that only a few keys answer."""
         q, k, v = super().hard_inputs(sizes, dtype, seed)
         q[0] *= 8
         return q, k, v
@@ -45,7 +45,7 @@ class Attention(Operator):
         return c.store(c.bilinear(_product, weights, v, sizes["length"]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By q, k and v."""
+        """Compute the gradients by q, k and v."""
         q, k, v = inputs
         length, width = sizes["length"], sizes["width"]
         weights = self._weights(c, sizes, q, k)
@@ -147,7 +147,7 @@ class GroupedAttention(Operator):
         return c.store(c.select(lambda array: array.reshape(self._shape(sizes)), mean))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By q, k and v; what the heads of a group add may be stored before it is added up."""
+        """Compute the gradients by q, k and v; a group's terms may be stored before the sum."""
         q, k, v = self._together(c, sizes, inputs)
         weights = _weigh(c, sizes["w"], q, k, self.visible(sizes, *inputs[3:]))
         arriving = self._by_group(c, sizes, upstream)
@@ -177,7 +177,7 @@ class GroupedAttention(Operator):
         return 8 * prod(sizes[name] for name in ("n", "h", "m", "k"))
 
     def visible(self, sizes: Sizes, *hiding: Any) -> Any:
-        """Which keys each query sees, booleans (n or 1, 1, 1, m, k)."""
+        """Return the keys that each query sees, booleans (n or 1, 1, 1, m, k)."""
         import numpy
 
         lengths = hiding[0] if sizes["lengths"] else numpy.array([sizes["k"]])
@@ -216,7 +216,7 @@ class GroupedAttention(Operator):
 
 
 def _positions(sizes: Sizes, lengths: Any) -> Any:
-    """Of each query among the keys of its sequence, (n or 1, m)."""
+    """Return each query's position among the keys of its sequence, (n or 1, m)."""
     import numpy
 
     ends = numpy.array([sizes["k"]]) if lengths is None else lengths

@@ -96,7 +96,7 @@ class Operator(ABC):
         """Shape of each result."""
 
     def bytes(self, sizes: Sizes, dtype: str) -> int:
-        """Bytes that the forward operation must move: every input read, every output written, once.
+        """Return the bytes that the operation must move: inputs read and outputs written once.
 
         Whole numbers count what they are stored in, as indices 8 bytes.
         """
@@ -274,7 +274,7 @@ def _rounding(dtype: str) -> Rounding:
 
 
 def _arithmetic(dtype: str) -> tuple[Arithmetic, float]:
-    """Of a dtype, and the roundings that the reference has of its own in the same places."""
+    """Return the arithmetic of a dtype, with the reference's own roundings."""
     import numpy
 
     arithmetic = ARITHMETIC[dtype]
@@ -292,7 +292,7 @@ def _enter(c: Rounding, inputs: Arrays) -> list[Any]:
 
 
 def _norms(results: tuple[Any, ...], dtype: str) -> tuple[float, ...]:
-    """Of errors, but for those of what overflows: there an infinity is due."""
+    """Return the norms of errors, without those of overflows, which must be infinite."""
     import numpy
 
     if not all(isinstance(result, Rounded) for result in results):

@@ -133,7 +133,7 @@ class TransposedConvolution(Operator):
         return (shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """What a convolution's backward pass does to its upstream gradient, and the bias."""
+        """Compute a convolution's backward pass on its upstream gradient, and add the bias."""
         how, spatial = _how(sizes), self.outputs(sizes)[0][2:]
         terms = sizes["c"] // sizes["groups"] * prod(self._window(sizes))
         passes = prod(self._window(sizes))

@@ -34,7 +34,7 @@ class Window:
         return (size + 2 * self.padding - self.dilation * (window - 1) - 1) // self.stride + 1
 
     def slices(self, window: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Any]:
-        """For each position in the window: its index, and the padded input's elements it meets.
+        """Yield each position in the window with its index and the padded input's elements.
 
         Args:
             window: Lengths of the window.

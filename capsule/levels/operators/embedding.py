@@ -48,7 +48,7 @@ class Embedding(Operator):
         return (c.store(c.linear(add_up, upstream, most, most)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
     def bytes(self, sizes: Sizes, dtype: str) -> int:

@@ -33,7 +33,7 @@ class Swiglu(Operator):
         return c.store(c.store(gate * c.sigmoid(gate)) * through)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By x, g and u."""
+        """Compute the gradients by x, g and u."""
         x, g, u = inputs
         gate, through = self._products(c, sizes, *inputs)
         share = c.sigmoid(gate)

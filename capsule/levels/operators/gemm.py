@@ -122,7 +122,7 @@ class Einsum(Operator):
         return c.store(c.bilinear(_summation(self.equation), x, w, sizes["inner"]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By x and w."""
+        """Compute the gradients by x and w."""
         x, w = inputs
         batch, rows, _, heads, columns = self._lengths(sizes)
         by_x = c.bilinear(_summation("bhrc,ihc->bri"), upstream, w, heads * columns)

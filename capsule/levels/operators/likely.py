@@ -83,7 +83,7 @@ class Likely(Rounding):
         return self._share(terms, passes) * (abs(value) + walk)
 
     def _share(self, terms: int, passes: int) -> float:
-        """How much of a sum and of its walk is lost."""
+        """Return the relative losses of a sum and of its random walk."""
         truncates = self._arithmetic.inside == TRUNCATED
         additions = terms if truncates else LIKELY * math.sqrt(terms)
         return additions * self._inside + LIKELY * math.sqrt(passes) * self._arithmetic.storage
@@ -137,7 +137,7 @@ class PerElement(Likely):
 
 
 def _smaller(one: Any, other: Any) -> Any:
-    """Of each element; numpy's own minimum is an operation that is measured."""
+    """Return the smaller of two elements; numpy's minimum is a measured operation."""
     import numpy
 
     return numpy.where(one < other, one, other)

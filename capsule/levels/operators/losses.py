@@ -75,7 +75,7 @@ class SoftmaxCrossEntropy(_Loss):
         return tensors
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With rows far from 0 as of a softmax, and one whose first class is next to certain."""
+        """Draw rows far from 0, as for a softmax, and one with a nearly certain first class."""
         x, *others = super().hard_inputs(sizes, dtype, seed)
         x[0, 0] += 64
         x[0] = round_to(x[0] + FAR, dtype)
@@ -123,7 +123,7 @@ class SigmoidCrossEntropy(_Loss):
         }
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With logits that leave no doubt."""
+        """Draw logits that are nearly certain."""
         x, y = super().hard_inputs(sizes, dtype, seed)
         if x.size >= 4:
             x[1], x[-2] = 40, -40

@@ -24,7 +24,7 @@ class _Normalization(Operator):
     _far_axis = 0
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With a first channel, sample or row whose mean is many deviations from 0."""
+        """Draw a first channel, sample or row whose mean is many deviations from 0."""
         x, *others = super().hard_inputs(sizes, dtype, seed)
         first = (slice(None),) * self._far_axis + (0,)
         # farther off the variance of XLA, the mean of squares less a square, leaves the bounds
@@ -46,7 +46,7 @@ class _Normalization(Operator):
         return c.store(normal * self._spread(c, w) + self._spread(c, b))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By x through mean and variance, by w and by b."""
+        """Compute the gradients by x through mean and variance, by w and by b."""
         x, w, _ = inputs
         normal, scale = self._normalize(c, sizes, x, c.store)
         slope = self._group(c, sizes, upstream * self._spread(c, w))
@@ -73,7 +73,7 @@ class _Normalization(Operator):
         return self._ungroup(c, sizes, centred * scale), scale
 
     def _passes(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """How often the sums for w and b may go through memory in the dtype."""
+        """Return how often the sums for w and b may pass through memory in the dtype."""
         return 0
 
     def _axes(self, sizes: Sizes) -> tuple[int, ...]:
@@ -189,7 +189,7 @@ class RmsNorm(Operator):
         return c.store(x * self._scale(c, sizes, x) * w)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By x through the mean, and by w."""
+        """Compute the gradients by x through the mean, and by w."""
         x, w = inputs
         scale = c.store(self._scale(c, sizes, x))
         slope, normal = upstream * w, x * scale
@@ -238,7 +238,7 @@ class BatchNormInference(Operator):
         return c.store(c.centre(x, mean) * scale * w + b)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """By x, w and b."""
+        """Compute the gradients by x, w and b."""
         x, w, _, mean, variance = (inputs[0], *(_channels(c, vector) for vector in inputs[1:]))
         scale = 1 / c.sqrt(variance + EPSILON)
         by_w = c.total(upstream * c.centre(x, mean) * scale, (0, 2, 3))

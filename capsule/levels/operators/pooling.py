@@ -52,7 +52,7 @@ class _Pool(Operator):
         return tuple(sizes[name] for name in WINDOWS[self._rank])
 
     def _slices(self, sizes: Sizes) -> list[Any]:
-        """What each position of the window meets in the padded input."""
+        """Yield the elements of the padded input at each position of the window."""
         positions = self.outputs(sizes)[0][2:]
         everything = (slice(None), slice(None))
         slices = _how(sizes).slices(self._window(sizes), positions)

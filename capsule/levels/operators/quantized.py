@@ -38,7 +38,7 @@ class _Scaled(Operator):
         return c.store(self._product(c, sizes, a, b, row) * _stand(c, row) * column)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By the scales."""
+        """Compute the gradients by the scales."""
         a, b, row, column = inputs
         slope = upstream * self._product(c, sizes, a, b, row)
         by_row = c.linear(lambda array: array.sum(axis=1), slope * column, sizes["n"])

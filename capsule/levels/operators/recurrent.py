@@ -43,7 +43,7 @@ class LstmCell(Operator):
         }
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With an input gate that is open and an output gate that is shut."""
+        """Draw inputs for an open input gate and a shut output gate."""
         arrays = super().hard_inputs(sizes, dtype, seed)
         bx = arrays[5]
         bx[0], bx[-1] = 16, -16
@@ -59,7 +59,7 @@ class LstmCell(Operator):
         return c.store(o * squashed), cell
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By all seven inputs."""
+        """Compute the gradients by all seven inputs."""
         x, h, before, wx, wh, _, _ = inputs
         n, hidden = sizes["n"], sizes["hidden"]
         (i, f, g, o), _, squashed = self._run(c, sizes, inputs)

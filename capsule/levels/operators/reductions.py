@@ -20,7 +20,7 @@ class _Reduction(Operator):
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With large numbers in the first row, first and last, of which nothing is left."""
+        """Draw large numbers first and last in the first row, which cancel."""
         (x,) = super().hard_inputs(sizes, dtype, seed)
         if x.shape[1] > 1:
             x[0, 0], x[0, -1] = 1024, -1024

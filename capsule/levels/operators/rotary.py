@@ -77,7 +77,7 @@ class Rotary(Operator):
 
 
 def _round(array: Any, dtype: str) -> Any:
-    """To as many bits as inputs of the dtype have."""
+    """Round to the bits of the dtype's inputs."""
     import numpy
 
     arithmetic = ARITHMETIC[dtype]

@@ -108,7 +108,7 @@ class Calculator(Protocol):
         """Sum over axes, which stay with length 1."""
 
     def between(self, x: Any) -> Any:
-        """What may be stored between two operations that others make one of."""
+        """Return a value that may be stored between two operations that others fuse."""
 
     def sigmoid(self, x: Any) -> Any:
         """1 / (1 + exp(-x))."""
@@ -188,7 +188,7 @@ class Exact:
         return x.sum(axis=axis, keepdims=True)
 
     def between(self, x: Any) -> Any:
-        """As it is."""
+        """Return the value unchanged."""
         return x
 
     def sigmoid(self, x: Any) -> Any:
@@ -223,7 +223,7 @@ class Rounded:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the value."""
+        """Return the shape of the value."""
         shape: tuple[int, ...] = self.value.shape
         return shape
 
@@ -363,11 +363,11 @@ class Rounding:
         return self._function(value, error)
 
     def between(self, x: Any) -> Rounded:
-        """As it is: in the norm that rounding is little beside that of the result."""
+        """Return the value unchanged: in the norm, this rounding is negligible."""
         return self._with_error(x)
 
     def sigmoid(self, x: Any) -> Rounded:
-        """Its steps, or a rational function that is as near to it everywhere as near 1."""
+        """Compute the sigmoid by its steps, or by a rational function of the same accuracy."""
         steps: Rounded = 1 / (self.exp(-x) + 1)
         return Rounded(steps.value, steps.error + FUNCTION_ULPS * self._inside, self._inside)
 

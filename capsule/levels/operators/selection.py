@@ -72,7 +72,7 @@ class TopK(Operator):
         return (c.store(c.select(spread, upstream)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
     def _places(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
@@ -86,7 +86,7 @@ class _Indexed(Operator):
     """
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Any:
-        """With the first and the last column."""
+        """Draw inputs with the first and last column."""
         arrays = super().inputs(sizes, dtype, seed)
         if sizes["count"] >= 4:
             index = arrays[list(self.tensors(sizes)).index("index")]
@@ -126,7 +126,7 @@ class Gather(_Indexed):
         return (c.store(_add_up(c, upstream, index, sizes["columns"])),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
     def bytes(self, sizes: Sizes, dtype: str) -> int:
@@ -169,7 +169,7 @@ class ScatterAdd(_Indexed):
         return c.store(_add_up(c, before + after, places, columns))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """By x as it is, by the source gathered."""
+        """Compute the gradients by x unchanged, by the source gathered."""
         return c.store(c.select(lambda array: array, upstream)), c.store(
             _take(c, upstream, inputs[1])
         )

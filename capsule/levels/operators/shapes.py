@@ -22,7 +22,7 @@ class _Change(Operator):
         return (c.store(c.select(lambda array: array.reshape(shape), upstream)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 

@@ -29,7 +29,7 @@ class Softmax(Operator):
         return {"x": Tensor((sizes["rows"], sizes["columns"]), -8.0, 16.0)}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With the first and the last row far from 0, where no exponential would be finite."""
+        """Draw first and last rows far from 0, where no exponential is finite."""
         (x,) = super().hard_inputs(sizes, dtype, seed)
         x[0] = round_to(x[0] + FAR, dtype)
         x[1:][-1:] = round_to(x[1:][-1:] - FAR, dtype)

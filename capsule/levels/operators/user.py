@@ -152,7 +152,7 @@ _BUILT: dict[Any, Any] = {}
 
 
 def _once(kind: str, paths: list[Path], build: Callable[[], Any]) -> Any:
-    """What these sources were built into: a trial asks four times, and a process has many trials.
+    """Return the library built from these sources, once a process.
 
     What they include is taken to stay.
     """
@@ -163,7 +163,7 @@ def _once(kind: str, paths: list[Path], build: Callable[[], Any]) -> Any:
 
 
 def _make_folder() -> tempfile.TemporaryDirectory[str]:
-    """For what is built: a library that is loaded stays when its file goes."""
+    """Make a folder for the build; a loaded library stays when its file goes."""
     return tempfile.TemporaryDirectory(prefix="capsule-build-")
 
 

@@ -53,7 +53,7 @@ class Optimizer:
     """One optimizer with its state, over numpy arrays by name."""
 
     def __init__(self, name: Chosen, numbers: Numbers) -> None:
-        """With no step taken yet.
+        """Create an optimizer without steps.
 
         Args:
             name: Key of `catalog.training.OPTIMIZERS`, or a user's.
@@ -99,7 +99,7 @@ class Optimizer:
         return self.step(parameters, gradients, rate)
 
     def state(self) -> dict[str, Any]:
-        """What it keeps, arrays by name, and `steps`, how many were taken."""
+        """Return the optimizer's state, arrays by name, and `steps`, the number taken."""
         import numpy
 
         kept = {
@@ -145,7 +145,7 @@ def gather(name: Chosen, step: Step, gradients: Mapping[Any, Any]) -> Step:
 
 
 def slots(name: Chosen, numbers: Numbers) -> int:
-    """How many arrays the state of a parameter has."""
+    """Return the number of arrays in the state of a parameter."""
     if isinstance(name, UserOptimizer):
         return name.facts.slots
     momentum = int(bool(numbers.get("momentum")))

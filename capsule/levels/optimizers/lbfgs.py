@@ -51,7 +51,7 @@ class Lbfgs:
     """
 
     def __init__(self, numbers: Numbers) -> None:
-        """With no step taken yet; see `catalog.training.OPTIMIZERS` for what it takes."""
+        """Create an optimizer without steps; see `catalog.training.OPTIMIZERS` for its numbers."""
         self._numbers = numbers
         self._pairs: deque[tuple[NDArray[Any], NDArray[Any]]] = deque(
             maxlen=int(numbers["history"])
@@ -104,7 +104,7 @@ class Lbfgs:
         return line.parameters()
 
     def state(self) -> dict[str, Any]:
-        """Its history and the last move, arrays by name."""
+        """Return history and last move, arrays by name."""
         import numpy
 
         kept = {"scale": numpy.array(self._scale), "way": numpy.array(self._way)}
@@ -256,7 +256,7 @@ def _keep_inside(low: _Point, high: _Point, way: float, stuck: bool) -> tuple[fl
 
 
 def _interpolate(one: _Point, other: _Point, bounds: tuple[float, float] | None = None) -> float:
-    """Where the cubic through two points with their slopes is lowest, within bounds."""
+    """Return the minimum of the cubic through two points with slopes, within bounds."""
     left, right = (one, other) if one.way <= other.way else (other, one)
     least, most = bounds or (left.way, right.way)
     if left.way == right.way:

@@ -164,7 +164,7 @@ class _Finder:
 
     @classmethod
     def find_spec(cls, name: str, *_place: object) -> ModuleSpec | None:
-        """Where a library lies that is to be seeded; None of all others, for the next finder."""
+        """Return the spec of a library to be seeded; None for all others."""
         seed = _SEEDERS.pop(name, None)
         spec = importlib.util.find_spec(name) if seed else None
         if seed is None or spec is None or spec.loader is None:

@@ -129,7 +129,7 @@ class _Finder:
 
     @classmethod
     def find_spec(cls, name: str, *place: Any) -> ModuleSpec | None:
-        """What the other finders find of a library that is watched; None of all others."""
+        """Return the other finders' spec of a watched library; None for all others."""
         watch = _WATCHERS.get(name)
         if watch is None:
             return None

@@ -53,7 +53,7 @@ def read_head(path: Path, length: int) -> bytes:
 
 
 def unpack_file(path: Path) -> bytearray:
-    """What a file holds that gzip wrote.
+    """Return the unpacked contents of a gzip file.
 
     Raises:
         FormatError: There is none, or one that gzip did not write.
@@ -66,7 +66,7 @@ def unpack_file(path: Path) -> bytearray:
 
 
 def unpack(data: bytes, path: Path) -> bytearray:
-    """What gzip compressed, its own checksums held against it.
+    """Unpack gzip data, and check its checksums.
 
     Args:
         data: All bytes of a file.
@@ -88,7 +88,7 @@ def unpack(data: bytes, path: Path) -> bytearray:
 
 
 def most_bytes(length: int) -> int:
-    """How long an array may be that comes from a file of so many bytes."""
+    """Return the largest array that a file of some bytes may contain."""
     return MOST_GROWTH * length + SLACK_BYTES
 
 

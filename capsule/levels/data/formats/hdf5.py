@@ -38,12 +38,12 @@ def read(path: Path, names: Sequence[str], cut: Cut = ()) -> list[Any]:
 
 
 def shapes(path: Path, names: Sequence[str]) -> list[tuple[int, ...]]:
-    """What lengths the axes of some datasets have; raises what `read` does."""
+    """Return the shapes of some datasets; raises the errors of `read`."""
     return _look(path, names, lambda dataset, _: tuple(map(int, dataset.shape)))
 
 
 def _look(path: Path, names: Sequence[str], take: Callable[[Any, bool], Any]) -> list[Any]:
-    """What is taken of some datasets, told which of them is the first."""
+    """Return a selection of some datasets, given which of them is the first."""
     h5py = _import()
     if not path.is_file():
         raise FormatError(path, "is missing, or not a file")

@@ -32,7 +32,7 @@ Place = tuple[int, int]
 
 
 def locate(path: Path) -> list[Place]:
-    """Where the records of a file lie, compressed by gzip or not; their own bytes are not read.
+    """Locate the records of a file, gzipped or not, without reading their bytes.
 
     Raises:
         FormatError: The checksum of a length fails, the last record is cut off, or there is none.
@@ -84,7 +84,7 @@ def read(path: Path, place: Place) -> memoryview:
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """What a file holds, unpacked where gzip wrote it, and how many bytes that is."""
+    """Return the contents of a file, unpacked if gzipped, and their size in bytes."""
     if not path.is_file():
         raise FormatError(path, "is missing, or not a file")
     with path.open("rb") as file:
@@ -144,7 +144,7 @@ def _guard(data: bytes) -> bytes:
 
 
 def serialize(example: Example) -> bytes:
-    """What `parse` parses, the features sorted by name and numbers packed."""
+    """Serialize features so that `parse` reads them, sorted by name, numbers packed."""
     features = b""
     for name in sorted(example):
         feature = example[name]

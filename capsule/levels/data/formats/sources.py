@@ -41,7 +41,7 @@ class Source(Protocol):
 
     @property
     def columns(self) -> Mapping[str, Column]:
-        """What there is, by name."""
+        """Return the columns by name."""
 
     def take(self, indices: Collection[int], rows: Mapping[str, int]) -> dict[str, Any]:
         """Some samples, in this order, as C-ordered copies.

@@ -47,7 +47,7 @@ def write(form: str, generator: str, parameters: Numbers, folder: Path) -> None:
 
 
 def write_idx(parameters: Numbers, folder: Path) -> None:
-    """As MNIST: four files."""
+    """Write four files as MNIST has them."""
     if parameters["channels"] != 1 or parameters["classes"] > 256:
         raise ValueError("idx needs channels=1 and at most classes=256")
     for (images, labels), name in zip(_pictures(parameters), ("train", "t10k")):
@@ -56,7 +56,7 @@ def write_idx(parameters: Numbers, folder: Path) -> None:
 
 
 def write_cifar(form: str, parameters: Numbers, folder: Path) -> None:
-    """As CIFAR-10, the samples in five batches, or as CIFAR-100, five fine labels a coarse one."""
+    """Write CIFAR-10, samples in five batches, or CIFAR-100, five fine labels a coarse one."""
     import numpy
 
     most = cifar.CLASSES[form][-1]
@@ -79,7 +79,7 @@ def write_cifar(form: str, parameters: Numbers, folder: Path) -> None:
 
 
 def write_folders(parameters: Numbers, folder: Path) -> None:
-    """As ImageNet is unpacked: a folder for each class, and a PGM or PPM for each sample."""
+    """Write a folder for each class, with a PGM or PPM for each sample, like unpacked ImageNet."""
     classes, channels = parameters["classes"], parameters["channels"]
     if channels not in (1, 3):
         raise ValueError("image-folder needs channels=1 or channels=3")
@@ -120,15 +120,16 @@ def _pictures(parameters: Numbers) -> list[tuple[Any, Any]]:
 
 
 def shade(image: Any) -> Any:
-    """Bytes of a picture, 16 for each unit around 128: what lies 8 units off is cut."""
+    """Convert values to bytes of a picture, 16 for each unit around 128; 8 units off is cut."""
     import numpy
 
     return numpy.clip(numpy.rint(image * 16 + 128), 0, 255).astype(numpy.uint8)
 
 
 def write_tokens(kind: str, parameters: Numbers, folder: Path) -> None:
-    """As nanoGPT: one text of `samples * length` tokens, another one of `test_samples * length`,
-    and one more token in each, which the last sample is to foretell.
+    """Write two texts like nanoGPT, of `samples * length` and `test_samples * length` tokens.
+
+    Each has one more token, the label of its last sample.
     """
     length, vocabulary = parameters["length"], parameters["vocabulary"]
     if vocabulary > 256 and kind == "uint8":
@@ -140,20 +141,20 @@ def write_tokens(kind: str, parameters: Numbers, folder: Path) -> None:
 
 
 def write_cosmoflow_records(parameters: Numbers, folder: Path) -> None:
-    """As MLPerf HPC's CosmoFlow: a TFRecord file for each sample."""
+    """Write a TFRecord file for each sample, like MLPerf HPC's CosmoFlow."""
     for path, counts, target in _universes(parameters, folder):
         example = {"x": [counts.tobytes()], "y": target}
         records.write([records.serialize(example)], path.with_suffix(".tfrecord"))
 
 
 def write_universes(parameters: Numbers, folder: Path) -> None:
-    """As CosmoFlow's universes: an HDF5 file for each sample."""
+    """Write an HDF5 file for each sample, like CosmoFlow's universes."""
     for path, counts, target in _universes(parameters, folder):
         hdf5.write({"full": counts, "unitPar": target}, path.with_suffix(".hdf5"))
 
 
 def _universes(parameters: Numbers, folder: Path) -> Iterator[tuple[Path, Any, Any]]:
-    """Where each sample goes, its counts, int16 (side, side, side, 4), and its target."""
+    """Yield path, counts, int16 (side, side, side, 4), and target of each sample."""
     side, seed = parameters["side"], parameters["seed"]
     for (prefix, count), part in zip(_parts(parameters), ("train", "validation")):
         (folder / part).mkdir()
@@ -178,7 +179,7 @@ def count_matter(volume: Any) -> Any:
 
 
 def write_deepcam(parameters: Numbers, folder: Path) -> None:
-    """As DeepCAM: an HDF5 file for each sample, and in stats.h5 what training maps lie between."""
+    """Write an HDF5 file for each sample, like DeepCAM, and the limits for training in stats.h5."""
     import numpy
 
     height, width = parameters["height"], parameters["width"]

@@ -57,12 +57,12 @@ class Jax:
         return numpy.array(tensor, "float32" if tensor.dtype == jnp.bfloat16 else None)
 
     def dtype_of(self, tensor: NativeTensor) -> str:
-        """Its word in `operators.ARITHMETIC`."""
+        """Return the dtype's word in `operators.ARITHMETIC`."""
         name: str = tensor.dtype.name
         return name
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Nothing: on CPUs there is no TF32."""
+        """Do nothing: CPUs have no TF32."""
         return nullcontext()
 
     def seed(self, seed: int) -> None:

@@ -44,7 +44,7 @@ class JaxNetworks:
         return compile_for(self._functions[key], operands), operands
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return self.inference(graph, values)
 
     def training(self, graph: Graph, values: Values) -> Call:

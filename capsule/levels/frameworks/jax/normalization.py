@@ -48,7 +48,7 @@ def group(sizes: Sizes) -> Function:
 
 
 def root_mean_square(x: NativeTensor, w: NativeTensor) -> NativeTensor:
-    """Of each row."""
+    """Return the root mean square of each row."""
     wide, w = widen(x, w)
     mean = jnp.mean(jnp.square(wide), 1, keepdims=True)
     return (wide * (lax.rsqrt(mean + EPSILON) * w)).astype(x.dtype)

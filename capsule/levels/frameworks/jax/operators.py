@@ -50,7 +50,7 @@ class JaxOperators:
 
 
 def _differentiate(function: Function, wrt: tuple[int, ...]) -> Function:
-    """What yields the way back to the operands at some places."""
+    """Return the function that computes gradients by the operands at some places."""
 
     def forward(*operands: NativeTensor) -> Any:
         def of_sources(*sources: NativeTensor) -> Any:

@@ -33,7 +33,7 @@ class Numpy:
         return array.astype(dtype, copy=False) if dtype and array.dtype.kind == "f" else array
 
     def fill(self, tensor: NDArray[Any], array: NDArray[Any]) -> None:
-        """In place."""
+        """Fill an array in place."""
         tensor[...] = array
 
     def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
@@ -45,7 +45,7 @@ class Numpy:
         return str(tensor.dtype)
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Nothing to switch."""
+        """Do nothing: there is nothing to switch."""
         return nullcontext()
 
     def seed(self, seed: int) -> None:

@@ -36,7 +36,7 @@ class NumpyNetworks:
         return run, ()
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return self.inference(graph, values)
 
     def backward(self, graph: Graph, values: Values, upstream: NDArray[Any]) -> Call:

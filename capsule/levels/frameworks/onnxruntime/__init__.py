@@ -35,7 +35,7 @@ class OnnxRuntime:
         return array
 
     def fill(self, tensor: NDArray[Any], array: NDArray[Any]) -> None:
-        """In place."""
+        """Fill an array in place."""
         tensor[...] = array
 
     def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
@@ -47,7 +47,7 @@ class OnnxRuntime:
         return tensor.dtype.name
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Nothing: on CPUs there is no TF32, and 16-bit operations are run in float32."""
+        """Do nothing: CPUs have no TF32, and 16-bit operations run in float32."""
         return nullcontext()
 
     def seed(self, seed: int) -> None:

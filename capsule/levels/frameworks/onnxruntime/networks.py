@@ -57,7 +57,7 @@ class OnnxRuntimeNetworks:
         return (lambda: tuple(run(None, operands))), ()
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return self.inference(graph, values)
 
     def _run_file(self, file: File, values: Values) -> Call:

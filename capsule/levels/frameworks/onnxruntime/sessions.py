@@ -39,7 +39,7 @@ class Sessions:
         return onnxruntime.InferenceSession(model, options, providers=[PROVIDER])
 
     def describe(self) -> dict[str, Any]:
-        """What is in effect in a session, as JSON values."""
+        """Return the settings in effect in a session, as JSON values."""
         session = self.start(models.identity())
         options = session.get_session_options()
         return {

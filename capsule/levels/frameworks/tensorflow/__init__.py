@@ -67,13 +67,13 @@ class TensorFlow:
         return numpy.array(tensor)
 
     def dtype_of(self, tensor: NativeTensor) -> str:
-        """Its word in `operators.ARITHMETIC`."""
+        """Return the dtype's word in `operators.ARITHMETIC`."""
         tensor = tensor.tensor if isinstance(tensor, Transposed) else tensor
         name: str = tensor.dtype.name
         return name
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Nothing: on CPUs there is no TF32."""
+        """Do nothing: CPUs have no TF32."""
         return nullcontext()
 
     def seed(self, seed: int) -> None:

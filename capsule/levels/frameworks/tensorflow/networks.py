@@ -41,12 +41,12 @@ class TensorFlowNetworks:
         return self._call(graph, graph.inference, graph.outputs, (), values)
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return self.inference(graph, values)
 
     @property
     def backward(self) -> Backward | None:
-        """From a persistent tape that has recorded one forward run; none of what XLA compiles."""
+        """Return the gradients from a persistent tape of one forward run; not of XLA's code."""
         return None if self._compiler.compiles else _differentiate
 
     def training(self, graph: Graph, values: Values) -> Call:

@@ -77,7 +77,7 @@ class Transposed:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """In the operator's order."""
+        """Return the axes in the operator's order."""
         return tuple(self.tensor.shape[axis] for axis in self.axes)
 
     def __mul__(self, scale: Any) -> Transposed:

@@ -85,7 +85,7 @@ class Plan:
         self._release()
 
     def operands(self, values: Mapping[str, NativeTensor]) -> tuple[NativeTensor, ...]:
-        """What a call takes, laid out; parameters that come again, once for all calls."""
+        """Lay out the operands of a call; repeated parameters once for all calls."""
         return tuple(self._operand(name, values[name]) for name in self.taken)
 
     def _operand(self, name: str, tensor: NativeTensor) -> NativeTensor:
@@ -119,7 +119,7 @@ class Plan:
     def pull_back(
         self, operands: tuple[NativeTensor, ...], upstream: NativeTensor
     ) -> Callable[[], tuple[NativeTensor, ...]]:
-        """What takes the one result's gradients by the trained parameters, again and again.
+        """Return a function that computes gradients by the trained parameters repeatedly.
 
         Args:
             operands: By `operands`.
@@ -238,7 +238,7 @@ def _transpose(tensor: NativeTensor, axes: Axes) -> NativeTensor:
 
 
 def _between(axes: Axes, wanted: Axes) -> Axes:
-    """What moves a tensor held in the order `axes` into the order `wanted`; None for nothing."""
+    """Return the transposition from the order `axes` into the order `wanted`; None for none."""
     order = tuple(range(len(axes or wanted or ())))
     moves = tuple((axes or order).index(axis) for axis in wanted or order)
     return None if moves == order else moves

@@ -173,7 +173,7 @@ class TensorFlowTrainer:
 def _run(
     plan: Plan, call: Callable[..., tuple[NativeTensor, ...]], values: Values
 ) -> list[NativeTensor]:
-    """What a plan's call yields, in the graph's order of axes."""
+    """Return the results of a plan's call, in the graph's order of axes."""
     results = plan.in_order(call(*plan.operands(values)))
     return [
         tensorflow.transpose(result.tensor, result.axes)

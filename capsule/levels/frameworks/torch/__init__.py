@@ -124,7 +124,7 @@ class _CudaMemory:
         self._device = device
 
     def free(self) -> int:
-        """What the driver has left and what the cache holds unused."""
+        """Return the free bytes of the driver plus the unused bytes of the cache."""
         left, _ = torch.cuda.mem_get_info(self._device)
         reserved = torch.cuda.memory_reserved(self._device)
         return int(left + reserved - torch.cuda.memory_allocated(self._device))

@@ -54,7 +54,7 @@ class DifferentiatedModule:
         self._compiler = compiler
 
     def training(self, inputs: Values) -> Call:
-        """In the mode of training, with draws of torch's generator."""
+        """Run in training mode, with numbers of torch's generator."""
         network = deepcopy(self._network)
         forward = self._compiler(network) if self._compiler else network
         names = tuple(inputs)
@@ -65,7 +65,7 @@ class DifferentiatedModule:
         return run, tuple(inputs.values())
 
     def rehearse(self, inputs: Values, seed: int) -> Call:
-        """As it is timed, but for what it draws, which cannot be chosen where it is compiled."""
+        """Run as in the timed calls, but for random numbers, which compiled code cannot choose."""
         if self._compiler:
             return self.training(inputs)
         names = tuple(inputs)
@@ -78,7 +78,7 @@ class DifferentiatedModule:
         return run, tuple(inputs.values())
 
     def right(self, inputs: Arrays, dtype: str, seed: int) -> Right:
-        """By the module in float64, and by moving the results of its operations."""
+        """Compute the reference in float64, and bounds by perturbing the module's operations."""
         operands = self._place(inputs)
 
         def run(wide: torch.nn.Module) -> tuple[NativeTensor, ...]:
@@ -111,7 +111,7 @@ class DifferentiatedModule:
     def lose(
         self, inputs: Arrays, seed: int, parameters: list[NDArray[Any]]
     ) -> tuple[float, float]:
-        """In float64."""
+        """Compute the loss in float64."""
         wide = deepcopy(self._network).double()
         operands = self._place(inputs)
         with torch.no_grad(), drawing.Drawing(self._label(seed)):
@@ -122,7 +122,7 @@ class DifferentiatedModule:
         return loss, abs(loss) + float(yielded.abs().max())
 
     def parameters(self) -> list[NDArray[Any]]:
-        """Those that gradients are taken by."""
+        """Return the parameters by which gradients are taken."""
         leaves = _leaves(self._network)
         return [leaf.detach().double().cpu().numpy() for leaf in leaves]
 
@@ -130,7 +130,7 @@ class DifferentiatedModule:
         return f"capsule-training-1\n{self._name}\n{seed}"
 
     def _place(self, inputs: Arrays) -> dict[str, NativeTensor]:
-        """On the device, in float64."""
+        """Place a tensor on the device, in float64."""
         device = self._like.device
         return {name: moves.widen(torch.from_numpy(one).to(device)) for name, one in inputs.items()}
 

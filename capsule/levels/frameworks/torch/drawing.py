@@ -43,7 +43,7 @@ class Draws:
         self.count = 0
 
     def __call__(self, function: Any, args: Any, kwargs: Any) -> NativeTensor:
-        """What takes the place of a random operation: of `bernoulli_`, which dropout draws by.
+        """Return the replacement of a random operation; dropout draws by `bernoulli_`.
 
         Raises:
             ValueError: Nothing may be drawn, or it is another one.

@@ -44,7 +44,7 @@ class InferringModule:
         self.parameters = sum(one.numel() for one in self._network.parameters())
 
     def inference(self, inputs: Mapping[str, NativeTensor]) -> Call:
-        """In the mode of evaluation, without gradients."""
+        """Run in evaluation mode, without gradients."""
         forward = self._forward
 
         def run(*tensors: NativeTensor) -> tuple[NativeTensor, ...]:
@@ -54,13 +54,13 @@ class InferringModule:
         return run, tuple(inputs.values())
 
     def right(self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int) -> Right:
-        """By the module in float64, and by moving the results of its operations."""
+        """Compute the reference in float64, and bounds by perturbing the module's operations."""
         tensors = tuple(torch.from_numpy(one).to(self._like.device) for one in inputs.values())
         label = f"capsule-module-1\n{self._name}\n{seed}"
         return moves.right(self._make(), tensors, dtype, label)
 
     def exact(self, inputs: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """By the module in float64."""
+        """Compute the reference by the module in float64."""
         tensors = (torch.from_numpy(one).to(self._like.device) for one in inputs.values())
         wide = self._make().double()
         with torch.no_grad():
@@ -68,7 +68,7 @@ class InferringModule:
         return tuple(one.double().cpu().numpy() for one in results)
 
     def differentiation(self) -> DifferentiatedModule:
-        """With a copy of the weights."""
+        """Return the differentiation, with a copy of the weights."""
         from . import differentiating
 
         return differentiating.DifferentiatedModule(
@@ -83,7 +83,7 @@ class InferringModule:
         return timed.seconds
 
     def fewest_flops(self, inputs: Mapping[str, NativeTensor]) -> float:
-        """By torch's own formulas, of the module that is not compiled."""
+        """Return the FLOPs of the uncompiled module by torch's own formulas."""
         return products.count(self._make(), inputs)
 
     def _make(self) -> torch.nn.Module:

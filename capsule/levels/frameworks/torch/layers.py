@@ -1,5 +1,5 @@
-"""ONNX nodes with weights or windows, in torch: what `nodes` has of convolutions, pools, norms,
-recurrences, attention and resampling.
+"""ONNX nodes with weights or windows, in torch: convolutions, pools, norms, recurrences,
+attention and resampling.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _gemm(how: How, a: Any, b: Any, c: Any = None) -> Any:
 
 
 def _edges(how: How, x: Any, window: Sequence[int]) -> list[tuple[int, int]]:
-    """How much is added before and behind each axis of space."""
+    """Return the padding before and after each spatial axis."""
     rank = len(window)
     strides, dilations = how.get("strides", [1] * rank), how.get("dilations", [1] * rank)
     automatic = how.get("auto_pad", b"NOTSET").decode()
@@ -191,7 +191,7 @@ def _start(state: Any, x: Any, w: Any, r: Any) -> Any:
 
 
 def _end_axes(how: How, y: Any, ways: int) -> Any:
-    """What is yielded, with ONNX's axes: length, directions, batch, width."""
+    """Return results with ONNX's axes: length, directions, batch, width."""
     y = y.flip(0) if how.get("direction") == b"reverse" else y
     return y.reshape(*y.shape[:2], ways, -1).transpose(1, 2)
 

@@ -46,7 +46,7 @@ class Loss:
     def call(
         self, network: Callable[..., Any], inputs: Mapping[str, NativeTensor]
     ) -> tuple[NativeTensor, NativeTensor]:
-        """What a network yields, and what is due.
+        """Compute the loss of a network's output and its labels.
 
         Args:
             network: What the module is called by.

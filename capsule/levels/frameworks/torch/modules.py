@@ -61,7 +61,7 @@ class ModuleTrainer:
         return loss.detach()
 
     def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:  # noqa: ARG002
-        """In the mode of evaluation, without gradients and as it was written."""
+        """Evaluate in evaluation mode, without gradients, uncompiled."""
         self._check_place()
         self._set_mode(trains=False)
         with torch.no_grad():
@@ -102,7 +102,7 @@ class ModuleTrainer:
         _set_generators(state, self._like)
 
     def _tensors(self) -> dict[str, NativeTensor]:
-        """Those that no `state_dict` has, too."""
+        """Return all tensors, including those outside of any `state_dict`."""
         return dict((*self._network.named_parameters(), *self._network.named_buffers()))
 
     def _make(self, function: Any, like: NativeTensor) -> torch.nn.Module:

@@ -89,7 +89,7 @@ def right(
 def judge(
     module: torch.nn.Module, run: Run, dtype: str, label: str, draws: str | None = None
 ) -> tuple[tuple[Any, ...], tuple[float, ...]]:
-    """What a run of a module comes to in float64, and within which bounds; see `right`.
+    """Compute a module's run in float64, with bounds; see `right`.
 
     Args:
         module: With weights of the dtype; it stays as it is.
@@ -150,7 +150,7 @@ class Limits:
     """Error limits of an operation's results, for the inputs it reads."""
 
     def __init__(self, dtype: str, label: str, pairs: int = _PAIRS) -> None:
-        """By the rules of the module.
+        """Create limits by the rules of the module.
 
         Args:
             dtype: A key of `ARITHMETIC`.
@@ -164,7 +164,7 @@ class Limits:
     def find(
         self, function: Any, args: Any, kwargs: Any
     ) -> tuple[list[NativeTensor], list[NativeTensor | None]]:
-        """What an operation yields for operands in float64, and the bound of each element of it.
+        """Return an operation's results in float64, and the bound of each element.
 
         Bounds are None of what is not real. The operands stay as they are.
         """
@@ -189,7 +189,7 @@ class Limits:
     def _walks(
         self, plain: list[NativeTensor], function: Any, args: Any, kwargs: Any
     ) -> list[NativeTensor | None]:
-        """By how much each result moves, in the root mean square; None of what is not real."""
+        """Return how far each result moves, in the root mean square; None if not real."""
         squares: list[Any] = [
             torch.zeros_like(one) if one.is_floating_point() else None for one in plain
         ]
@@ -295,7 +295,7 @@ def _copies(values: Any, copy: Callable[[NativeTensor], NativeTensor] = torch.cl
 
 
 def tensors(result: Any) -> list[NativeTensor]:
-    """Those that an operation of the dispatcher yields, in order."""
+    """Return the tensors that an operation of the dispatcher returns, in order."""
     values = result if isinstance(result, (tuple, list)) else [result]
     return [one for one in values if isinstance(one, torch.Tensor)]
 
@@ -321,7 +321,7 @@ _CONTRACTED = {"mm": (0, -1), "bmm": (0, -1), "addmm": (1, -1), "baddbmm": (1, -
 
 
 def _terms(function: Any, args: Any, walks: list[NativeTensor | None]) -> int:
-    """Of how many numbers, at most, a number of the results is a sum."""
+    """Return the largest number of terms in a sum of the results."""
     name = function._schema.name.rpartition("::")[2]
     if name in _CONTRACTED:
         place, axis = _CONTRACTED[name]

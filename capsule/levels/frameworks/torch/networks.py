@@ -34,7 +34,7 @@ class TorchNetworks:
         return make_inference(graph, values)
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return make_inference(graph, values)
 
     def backward(self, graph: Graph, values: Values, upstream: NativeTensor) -> Call:
@@ -100,8 +100,8 @@ def make_inference(graph: Graph, values: Values, compiler: Compile | None = None
 
 
 def make_training(graph: Graph, values: Values, compiler: Compile | None = None) -> Call:
-    """The loss and, by `torch.autograd.grad`, the gradients; zeros where the loss reads no such
-    parameter. `compiler` as for `make_inference`.
+    """Return the loss and, by `torch.autograd.grad`, the gradients; zeros for parameters that the
+    loss does not read. `compiler` as for `make_inference`.
     """
     leaves = {name: values[name].detach().requires_grad_() for name in graph.trainable}
     nodes, loss = graph.training, graph.require_loss()
@@ -196,7 +196,7 @@ def _softmax_cross_entropy(sizes: Sizes, *tensors: Any) -> Call:  # noqa: ARG001
 
 
 def _wide_loss(x: Any, labels: Any, *weights: Any) -> Any:
-    """In float32 where elements have 16 bits, as `torch.autocast` has it.
+    """Compute the loss in float32 for 16-bit elements, as `torch.autocast` does.
 
     In 16 bits torch rounds too early and loses what is left of likely classes: see
     docs/evidence/operator-faults.md.

@@ -75,7 +75,7 @@ class TorchOperators:
     def kernels(
         self, operator: Operator, sizes: Sizes, tensors: tuple[NativeTensor, ...]
     ) -> str | None:
-        """Of attention, the one that `scaled_dot_product_attention` is dispatched to.
+        """Return the kernel of attention to which `scaled_dot_product_attention` dispatches.
 
         What a compiler makes of it is none of torch's own.
         """

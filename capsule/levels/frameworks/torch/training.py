@@ -136,7 +136,7 @@ class TorchTrainer:
         return {**leaves, **self._statistics}
 
     def state(self) -> dict[str, NativeTensor]:
-        """What is moved, and what the optimizer's own `state_dict` has of each."""
+        """Return all trained tensors, and the optimizer's `state_dict` of each."""
         kept = keep(self._optimizer, tuple(self._leaves))
         moved = {**self._leaves, **self._statistics}
         return {**{f"parameter/{name}": one for name, one in moved.items()}, **kept}
@@ -148,7 +148,7 @@ class TorchTrainer:
 
 
 def keep(optimizer: Any, names: Sequence[str]) -> dict[str, NativeTensor]:
-    """What an optimizer keeps, by `optimizer/`, the parameter and its own word.
+    """Return an optimizer's state by `optimizer/`, the parameter and its own word.
 
     What is no tensor, as L-BFGS has it: numbers by their word and `:number`, lists of tensors
     stacked, by their word and `:list`.

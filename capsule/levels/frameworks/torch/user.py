@@ -46,7 +46,7 @@ class UserTorchOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """As those of torch."""
+        """Return the parameters, as torch's optimizers do."""
         groups: list[dict[str, Any]] = self._made.param_groups
         return groups
 
@@ -76,7 +76,7 @@ class UserTorchOptimizer:
         return {_STRUCTURE: text, **{str(place): one for place, one in enumerate(tensors)}}
 
     def restore(self, state: Mapping[str, NativeTensor]) -> None:
-        """By `load_state_dict`.
+        """Restore the state by `load_state_dict`.
 
         Raises:
             LookupError: It is no state of such an optimizer.
@@ -111,7 +111,7 @@ def _pack(value: Any, tensors: list[NativeTensor], where: str) -> Any:
 
 
 def _unpack(packed: Any, tensors: Mapping[str, NativeTensor]) -> Any:
-    """What `_pack` was given."""
+    """Unpack the output of `_pack`."""
     if not isinstance(packed, dict):
         return packed
     if "tensor" in packed:

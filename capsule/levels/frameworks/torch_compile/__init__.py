@@ -37,7 +37,7 @@ class TorchCompile(eager.Torch):
         self.networks = CompiledNetworks()
 
     def settings(self) -> dict[str, Any]:
-        """Those of torch, and what makes the code."""
+        """Return torch's settings and those of the code generator."""
         of_torch, of_compiler = super().settings(), settings.read({"compiler": _name_compiler})
         missing = {**of_torch["missing"], **of_compiler["missing"]}
         return {**of_torch, "backend": "inductor", **of_compiler, "missing": missing}
@@ -57,7 +57,7 @@ class CompiledNetworks:
         return _warm_up(networks.make_inference(graph, values, _compile))
 
     def alone(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
-        """As torch runs it: one node has nothing to be compiled with."""
+        """Run one node as torch does: a single node cannot be fused."""
         return networks.make_inference(graph, values)
 
     def training(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
@@ -104,7 +104,7 @@ class CompiledNetworks:
 
 
 def create(device: str, threads: int | None, determinism: str) -> TorchCompile:
-    """As that of `torch`; compiles in as many processes as there are threads.
+    """Create the framework as `torch` does; compile in as many processes as threads.
 
     Raises:
         FrameworkError: See there.

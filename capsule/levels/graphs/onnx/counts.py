@@ -62,8 +62,8 @@ def is_exact(step: Step) -> bool:
 
 
 def flops(step: Step, of: Shapes, shape: Shape) -> int:
-    """Operations of one run; those of a kind without a formula here as one for each element of its
-    result, those of a reduction one for each of its operand.
+    """Return the operations of one run. Without a formula, each element of the result counts as one
+    operation; of a reduction, each element of the operand.
 
     Args:
         step: The node.
@@ -85,7 +85,7 @@ def flops(step: Step, of: Shapes, shape: Shape) -> int:
 
 
 def terms(step: Step, of: Shapes, shape: Shape) -> int:
-    """Of how many numbers, at most, a number of the result is a sum."""
+    """Return the largest number of terms in a sum of the result."""
     count = _TERMS.get(step.kind)
     sums = count(step.how, of, shape) if count else 1
     largest = max(map(prod, of), default=1)
@@ -93,7 +93,7 @@ def terms(step: Step, of: Shapes, shape: Shape) -> int:
 
 
 def passes(step: Step) -> int:
-    """How often partial results may go through memory in the dtype on their way."""
+    """Return how often partial results may pass through memory in the dtype."""
     return _PASSES.get(step.kind, 0)
 
 

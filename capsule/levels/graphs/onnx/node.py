@@ -61,7 +61,7 @@ class OnnxNode(Operator):
         return (tuple(sizes["shape"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """What ONNX's reference yields.
+        """Run the node by ONNX's reference.
 
         Raises:
             ValueError: It cannot run the node, not in these types, or yields another shape.
@@ -82,7 +82,7 @@ class OnnxNode(Operator):
         return c.store(c.sum_up(right, walk, sums, counts.passes(step)))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """None.
+        """Raise ValueError: ONNX's nodes have no derivative.
 
         Raises:
             ValueError: Always.
@@ -133,8 +133,8 @@ def _evaluator(model: str, real: str) -> tuple[tuple[str, ...], Any]:
 
 
 def _walk(sizes: Sizes, values: Sequence[Any], right: Any) -> Any:
-    """What the result moves by, in the root mean square, when each number that it reads is moved by
-    its own size up or down.
+    """Return the root mean square change of the result when each input number changes by its own
+    size, up or down.
     """
     squares = numpy.zeros(right.shape)
     for number in range(RUNS):

@@ -29,7 +29,7 @@ def epsilon(how: How) -> None:
 
 
 def inputs(node: Any) -> list[str]:
-    """Names of the inputs that are there, in order."""
+    """Return the names of the present inputs, in order."""
     return [name for name in node.input if name]
 
 

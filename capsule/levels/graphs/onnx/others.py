@@ -79,7 +79,7 @@ def _drops(r: Reader, node: Any) -> bool:
 
 
 def _check_count(types: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> None:
-    """What ONNX infers of a shape that it is given, it does not check."""
+    """Check the number of elements of a shape, which ONNX's inference leaves unchecked."""
     of = types[name][1] if name in types else shape
     if prod(of) != prod(shape):
         raise Refused(f"{of} cannot become {shape}")
@@ -95,7 +95,7 @@ def value(r: Reader, name: str) -> str:
 
 
 def _reads(node: Any) -> Iterator[tuple[int, str]]:
-    """What a node reads: its inputs with their places, and what its subgraphs take from outside."""
+    """Yield a node's inputs with their places, including those of its subgraphs."""
     from onnx.reference.op_run import OpRun
 
     for place, name in enumerate(node.input):
@@ -186,7 +186,7 @@ def _try_shape(model: Any, node: Any, place: int) -> tuple[int, ...]:
 
 
 def _name(kind: int) -> str:
-    """What numpy calls a type that is not real.
+    """Return numpy's name of a type that is not real.
 
     Raises:
         Refused: No trial has such values.
