@@ -1,8 +1,8 @@
 """Memory of this machine and of this process's control group.
 
-A kill for lack of memory looks like any other SIGKILL; these numbers before and after it distinguish
-most of them. The numbers of a control group include its own processes and, in version 2, the groups
-below it.
+A kill for lack of memory looks like any other SIGKILL; these numbers before and after it tell
+most of them apart. The numbers of a control group include its own processes and, in version 2,
+the groups below it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Memory:
         )
 
     def describe_since(self, before: Memory) -> str:
-        """What the two moments tell of a kill between them, as parts of a sentence."""
+        """Describe a kill between two moments, as parts of a sentence."""
         return "; ".join(self._facts(before)) or "this system tells nothing of its memory"
 
     def _facts(self, before: Memory) -> Iterator[str]:
@@ -86,7 +86,7 @@ class Memory:
 
 
 def read(root: Path = _ROOT) -> Memory:
-    """What is known now.
+    """Read the current memory.
 
     Args:
         root: Above `proc` and `sys`.
@@ -102,7 +102,7 @@ def read(root: Path = _ROOT) -> Memory:
 
 
 def describe_excess(used_bytes: int, most_bytes: int) -> str:
-    """What is said of a process start that was watched, and used more memory than it may."""
+    """Describe a process start that used more memory than allowed."""
     return (
         f"used {size(used_bytes)} of memory, more than the {size(most_bytes)} that --memory allows"
         " (all its processes, looked at once a second)"

@@ -132,7 +132,7 @@ def predecessor_id(origin: Origin) -> str | None:
 
 
 def changes(origin: Origin) -> Mapping[str, Scalar]:
-    """What was set of the manifest's mutable part: JSON pointer to value."""
+    """Return the overridden mutable fields: JSON pointer to value."""
     return origin.set if isinstance(origin, Verification) else {}
 
 

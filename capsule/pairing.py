@@ -58,7 +58,7 @@ class CutOffPair:
 
     @property
     def both(self) -> tuple[CutOff, CutOff]:
-        """A, then B."""
+        """Return A and B."""
         return self.a, self.b
 
 
@@ -77,12 +77,12 @@ class Sides:
 
     @property
     def both(self) -> tuple[Session, Session]:
-        """A, then B."""
+        """Return A and B."""
         return self.a, self.b
 
     @property
     def side(self) -> Side:
-        """What the pair is, as A's origin says it."""
+        """Return the pair, from A's origin."""
         origin = self.a.setup.origin
         assert isinstance(origin, Side)
         return origin
@@ -123,7 +123,7 @@ def _starts(side: Plan) -> list[tuple[str, int, int]]:
 
 
 def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Which metrics are judged.
+    """Return the patterns of the metrics to judge.
 
     Raises:
         UsageError: A pattern matches no machine metric of both sides, or nothing would be judged.
@@ -204,7 +204,7 @@ def _terms(
 
 
 def _order(side: Plan) -> str:
-    """Who goes first in each round: A and B by turns, for each framework."""
+    """Return the order in each round: A and B in turn, for each framework."""
     rounds: Counter[str] = Counter()
     letters = []
     for group in side.groups:
@@ -352,7 +352,7 @@ def _refuse_same(a: Path, b: Path) -> None:
 def targets(
     sides: Sides, outputs: tuple[Path | None, Path | None]
 ) -> tuple[Sealed | Path, Sealed | Path]:
-    """Where both capsules go, or what an interrupted call has sealed already.
+    """Return the places of both capsules, or the capsules that an interrupted call sealed.
 
     Args:
         sides: The pair.

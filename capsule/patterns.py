@@ -38,10 +38,10 @@ class Match(Protocol):
     """A match of a pattern in a line."""
 
     def group(self, name: int, /) -> bytes | None:
-        """What a group holds, None for one that took no part."""
+        """Return the text of a group, or None if it took no part."""
 
     def span(self, name: int = 0, /) -> tuple[int, int]:
-        """Where a group, or the whole, begins and ends, in bytes; (-1, -1) for no part."""
+        """Return first and last byte of a group, or of the whole; (-1, -1) if it took no part."""
 
 
 class _Engine(Protocol):
@@ -171,7 +171,7 @@ def _expand(text: str) -> str:
 
 
 def _contract(reason: str) -> str:
-    """What RE2 says of a pattern, in the author's own words."""
+    """Return RE2's message about a pattern, in terms of the author's pattern."""
     for opens in ("(?P<value>", "(?:", "("):
         reason = reason.replace(f"{opens}{_NUMBER})", PLACEHOLDER)
     return reason

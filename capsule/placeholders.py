@@ -25,7 +25,7 @@ _PAGE = re.compile(
 
 
 def describe_pointer(path: Path) -> str | None:
-    """What a pointer file lacks and what fetches it, as the end of a sentence; None for others."""
+    """Describe a pointer file and the way to its data, as a sentence's end; None for others."""
     try:
         if path.stat().st_size > _MOST_POINTER_BYTES:
             return None

@@ -343,7 +343,7 @@ def discard(folder: Path) -> None:
 
 
 def find_leftovers(parent: Path) -> Iterator[Path]:
-    """This user's folders that killed processes left half made, each held while it is looked at."""
+    """Yield folders that killed processes of this user left half made, each locked meanwhile."""
     for path in sorted(parent.glob(f".*{_PARTIAL}")):
         with suppress(OSError):
             if path.lstat().st_uid == os.geteuid() and (lock := hold(path)):

@@ -91,7 +91,7 @@ class Group:
 
     @property
     def subject(self) -> Subject:
-        """What its first trial measures; all of a group are of one kind."""
+        """Return the subject of its first trial; all trials of a group are of one kind."""
         return self.trials[0].benchmark.subject
 
 
@@ -251,7 +251,7 @@ def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
 
 
 def trial_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
-    """Those alone that trials have samples of, and not those that follow from several trials."""
+    """Return the paths of metrics that trials have samples of, without those of several trials."""
     return _trial_paths_of(manifest.benchmarks)
 
 
@@ -262,7 +262,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def subjects_to_json(manifest: Manifest) -> list[dict[str, Any]]:
-    """What each benchmark of `levels` is, as a plan keeps it."""
+    """Return the subject of each benchmark of `levels`, as a plan stores it."""
     return [
         subject_to_json(benchmark)
         for benchmark in manifest.benchmarks

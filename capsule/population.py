@@ -38,7 +38,7 @@ def values(metric: MetricRuns) -> dict[int, float]:
 
 
 def numbers(metric: MetricRuns) -> Sequence[float]:
-    """These values alone, in the order of their seeds."""
+    """Return the values in the order of their seeds."""
     if -LARGEST <= min(metric.values, default=0.0) <= max(metric.values, default=0.0) <= LARGEST:
         return metric.values
     return [value for value in metric.values if -LARGEST <= value <= LARGEST]

@@ -108,7 +108,7 @@ class Process:
         return self._exit
 
     def tasks(self) -> int:
-        """How many threads it and everything that it started have now, one each at least."""
+        """Return the number of threads of the process and its descendants."""
         count = 0
         for pid in self._members():
             with suppress(OSError):
@@ -116,7 +116,7 @@ class Process:
         return count
 
     def describe(self) -> str:
-        """What it and everything that it started do now, see `processes.describe`."""
+        """Describe the activity of the process and its descendants, see `processes.describe`."""
         return processes.describe(self._members())
 
     def memory_bytes(self, most: int) -> int:
@@ -388,7 +388,7 @@ def reap(label: str) -> int:
 
 
 def _open_handle(pid: int) -> int | None:
-    """What can be waited for without looking again and again; None before Linux 5.3."""
+    """Return a handle that can be waited for without polling; None before Linux 5.3."""
     try:
         return os.pidfd_open(pid)
     except OSError:

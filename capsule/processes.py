@@ -47,7 +47,7 @@ def list_living(belongs: Callable[[int, Stat], bool], oldest: int = 0) -> list[i
 
 
 def read_stat(pid: int) -> Stat:
-    """Of one process.
+    """Read the status of one process.
 
     Raises:
         OSError: It is gone.
@@ -59,7 +59,7 @@ def read_stat(pid: int) -> Stat:
 
 
 def read_variables(pid: int) -> list[bytes]:
-    """What is in its environment, as any of its threads that has not ended shows it.
+    """Return the environment of a process, as shown by one of its living threads.
 
     Raises:
         OSError: It is gone, or another user's.
@@ -75,7 +75,7 @@ def read_variables(pid: int) -> list[bytes]:
 
 
 def read_lineage() -> set[int]:
-    """This process and its ancestors."""
+    """Return this process and its ancestors."""
     pid = os.getpid()
     own: set[int] = set()
     while pid > 0 and pid not in own:

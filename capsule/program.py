@@ -37,7 +37,7 @@ _FOR_RANKS = ("level3/", "communicators.py")
 
 
 def parts(manifest: Manifest) -> tuple[str, ...]:
-    """How the paths of the files that a manifest needs begin, below `levels/` and sorted."""
+    """Return prefixes of the paths that a manifest needs below `levels/`, sorted."""
     needed = (part for one in manifest.benchmarks for part in _needs(one))
     return tuple(sorted({*_ALWAYS, *needed}))
 

@@ -68,7 +68,7 @@ def deciding_benchmarks(claims: Iterable[FrozenClaim]) -> frozenset[str]:
 
 
 def leave_out(manifest: Manifest, claims: Collection[FrozenClaim]) -> LeftOut:
-    """What a quick verification does not run.
+    """Return the benchmarks that a quick verification leaves out.
 
     Args:
         manifest: Of the capsule that is verified.

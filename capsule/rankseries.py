@@ -151,7 +151,7 @@ def row(line: RankSamples, rank: int) -> Sequence[float]:
 
 
 def faults(line: RankSamples) -> Iterator[str]:
-    """Where a folded series contradicts itself."""
+    """Yield contradictions in a folded series."""
     if line.whole:
         if len(line.whole) != line.ranks * line.count or line.last or line.digests:
             yield "not as many values as its ranks have"

@@ -97,7 +97,7 @@ def _require_same(capsule: Capsule) -> None:
 
 
 def facts(record: Record) -> list[str]:
-    """What this reading has shown to hold, one fact a line."""
+    """Return the facts that reading the capsule has established, one a line."""
     seeds = " and the original's id" if isinstance(record.origin, Verification) else ""
     return [
         f"plan and seeds follow from the manifest{seeds}",
@@ -144,7 +144,7 @@ def _plan_faults(record: Record) -> Iterator[str]:
 
 
 def _plan(record: Record) -> plans.Plan:
-    """What `run`, `verify` or `pair` lays out from a record's manifest and origin.
+    """Return the plan that `run`, `verify` or `pair` makes from a record's manifest and origin.
 
     Raises:
         UsageError: There are not so many seeds.
@@ -212,7 +212,7 @@ def _trials(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look_faults(record: Record) -> Iterator[str]:
-    """Where a verification's number of seeds is not what its origin says."""
+    """Yield contradictions between a verification's number of seeds and its origin."""
     origin = record.origin
     if not isinstance(origin, Verification):
         return
@@ -281,7 +281,7 @@ def _place_fault(stated: FrozenClaim | None, due: FrozenClaim | None) -> str | N
 
 
 def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> str | None:
-    """Where a claim is not what its pattern and the runs make it.
+    """Return the contradiction between a claim, its pattern and the runs, or None.
 
     Args:
         stated: By the capsule.

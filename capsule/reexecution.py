@@ -37,7 +37,7 @@ def require(original: Capsule, rerun: Capsule) -> None:
 
 
 def faults(original: Record, rerun: Record) -> Iterator[str]:
-    """What `capsule verify` would have made otherwise, as sentences.
+    """Yield differences from the capsule that `capsule verify` would have made, as sentences.
 
     Args:
         original: The capsule that is verified.

@@ -67,7 +67,7 @@ def make(predecessor: Predecessor, capsule_id: str, manifest: Manifest, load: Lo
 
 
 def inherited_notes(before: Record) -> list[notes.Note]:
-    """What the predecessor's notes say, and in our words what any record like it calls for."""
+    """Return the predecessor's notes, and those that its record calls for in our words."""
     due = list(notes_of_run(before))
     codes = {note.code for note in due}
     stated = [
@@ -95,7 +95,7 @@ _ADVICE = (
 
 
 def note(record: Record) -> notes.Note:
-    """What a reader must know of a record that was read again."""
+    """Return the note that a reader of a second reading must know."""
     assert isinstance(record.origin, Rereading)
     assert record.predecessor is not None
     kept = {(one.metric, one.pattern) for one in record.claims if not one.later}
@@ -107,7 +107,7 @@ def note(record: Record) -> notes.Note:
 
 
 def faults(before: Record, manifest: Manifest) -> Iterator[str]:
-    """What keeps a capsule from being read again by a manifest, as sentences.
+    """Yield obstacles to reading a capsule again by a manifest, as sentences.
 
     Args:
         before: What the capsule states.
@@ -366,7 +366,7 @@ def _judge(attempt: Attempt, outcome: _Outcome) -> Attempt:
 
 
 def deviations(record: Record, load: Load) -> Iterator[str]:
-    """Where a record that says it was read again is not what its predecessor's texts give.
+    """Yield differences of a second reading from its predecessor's texts.
 
     Args:
         record: With its predecessor.

@@ -39,7 +39,7 @@ _TASKS_PER_THREAD = 64
 
 
 def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request:
-    """What a capsule's plan needs: its image and data, its inputs and its measuring program.
+    """Return the needs of a capsule's plan: image, data, inputs and measuring program.
 
     Nothing is written before `lay_out`: whether its code may run at all is asked in between.
 
@@ -103,14 +103,14 @@ class Planned:
         return self.left_out is not None and bool(self.left_out.benchmarks)
 
     def terms(self, image: str | None, options: VerifyOptions) -> Terms:
-        """What its run folder keeps; `image` is the reference that took the place of the image."""
+        """Return the terms stored in its run folder; `image` is the reference used instead."""
         return Terms(
             runs=self.runs, image=image, keep_hosts=options.keep_hosts, quick=self.is_quick
         )
 
     @property
     def rest(self) -> Plan:
-        """What of the plan runs here."""
+        """Return the part of the plan that runs here."""
         return self.plan if self.added is None else plans.without(self.plan, self.added.trials)
 
 
@@ -147,7 +147,7 @@ def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Pl
 
 
 def _leave_out(original: Capsule) -> LeftOut:
-    """What --quick leaves out.
+    """Return the benchmarks that --quick leaves out.
 
     Raises:
         UsageError: Nothing would be left.
@@ -163,7 +163,7 @@ def _leave_out(original: Capsule) -> LeftOut:
 
 
 def prospect(original: Capsule, planned: Planned, options: VerifyOptions, *, own: bool) -> Outlook:
-    """What will come of a verification; `own` is whether the capsule is this user's."""
+    """Return the outlook on a verification; `own` is True for this user's capsule."""
     return Outlook(
         plan=planned.rest,
         original=Measured.of(original.record, planned.rest),
@@ -188,7 +188,7 @@ def lay_out(original: Capsule, request: Request) -> None:
 
 
 def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> Limits:
-    """What a verification may take: as asked for, else for a stranger's some times the original's.
+    """Return the limits of a verification: as requested, else multiples of an untrusted original's.
 
     Args:
         original: The capsule.
@@ -227,7 +227,7 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
 def runs(
     record: Record, wanted: int | None, looks: tuple[int, ...], added: Earlier | None = None
 ) -> int:
-    """How many fresh seeds a verification has at most.
+    """Return the largest number of fresh seeds of a verification.
 
     Args:
         record: Of the original.
@@ -286,7 +286,7 @@ def require_all_looks(looks: tuple[int, ...], runs: int | None) -> None:
     if looks and runs != looks[-1]:
         raise UsageError(
             f"the run was begun with {runs} fresh seeds, without --until-decided",
-            advice="leave --until-decided out; later, `verify --add` can add runs to the sealed verification",
+            advice="leave --until-decided out; add runs to the sealed verification with --add",
         )
 
 

@@ -102,7 +102,7 @@ class Request:
     def of(
         cls, manifest: Manifest, runtime: str, image: str | None, *, keep_keyring: bool = False
     ) -> Request:
-        """What a new run of a manifest needs."""
+        """Return the needs of a new run of a manifest."""
         return cls(
             manifest=manifest,
             runtime=runtime,
@@ -113,7 +113,7 @@ class Request:
 
     @property
     def datasets(self) -> tuple[DatasetSpec, ...]:
-        """Those of the manifest that must be here."""
+        """Return the manifest's datasets that must be present."""
         used = self.used.datasets if self.used else ()
         return quick.needed_data(self.manifest, used, self.only)
 
@@ -341,7 +341,7 @@ def obtain_dataset(
 def _embed(
     request: Request, records: tuple[Dataset, ...], places: Mapping[str, Path], watch: Watch
 ) -> Embedded:
-    """What of the datasets is carried: as before in a run of one that there was before."""
+    """Return the datasets to embed: those of the earlier run, if there is one."""
     if request.used is None:
         embedded = embedding.choose(request.manifest, records, places)
         for sentence in embedded.sentences:
@@ -410,14 +410,14 @@ def obtain_image(
 
 
 def _inputs(request: Request) -> Inputs:
-    """Those of an earlier run as they were copied then, else what the author's folders hold."""
+    """Return the inputs of an earlier run, else those in the author's folders."""
     if request.used is not None:
         return Inputs(files=inputs.copies(request.manifest, request.inputs))
     return inputs.collect(request.manifest, request.inputs)
 
 
 def threads(manifest: Manifest) -> int:
-    """How many threads each rank may use here: those of a node share its CPUs."""
+    """Return the number of threads of each rank: the ranks of a node share its CPUs."""
     resources = manifest.resources
     share = len(os.sched_getaffinity(0)) // resources.ranks_per_node
     return resources.cpus_per_rank or max(1, share)

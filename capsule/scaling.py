@@ -31,7 +31,7 @@ _COMMUNICATION, _STEP = "communication_time", "step_time"
 
 
 def derive(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, MetricRuns]]:
-    """What its cases have beside what their trials reported, with the paths.
+    """Yield metrics that are derived from several cases, with their paths.
 
     A run without outcome, in one of the cases that are compared, leaves none; one that failed, or
     that took no time, a failure.

@@ -61,7 +61,7 @@ def of_points(benchmark: Benchmark, framework: str, metrics: Metrics) -> list[Me
 
 
 def by_study(benchmark: Benchmark, values: Sequence[float | None]) -> list[list[float | None]]:
-    """What came of each point, in the order of the cases, study by study."""
+    """Return the results of each point, in the order of the cases, study by study."""
     assert benchmark.search is not None
     rest = iter(values)
     return [list(islice(rest, size)) for size in sizes(len(values), benchmark.search.studies)]

@@ -33,7 +33,7 @@ class _Values(_Array):  # noqa: PLW1641 - as an array it has none
 
 
 def bits(values: Sequence[float]) -> bytes:
-    """What is the same of the same numbers, whatever holds them; NaN is NaN."""
+    """Return equal bytes for equal numbers in any container; NaN equals NaN."""
     return array("d", values).tobytes()
 
 

@@ -145,7 +145,7 @@ def set_up(
     claims: Sequence[FrozenClaim] | None = None,
     earlier: Earlier | Extended | None = None,
 ) -> Setup:
-    """What is decided before the first process start.
+    """Return the facts that are fixed before the first process start.
 
     Raises:
         UsageError: A capsule has no room for all that the plan will leave behind.

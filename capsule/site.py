@@ -188,7 +188,7 @@ def use_cache(folder: Path) -> Iterator[None]:
 
 
 def interpreter(site: Site, *, environ: Mapping[str, str] = os.environ) -> tuple[str | None, str]:
-    """What runs our own program where nothing is contained, and who says so.
+    """Return the interpreter of capsule's own program outside of containers, and its source.
 
     `CAPSULE_PYTHON`, else the site file's `python`, else None for the interpreter of this process.
     """
@@ -203,7 +203,7 @@ def own_cache_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def state_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
-    """Where this user's own ledgers lie: below `XDG_STATE_HOME` or `~/.local/state`."""
+    """Return the folder of this user's ledgers: below `XDG_STATE_HOME` or `~/.local/state`."""
     return _home_folder("XDG_STATE_HOME", ".local/state", environ) / "capsule"
 
 

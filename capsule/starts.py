@@ -31,7 +31,7 @@ def seen_by(libraries: Sequence[str]) -> str:
 
 
 def describe_world(world: str, ranks: int) -> str:
-    """What is known of the world of a trial's own ranks, as screens say it.
+    """Describe the world of a trial's own ranks for screens.
 
     Args:
         world: As an attempt has it, empty where nothing is known.
@@ -65,7 +65,7 @@ class World:
 
     @property
     def ranks(self) -> int:
-        """How many there are."""
+        """Return the number of ranks."""
         return len(self.nodes)
 
     def follow(self, nodes: int) -> World:
@@ -74,7 +74,7 @@ class World:
 
 
 def count_starts(plan: Plan) -> int:
-    """How many it takes where none is cut off: one a group, or one for every `MOST_TRIALS`."""
+    """Return the number of uninterrupted starts: one a group, or one per `MOST_TRIALS` trials."""
     return sum(-(-len(group.trials) // MOST_TRIALS) for group in plan.groups)
 
 

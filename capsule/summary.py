@@ -56,7 +56,7 @@ def run_values(record: Record) -> Mapping[str, MetricRuns]:
 
 
 def worlds(record: Record) -> Mapping[str, str]:
-    """What is known of the world of each command's own ranks, where there are several.
+    """Describe the world of each command's own ranks, for several ranks.
 
     Returns:
         By the id of the benchmark: `2, seen by torch`, `not seen` and so on; of runs that were
@@ -293,7 +293,7 @@ def _with_trajectories(
 def summarize(
     metric: MetricRuns, list_runs: Callable[[Sequence[Run]], Any] | None = None
 ) -> dict[str, Any]:
-    """What `results/metrics.json` says of a metric: order statistics and one rounded sum.
+    """Return a metric's entry in `results/metrics.json`: order statistics and one rounded sum.
 
     Args:
         metric: Whose runs.

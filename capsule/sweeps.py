@@ -138,7 +138,7 @@ def _list_sharers(metric: MetricRuns | None) -> tuple[int, ...]:
 
 
 def explain_sharing(sweeps: Sequence[Sweep]) -> Iterator[str]:
-    """Which ranks share cores, a sentence for each training: their efficiency is no machine's."""
+    """Describe shared cores, a sentence for each training: its efficiency belongs to no machine."""
     for sweep in sweeps:
         names = [f"{one.case} ({_name(one.shared)})" for one in sweep.sizes if one.shared]
         if names:

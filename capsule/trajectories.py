@@ -11,7 +11,7 @@ _COUNTS = 5
 
 
 def alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:
-    """For each place whose series all stand elsewhere too, the first place where they do."""
+    """Return, for each place whose series all occur elsewhere, the first place where they do."""
     if _begin_apart(runs):
         return {}
     places: dict[tuple[tuple[int, float, float], ...], list[int]] = {}

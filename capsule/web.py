@@ -52,7 +52,7 @@ class Session(requests.Session):
             self.mount(scheme, _Adapter(door))
 
     def get_redirect_target(self, resp: Response) -> None:
-        """None, so that redirects are left to us: the bodies of theirs are read without a limit."""
+        """Return None: capsule handles redirects, whose bodies would be read without limit."""
 
 
 def explain(error: BaseException) -> str:

@@ -64,7 +64,7 @@ class Outcome:
 
 
 def outcomes(record: Record) -> list[Outcome]:
-    """What each search of a record gave in each framework.
+    """Return the outcome of each search of a record in each framework.
 
     Raises:
         UsageError: It has none.
@@ -183,7 +183,7 @@ def _middle(values: Sequence[float | None], *, lower: bool) -> float | None:
 
 
 def _best(values: Sequence[float | None], *, lower: bool) -> int | None:
-    """Where the best stands, the first of several that are alike."""
+    """Return the position of the best value, the first of several equal ones."""
     known = [(value if lower else -value, place) for place, value in enumerate(values)
              if value is not None]  # fmt: skip
     return min(known)[1] if known else None
@@ -201,7 +201,7 @@ def _counts(most: int) -> Iterator[int]:
 def _claims(
     raw: Sequence[Mapping[str, Any]], benchmark: Benchmark, which: Outcome
 ) -> Iterator[Mapping[str, Any]]:
-    """What is claimed of the winner, the quality that it won by first."""
+    """Return the claims about the winner: the quality by which it won first."""
     path = f"{benchmark.id}/{which.winner}/{which.framework}/{which.metric}"
     kept = [
         one

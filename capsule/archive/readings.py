@@ -1,4 +1,4 @@
-"""Consistency of dataset readings: rates with their latencies, order with the seed, samples equal in
+"""Consistency of dataset readings: rates with latencies, order with the seed, equal samples in
 every format. All are computed again and compared.
 """
 

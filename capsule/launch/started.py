@@ -163,11 +163,11 @@ class StartedRanks:
         process.reap(self._label)
 
     def tasks(self) -> int:
-        """Return None: each node enforces the limit of its own rank."""
+        """Return 0: each node enforces the limit of its own rank."""
         return 0
 
     def memory_bytes(self, most: int) -> int:  # noqa: ARG002 - the protocol's
-        """Return None: each node enforces the limit of its own rank."""
+        """Return 0: each node enforces the limit of its own rank."""
         return 0
 
     def stop(self) -> None:

@@ -82,7 +82,7 @@ def of_case(case: Case) -> collectives.Collective:
 
 
 def to_json(case: Case) -> dict[str, str | int]:
-    """As a job has it."""
+    """Return the exchange as a job has it."""
     one = of_case(case)
     return {"name": one.name, "size": one.size}
 

@@ -175,14 +175,14 @@ def _texts(raw: Raw) -> Iterator[tuple[str, str]]:
 
 
 def placeholders(cases: Sequence[Case], names: Iterable[str]) -> list[str]:
-    """What a placeholder may name: beside these names the parameters that every case has."""
+    """Return the names that a placeholder may have beside the parameters of every case."""
     parameters = [set(case.parameters) for case in cases]
     common = set.intersection(*parameters) if parameters else set()
     return [*sorted(common), *names]
 
 
 def fault(name: str, known: Sequence[str]) -> str:
-    """What is said of a placeholder that stands for nothing."""
+    """Return the problem of an unknown placeholder."""
     if name.startswith(DATA):
         data = [one for one in known if one.startswith(DATA)]
         if not data:

@@ -7,7 +7,7 @@ from capsule.manifest.model import Metric
 
 
 def metric_of(facts: MetricFacts) -> Metric:
-    """What a manifest knows of a metric that `levels` reports."""
+    """Convert a metric of `levels` into a manifest's."""
     return Metric(
         name=facts.name,
         unit=facts.unit,

@@ -18,7 +18,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def recognize(data: bytes) -> tuple[str, str] | None:
-    """What a file is instead of JSON, and what to do; None where its text has to tell.
+    """Recognize a file that is not JSON, with a remedy; None if its text must be parsed.
 
     Args:
         data: It, or its beginning.
@@ -36,7 +36,7 @@ def recognize(data: bytes) -> tuple[str, str] | None:
 
 
 def advise(data: bytes) -> str | None:
-    r"""How to mend what is no JSON; None where it is, and something else is wrong with it.
+    r"""Return the remedy for invalid JSON, or None.
 
     >>> advise(b'{"a": 1,}')
     'remove the comma before }'
@@ -57,7 +57,7 @@ def advise(data: bytes) -> str | None:
 
 
 def advise_escape(text: str) -> str:
-    r"""What was probably meant by an escape that JSON knows, as the end of a sentence.
+    r"""Return the probable meaning of an escape in JSON, as the end of a sentence.
 
     >>> advise_escape("acc\b"), advise_escape("acc\0")
     (': JSON reads \\b as a backspace; write a word boundary of a pattern as \\\\b', '')

@@ -83,7 +83,7 @@ class Scheme(NamedTuple):
     over: str | None = None
 
     def to_json(self) -> dict[str, str | float]:
-        """As a plan keeps it, and a job."""
+        """Return the scheme as plans and jobs have it."""
         over = {"over": self.over} if self.over else {}
         return {"name": self.name, **over, **self.numbers}
 
@@ -188,7 +188,7 @@ class Recipe(NamedTuple):
 
     @property
     def level(self) -> int:
-        """Of Deep500."""
+        """Return the level of Deep500."""
         return LEVEL_OF_RANKS if any(one.scheme for one in self.settings.values()) else 2
 
     @property
@@ -231,7 +231,7 @@ class Reading(NamedTuple):
 
     @property
     def level(self) -> int:
-        """Of Deep500."""
+        """Return the level of Deep500."""
         return 2
 
 
@@ -248,7 +248,7 @@ class Collective(NamedTuple):
 
     @property
     def level(self) -> int:
-        """Of Deep500."""
+        """Return the level of Deep500."""
         return LEVEL_OF_RANKS
 
 

@@ -85,7 +85,7 @@ def require_count(name: str, value: Scalar) -> None:
 
 
 def read_augmentation(raw: Mapping[str, Any], network: str) -> training.Augmentation:
-    """What an entry says of it.
+    """Read the augmentation of an entry.
 
     Args:
         raw: Fits the schema.

@@ -50,7 +50,7 @@ def _metrics_in(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
 
 
 def names(benchmark: Benchmark, place: int) -> Sequence[str]:
-    """What stands at one place of its trials' metric paths; every combination is a path."""
+    """Return the names at one position of the trials' metric paths; they combine freely."""
     if place == 0:
         return (benchmark.id,)
     if place == 1:
@@ -79,7 +79,7 @@ def metric_paths(benchmarks: Sequence[Benchmark]) -> tuple[tuple[str, Metric], .
 
 
 def trial_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], ...]:
-    """Those alone that a trial has samples of."""
+    """Return the paths of metrics that a trial has samples of."""
     return tuple(
         (f"{benchmark.id}/{case.name}/{framework}/{metric.name}", metric)
         for benchmark in benchmarks

@@ -61,7 +61,7 @@ class Pitfall:
 
 
 def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Sentence]:
-    """What of a benchmark its author may not have meant, one sentence each.
+    """Return probable mistakes in a benchmark, one sentence each.
 
     Args:
         benchmark: The benchmark.
@@ -170,7 +170,7 @@ def ranks_pitfall(
 
 
 def find_lost_meeting(benchmark: Benchmark, *, are_apart: bool) -> str | None:
-    """By what of a command its ranks would each be told another place to meet, None for nothing.
+    """Return the words of a command by which ranks would fail to meet, or None.
 
     No shell reads its words, so that a variable stands there as it was written; and a name that is
     each node itself has each node form a world of its own.
@@ -298,7 +298,7 @@ def _names(folder: Path, benchmark: Benchmark) -> list[str]:
 
 
 def name_interpreter(benchmark: Benchmark, folder: Path | None) -> str | None:
-    """What starts the script that is the command, None where the command is none.
+    """Return the interpreter of the script that is the command, or None.
 
     Args:
         benchmark: The benchmark.

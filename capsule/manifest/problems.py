@@ -118,7 +118,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def instead(word: str, names: Iterable[str]) -> str:
-    """What to write instead of an unknown `word`, as the end of a sentence.
+    """Return what to write instead of an unknown `word`, as the end of a sentence.
 
     >>> instead("gem", ["relu", "gemm"])
     "did you mean 'gemm'?"
@@ -190,7 +190,7 @@ def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:
 
 
 def _benchmark_fields() -> Collection[str]:
-    """What a command says of itself: there most fields are that people look for."""
+    """Return the fields of a command's benchmark, where most wanted fields are."""
     fields: Collection[str] = schema.load("manifest-1")["definitions"]["commandBenchmark"][
         "properties"
     ]

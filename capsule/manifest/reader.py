@@ -241,7 +241,7 @@ def _benchmarks(
     subjects: Sequence[Mapping[str, Any]] | None,
     problems: Problems,
 ) -> tuple[Benchmark, ...]:
-    """Those that are right; claims are held against them only when all are."""
+    """Return the valid benchmarks; claims are checked only if all are valid."""
     device = "cpu"
     if not problems.below("/resources") and raw.get("resources", {}).get("gpus_per_rank"):
         device = "cuda"

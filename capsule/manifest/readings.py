@@ -41,7 +41,7 @@ def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
 def restate(
     raw: Raw, here: str, cases: tuple[Case, ...], metrics: tuple[Metric, ...], problems: Problems
 ) -> Benchmark | None:
-    """As `read`, with the metrics that a plan has.
+    """Return the benchmark with the plan's metrics.
 
     Args:
         raw: The entry.
@@ -93,7 +93,7 @@ def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
 
 
 def to_json(subject: Reading, case: Case) -> dict[str, Any]:
-    """As a job has it, but for the generator."""
+    """Return the reading as a job has it, without the generator."""
     return {
         "format": case.parameters["format"],
         "cache": case.parameters["cache"],

@@ -87,7 +87,7 @@ def restate(
     planned: Mapping[str, Raw] | None,
     problems: Problems,
 ) -> Benchmark | None:
-    """As `read`, for what a plan says of it: how each case trains follows from the manifest.
+    """Return the benchmark with the plan's statements; trainings follow from the manifest.
 
     So the default of a number never changes. One that a later version adds is not in older plans,
     and has the default that makes no difference.
@@ -137,7 +137,7 @@ def _is_part(planned: Any, whole: Any) -> bool:
 
 
 def to_json(settings: Settings) -> dict[str, Any]:
-    """As a plan keeps them, and a job."""
+    """Return the settings as plans and jobs have them."""
     target = settings.target
     return {
         "sizes": dict(settings.sizes),
@@ -278,7 +278,7 @@ def _better(quality: str) -> str:
 def _all_settings(
     raw: Raw, network: Trained, cases: Sequence[Case], here: str, problems: Problems
 ) -> dict[str, Settings]:
-    """How each case trains, by its name; not all of them where something is wrong."""
+    """Return the settings of each case by name; incomplete if something is wrong."""
     target = _target(raw.get("target"), network, f"{here}/target", problems)
     check_names(raw, here, problems, network.numbers(raw) if network.optimizer else None)
     if problems.below(here):
@@ -310,7 +310,7 @@ def _settings_of(
 def _settings(
     raw: Raw, case: Case, network: Trained, target: Target | None, here: str, problems: Problems
 ) -> Settings | None:
-    """What one case trains with: the entry's fields, and what the case says instead."""
+    """Return the settings of one case: the entry's fields, overridden by the case."""
     optimizer, schedule = raw["optimizer"], raw.get("schedule", CONSTANT)
     numbers = network.numbers(raw)
     schedule_numbers = training.SCHEDULES[schedule["name"]]
@@ -375,7 +375,7 @@ def _settings(
 
 
 def _place(raw: Raw, index: int, here: str) -> str:
-    """Where a case stands that is the entry's `index`-th."""
+    """Return the place of the entry's `index`-th case."""
     cases = raw.get("cases")
     if cases is None:
         return here

@@ -196,7 +196,7 @@ def _kind_problem(here: str, path: Path) -> str | None:
 
 
 def _twin(path: str, folder: Path) -> str | None:
-    """What is there of a name that looks the same: macOS takes letters apart, keyboards do not."""
+    """Return an existing name that looks the same: macOS decomposes letters, keyboards do not."""
     there: list[str] = []
     for part in path.split("/"):
         composed = unicodedata.normalize("NFC", part)

@@ -64,17 +64,17 @@ def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> Non
 
 
 def read_ranks(case: Case) -> int | None:
-    """How many ranks a case that was checked has; None where the resources say it."""
+    """Return the number of ranks of a checked case; None if the resources give it."""
     return int(case.parameters[RANKS]) if RANKS in case.parameters else None
 
 
 def read(raw: Raw, cases: Sequence[Case]) -> Scaling | None:
-    """What of an entry's cases, which were checked, is compared; None where nothing is."""
+    """Return the compared numbers of ranks of an entry, or None."""
     return Scaling(raw["scaling"], _bases(cases)) if "scaling" in raw else None
 
 
 def _bases(cases: Sequence[Case]) -> Mapping[str, str]:
-    """By the name of a case that of the one with fewest ranks that else is the same."""
+    """Return, by case name, the otherwise equal case with the fewest ranks."""
     fewest: dict[object, tuple[int, str]] = {}
     for case in cases:
         fewest[_others(case)] = min(fewest.get(_others(case), _size(case)), _size(case))
@@ -95,7 +95,7 @@ def _size(case: Case) -> tuple[int, str]:
 
 
 def ranks_of(benchmark: Benchmark, case: str) -> int | None:
-    """How many ranks a case has of its own; None where it has those of the resources."""
+    """Return a case's own number of ranks; None if the resources give it."""
     match benchmark.subject:
         case Recipe(settings=settings):
             return settings[case].ranks
@@ -104,7 +104,7 @@ def ranks_of(benchmark: Benchmark, case: str) -> int | None:
 
 
 def metrics_in(benchmark: Benchmark, pattern: str) -> tuple[Metric, ...]:
-    """What a case, or with `*` any, has that follows from samples of ranks or cases together."""
+    """Return the metrics that are derived from several ranks or cases; `*` for any case."""
     if benchmark.scaling is None:
         return ()
     cases = (case.name for case in benchmark.cases if pattern in ("*", case.name))

@@ -216,7 +216,7 @@ def _draw(
 
 
 def _count(search: Raw, axes: Mapping[str, _Axis]) -> int:
-    """How many points there are in all studies."""
+    """Return the number of points in all studies."""
     if search["method"] != "grid":
         return int(search["points"]) * _studies(search)
     return math.prod(len(axis.grid()) for axis in axes.values())
@@ -299,7 +299,7 @@ def _grid(
 
 
 def sizes(count: int, studies: int) -> list[int]:
-    """How many of the cases, in their order, are of each study: the first have one more.
+    """Return the number of cases of each study, in order; the first ones have one more.
 
     >>> sizes(11, 3)
     [4, 4, 3]

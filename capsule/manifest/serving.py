@@ -21,7 +21,7 @@ QUERIES = 1000
 
 
 def fewest(share: float) -> int:
-    """How few values give a percentile a nonparametric interval with two ends at `LEVEL`.
+    """Return the fewest values that give a percentile an interval with two ends at `LEVEL`.
 
     The interval has the smallest and the largest value for its ends, beyond which the percentile
     lies with a probability of at most half of what is left, on either side: share ** n is the
@@ -58,7 +58,7 @@ def check(raw: Raw, here: str, problems: Problems) -> None:
 
 
 def read(raw: Raw) -> Serving | None:
-    """How an entry that was checked is served; None for not at all."""
+    """Return the serving of a checked entry, or None."""
     chosen = raw.get("serving")
     if chosen is None:
         return None
@@ -67,7 +67,7 @@ def read(raw: Raw) -> Serving | None:
 
 
 def of(benchmark: Benchmark) -> Serving | None:
-    """How a benchmark is served; None for not at all."""
+    """Return the serving of a benchmark, or None."""
     match benchmark.subject:
         case Network(serving=serving):
             return serving
@@ -76,7 +76,7 @@ def of(benchmark: Benchmark) -> Serving | None:
 
 
 def values(serving: Serving | None, metric: str) -> int | None:
-    """How many values a trial has of a metric because of its queries; None where of no other."""
+    """Return the number of values of a metric in a trial, one for each query; None for others."""
     if serving is None:
         return None
     names = [facts.name for facts in METRICS[serving.scenario] if facts.per == "call"]

@@ -50,7 +50,7 @@ def find_imports(script: str, folder: Path) -> list[str]:
 
 
 def find_module(name: str, folder: Path, script: str | None) -> str | None:
-    """Where a module lies beside a manifest: its file or its package's folder, None for nowhere.
+    """Return a module's file or package folder beside a manifest, or None.
 
     Args:
         name: As it is imported: `model` or `model.layers`.
@@ -66,7 +66,7 @@ def find_module(name: str, folder: Path, script: str | None) -> str | None:
 
 
 def _imported(current: str, top: PurePosixPath, folder: Path) -> Iterator[PurePosixPath]:
-    """What a source imports of the modules beside the script."""
+    """Return the modules beside the script that a source imports."""
     text = _TEXTS.sub("", _read(folder / current))
     for match in _IMPORT.finditer(text):
         for part in match[1].split(","):

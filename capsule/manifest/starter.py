@@ -137,7 +137,7 @@ def require_name(name: str, what: str) -> None:
 
 
 def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
-    """What a manifest says of a metric; a pattern with a group `step` makes a curve of it.
+    """Return a manifest's entry of a metric; a pattern with a group `step` makes it a curve.
 
     Raises:
         UsageError: The pattern is none, or it does not say which group holds the number.

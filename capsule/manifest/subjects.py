@@ -24,7 +24,7 @@ def kind(raw: Raw) -> str:
 
 
 def source(raw: Raw) -> tuple[str, str] | None:
-    """Which kind of file a benchmark's subject comes from, and its path; None for the catalogue's.
+    """Return kind and path of the file that defines a benchmark's subject; None for the catalogue.
 
     >>> source({"level": 1, "network": {"onnx": "nets/small.onnx"}})
     ('onnx', 'nets/small.onnx')
@@ -122,7 +122,7 @@ def check_input(path: str, form: str, where: str, raw: Raw, problems: Problems) 
 def run_reader(
     read: Callable[[], _Made], path: str, where: str, problems: Problems
 ) -> _Made | None:
-    """What a file says, or None after noting why it does not."""
+    """Return the definitions of a file, or None after noting the problem."""
     try:
         return read()
     except OSError as error:
@@ -133,7 +133,7 @@ def run_reader(
 
 
 def read_module(path: str, files: Files) -> modules.Module:
-    """What a user's file says of its `torch.nn.Module`.
+    """Read a user's file about its `torch.nn.Module`.
 
     Raises:
         OSError: It cannot be read.
@@ -149,7 +149,7 @@ def read_module(path: str, files: Files) -> modules.Module:
 
 
 def read_optimizer(path: str, files: Files, taken: Iterable[str]) -> optimizers.Optimizer:
-    """What a user's file says of its optimizer.
+    """Read a user's file about its optimizer.
 
     Args:
         path: Of the file.

@@ -37,7 +37,7 @@ class Definitions(NamedTuple):
     values: dict[str, Any]
 
     def line(self, name: str) -> int:
-        """Where a name is bound, 1 if nowhere."""
+        """Return the line in which a name is bound, 1 if none."""
         return self.lines.get(name, 1)
 
 

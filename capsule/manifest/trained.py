@@ -33,11 +33,11 @@ class Trained(NamedTuple):
 
     @property
     def options(self) -> set[str]:
-        """What a case may vary of the network."""
+        """Return the sizes of the network that a case may vary."""
         return set() if self.module else _options(self.name)
 
     def numbers(self, raw: Raw) -> tuple[training.Number, ...]:
-        """What the optimizer takes of an entry that names one that there is."""
+        """Return the numbers that an entry gives its optimizer."""
         if self.optimizer is None:
             return training.OPTIMIZERS[raw["optimizer"]["name"]]
         return _facts(self.optimizer).numbers
@@ -60,7 +60,7 @@ class Trained(NamedTuple):
 
 
 def read(raw: Raw, here: str, files: subjects.Files, problems: Problems) -> Trained | None:
-    """What an entry trains, or None after noting what is wrong with it.
+    """Return the training of an entry, or None after noting the problem.
 
     Args:
         raw: The entry.
@@ -85,7 +85,7 @@ def read(raw: Raw, here: str, files: subjects.Files, problems: Problems) -> Trai
 def restate(
     raw: Raw, module: Raw | None, optimizer: Raw | None, here: str, problems: Problems
 ) -> Trained | None:
-    """As `read`, for what a plan says of users' files.
+    """Return the training with the plan's statements about users' files.
 
     Args:
         raw: The entry.
@@ -116,7 +116,7 @@ def restate(
 
 
 def to_json(module: Module | None, optimizer: OwnOptimizer | None) -> dict[str, Any]:
-    """What a plan keeps of users' files."""
+    """Return a plan's statements about users' files."""
     return {
         **({"module": {"quality": module.quality, "choices": module.choices}} if module else {}),
         **(

@@ -206,7 +206,7 @@ class Apptainer:
         return Started(started, partial(_judge, invocation, before, expected))
 
     def limits_memory(self) -> bool:
-        """Its own limits need a control group of the user's, so that memory is watched."""
+        """Return False: own limits need a control group of the user, so memory is watched."""
         return False
 
     def reap(self, label: str) -> int:
@@ -292,7 +292,7 @@ def _refused_isolation(
 
 
 def _choose_keyring(sif: Path, *, own: bool) -> Keyring:
-    """How workloads of an image are kept from the user's keys here.
+    """Choose how workloads of an image are kept from the user's keys.
 
     Args:
         sif: The image.
@@ -322,7 +322,7 @@ def _choose_keyring(sif: Path, *, own: bool) -> Keyring:
 
 
 def _usual_keyring(*, own: bool) -> Keyring:
-    """Where calls are refused here: outside, unless Apptainer's setuid starter comes first.
+    """Return the usual way: outside, unless Apptainer's setuid starter comes first.
 
     It would have no rights where `no_new_privs` is set, which root's filters do without.
     """
@@ -352,7 +352,7 @@ def _keyring_flags(keyring: Keyring) -> tuple[str, ...]:
 
 
 def _entry(keyring: Keyring) -> tuple[str, ...]:
-    """What stands before a command inside an image."""
+    """Return the words before a command inside an image."""
     return ("python3", "-I", "-S", _KEYGUARD) if keyring == "inside" else ()
 
 
@@ -363,7 +363,7 @@ def _try(
     *,
     keyring: Keyring = "kept",
 ) -> str | None:
-    """None when a container starts, else what the engine said."""
+    """Try to start a container; return the engine's message if it fails."""
     home = "/tmp"  # noqa: S108 - the container's own
     options = [*_FLAGS, *_guards(bool(flags)), *flags, *shown, *_keyring_flags(keyring)]
     options += ["--home", home, "--pwd", "/"]
@@ -411,7 +411,7 @@ def _judge(
 
 
 def _guards(isolated: bool) -> tuple[str, ...]:
-    """What keeps a workload of root from writing to the machine; nothing for anybody else.
+    """Return options that keep a workload of root from writing to the machine; empty for others.
 
     Args:
         isolated: It has no network, and a hosts file of its own.

@@ -1,4 +1,4 @@
-"""Record of whether Apptainer reached the program of an image, written inside just before its start.
+"""Record that Apptainer reached the program of an image, written inside just before its start.
 
 Afterwards, a failure of Apptainer and a program that imitates one look alike: exit status 255 and a
 line on stderr. So capsule adds a script to the folder where Apptainer keeps those that set the

@@ -141,7 +141,7 @@ class Running(Protocol):
         """Wait at most so long; None while it still runs."""
 
     def tasks(self) -> int:
-        """How many processes and threads it has now, 0 where that cannot be told."""
+        """Return the current number of processes and threads; 0 if unknown."""
 
     def memory_bytes(self, most: int) -> int:
         """The memory that its processes use now, as exactly as tells whether it is beyond `most`.
@@ -150,7 +150,7 @@ class Running(Protocol):
         """
 
     def describe(self) -> str:
-        """What its processes do now, see `processes.describe`; empty where that is not known."""
+        """Describe the activity of its processes, see `processes.describe`; empty if unknown."""
 
     def stop(self) -> None:
         """End it and everything it started: terminate, then kill; returns when nothing is left."""
@@ -317,13 +317,13 @@ class KeepsScratch(Protocol):
     """An engine whose processes have their HOME and temporary folders on this machine itself."""
 
     def scratch(self, label: str) -> Iterable[Path]:
-        """Those that are there of a run with this label."""
+        """Return the existing scratch folders of a run with this label."""
 
     def clear_scratch(self, label: str) -> None:
         """Remove them."""
 
     def find_homes(self, label: str, scratch: Scratch) -> Iterable[Path]:
-        """Where the HOME of a rank may have been, which is removed when it has ended."""
+        """Return possible HOMEs of a rank, which are removed after its end."""
 
 
 @runtime_checkable
@@ -351,15 +351,15 @@ class Started:
         return None if process_exit is None else self._judge(process_exit)
 
     def tasks(self) -> int:
-        """Those of its session, and those that it started and that left it."""
+        """Return the number of tasks of its session, including those that left it."""
         return self._process.tasks()
 
     def memory_bytes(self, most: int) -> int:
-        """That of the same processes."""
+        """Return the memory of the same processes in bytes."""
         return self._process.memory_bytes(most)
 
     def describe(self) -> str:
-        """What the same processes do."""
+        """Describe the activity of the same processes."""
         return self._process.describe()
 
     def stop(self) -> None:
@@ -398,19 +398,19 @@ class NeverStarted:
         return self._ended
 
     def tasks(self) -> int:
-        """None."""
+        """Return 0: no process runs."""
         return 0
 
     def memory_bytes(self, most: int) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: no process runs."""
         return 0
 
     def describe(self) -> str:
-        """Nothing."""
+        """Return an empty text: no process runs."""
         return ""
 
     def stop(self) -> None:
-        """Nothing is left to end."""
+        """Do nothing: no process is left."""
 
 
 def split_status(status: int) -> tuple[int | None, int | None]:
@@ -428,7 +428,7 @@ def split_status(status: int) -> tuple[int | None, int | None]:
 
 
 def tail_since(path: Path, offset_bytes: int) -> str:
-    """What was appended to a log since it was so long, its last 64 KiB at most."""
+    """Return the text appended to a log since a length, at most its last 64 KiB."""
     stream = leavings.open_file(path)
     if stream is None:
         return ""

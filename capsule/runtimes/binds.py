@@ -84,7 +84,7 @@ def _fault(path: Path) -> tuple[str, str] | None:
 
 
 def _writable_below(folder: Path) -> Iterator[Path]:
-    """Where file systems are mounted below a folder that may be written."""
+    """Yield mount points below a folder that may be written."""
     try:
         lines = _TABLE.read_bytes().decode(errors="surrogateescape").splitlines()
     except OSError:

@@ -50,7 +50,7 @@ def ask(*words: str, timeout_seconds: float = _PATIENCE_SECONDS) -> bytes:
 
 
 def try_to(*words: str) -> bytes | None:
-    """As `ask`, and None where it refuses."""
+    """Run the command as `ask` does, but return None if it fails."""
     try:
         return ask(*words)
     except CannotRunError:

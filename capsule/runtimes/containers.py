@@ -54,20 +54,20 @@ class ContainerEngine(ABC):
         """
 
     def observe(self) -> Mapping[str, str]:
-        """What the record says of this engine beside version, image and network."""
+        """Return observations of this engine beside version, image and network."""
         return {}
 
     @abstractmethod
     def limits_memory(self) -> bool:
-        """As the protocol says."""
+        """Return whether the engine itself limits memory."""
 
     @abstractmethod
     def identify(self, name: str) -> Digest:
-        """As the protocol says."""
+        """Return the identity of an image of a local engine."""
 
     @abstractmethod
     def save(self, name: str, target: Path) -> None:
-        """As the protocol says."""
+        """Save the image of a local engine to a file."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -114,10 +114,10 @@ class ContainerEngine(ABC):
 
     @abstractmethod
     def device_advice(self, message: str) -> str | None:
-        """What mends that devices could not be handed out, by what the engine said of it."""
+        """Return the remedy for devices that the engine could not provide."""
 
     def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:  # noqa: ARG002
-        """What the engine said when it did not create a container, with what is known of why."""
+        """Explain why the engine did not create a container."""
         return message
 
     def available(self) -> Availability:
@@ -228,7 +228,7 @@ class ContainerEngine(ABC):
             self.remove(name)
 
     def _find(self, image: Image) -> ImageFacts | None:
-        """What the engine has under the image's digest, None where it has nothing."""
+        """Return the engine's image with the image's digest, or None."""
         names = [image.pinned] if image.pinned else loading.names(image)
         return next(filter(None, map(self._inspect_image, names)), None)
 

@@ -86,7 +86,7 @@ def _packs_fast(program: str) -> bool:
 
 
 def _build(source: str, target: Path, program: str, packing: tuple[str, ...]) -> str | None:
-    """What the engine says when it cannot make a SIF, None when it did."""
+    """Build a SIF; return the engine's message if it fails."""
     prefix = Path(program).name.upper()
     # without the cache: a hit would keep the label of whatever tag the layers first came by
     environment = {**os.environ, f"{prefix}_DISABLE_CACHE": "1"}
@@ -113,7 +113,7 @@ def find_fatal(output: str) -> str:
 
 
 def _advice(fault: str, pinned: str | None) -> str | None:
-    """What mends it: Apptainer tells its faults apart by words alone."""
+    """Return the remedy; Apptainer distinguishes its faults only by words."""
     if "no space left on device" in fault or "quota exceeded" in fault:
         return "its temporary folder is full: set APPTAINER_TMPDIR to another folder"
     if pinned is None:

@@ -23,7 +23,7 @@ def count_memory(pid: int, most: int) -> int:
 
 
 def describe(pid: int) -> str:
-    """What a process and those below it do now, see `processes.describe`."""
+    """Describe the activity of a process and its descendants, see `processes.describe`."""
     return processes.describe(list(_find(pid)))
 
 

@@ -61,7 +61,7 @@ class Docker(ContainerEngine):
         return f"Docker {self._daemon.server['Version']}"
 
     def limits_memory(self) -> bool:
-        """As the daemon says."""
+        """Return whether the daemon limits memory."""
         return self._info.get("MemoryLimit") is True
 
     def prepare(
@@ -93,12 +93,12 @@ class Docker(ContainerEngine):
         return super().start(prepared, invocation)
 
     def identify(self, name: str) -> Digest:
-        """As the protocol says."""
+        """Return the identity of an image of the daemon."""
         with asked():
             return answers.read_image(self._api.inspect_image(name)).identity
 
     def save(self, name: str, target: Path) -> None:
-        """As the protocol says."""
+        """Save an image of the daemon to a file."""
         with (
             asked(),
             self._daemon.fetch(f"/images/{name}/get") as response,

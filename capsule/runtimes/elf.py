@@ -90,7 +90,7 @@ class _Dynamic:
 
     @classmethod
     def read(cls, stream: BinaryIO) -> _Dynamic | None:
-        """None for what is no ELF file, or has no dynamic section."""
+        """Read the needs of an ELF file; None for other files, or without a dynamic section."""
         try:
             return cls._read(stream)
         except _FAULTS:

@@ -108,7 +108,7 @@ def _statements(config: Mapping[str, Any]) -> list[str]:
 def by_rank(
     resources: Resources, environment: Mapping[str, str] | None = None
 ) -> tuple[tuple[str, ...], ...]:
-    """Names of the devices that each rank gets, none of them shared; the same on every node.
+    """Return the devices of each rank, none shared, equal on every node.
 
     Args:
         resources: How many ranks there are, and devices of each.
@@ -128,7 +128,7 @@ def by_rank(
 
 
 def choose(count: int, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Names of the first `count` devices, out of those that a scheduler left visible.
+    """Choose the first `count` devices of those that a scheduler left visible.
 
     >>> choose(2, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
     ('3', '5')
@@ -168,7 +168,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _by_library() -> Devices | None:
-    """What NVIDIA's library says, for systems whose driver has no entry in /proc (WSL)."""
+    """Query NVIDIA's library, for systems whose driver has no entry in /proc (WSL)."""
     import pynvml
 
     try:

@@ -40,7 +40,7 @@ def use(prepared: Prepared, libraries: tuple[Library, ...]) -> Prepared:
 
 
 def variables(libraries: tuple[Library, ...], image: Mapping[str, str]) -> dict[str, str]:
-    """By which loaders find them before the image's own; nothing where there are none.
+    """Return variables by which loaders find the libraries before the image's; empty for none.
 
     An mpi4py that takes any MPI loads the first one by its name; one that was built for a single
     MPI finds it by the folder, as other programs find all of them.
@@ -90,7 +90,7 @@ def _find(path: str, site: Site, binds: tuple[Mount, ...]) -> Library:
 
 
 def _classify(source: Path) -> str:
-    """Whose part of a machine a path is, which tells a reader more than the path itself."""
+    """Name the part of a machine that a path belongs to, as more telling than the path."""
     if str(source).startswith(tuple(f"{folder}/" for folder in _SYSTEM)):
         return "of the system"
     return f"below /{source.parts[1]}"

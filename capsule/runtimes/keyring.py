@@ -36,7 +36,7 @@ _WAY_OUT = (
 
 
 def observe(keyring: Keyring) -> dict[str, str]:
-    """What is recorded of it."""
+    """Return the observation for the record."""
     return {KEYRING: _RECORDED[keyring]}
 
 
@@ -46,7 +46,7 @@ def is_kept(observations: Mapping[str, str]) -> bool:
 
 
 def guard(keyring: Keyring) -> Callable[[], None] | None:
-    """What `process.start` calls before it starts an engine or a program."""
+    """Return the guard that `process.start` calls before an engine or program starts."""
     if keyring == "kept":
         return None
     return _join if keyring == "inside" else _isolate

@@ -63,7 +63,7 @@ class Podman(ContainerEngine):
         return f"Podman {self._facts.version}"
 
     def observe(self) -> Mapping[str, str]:
-        """Who root inside is, and what watches the number of processes."""
+        """Return the user that root inside is, and the watcher of the number of processes."""
         observations = {
             "user": "rootless, the caller is root inside" if self._facts.rootless else "root"
         }
@@ -72,17 +72,17 @@ class Podman(ContainerEngine):
         return observations
 
     def limits_memory(self) -> bool:
-        """Where this user's control groups have the controller."""
+        """Return whether this user's control groups have the memory controller."""
         return self._facts.limits_memory
 
     def identify(self, name: str) -> Digest:
-        """As the protocol says."""
+        """Return the identity of an image of Podman."""
         client.require()
         answer = client.ask("image", "inspect", "--format", "{{.Id}}", name)
         return Digest.parse(f"sha256:{answer.decode(errors='replace').strip()}", where=name)
 
     def save(self, name: str, target: Path) -> None:
-        """As the protocol says."""
+        """Save an image of Podman to a file."""
         client.ask("image", "save", "--output", str(target), name, timeout_seconds=PULL_SECONDS)
 
     def remove(self, name: str) -> None:
@@ -90,7 +90,7 @@ class Podman(ContainerEngine):
         client.remove(name)
 
     def device_advice(self, message: str) -> str | None:
-        """Nobody described the devices."""
+        """Return the remedy for missing descriptions of devices."""
         if "CDI" not in message and "nvidia.com/gpu" not in message:
             return None
         return "describe the devices: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"

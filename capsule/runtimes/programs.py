@@ -1,7 +1,7 @@
 """Programs of this machine that run without a container, and their description in a record.
 
-A record names a program by a class of paths: a system folder in full, otherwise only its top folder,
-because the rest of the path is private.
+A record names a program by a class of paths: a system folder in full, otherwise only its top
+folder, because the rest of the path is private.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ def is_python(word: str) -> bool:
 
 
 def find(word: str) -> Path | None:
-    """What a command that begins with this word starts here, None for nothing."""
+    """Return the program that this word of a command starts, or None."""
     place = shutil.which(word, path=search_path())
     return Path(place) if place and Path(place).is_absolute() else None
 
 
 def interpreter(chosen: str | None, *, where: str) -> str:
-    """What runs our own program on this machine.
+    """Return the interpreter of capsule's own program on this machine.
 
     Args:
         chosen: A path, or a name that is looked for as the caller's shell would; None for the
@@ -120,12 +120,12 @@ def choose(prepared: Prepared, manifest: Manifest, site: Site) -> Prepared:
 
 
 def locate(words: Iterable[str]) -> dict[str, str]:
-    """Where the programs lie that these words start here; empty for what is not there."""
+    """Return the places of the programs that these words start; empty if missing."""
     return {word: str(find(word) or "") for word in dict.fromkeys(words) if _is_plain(word)}
 
 
 def observe(places: Mapping[str, str]) -> dict[str, str]:
-    """What is recorded of programs, by name: `program python3` and so on.
+    """Return the observations of programs by name: `program python3` and so on.
 
     Args:
         places: As `locate` gives them.

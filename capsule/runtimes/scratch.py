@@ -38,12 +38,12 @@ class Folders:
 
     @property
     def home(self) -> Path:
-        """For HOME."""
+        """Return the folder for HOME."""
         return self.top / "h"
 
     @property
     def temporary(self) -> Path:
-        """For TMPDIR."""
+        """Return the folder for TMPDIR."""
         return self.top / "t"
 
     def remove(self) -> None:
@@ -84,7 +84,7 @@ def make(label: str, scratch: Scratch) -> Folders:
 
 
 def choose(label: str, scratch: Scratch) -> list[Folders]:
-    """Where the folders may be made: short and on a disk of the node's own, as TMPDIR asks."""
+    """Return possible folders: short paths on a disk of the node, TMPDIR first."""
     name = f"{_prefix(label)}{scratch.start:x}.{scratch.rank:x}"
     chosen = [Folders(base / name) for base in dict.fromkeys((*_asked(), *_USUAL))]
 
@@ -120,7 +120,7 @@ def _prefix(label: str) -> str:
 
 
 def _asked() -> tuple[Path, ...]:
-    """What TMPDIR names."""
+    """Return the folder that TMPDIR names."""
     asked = Path(os.environ.get("TMPDIR", ""))
     return (asked,) if asked.is_absolute() else ()
 

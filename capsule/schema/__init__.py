@@ -169,7 +169,7 @@ def validate(value: object, name: str) -> list[tuple[str, str]]:
 
 
 def violations(value: object, name: str) -> Iterator[ValidationError]:
-    """What breaks the schema, one by one, for doors that word it themselves."""
+    """Yield the violations of the schema, for callers with messages of their own."""
     try:
         if _fast_validator(name).is_valid(value):
             return iter(())

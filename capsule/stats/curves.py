@@ -153,7 +153,7 @@ def _checkpoints(points: int, runs: int) -> list[int]:
 def runs_at(
     curves: Mapping[int, Curve], grid: Sequence[float], resolution: float = 0.0
 ) -> list[Runs]:
-    """For each step of the grid the runs of all curves there, by linear interpolation.
+    """Return the runs of all curves at each step of the grid, by linear interpolation.
 
     >>> line = Curve(steps=(0, 2), values=(1, 2))
     >>> runs_at({7: line}, [1])[0].values

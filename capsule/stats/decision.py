@@ -88,7 +88,7 @@ def decide(interval: Interval, region: Region) -> Decision:
 
 
 def _rounding(end: float, interval: Interval) -> float:
-    """What is no distance from an end of the region."""
+    """Return the distance from an end of the region that counts as zero."""
     if math.isinf(end):
         return 0.0
     return max(_OF_MARGIN * abs(end), _OF_VALUES * interval.magnitude)

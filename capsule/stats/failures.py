@@ -44,7 +44,7 @@ def veto(failed_a: int, n_a: int, failed_b: int, n_b: int) -> bool:
 def runs_to_lift(
     failed_a: int, n_a: int, failed_b: int, n_b: int, *, power: float = 0.8
 ) -> int | None:
-    """How many runs of B in all lift a veto, if further ones fail as often as A's did.
+    """Return the total runs of B that lift a veto, if further ones fail as often as A's.
 
     Args:
         failed_a: The original's failures.

@@ -172,7 +172,7 @@ def undo_one_set(n: int, level: float) -> float:
 
 
 def _skewed_error(level: float, n: int) -> float:
-    """How often one limit at `level` of the mean of `n` skewed values is wrong, nearly."""
+    """Approximate how often one limit at `level` of the mean of `n` skewed values is wrong."""
     quantile = float(special.ndtri(level))
     density = math.exp(-(quantile**2) / 2) / math.sqrt(2 * math.pi)
     return level + _SKEWNESS / (6 * math.sqrt(n)) * (2 * quantile**2 + 1) * density
@@ -183,11 +183,11 @@ class Side(Protocol):
 
     @property
     def n(self) -> int:
-        """How many runs."""
+        """Return the number of runs."""
 
     @property
     def mean(self) -> float:
-        """Of the runs."""
+        """Return the mean of the runs."""
 
     @property
     def floored_sd(self) -> float:

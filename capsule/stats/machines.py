@@ -49,7 +49,7 @@ class Machines:
 
     @property
     def k(self) -> int:
-        """How many machines there are."""
+        """Return the number of machines."""
         return len(self.sides)
 
     @cached_property

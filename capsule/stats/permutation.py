@@ -62,7 +62,7 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
 
 
 def reaches(a: Runs, b: Runs, alpha: float, *, at_least: float) -> tuple[float, float] | None:
-    """How far below and above the estimate the shift may lie: the test's limits at level `alpha`.
+    """Return the limits of the shift below and above the estimate, at level `alpha`.
 
     Sought outward from the limits that the interval has anyway: between them nobody asks.
 
@@ -92,7 +92,7 @@ def reaches(a: Runs, b: Runs, alpha: float, *, at_least: float) -> tuple[float, 
 
 
 def _reach(relabelings: _Relabelings, allowed: int, at_least: float, side: int) -> float:
-    """Where no more than so many relabelings are as extreme as is seen.
+    """Return the shift at which few enough relabelings are as extreme as the data.
 
     By false position (Illinois) on what the first lacks that is one too many. Those that are as
     extreme at both ends, or at neither, are not looked at again.
@@ -150,11 +150,11 @@ class _Relabelings:
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Return the number of relabelings."""
         return len(self.sums[0])
 
     def lack(self, apart: float, side: int) -> _Floats:
-        """What each lacks to be as far from 0 as the statistic seen, where B lies `apart` off.
+        """Return each relabeling's distance from the extremeness of the data at a shift.
 
         Args:
             apart: In standard errors; positive where it is more so than seen.

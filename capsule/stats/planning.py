@@ -60,7 +60,7 @@ def narrowest_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -
 
 
 def _cost(fewer: int, more: int, alpha: float) -> float | None:
-    """How much farther than Welch's the envelope reaches, None where that has to be simulated."""
+    """Return the envelope's width relative to Welch's; None if it needs simulation."""
     if fewer * more > _MOST_PAIRS:
         return None
     relabelings = math.floor(alpha * math.comb(fewer + more, fewer))
@@ -70,7 +70,7 @@ def _cost(fewer: int, more: int, alpha: float) -> float | None:
 
 
 def runs_for_margin(k: float, *, alpha: float, power: float) -> int | None:
-    """How many runs a side confirm a margin of `k` between-run sd with probability `power`.
+    """Return the runs a side that confirm a margin of `k` between-run sd with a power.
 
     Returns:
         None when 500 are not enough.
@@ -111,7 +111,7 @@ def narrowest_paired_margin(pairs: int, *, alpha: float, power: float) -> float:
 
 @lru_cache(maxsize=4096)
 def welch_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -> float:
-    """As `narrowest_margin` by Welch's interval alone, without what guards it."""
+    """Return the narrowest margin by Welch's interval alone, without its guard."""
     return _narrowest((1.0, n_a), (1.0, n_b or _UNLIMITED), alpha, power)
 
 
@@ -133,7 +133,7 @@ def _narrowest(a: tuple[float, int], b: tuple[float, int], level: float, power: 
 
 @lru_cache(maxsize=64)
 def _reaches(n_a: int, n_b: int, alpha: float) -> NDArray[np.float64]:
-    """How far intervals of so many runs reach from no shift: the margins that they just confirm."""
+    """Return half widths of intervals around no shift: margins just confirmed by some runs."""
     random = np.random.default_rng([_SEED, n_a, n_b])
     a = random.standard_normal((_REPETITIONS, n_a))
     b = random.standard_normal((_REPETITIONS, n_b))

@@ -37,7 +37,7 @@ def runs_to_decide(
     power: float = 0.8,
     most: int = MOST_RUNS,
 ) -> Answer:
-    """How many runs of B in all decide the claim, if the estimate seen now is the truth.
+    """Return the total runs of B that decide the claim, if the present estimate is true.
 
     Args:
         a: The original's runs, at least two, on the scale of `region`; None for a constant, and
@@ -112,7 +112,7 @@ def verdict_probability(
 
 
 def _cost(n_a: int, n_b: int) -> float:
-    """How much farther than Welch's the envelope of so many runs reaches."""
+    """Return the envelope's width relative to Welch's, for some runs."""
     return _RELABELING_COST if permutation.can_count(n_a, n_b) else _RANKS_COST
 
 

@@ -107,7 +107,7 @@ def _cumulative(m: int, n: int, u: int) -> float:
 
 @lru_cache(maxsize=1024)
 def critical_rank(m: int, n: int, alpha: float) -> int:
-    """How many values of U have a cumulative probability of at most `alpha` under no shift.
+    """Return how many values of U have a cumulative probability up to `alpha` under no shift.
 
     The c-th smallest and c-th largest difference are then the limits; 0 means that no interval
     exists. Exact up to 2500 pairs, the continuity-corrected normal approximation above.

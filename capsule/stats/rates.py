@@ -68,7 +68,7 @@ def runs_to_confirm_rate(
     alpha: float,
     power: float = 0.8,
 ) -> Answer:
-    """How many runs of B in all confirm the margin, if further ones fail as often as A's did.
+    """Return the total runs of B that confirm the margin, if further ones fail as often as A's.
 
     Args:
         failed_a: The original's failures.

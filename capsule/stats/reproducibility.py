@@ -203,7 +203,7 @@ def paule_mandel(means: Sequence[float], variances: Sequence[float]) -> float:
 
 
 def _root(explains: Callable[[float], bool], most: float) -> float:
-    """Where `explains` turns true in (0, most], to the last bit: no tolerance to disagree on."""
+    """Return where `explains` turns true in (0, most], to the last bit."""
     low, high = 0.0, most
     while low < (middle := (low + high) / 2) < high:
         low, high = (low, middle) if explains(middle) else (middle, high)

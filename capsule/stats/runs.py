@@ -55,7 +55,7 @@ class Runs:
 
     @property
     def n(self) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         return len(self.by_seed)
 
     @property

@@ -18,7 +18,7 @@ Series = Sequence[float] | NDArray[np.float64]
 
 
 def mser5(values: Series) -> int:
-    """How many leading values to cut, so that the standard error of the rest is smallest.
+    """Return the number of leading values to cut for the smallest standard error of the rest.
 
     White's marginal standard error rule on means of batches of five; at most half is cut, and
     nothing from fewer than four batches.
@@ -43,7 +43,7 @@ def mser5(values: Series) -> int:
 
 
 def effective_sample_size(values: Series) -> float:
-    """How many independent samples a series is worth: its length over its correlation time.
+    """Return a series' number of independent samples: its length over its correlation time.
 
     Autocorrelations are summed as long as their pairs stay positive and decreasing (Geyer's initial
     monotone sequence). Never more than the length, at least 1 for a series that is not empty.

@@ -35,7 +35,7 @@ class Kept:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Return the axes of both parameters."""
+        """Return the names of both parameters: mean and variance."""
         return self.mean, self.variance
 
 

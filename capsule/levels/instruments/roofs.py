@@ -1,8 +1,8 @@
 """Measured roofline of a machine, and a check for rates above it.
 
-The roof over arithmetic is the rate of products of square matrices. The roof over memory is the rate
-of copies of arrays that fit in no cache (S. Williams, A. Waterman, D. Patterson: Roofline, CACM 52,
-2009). An operator whose data stay in a cache may exceed the second roof; nothing can exceed the
+The roof over arithmetic is the rate of products of square matrices. The roof over memory is the
+rate of copies of arrays that fit in no cache (S. Williams, A. Waterman, D. Patterson: Roofline,
+CACM 52, 2009). An operator whose data stay in a cache may exceed the second roof; nothing can exceed the
 first.
 """
 

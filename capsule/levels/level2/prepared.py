@@ -124,7 +124,7 @@ class Prepared:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Return the metric of the learning rate."""
+        """Return the schedule of the learning rate."""
         recipe = self.recipe
         return Schedule(
             name=recipe.schedule,

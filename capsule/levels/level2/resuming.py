@@ -1,7 +1,7 @@
 """Resumption of a training after an interrupted attempt.
 
-Each of several ranks keeps its own checkpoints, and the last but one, too: a kill may come when some
-ranks have written the next checkpoint and others have not. All ranks then resume from the last
+Each of several ranks keeps its own checkpoints, and the last but one, too: a kill may come when
+some ranks have written the next checkpoint and others have not. All ranks then resume from the last
 checkpoint that each of them has. No rank is further ahead, because all ranks finish an epoch before
 any of them continues.
 """

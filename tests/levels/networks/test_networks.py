@@ -264,7 +264,7 @@ def test_a_volume_that_cannot_be_halved_until_four_are_left_is_refused(side: int
 
 @pytest.mark.parametrize("name", ["height", "width"])
 def test_a_map_is_a_multiple_of_sixteen_on_both_sides(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} of deepcam is 40, expected a multiple of 16"):
+    with pytest.raises(ValueError, match=f"{name} of deepcam is 40, not a multiple of 16"):
         networks.build("deepcam", {"batch": 1, "height": 32, "width": 32, name: 40})
 
 

@@ -46,7 +46,7 @@ class UserTorchOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Return the parameters, as torch's optimizers do."""
+        """Return the parameter groups of torch's optimizer."""
         groups: list[dict[str, Any]] = self._made.param_groups
         return groups
 
