@@ -56,7 +56,7 @@ class Memory:
     free_bytes: int | None
 
     def has_killed_since(self, before: Memory) -> bool:
-        """Whether the kernel has killed for want of memory between the two moments.
+        """Return whether the kernel has killed for want of memory between the two moments.
 
         On a shared node that kill may have hit a neighbour in the same seconds.
         """
@@ -110,7 +110,7 @@ def describe_excess(used_bytes: int, most_bytes: int) -> str:
 
 
 def _find_group(root: Path) -> _Group | None:
-    """The control group of this process that counts memory."""
+    """Return the control group of this process that counts memory."""
     lines = [line.split(":", 2) for line in _read_lines(root / "proc/self/cgroup")]
     for _, controllers, path in filter(lambda parts: len(parts) == 3, lines):
         if "memory" in controllers.split(","):

@@ -81,7 +81,7 @@ def describe(name: str, sizes: Mapping[str, int]) -> Description:
 
 
 def draw(network: Description) -> Sequence[str]:
-    """The description in lines."""
+    """Return the description in lines."""
     rows = {
         "network": network.name,
         "sizes": ", ".join(f"{name} {size}" for name, size in network.sizes.items()),

@@ -22,7 +22,7 @@ def enforce(offline: bool) -> Iterator[None]:
 
 
 def is_on() -> bool:
-    """Whether nothing may be connected to."""
+    """Return whether nothing may be connected to."""
     return _IS_OFFLINE.get()
 
 

@@ -49,7 +49,7 @@ class _Engine(Protocol):
 
 
 class Pattern(NamedTuple):
-    """A pattern that was compiled.
+    """Return a pattern that was compiled.
 
     Attributes:
         groups: How many groups it has.
@@ -62,7 +62,7 @@ class Pattern(NamedTuple):
     engine: _Engine
 
     def search(self, line: bytes) -> Match | None:
-        """The first place of a line that it fits."""
+        """Return the first place of a line that it fits."""
         return self.engine.search(line)
 
 
@@ -113,7 +113,7 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def replace_value(text: str, content: str, group: str = "value") -> str | None:
-    r"""The same pattern with something else in the group that holds the number, or the step.
+    r"""Return the same pattern with something else in the group that holds the number, or the step.
 
     Args:
         text: A pattern that compiles.
@@ -141,7 +141,7 @@ def replace_value(text: str, content: str, group: str = "value") -> str | None:
 
 
 def _parts(text: str) -> Iterator[Part]:
-    """The capturing groups and free placeholders of a pattern, by where they end."""
+    """Yield the capturing groups and free placeholders of a pattern, by where they end."""
     opened: list[tuple[int, str | None]] = []
     for token in _TOKEN.finditer(text):
         if token["opens"]:
@@ -178,7 +178,7 @@ def _contract(reason: str) -> str:
 
 
 def _explain(reason: str) -> str:
-    """Why RE2 does not take it, in words for whoever knows patterns from elsewhere."""
+    """Return why RE2 does not take it, in words for whoever knows patterns from elsewhere."""
     if "perl operator" in reason:
         return f"{reason}; look-around, as in (?=...), is not supported"
     if reason.startswith("invalid escape sequence") and reason[-1:].isdigit():

@@ -104,7 +104,7 @@ def refuse_inside(output: Path, folder: Path) -> None:
 
 
 def near(path: Path) -> Path:
-    """The same path, as short as the current folder allows."""
+    """Return the same path, as short as the current folder allows."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
@@ -138,7 +138,7 @@ def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:
 
 
 def is_of_network(path: Path) -> bool:
-    """Whether other machines see what is written there; not where that cannot be told."""
+    """Return whether other machines see what is written there; not where that cannot be told."""
     return file_system(path).removeprefix("fuse.") in _OF_NETWORKS
 
 
@@ -249,7 +249,7 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
 
 
 def locks_error(error: NoLocksError, where: Path, advice: str) -> CannotRunError:
-    """The error of a folder that cannot be locked, with what to do about it."""
+    """Return the error of a folder that cannot be locked, with what to do about it."""
     return CannotRunError(
         f"this file system has no file locks (flock: {error.strerror}), which keep two capsule"
         " processes apart",
@@ -398,7 +398,7 @@ def _aside(folder: Path, ending: str) -> Path:
 
 
 def file_system(path: Path, table: Path = Path("/proc/self/mountinfo")) -> str:
-    """The kind of file system that a path is on, as the kernel calls it.
+    """Return the kind of file system that a path is on, as the kernel calls it.
 
     Args:
         path: Need not exist.

@@ -20,7 +20,7 @@ _SPACES = "[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 
 
 def clean(text: object) -> str:
-    r"""One line, in which a character that cannot be shown is written as Python writes it.
+    r"""Return one line, in which a character that cannot be shown is written as Python writes it.
 
     Escape sequences, controls, line and paragraph separators, marks that change the direction of
     writing and half surrogates cannot; joiners in names can. Of a longer line the beginning is
@@ -40,7 +40,7 @@ def clean(text: object) -> str:
 
 
 def clean_lines(text: str) -> str:
-    r"""The same line by line, of too many the first, and how many there are.
+    r"""Return the same line by line, of too many the first, and how many there are.
 
     >>> clean_lines("no such file: a\rb\n  give another one")
     'no such file: a\\rb\n  give another one'
@@ -55,7 +55,7 @@ def clean_lines(text: str) -> str:
 
 
 def last_lines(text: str, most: int) -> str:
-    r"""The end of a text: whole lines, of a longer line its end.
+    r"""Return the end of a text: whole lines, of a longer line its end.
 
     Args:
         text: What a program printed.
@@ -96,7 +96,7 @@ def first_and_last_lines(text: str, most: int) -> str:
 
 
 def is_clean(text: str) -> bool:
-    """Whether every character of a line can be shown as it is, however many there are."""
+    """Return whether every character of a line can be shown as it is, however many there are."""
     return text.isprintable() or re.sub(_JOINER, "", text).isprintable()
 
 

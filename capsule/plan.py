@@ -192,7 +192,7 @@ def first(plan: Plan, runs: int) -> Plan:
 
 
 def without(plan: Plan, trials: Collection[str]) -> Plan:
-    """The plan without the process starts of these trials, which ran before.
+    """Return the plan without the process starts of these trials, which ran before.
 
     Args:
         plan: What is left of it keeps its names.
@@ -205,7 +205,7 @@ def without(plan: Plan, trials: Collection[str]) -> Plan:
 
 
 def is_fresh(group: Group) -> bool:
-    """Whether its seed was drawn for a verification, and is none of the original's."""
+    """Return whether its seed was drawn for a verification, and is none of the original's."""
     return group.trials[0].seed_source == "fresh"
 
 
@@ -246,7 +246,7 @@ def _with_groups(plan: Plan, groups: Sequence[Group]) -> Plan:
 
 
 def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
-    """Every metric path that a run of this manifest yields, with what its numbers mean."""
+    """Return every metric path that a run of this manifest yields, with what its numbers mean."""
     return _paths_of(manifest.benchmarks)
 
 
@@ -298,7 +298,7 @@ def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> 
 def _round(
     benchmarks: list[Benchmark], seed: int, source: SeedSource, place: int
 ) -> Iterator[list[Trial]]:
-    """The process starts of one seed."""
+    """Yield the process starts of one seed."""
     frameworks = list(
         dict.fromkeys(name for benchmark in benchmarks for name in benchmark.frameworks)
     )

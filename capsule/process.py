@@ -120,7 +120,7 @@ class Process:
         return processes.describe(self._members())
 
     def memory_bytes(self, most: int) -> int:
-        """The memory of it and everything that it started, see `processes.count_memory`."""
+        """Return the memory of it and everything that it started, see `processes.count_memory`."""
         return processes.count_memory(self._members(), most)
 
     def _wait_for_leader(self, timeout_seconds: float) -> bool:

@@ -92,7 +92,7 @@ def running(manifest: Manifest, claims: Iterable[FrozenClaim]) -> frozenset[str]
 def needed_data(
     manifest: Manifest, used: Iterable[Dataset], only: frozenset[str] | None
 ) -> tuple[DatasetSpec, ...]:
-    """The datasets that must be here for a run.
+    """Return the datasets that must be here for a run.
 
     Args:
         manifest: What of it runs.

@@ -128,7 +128,7 @@ def _extension_faults(record: Record) -> Iterator[str]:
 
 
 def fresh_seeds(record: Record) -> tuple[int, ...]:
-    """The fresh seeds of a record's plan, in their order."""
+    """Return the fresh seeds of a record's plan, in their order."""
     trials = summary.planned_trials(record.plan)
     return tuple(dict.fromkeys(int(t["seed"]) for t in trials if t["seed_source"] == "fresh"))
 
@@ -171,7 +171,7 @@ def _controls(record: Record, plan: plans.Plan) -> list[str]:
 
 
 def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
-    """The first thing in which a plan is not the one that is due."""
+    """Return the first thing in which a plan is not the one that is due."""
     for name in {**due, **stated}:
         if name != "groups" and stated.get(name) != due.get(name):
             return f"the plan's {name} contradicts the manifest"
@@ -355,7 +355,7 @@ def _due_claims(record: Record) -> Iterable[FrozenClaim]:
 
 
 def _notes(record: Record) -> Iterator[Note]:
-    """The notes that a record alone calls for."""
+    """Yield the notes that a record alone calls for."""
     verifies = isinstance(record.origin, Verification)
     yield from notes.of_run(
         contained=record.contained,

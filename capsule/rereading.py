@@ -33,7 +33,7 @@ _MOST_MESSAGE = 2000
 
 
 def make(predecessor: Predecessor, capsule_id: str, manifest: Manifest, load: Load) -> Record:
-    """The record of a capsule whose numbers are read again.
+    """Return the record of a capsule whose numbers are read again.
 
     Args:
         predecessor: A run of its author's own.
@@ -77,7 +77,7 @@ def inherited_notes(before: Record) -> list[notes.Note]:
 
 
 def notes_of_run(record: Record) -> Iterator[notes.Note]:
-    """The notes that follow from how its author ran what is in a record."""
+    """Yield the notes that follow from how its author ran what is in a record."""
     yield from notes.of_run(
         contained=record.contained,
         observations=record.image_observations,
@@ -135,7 +135,7 @@ def faults(before: Record, manifest: Manifest) -> Iterator[str]:
 
 
 def _rest(source: bytes) -> dict[str, Any]:
-    """A manifest without what may be corrected."""
+    """Return a manifest without what may be corrected."""
     raw: dict[str, Any] = json.loads(source)
     kept = {name: value for name, value in raw.items() if name not in ("claims", "$schema")}
     kept["benchmarks"] = [
@@ -194,7 +194,7 @@ def _metrics_of(record: Record) -> dict[str, Metric]:
 def read_again(
     before: Record, manifest: Manifest, load: Load, *, before_whole: bool
 ) -> tuple[tuple[Attempt, ...], tuple[Samples, ...]]:
-    """The attempts of a record, and what its texts and results give by another manifest.
+    """Return the attempts of a record, and what its texts and results give by another manifest.
 
     Args:
         before: The record.
@@ -275,7 +275,7 @@ def _lines(readings: Sequence[Reading], benchmark: Benchmark) -> Iterator[Sample
 def _keeps_outcome(
     attempt: Attempt, benchmark: Benchmark, readings: Sequence[Reading], before: Record
 ) -> bool:
-    """Whether an attempt ended by what no other reading of its texts mends."""
+    """Return whether an attempt ended by what no other reading of its texts mends."""
     if attempt.exit_code != 0 or not isinstance(benchmark.subject, Command):
         return True
     if attempt.outcome != "failed":
@@ -339,7 +339,7 @@ def _is_whole(metric: Metric, lines: Sequence[Samples], ranks: int) -> bool:
 
 
 def _misfit(metric: Metric, line: Samples, ranks: int) -> str | None:
-    """Why a series is not what its metric is declared to be, None when it is."""
+    """Return why a series is not what its metric is declared to be, None when it is."""
     if metric.per == "step" and line.steps is None:
         return f"{metric.name} is declared per step, but has no steps"
     if line.steps is not None and metric.per not in ("call", "step", "rank"):
@@ -397,7 +397,7 @@ def _comparable_attempts(attempts: Iterable[Attempt], record: Record) -> tuple[A
 
 
 def _comparable(samples: Iterable[Samples]) -> list[str]:
-    """Lines of samples as they are written: two that are NaN are equal there."""
+    """Return lines of samples as they are written: two that are NaN are equal there."""
     return list(map(repr, samples))
 
 

@@ -64,7 +64,7 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
 
 
 def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
-    """The manifest of a capsule with what is set of it.
+    """Return the manifest of a capsule with what is set of it.
 
     Raises:
         UsageError: A field is named twice, fixed, or has that value already.
@@ -99,7 +99,7 @@ class Planned:
 
     @property
     def is_quick(self) -> bool:
-        """Whether something is left out: a quick verification of all is a whole one."""
+        """Return whether something is left out: a quick verification of all is a whole one."""
         return self.left_out is not None and bool(self.left_out.benchmarks)
 
     def terms(self, image: str | None, options: VerifyOptions) -> Terms:
@@ -254,7 +254,7 @@ def runs(
 
 
 def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tuple[int, ...]:
-    """The planned looks of a verification that stops once it is decided, else none.
+    """Return the planned looks of a verification that stops once it is decided, else none.
 
     Raises:
         UsageError: No claim is looked at twice, or a number of runs was given too.

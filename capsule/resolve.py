@@ -119,7 +119,7 @@ class Request:
 
     @property
     def has_image(self) -> bool:
-        """Whether there is an image that an engine could start."""
+        """Return whether there is an image that an engine could start."""
         own = self.used.image if self.used else self.manifest.image
         return own is not None or self.image is not None
 
@@ -163,7 +163,7 @@ class Resolved:
 
     @property
     def copies(self) -> Mapping[str, Path]:
-        """Every file that the run will copy: its path below `data/`, and where it lies."""
+        """Return every file that the run will copy: its path below `data/`, and where it lies."""
         inputs = {f"inputs/{name}": path for name, path in self.inputs.items()}
         return inputs | {f"{embedding.FOLDER}{name}": path for name, path in self.embedded.items()}
 
@@ -199,7 +199,7 @@ def choose(request: Request, watch: Watch = SILENT) -> Choice:
 
 
 def choose_engine(request: Request) -> Runtime:
-    """The engine alone; errors are those of `choose`."""
+    """Return the engine alone; errors are those of `choose`."""
     return _engine(request, sites.load())
 
 
@@ -250,7 +250,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
 
 
 def _files(carried: Inputs, data: Mapping[str, Path]) -> Iterator[tuple[str, Path]]:
-    """All that a run reads of its author's: what each file is called, and where it lies."""
+    """Yield all that a run reads of its author's: what each file is called, and where it lies."""
     yield from carried.files.items()
     for name, path in data.items():
         yield from placeholders.walk(f"dataset {name}: {path.name}", path)
@@ -301,7 +301,7 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
 
 
 def _override(request: Request, image: Image | None) -> str | None:
-    """The name of an image that takes the place of another; None where it is that one."""
+    """Return the name of an image that takes the place of another; None where it is that one."""
     if request.image is None or image is None or image.file is None:
         return request.image
     there = request.used.image if request.used else None
@@ -311,7 +311,7 @@ def _override(request: Request, image: Image | None) -> str | None:
 def _datasets(
     request: Request, site: Site, watch: Watch
 ) -> tuple[tuple[Dataset, ...], dict[str, Path]]:
-    """Every dataset that is needed."""
+    """Return every dataset that is needed."""
     records: list[Dataset] = []
     paths: dict[str, Path] = {}
     for spec in request.datasets:

@@ -79,7 +79,7 @@ def _sum(run: Run) -> float:
 
 
 def _join(path: str, metric: Metric, sides: Sequence[MetricRuns], rule: Rule) -> MetricRuns:
-    """A metric with one run for each of the first side's, which has its seed and trial."""
+    """Return a metric with one run for each of the first side's, which has its seed and trial."""
     return replace(
         sides[0],
         metric=path,

@@ -16,7 +16,7 @@ Metrics = Mapping[str, MetricRuns]
 
 
 def scores(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, MetricRuns]]:
-    """The score of a search in each framework, with its path; none of what is no search.
+    """Yield the score of a search in each framework, with its path; none of what is no search.
 
     Under each seed it is the median over the studies of the best trial of each. Where half of the
     studies have no trial that succeeded the search has failed; where a trial has no outcome yet,
@@ -73,7 +73,7 @@ def _runs(
     points: Sequence[MetricRuns],
     runs_of_points: Sequence[Sequence[Run]],
 ) -> Iterator[Run]:
-    """One run of the search for each seed under which every point was run."""
+    """Yield one run of the search for each seed under which every point was run."""
     columns = [{run.seed: run for run in runs} for runs in runs_of_points]
     for seed in sorted(set[int]().union(*columns)):
         runs = [run for column in columns if (run := column.get(seed)) is not None]

@@ -81,13 +81,13 @@ def remove(segments: frozenset[Segment]) -> None:
 
 
 def removal(paths: Sequence[str]) -> str:
-    """The command that removes what lies in /dev/shm by these paths."""
+    """Return the command that removes what lies in /dev/shm by these paths."""
     program = "rm -r" if any(map(os.path.isdir, paths)) else "rm"
     return f"{program} {' '.join(shlex.quote(plain.clean(path)) for path in paths)}"
 
 
 def is_there(segment: Segment) -> bool:
-    """Whether it still is, and is this user's."""
+    """Return whether it still is, and is this user's."""
     try:
         status = os.lstat(segment.path)
     except OSError:

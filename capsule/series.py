@@ -38,7 +38,7 @@ def bits(values: Sequence[float]) -> bytes:
 
 
 def pack(values: Sequence[float]) -> Sequence[float]:
-    """Numbers that are kept: those of a long series in 8 bytes each.
+    """Return numbers that are kept: those of a long series in 8 bytes each.
 
     >>> len(pack([0.5] * 100)) == 100, pack([0.5] * 100) == (0.5,) * 100, pack([0.5])
     (True, True, (0.5,))

@@ -95,7 +95,7 @@ class Session:
 
     @property
     def rest(self) -> Plan:
-        """The part of the plan that runs here."""
+        """Return the part of the plan that runs here."""
         if self.earlier is None:
             return self.plan
         return planning.without(self.plan, self.earlier.trials)
@@ -272,7 +272,7 @@ def probe(session: Session, execution: Execution) -> Execution:
 
 
 def limit(session: Session, limits: Limits) -> Session:
-    """The same run within limits: its time is counted from now on."""
+    """Return the same run within limits: its time is counted from now on."""
     setting, setup = replace(session.setting, limits=limits), session.setup
     if limits.memory is not None:
         is_held = setting.runtime.limits_memory()
@@ -301,7 +301,7 @@ def follow(session: Session, watch: Watch) -> Iterator[None]:
 
 
 def remaining_looks(session: Session, looks: Sequence[int]) -> list[int]:
-    """The planned looks but for those that were taken, or that the run went past already."""
+    """Return the planned looks but for those that were taken, or that the run went past already."""
     seeds = {group.id: group.seed for group in session.plan.groups if planning.is_fresh(group)}
     begun = {seeds[start.group] for start in session.workspace.log.starts if start.group in seeds}
     taken = len(session.earlier.seeds) if session.earlier else 0
@@ -309,7 +309,7 @@ def remaining_looks(session: Session, looks: Sequence[int]) -> list[int]:
 
 
 def look(session: Session, runs: int) -> Session:
-    """The same run as far as its first `runs` fresh seeds, which a planned look ends."""
+    """Return the same run as far as its first `runs` fresh seeds, which a planned look ends."""
     origin = session.setup.origin
     assert isinstance(origin, Verification) and session.claims is not None
     plan = planning.first(session.plan, runs)
@@ -324,7 +324,7 @@ def add_controls(session: Session, trials: Sequence[str]) -> Session:
 
 
 def assemble(session: Session, execution: Execution) -> Record:
-    """The record of what ran so far, earlier runs included, with its claims frozen."""
+    """Return the record of what ran so far, earlier runs included, with its claims frozen."""
     record = records.assemble(
         session.setup,
         session.plan,

@@ -67,7 +67,7 @@ class Site:
     sources: Mapping[str, Path] = field(default_factory=dict)
 
     def where(self, pointer: str) -> str:
-        """The file and field that a setting comes from, for a message."""
+        """Return the file and field that a setting comes from, for a message."""
         return f"{self.sources.get(pointer, self.file)}#{pointer}"
 
 
@@ -126,12 +126,12 @@ def load(*, environ: Mapping[str, str] = os.environ) -> Site:
 
 
 def wide_file(*, environ: Mapping[str, str] = os.environ) -> Path:
-    """The site's file: the one that `CAPSULE_SITE` names, else that of the machine."""
+    """Return the site's file: the one that `CAPSULE_SITE` names, else that of the machine."""
     return _variable("CAPSULE_SITE", environ) or WIDE
 
 
 def own_file(*, environ: Mapping[str, str] = os.environ) -> Path:
-    """The user's own file: below `XDG_CONFIG_HOME` or `~/.config`."""
+    """Return the user's own file: below `XDG_CONFIG_HOME` or `~/.config`."""
     return _home_folder("XDG_CONFIG_HOME", ".config", environ) / "capsule" / "site.json"
 
 
@@ -208,7 +208,7 @@ def state_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def describe(site: Site, *, environ: Mapping[str, str] = os.environ) -> list[Setting]:
-    """Every setting as it holds, and where it comes from."""
+    """Return every setting as it holds, and where it comes from."""
     default = "by default"
 
     def source(name: str, variable: str = "") -> str:
@@ -280,7 +280,7 @@ def _below(name: str, key: str) -> str:
 
 
 def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
-    """The settings of one file.
+    """Return the settings of one file.
 
     Args:
         file: The file.

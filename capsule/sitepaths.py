@@ -23,7 +23,7 @@ _WHOLE = re.compile(
 
 
 def bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, str] | None:
-    """Why containers cannot be shown something there, and the way out; None where they can.
+    """Return why containers cannot be shown something there, and the way out; None where they can.
 
     Args:
         target: Path in the container.
@@ -71,5 +71,5 @@ def library_fault(path: str, targets: Iterable[str]) -> tuple[str, str] | None:
 
 
 def is_at_or_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or leads to something in it."""
+    """Return whether a path is a folder, or leads to something in it."""
     return path == folder or path.startswith(f"{folder}/")

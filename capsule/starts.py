@@ -69,7 +69,7 @@ class World:
         return len(self.nodes)
 
     def follow(self, nodes: int) -> World:
-        """The same in a record with so many nodes before its own."""
+        """Return the same in a record with so many nodes before its own."""
         return replace(self, nodes=tuple(node + nodes for node in self.nodes))
 
 
@@ -79,7 +79,7 @@ def count_starts(plan: Plan) -> int:
 
 
 def world_fault(metric: str, values: Sequence[float], ranks: int) -> str | None:
-    """Why a world that a rank saw is not the one that was started, None where it is.
+    """Return why a world that a rank saw is not the one that was started, None where it is.
 
     A rank that meets nobody goes on alone without a word, and its numbers look as any others do.
 

@@ -42,7 +42,7 @@ FORMAT = "capsule-metrics/1"
 
 
 def run_values(record: Record) -> Mapping[str, MetricRuns]:
-    """Every metric path of the plan with one value per run, sorted by path.
+    """Return every metric path of the plan with one value per run, sorted by path.
 
     A failed trial is a failed run of each of its metrics, and a trial without a final outcome a
     missing one: nothing that was planned drops out of sight.
@@ -99,12 +99,12 @@ def own_nodes(record: Record) -> Sequence[Mapping[str, Any]]:
 
 
 def final_outcome(attempt: Attempt) -> bool:
-    """Whether an attempt settled its trial: interrupted ones are tried again."""
+    """Return whether an attempt settled its trial: interrupted ones are tried again."""
     return attempt.outcome != "interrupted"
 
 
 def values_for(claim: Claim, metric: MetricRuns) -> MetricRuns:
-    """The same runs with the value each that a claim judges.
+    """Return the same runs with the value each that a claim judges.
 
     Of a claim on the mean of the last k evaluations that is the mean over the last k of each run's
     own, wherever it ended, after its warm-up; of several ranks the worst. A run that has fewer, or
@@ -127,7 +127,7 @@ def _with_mean_of_last(run: Run, k: int) -> Run:
 
 
 def calls(run: Run) -> Sequence[float]:
-    """The repeated calls of a run, after warm-up; none where it has one value, or others."""
+    """Return the repeated calls of a run, after warm-up; none where it has one value, or others."""
     series = run.series
     if series is None or series.steps is not None or series.per != "call":
         return ()
@@ -213,7 +213,7 @@ def _trial(planned: Mapping[str, Any], attempt: Attempt | None) -> _Trial:
 def _runs(
     trials: Sequence[_Trial], samples: Iterable[Samples], few: int, aggregate: Aggregate | None
 ) -> list[Run]:
-    """One metric's runs, of which none counts where all are controls."""
+    """Return one metric's runs, of which none counts where all are controls."""
     lines: dict[str, list[Samples]] = {}
     for line in samples:
         lines.setdefault(line.trial, []).append(line)
@@ -254,7 +254,7 @@ def _metric_runs(path: str, metric: Metric, runs: Sequence[Run], earlier: int) -
 
 
 def without_runs(path: str, metric: Metric) -> MetricRuns:
-    """A metric of which nothing was planned."""
+    """Return a metric of which nothing was planned."""
     return _metric_runs(path, metric, (), 0)
 
 

@@ -80,7 +80,7 @@ class Sweep:
 
 
 def find(record: Record) -> Iterator[Sweep]:
-    """The sweeps over ranks of a record, as far as they were planned."""
+    """Yield the sweeps over ranks of a record, as far as they were planned."""
     for one in record.manifest.benchmarks:
         if one.scaling is None:
             continue
@@ -128,7 +128,7 @@ def _mean(metric: MetricRuns, *, is_ratio: bool) -> Mean | None:
 
 
 def _exp(number: float) -> float:
-    """The exponential; of what has none that is a double, a very large one."""
+    """Return the exponential; of what has none that is a double, a very large one."""
     return math.exp(min(number, _LARGEST))
 
 

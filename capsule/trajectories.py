@@ -37,7 +37,7 @@ def _begin_apart(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> bool:
 
 
 def _tells(lines: tuple[Samples, ...]) -> bool:
-    """Whether a series has enough in it not to be the same twice by chance."""
+    """Return whether a series has enough in it not to be the same twice by chance."""
     different: set[float] = set()
     for line in lines:
         for value in line.values:

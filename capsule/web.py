@@ -56,7 +56,7 @@ class Session(requests.Session):
 
 
 def explain(error: BaseException) -> str:
-    """The innermost cause: requests wraps the one useful sentence three times."""
+    """Return the innermost cause: requests wraps the one useful sentence three times."""
     while inner := _cause(error):
         error = inner
     words = str(error).rpartition(": ")[2][:200]
@@ -82,7 +82,7 @@ class _Door:
         self._is_inside = is_loopback(host) if source != "foreign" else is_plainly_loopback(host)
 
     def admit(self, host: str, port: int | None) -> list[str]:
-        """The addresses of a host, in the order in which they are to be tried.
+        """Return the addresses of a host, in the order in which they are to be tried.
 
         Raises:
             CannotRunError: One of them is not asked.

@@ -85,7 +85,7 @@ def outcomes(record: Record) -> list[Outcome]:
 
 
 def write(record: Record, capsule_id: str, which: Outcome, count: int = SEEDS) -> bytes:
-    """The manifest that runs the winner of a search again.
+    """Return the manifest that runs the winner of a search again.
 
     It is the search's own with that benchmark, framework and point alone. What was claimed of every
     point is claimed of it; what decided the search is claimed by equivalence, with the default
@@ -176,7 +176,7 @@ def _outcome(
 
 
 def _middle(values: Sequence[float | None], *, lower: bool) -> float | None:
-    """The median, None where half have no value: these are worse than any other."""
+    """Return the median, None where half have no value: these are worse than any other."""
     ordered = statistics.order(values, lower=lower)
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
     return None if low is None or high is None else median([low, high])

@@ -109,7 +109,7 @@ def _faults(record: Record) -> str:
 
 
 def _software(record: Record) -> Entity:
-    """The program that measured, which is carried along in `levels/`."""
+    """Return the program that measured, which is carried along in `levels/`."""
     entity: Entity = {
         # the profile wants an http address; `identifier` names the bytes
         "@id": f"https://pypi.org/project/capsule-hpc/{record.tool}/",
@@ -191,13 +191,13 @@ def _original(record: Record) -> list[Entity]:
 
 
 def _claimed_paths(record: Record) -> list[str]:
-    """The path of every claimed metric."""
+    """Return the path of every claimed metric."""
     runs = summary.metric_runs(record)
     return sorted({claim.metric for claim in record.claims} & runs.keys())
 
 
 def _headlines(record: Record) -> Iterator[Entity]:
-    """The median over runs of every claimed metric."""
+    """Yield the median over runs of every claimed metric."""
     runs = summary.metric_runs(record)
     for n, path in enumerate(_claimed_paths(record), 1):
         median = averages.median(summary.list_values(runs[path].runs))

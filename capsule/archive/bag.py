@@ -35,10 +35,10 @@ class Source(Protocol):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Every file's path and size in bytes, sorted by path."""
+        """Return every file's path and size in bytes, sorted by path."""
 
     def chunks(self, name: str, most: int = CHUNK) -> Iterator[bytes]:
-        """The bytes of a file, at most so many at a time."""
+        """Return the bytes of a file, at most so many at a time."""
 
     @property
     def close(self) -> Callable[[], object]:
@@ -46,7 +46,7 @@ class Source(Protocol):
 
 
 def info(record: Record, *, payload_bytes: int, payload_files: int) -> bytes:
-    """The text of bag-info.txt, which says nothing that the record does not."""
+    """Return the text of bag-info.txt, which says nothing that the record does not."""
     return (
         f"Bag-Software-Agent: capsule-hpc {record.tool}\n"
         f"Bagging-Date: {record.ended[:10]}\n"
@@ -56,7 +56,7 @@ def info(record: Record, *, payload_bytes: int, payload_files: int) -> bytes:
 
 
 def manifest(digests: Mapping[str, Digest]) -> bytes:
-    r"""The text of a bag manifest: what `sha256sum` prints, sorted by path.
+    r"""Return the text of a bag manifest: what `sha256sum` prints, sorted by path.
 
     >>> manifest({"data/a": Digest(hex="0" * 64)})[-9:]
     b'  data/a\n'
@@ -87,7 +87,7 @@ def parse_manifest(data: bytes, *, where: str) -> Mapping[str, Digest]:
 
 
 def identify(source: Source, expected: str | None, *, where: str) -> str:
-    """The id of a capsule, of which nothing else is looked at.
+    """Return the id of a capsule, of which nothing else is looked at.
 
     Args:
         source: Its files.
@@ -205,7 +205,7 @@ def _belongs(name: str, stated: Collection[str]) -> bool:
 
 
 def _without(sizes: Mapping[str, int], names: Collection[str]) -> Mapping[str, int]:
-    """The same, but for some names, which are few."""
+    """Return the same, but for some names, which are few."""
     if not names:
         return sizes
     left_out = frozenset(names)
@@ -213,7 +213,7 @@ def _without(sizes: Mapping[str, int], names: Collection[str]) -> Mapping[str, i
 
 
 def _litter_error(surplus: Sequence[str], where: str) -> DamagedError:
-    """The error of a capsule that is whole, and has files beside it that a system made."""
+    """Return the error of a capsule that is whole, and has files beside it that a system made."""
     # a folder of such files is removed as one
     tops = dict.fromkeys(next(filter(names.is_litter, _parents(name))) for name in surplus)
     shown = ", ".join(list(tops)[:_SHOWN])

@@ -12,7 +12,7 @@ PIECE = 1 << 17
 
 
 def of(pieces: Iterable[bytes], where: str, most: int = MOST_LINE_BYTES) -> Iterator[bytes]:
-    """The same bytes, cut behind the ends of lines.
+    """Yield the same bytes, cut behind the ends of lines.
 
     Args:
         pieces: They.
@@ -47,7 +47,7 @@ def pieces(block: bytes) -> Iterator[tuple[int, int]]:
 
 
 def lines(block: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """The start and the end of each line in a part of a block.
+    """Yield the start and the end of each line in a part of a block.
 
     Not to copy the lines spares a fifth of the time, and not to hold all blocks most of the memory.
     """

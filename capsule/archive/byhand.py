@@ -164,7 +164,7 @@ def _find_data(record: Record, name: str, payload: Mapping[str, Digest | None]) 
 
 
 def _in_turn(start: _Start) -> Iterator[_Start]:
-    """The setup, where there is one, and then the command."""
+    """Yield the setup, where there is one, and then the command."""
     if start.setup:
         yield replace(start, words=start.setup, stdin=None)
     yield start
@@ -187,7 +187,7 @@ def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]
 
 
 def _first(record: Record, benchmark: Benchmark, names: Collection[str], places: _Places) -> _Start:
-    """The first trial of a benchmark, filled in as `execute` fills it in."""
+    """Return the first trial of a benchmark, filled in as `execute` fills it in."""
     group, trial = _trials(record, benchmark)[0]
     command = benchmark.subject
     assert isinstance(command, Command)
@@ -251,7 +251,7 @@ def _first(record: Record, benchmark: Benchmark, names: Collection[str], places:
 def _trials(
     record: Record, benchmark: Benchmark
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The trials of a benchmark in their order, each with its process start."""
+    """Return the trials of a benchmark in their order, each with its process start."""
     return [
         (group, trial)
         for group in record.plan["groups"]
@@ -295,7 +295,7 @@ def _place(word: str, benchmark: Benchmark, names: Collection[str], places: _Pla
 
 
 def _below(folder: str, path: str) -> str:
-    """An input in the folder of inputs, which `.` itself is."""
+    """Return an input in the folder of inputs, which `.` itself is."""
     return folder if path == "." else f"{folder}/{path}"
 
 
@@ -362,7 +362,7 @@ def _input(start: _Start) -> Iterator[str]:
 
 
 def _quote(text: str) -> str:
-    """A word of a shell in which variables are filled in."""
+    """Return a word of a shell in which variables are filled in."""
     texts = text.split(_MARK)
     if len(texts) == 1:
         return shlex.quote(text)
@@ -372,7 +372,7 @@ def _quote(text: str) -> str:
 
 
 def _fold(parts: Iterator[str]) -> Iterator[str]:
-    """One command line in several, which a shell reads as one."""
+    """Yield one command line in several, which a shell reads as one."""
     folded: Sequence[str] = list(parts)
     for number, part in enumerate(folded):
         ahead = _INDENT if number == 0 else _INDENT + "  "

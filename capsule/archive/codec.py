@@ -52,7 +52,7 @@ Read = Callable[[str], Iterable[bytes]]
 
 
 def documents(record: Record) -> dict[str, bytes]:
-    """Every file of the payload that states the record, by its path below `data/`.
+    """Return every file of the payload that states the record, by its path below `data/`.
 
     Raises:
         ValueError: A number is NaN or infinite where JSON has no word for it.
@@ -61,7 +61,7 @@ def documents(record: Record) -> dict[str, bytes]:
 
 
 def state(record: Record) -> dict[str, bytes]:
-    """The same without `results/metrics.json`, which follows from the others.
+    """Return the same without `results/metrics.json`, which follows from the others.
 
     Raises:
         ValueError: As `documents`.
@@ -87,7 +87,7 @@ def state(record: Record) -> dict[str, bytes]:
 
 
 def names(record: Record) -> frozenset[str]:
-    """The paths of `documents`, without making them."""
+    """Return the paths of `documents`, without making them."""
     absent = {IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG} - _image_documents(record.image).keys()
     return DOCUMENTS - absent - (frozenset() if _has_ranks(record) else {RANKS})
 
@@ -114,7 +114,7 @@ def _list_runs(runs: Sequence[Run]) -> Written:
 
 
 def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Record:
-    """The record that the documents of a capsule state.
+    """Return the record that the documents of a capsule state.
 
     Args:
         names: Every path below `data/`.
@@ -159,7 +159,7 @@ def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Rec
 
 
 def _samples(reader: _Reader) -> tuple[Samples, ...]:
-    """Every line of samples, those of many ranks among the others."""
+    """Return every line of samples, those of many ranks among the others."""
     alone = lines.read_samples(reader.lines(SAMPLES), where=reader.at(SAMPLES))
     if not reader.has(RANKS):
         return alone
@@ -225,7 +225,7 @@ class _Reader:
         return self._hold_names(value, data, RECORD)
 
     def plan(self) -> dict[str, Any]:
-        """The plan, of which only the first group is held against the whole schema."""
+        """Return the plan, of which only the first group is held against the whole schema."""
         value: dict[str, Any] = self.parse(PLAN, self.whole(PLAN), Sharing())
         for fault in forms.faults(value, "plan-1", _GROUPS):
             raise DamagedError(fault, where=self.at(PLAN))
@@ -238,7 +238,7 @@ class _Reader:
             raise DamagedError(f"{pointer or '/'}: {message[:300]}", where=self.at(name))
 
     def identity(self, name: str, schema_name: str) -> dict[str, Any]:
-        """A document whose strings are names: a pattern's `$` would let a newline pass."""
+        """Return a document whose strings are names: a pattern's `$` would let a newline pass."""
         value = self.parse(name, data := self.whole(name))
         self._hold(value, name, schema_name)
         return self._hold_names(value, data, name)
@@ -304,7 +304,7 @@ def _image_json(record: Record) -> dict[str, Any]:
 
 
 def _image_documents(image: Image | None) -> dict[str, bytes]:
-    """The registry's own bytes, by their path below `data/`."""
+    """Return the registry's own bytes, by their path below `data/`."""
     if image is None:
         return {}
     documents = {

@@ -97,7 +97,7 @@ def _faults(one: Exchanged) -> Iterator[str]:
 
 
 def _call_faults(one: Exchanged, rank: int, values: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    """The first call of a rank that cannot have been."""
+    """Yield the first call of a rank that cannot have been."""
     name, size = one.wanted.name, one.wanted.size
     share = collectives.bus_share(name, one.ranks)
     right = collectives.traffic(name, size, rank, one.ranks)

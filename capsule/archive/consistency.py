@@ -24,7 +24,7 @@ _AS_WRITTEN = ("type", "alpha", "paired", "resolution")
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Every contradiction within a record, as sentences."""
+    """Yield every contradiction within a record, as sentences."""
     yield from _time_faults(record)
     trials = {trial["id"]: trial for trial in summary.planned_trials(record.plan)}
     paths = dict(plan.trial_paths(record.manifest))
@@ -207,7 +207,7 @@ def _world_faults(record: Record) -> Iterator[str]:
 
 
 def _own_world_fault(attempt: Attempt, record: Record) -> str | None:
-    """Why the world of an attempt's own ranks is not what a run would have stated."""
+    """Return why the world of an attempt's own ranks is not what a run would have stated."""
     benchmarks = {one.id: one.subject for one in record.manifest.benchmarks}
     command = benchmarks.get(attempt.trial.partition("/")[0])
     if attempt.ranks == 1 or not isinstance(command, Command):
@@ -275,7 +275,7 @@ def _resumption_faults(record: Record) -> Iterator[str]:
 
 
 def _rank_fault(line: Samples, attempt: Attempt, *, is_repeated: bool) -> str | None:
-    """Why a rank has no such samples; `is_repeated` where another one has them, too."""
+    """Return why a rank has no such samples; `is_repeated` where another one has them, too."""
     if line.rank >= attempt.ranks:
         return f"there was no rank {line.rank}"
     if is_repeated and line.per != "rank" and attempt.outcome == "completed":
@@ -284,7 +284,7 @@ def _rank_fault(line: Samples, attempt: Attempt, *, is_repeated: bool) -> str | 
 
 
 def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
-    """Why a series of many ranks cannot be as it is."""
+    """Return why a series of many ranks cannot be as it is."""
     if not isinstance(line, RankSamples):
         return None
     if line.ranks != attempt.ranks or line.ranks <= rankseries.MANY_RANKS:

@@ -59,7 +59,7 @@ class Entry:
 
 
 def local_header(entry: Entry) -> bytes:
-    """The bytes in front of an entry's data."""
+    """Return the bytes in front of an entry's data."""
     name = entry.name.encode("ascii")
     big = entry.size_bytes >= _FULL32
     extra = struct.pack("<2H2Q", 1, 16, entry.size_bytes, entry.size_bytes) if big else b""
@@ -212,11 +212,11 @@ class Zip:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Every entry's name and size in bytes, in the order of the file."""
+        """Return every entry's name and size in bytes, in the order of the file."""
         return self._sizes
 
     def chunks(self, name: str, most: int = CHUNK) -> Iterator[bytes]:
-        """The bytes of an entry, at most so many at a time.
+        """Yield the bytes of an entry, at most so many at a time.
 
         Raises:
             DamagedError: At the end, when their CRC is not the recorded one.

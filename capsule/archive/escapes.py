@@ -47,7 +47,7 @@ _REPOSITORY = r"(?is)(?:\.git|git~[0-9]+)[ .]*(?::.*)?"
 
 
 def fault(path: str) -> str | None:
-    """Why no file in a capsule can have a name, None where one can.
+    """Return why no file in a capsule can have a name, None where one can.
 
     >>> fault("inputs/数据.csv")
     >>> fault("inputs/.git/config")
@@ -119,7 +119,7 @@ def twins(paths: Iterable[str]) -> Iterator[str]:
 
 
 def encode(paths: Collection[str]) -> dict[str, str]:
-    r"""The names of files in a capsule, by those that their authors gave them.
+    r"""Return the names of files in a capsule, by those that their authors gave them.
 
     Args:
         paths: Without a `fault`, of all files that people named: which names others have counts.
@@ -136,7 +136,7 @@ def encode(paths: Collection[str]) -> dict[str, str]:
 
 
 def decode(paths: Iterable[str]) -> dict[str, str]:
-    """The names that their authors gave to files, by those that they have in a capsule.
+    """Return the names that their authors gave to files, by those that they have in a capsule.
 
     Args:
         paths: Below `data/`, of all files that people named.
@@ -173,7 +173,7 @@ def _decode(path: str) -> str:
 
 
 def _write_all(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each path, and what it is in a capsule, folder by folder."""
+    """Yield each path, and what it is in a capsule, folder by folder."""
     are_files = _with_folders(paths)
     inside: dict[str, list[str]] = {}
     for path in are_files:
@@ -192,7 +192,7 @@ def _write_all(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _escape(part: str) -> str:
-    """A part of a path as it stands in a capsule, whatever others there are."""
+    """Return a part of a path as it stands in a capsule, whatever others there are."""
     escaped = re.sub(names.FOREIGN, lambda match: _write(match[0]), part)
     if escaped.startswith(" "):
         escaped = _write(" ") + escaped[1:]
@@ -204,7 +204,7 @@ def _escape(part: str) -> str:
 
 
 def _escape_capitals(escaped: str) -> str:
-    """The same with its capital letters escaped, but for those that are hex digits."""
+    """Return the same with its capital letters escaped, but for those that are hex digits."""
     pieces = re.split(_ESCAPED, escaped)
     pieces[::2] = [re.sub(_CAPITAL, lambda match: _write(match[0]), piece) for piece in pieces[::2]]
     pieces[1::2] = [f"={digits}" for digits in pieces[1::2]]

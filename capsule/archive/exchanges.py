@@ -123,7 +123,7 @@ def _faults(one: Shared) -> Iterator[str]:
 
 
 def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
-    """The same of ranks whose series are kept together."""
+    """Yield the same of ranks whose series are kept together."""
     if lacking := [name for name in counted if name not in one.folded]:
         yield f"its ranks say nothing together of {', '.join(lacking)}"
         return

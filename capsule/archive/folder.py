@@ -41,11 +41,11 @@ class Folder:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Every file's path and size in bytes, sorted by path."""
+        """Return every file's path and size in bytes, sorted by path."""
         return self._sizes
 
     def chunks(self, name: str, most: int = CHUNK) -> Iterator[bytes]:
-        """The bytes of a file, at most so many at a time.
+        """Yield the bytes of a file, at most so many at a time.
 
         Raises:
             DamagedError: It is no longer a regular file that can be read.

@@ -39,7 +39,7 @@ def pretty_list(
 def pretty_members(
     head: Mapping[str, Any], name: str, members: Iterable[tuple[str, Any]]
 ) -> Iterator[bytes]:
-    """The same of an object with a large object in it, a member at a time.
+    """Return the same of an object with a large object in it, a member at a time.
 
     Args:
         head: As above.

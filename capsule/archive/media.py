@@ -39,7 +39,7 @@ _PLAIN = re.compile(rf"[A-Za-z0-9_.\-{_SAFE}]*")
 
 
 def title(path: str) -> str:
-    """A name for people."""
+    """Return a name for people."""
     return _TITLES.get(path, path)
 
 
@@ -53,7 +53,7 @@ def identifier(path: str) -> str:
 
 
 def encoding_format(path: str) -> str:
-    """The media type, `application/octet-stream` where the suffix says nothing.
+    """Return the media type, `application/octet-stream` where the suffix says nothing.
 
     >>> encoding_format("results/samples.jsonl")
     'application/jsonl'

@@ -29,7 +29,7 @@ _DEVICE = re.compile(rf"(?i)(?:^|/){_NAMES}(?:[./]|$)")
 
 
 def fault(path: str) -> str | None:
-    """Why a path within a capsule is not allowed, None when it is.
+    """Return why a path within a capsule is not allowed, None when it is.
 
     >>> fault("data/logs/stdout.txt")
     >>> fault("data/../etc/passwd")
@@ -57,7 +57,7 @@ def is_litter(path: str) -> bool:
 
 
 def is_reserved(part: str) -> bool:
-    """Whether a part of a path is a device on Windows, or begins as what is git's does."""
+    """Return whether a part of a path is a device on Windows, or begins as what is git's does."""
     return bool(re.match(_OF_GIT, part) or re.fullmatch(_DEVICES, part))
 
 

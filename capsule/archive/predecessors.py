@@ -37,7 +37,7 @@ def documents(record: Record) -> dict[str, bytes]:
 
 
 def names(record: Record) -> frozenset[str]:
-    """The paths of `documents`, without making them."""
+    """Return the paths of `documents`, without making them."""
     if record.predecessor is None:
         return frozenset()
     stated = codec.names(record.predecessor.record) - {codec.METRICS}
@@ -52,7 +52,7 @@ def read(
     where: str,
     budget: Budget,
 ) -> Predecessor | None:
-    """The predecessor that a capsule carries, None where its origin names none.
+    """Return the predecessor that a capsule carries, None where its origin names none.
 
     Args:
         record: What the capsule states, without it.

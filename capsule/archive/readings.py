@@ -63,7 +63,7 @@ class Read:
 def read(
     manifest: Manifest, attempts: Iterable[Attempt], samples: Iterable[Samples]
 ) -> Iterator[Read]:
-    """Every completed attempt at a reading."""
+    """Yield every completed attempt at a reading."""
     benchmarks = {
         one.id: (one, one.subject)
         for one in manifest.benchmarks

@@ -14,7 +14,7 @@ _OUTER, _INNER = "\n        ", "\n          "
 
 
 def write(runs: Sequence[Run]) -> str:
-    """The list, indented for its place in the document."""
+    """Return the list, indented for its place in the document."""
     if not runs:
         return "[]"
     before = _before_values if len(runs) > _MOST_KEPT else _kept_before_values

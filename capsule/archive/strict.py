@@ -65,7 +65,7 @@ def parse(data: bytes, *, where: str, visit: Visit | None = None) -> Any:
 
 
 def parse_line(data: bytes, *, where: str) -> Any:
-    """The same for a line of JSON Lines, which has no spaces.
+    """Return the same for a line of JSON Lines, which has no spaces.
 
     Raises:
         DamagedError: Says what is wrong.
@@ -83,7 +83,7 @@ def parse_canonical_line(data: bytes) -> Any:
 def _fast(
     data: bytes, is_canonical: Callable[[Any, bytes], bool], visit: Visit | None = None
 ) -> Any:
-    """The value if it is written as it was read, else None."""
+    """Return the value if it is written as it was read, else None."""
     if MEMORY_IS_LIMITED:
         return None
     try:
@@ -94,7 +94,7 @@ def _fast(
 
 
 def _load(data: bytes, visit: Visit | None) -> Any:
-    """The value of a document, of which a long list of objects is parsed some at a time.
+    """Return the value of a document, of which a long list of objects is parsed some at a time.
 
     Whole, it takes orjson four times its bytes besides the value. Where a list begins and an object
     ends is told by the spaces before it: what is no document in our form comes out as anything, or
@@ -125,7 +125,7 @@ def _is_line(value: Any, data: bytes) -> bool:
 
 
 def _is_indented(value: Any, data: bytes) -> bool:
-    """Whether a document is what `pretty` makes of its value, compared a piece at a time."""
+    """Return whether a document is what `pretty` makes of its value, compared a piece at a time."""
     place = 0
     for piece in _pieces(value):
         due = piece if data.startswith(piece, place) else _in_python(piece)
@@ -157,7 +157,7 @@ def _pieces(value: Any) -> Iterator[bytes]:
 
 
 def _in_python(piece: bytes) -> bytes:
-    """The same with the numbers written as Python writes them."""
+    """Return the same with the numbers written as Python writes them."""
     return _EXPONENT.sub(_exponent, _SMALL.sub(_small, piece))
 
 

@@ -75,7 +75,7 @@ class Quotation:
 
 
 def quote(reading: Reading) -> Iterator[tuple[Quotation, ...]]:
-    """The numbers of each metric, with their lines, in the order of the text."""
+    """Yield the numbers of each metric, with their lines, in the order of the text."""
     attempt = reading.attempt
     with_lines = {
         reading.sources[name].text
@@ -119,7 +119,7 @@ def took_parts(record: Record) -> bool:
 def read_again(
     record: Record, load: Load, *, before_whole: bool | None = None
 ) -> Iterator[Reading]:
-    """Every rank's texts of every attempt that ended well, in the order of the attempts.
+    """Yield every rank's texts of every attempt that ended well, in the order of the attempts.
 
     Args:
         record: Says where its metrics are.
@@ -233,7 +233,7 @@ def count(record: Record) -> int:
 
 
 def _read_samples(record: Record) -> Iterator[Samples]:
-    """The samples of metrics that are read from a text."""
+    """Yield the samples of metrics that are read from a text."""
     read = {
         (one.id, metric.name)
         for one in record.manifest.benchmarks
@@ -286,7 +286,7 @@ def _read(
 
 
 def _gives(values: tuple[Value, ...], line: Samples) -> bool:
-    """Whether these are the values of a line of samples; two that are NaN are equal."""
+    """Return whether these are the values of a line of samples; two that are NaN are equal."""
     steps = tuple(value.step for value in values) if values[0].step is not None else None
     return (
         line.warmup == 0

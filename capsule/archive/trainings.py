@@ -336,7 +336,7 @@ def _order_faults(one: Training, load: Load) -> Iterator[str]:
 
 
 def _has_order(one: Training) -> bool:
-    """Whether its order follows from what the capsule has."""
+    """Return whether its order follows from what the capsule has."""
     return training.SAMPLERS[one.settings.sampler] is None or one.measure is not None
 
 
@@ -388,12 +388,12 @@ def _differs(
 
 
 def _are(values: Sequence[float], due: float) -> bool:
-    """Whether it is this one value."""
+    """Return whether it is this one value."""
     return len(values) == 1 and (values[0] == due or all(map(isnan, (due, values[0]))))
 
 
 def _number(one: Training, metric: str) -> int | None:
-    """A value that counts something; None where it was not told, or does not."""
+    """Return a value that counts something; None where it was not told, or does not."""
     line = one.series.get(metric)
     if line is None or len(line.values) != 1 or not 0 < line.values[0] < 2**53:
         return None

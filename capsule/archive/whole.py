@@ -71,7 +71,7 @@ class Hashing:
             self._thread.join()
 
     def result(self) -> Whole:
-        """The capsule, once it is hashed; of whoever asks.
+        """Return the capsule, once it is hashed; of whoever asks.
 
         Raises:
             UsageError: As `verify`.
@@ -157,7 +157,7 @@ def verify(
 
 
 def open_source(path: Path) -> Source:
-    """The files of what may be a capsule.
+    """Return the files of what may be a capsule.
 
     Raises:
         UsageError: There is no such file.

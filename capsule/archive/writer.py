@@ -117,7 +117,7 @@ def draft(target: Path, uuid: str) -> Path:
 
 
 def change_error(name: str, path: Path) -> DamagedError:
-    """The error of a file that a run copied, and that is no longer what it was then."""
+    """Return the error of a file that a run copied, and that is no longer what it was then."""
     return DamagedError(
         f"{name} was changed or removed since the run began",
         where=str(path),

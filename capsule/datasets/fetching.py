@@ -178,7 +178,7 @@ def _fetch(
 
 
 def _explain_page(content: Path, spec: DatasetSpec) -> DamagedError | None:
-    """The error for what stands in place of data, None where it may be the data."""
+    """Return the error for what stands in place of data, None where it may be the data."""
     if pointer := placeholders.describe_pointer(content):
         what = f"the server sent a file that {pointer}"
         advice = "give the address of the file itself, not of its pointer"

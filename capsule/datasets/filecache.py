@@ -31,7 +31,7 @@ class Digests:
         self._connection = connection
 
     def find(self, path: str) -> tuple[str, str] | None:
-        """The stamp and digest that a file had when it was last hashed."""
+        """Return the stamp and digest that a file had when it was last hashed."""
         if self._connection is None:
             return None
         try:
@@ -121,7 +121,7 @@ def stamp(status: os.stat_result) -> str:
 
 
 def is_settled(status: os.stat_result) -> bool:
-    """Whether a write from now on must change the stamp.
+    """Return whether a write from now on must change the stamp.
 
     A file that was written a moment ago can be written again within one tick of its file system's
     clock, which leaves the stamp as it is (git calls such an entry racy).

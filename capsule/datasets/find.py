@@ -67,7 +67,7 @@ def obtain(
 
 
 def take_copy(dataset: Dataset, folder: Path, *, cache: Path) -> tuple[Dataset, Path]:
-    """The copy of a dataset that a capsule, or the folder of a run, carries.
+    """Return the copy of a dataset that a capsule, or the folder of a run, carries.
 
     Args:
         dataset: As it is recorded.
@@ -127,7 +127,7 @@ def locate(spec: DatasetSpec, *, folder: Path | None, site: Site, cache: Path) -
 
 
 def fetched_folder(digest: Digest, cache: Path) -> Path:
-    """The folder of a dataset that was fetched, which is the one entry in there."""
+    """Return the folder of a dataset that was fetched, which is the one entry in there."""
     return cache / "fetched" / digest.hex
 
 

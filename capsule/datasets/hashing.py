@@ -48,7 +48,7 @@ class Survey:
 def digest(
     path: Path, *, cache: Path, progress: Progress | None = None, rehash: bool = False
 ) -> DatasetDigest:
-    """The digest of a file or folder, as the package's docstring defines it.
+    """Return the digest of a file or folder, as the package's docstring defines it.
 
     Args:
         path: The file or folder.

@@ -36,7 +36,7 @@ def is_small(size_bytes: int, files: int) -> bool:
 
 
 def files(root: Path) -> list[Entry]:
-    """Every file of a dataset, in no particular order.
+    """Return every file of a dataset, in no particular order.
 
     Args:
         root: A file or a folder; a link to either is followed.

@@ -127,7 +127,7 @@ class _Inventory:
             self._add(place, self._content(source), self._files[source])
 
     def _follow(self, place: str, known: dict[str, tuple[str, int]]) -> str:
-        """The file that a link leads to.
+        """Return the file that a link leads to.
 
         Args:
             place: Of the link.
@@ -155,7 +155,7 @@ class _Inventory:
         return here
 
     def _resolve(self, place: str) -> str:
-        """The place that a link names: each step on the way is a folder of the archive."""
+        """Return the place that a link names: each step on the way is a folder of the archive."""
         here, to = self._links[place]
         for part in to.split("/"):
             if part in ("", "."):
@@ -193,7 +193,7 @@ class _Inventory:
             self._folders.add(folder)
 
     def _claim(self, name: str) -> str:
-        """The place of a file or link, which nothing else may have."""
+        """Return the place of a file or link, which nothing else may have."""
         self._count()
         place = _clean(name)
         if not place:
@@ -265,7 +265,7 @@ def _conflict(place: str) -> DamagedError:
 
 
 def _clean(name: str) -> str:
-    """The place of an entry below the folder; empty for the folder itself."""
+    """Return the place of an entry below the folder; empty for the folder itself."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     place = "/".join(parts)
     if (

@@ -175,7 +175,7 @@ class ZipReader:
         return end, (disk, first_disk, here, count, size, at)
 
     def _parse(self) -> tuple[ZipEntry, int]:
-        """The entry that comes next in the directory, and the bytes that it takes there."""
+        """Return the entry that comes next in the directory, and the bytes that it takes there."""
         fields = _ENTRY.unpack(self._read(_ENTRY.size))
         mark, _, _, flags, method = fields[:5]
         crc, packed_bytes, size, name_bytes, extra_bytes, comment_bytes, disk = fields[7:14]
@@ -245,13 +245,13 @@ def _extras(extra: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _unicode_name(raw_name: bytes, value: bytes) -> bytes | None:
-    """The name in UTF-8 from its extra field, if that belongs to this name."""
+    """Return the name in UTF-8 from its extra field, if that belongs to this name."""
     is_same = value[:1] == b"\1" and value[1:5] == zlib.crc32(raw_name).to_bytes(4, "little")
     return value[5:] if is_same else None
 
 
 def _recode(raw_name: bytes) -> bytes:
-    """A name whose encoding is not stated: macOS writes UTF-8, others that of DOS."""
+    """Return a name whose encoding is not stated: macOS writes UTF-8, others that of DOS."""
     try:
         raw_name.decode()
     except UnicodeDecodeError:

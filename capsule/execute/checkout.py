@@ -46,7 +46,7 @@ class Checkout:
 
     @cached_property
     def commit(self) -> str | None:
-        """The commit that was checked out, None where its files do not tell."""
+        """Return the commit that was checked out, None where its files do not tell."""
         head = _read_line(self._folder / "HEAD") if self._folder else None
         if head is None or not head.startswith("ref: "):
             return _commit(head)
@@ -74,13 +74,13 @@ class Checkout:
 
     @cached_property
     def index_folders(self) -> frozenset[str]:
-        """Paths below the root of the folders that these lie in."""
+        """Return paths below the root of the folders that these lie in."""
         return frozenset(
             parent.as_posix() for name in self.index_files or () for parent in Path(name).parents
         )
 
     def keeps(self, path: str) -> bool:
-        """Whether a file, or something in a folder, is under version control.
+        """Return whether a file, or something in a folder, is under version control.
 
         Args:
             path: Below the root. Where git cannot be asked it is.
@@ -177,7 +177,7 @@ class Checkout:
 
 
 def find(folder: Path, *, within: Path) -> Checkout | None:
-    """The checkout that a folder lies in, None where it lies in none.
+    """Return the checkout that a folder lies in, None where it lies in none.
 
     Args:
         folder: An absolute path.
@@ -206,7 +206,7 @@ def _read_line(path: Path) -> str | None:
 
 
 def _read(path: Path, limit_bytes: int) -> str | None:
-    """A plain file, None where there is none, or one that is too large or no text."""
+    """Return a plain file, None where there is none, or one that is too large or no text."""
     stream = leavings.open_file(path)
     if stream is None:
         return None

@@ -112,7 +112,7 @@ class CommandWorkload:
     def read(
         self, workspace: Workspace, group: Group, start: Start, *, ended_well: bool
     ) -> Journal:
-        """The results files of all ranks, and the texts that metrics are read from."""
+        """Return the results files of all ranks, and the texts that metrics are read from."""
         (trial,) = group.trials
         paths = LocalPaths(workspace.folder)
         journals = [
@@ -235,7 +235,7 @@ class AtOnce:
         self._left = [trial]
 
     def new(self) -> Sequence[str]:
-        """The trial, at the first call."""
+        """Return the trial, at the first call."""
         left, self._left = self._left, []
         return left
 

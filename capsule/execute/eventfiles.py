@@ -81,7 +81,7 @@ def _find(out: Path, name: str) -> list[str]:
 
 
 def _walk(out: Path, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Each folder with event files, at or below one, and their sorted paths."""
+    """Yield each folder with event files, at or below one, and their sorted paths."""
     folders, seen = [(name, 0)], 0
     while folders:
         folder, depth = folders.pop()

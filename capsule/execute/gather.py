@@ -227,7 +227,7 @@ def _holds_text(path: Path) -> bool:
 
 
 def _find_changes(journal: Journal, attempts: Mapping[str, Attempt]) -> list[Attempt]:
-    """The attempts that completed and of which that can no longer be read, as failed ones.
+    """Return the attempts that completed and of which that can no longer be read, as failed ones.
 
     Without a container a workload can reach what an earlier one had reported.
     """
@@ -291,7 +291,7 @@ def _fail(attempts: Sequence[Attempt], faults: Mapping[tuple[str, int], str]) ->
 
 
 def _read(path: Path) -> bytes:
-    """A file that was small enough to be kept; nothing where it is gone."""
+    """Return a file that was small enough to be kept; nothing where it is gone."""
     stream = leavings.open_file(path)
     if stream is None:
         return b""

@@ -49,14 +49,14 @@ class Pattern:
     parts: tuple[One | None, ...]
 
     def fits(self, parts: Sequence[str], *, is_folder: bool) -> bool:
-        """Whether this names a path, which is relative to the file's folder."""
+        """Return whether this names a path, which is relative to the file's folder."""
         if self.folders_only and not is_folder:
             return False
         return _match(self.parts, parts if self.anchored else parts[-1:])
 
 
 def read(text: str) -> tuple[Pattern, ...]:
-    """The patterns of an ignore file.
+    """Return the patterns of an ignore file.
 
     Raises:
         ValueError: It has too many, or one that is too long.
@@ -69,7 +69,7 @@ def read(text: str) -> tuple[Pattern, ...]:
 
 
 def decide(patterns: Sequence[Pattern], parts: Sequence[str], *, is_folder: bool) -> bool | None:
-    r"""Whether a path is left out, by the last pattern that names it; None where none does.
+    r"""Return whether a path is left out, by the last pattern that names it; None where none does.
 
     >>> decide(read("*.log\n!keep.log\\nbuild/"), ["a", "x.log"], is_folder=False)
     True
@@ -110,7 +110,7 @@ def _is_escaped(line: str, place: int) -> bool:
 
 
 def _match(wanted: Sequence[One | None], items: Sequence[str]) -> bool:
-    """Whether each item fits in its turn, where None takes any number of them.
+    """Return whether each item fits in its turn, where None takes any number of them.
 
     What the last None took grows by one where the rest does not fit: earlier ones need not.
     """

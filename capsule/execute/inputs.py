@@ -113,7 +113,7 @@ def names(manifest: Manifest) -> set[str]:
 
 
 def collect(manifest: Manifest, folder: Path | None) -> Inputs:
-    """The inputs as their author has them: of folders, what git keeps and nobody excludes.
+    """Return the inputs as their author has them: of folders, what git keeps and nobody excludes.
 
     What is named itself is never left out. No link is followed, not even one that stays inside: a
     capsule has files alone, and what a link of somebody else's folder leads to would be sealed and
@@ -162,7 +162,7 @@ def copies(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
 
 
 def _entries(manifest: Manifest) -> list[tuple[str, tuple[str, ...]]]:
-    """Each input with what is excluded from it, once for each way."""
+    """Return each input with what is excluded from it, once for each way."""
     return sorted({(name, one.exclude) for one in manifest.benchmarks for name in one.inputs})
 
 
@@ -374,7 +374,7 @@ class _Walk:
         return (None, True) if path in kept else (_IGNORED, True)
 
     def _check(self, name: str, status: os.stat_result | None = None) -> os.stat_result:
-        """The state of a folder, or of a file that only this name leads to.
+        """Return the state of a folder, or of a file that only this name leads to.
 
         Raises:
             UsageError: It is something else.
@@ -412,7 +412,7 @@ class _Walk:
         return _refusal(name, f"{target}, {where}", advice)
 
     def _all_names(self) -> set[str]:
-        """The names of all files, and of the folders that they lie in."""
+        """Return the names of all files, and of the folders that they lie in."""
         carried = {_WHOLE, *self.files}
         for name in self.files:
             while (name := name.rpartition("/")[0]) and name not in carried:

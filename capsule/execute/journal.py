@@ -245,7 +245,7 @@ class OpenSeries:
         return own[-count:]
 
     def close(self) -> Series:
-        """All of it."""
+        """Return all of it."""
         places = {name: tuple(numbers) for name, numbers in self._places.items()}
         return Series(
             metric=self._metric,
@@ -335,7 +335,7 @@ def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
 
 
 def read_number(value: Json) -> float:
-    """A number of a journal or a results file, whose NaN and infinities may be words.
+    """Return a number of a journal or a results file, whose NaN and infinities may be words.
 
     Raises:
         Defect: It is none.

@@ -64,7 +64,7 @@ class Guard:
         return ("limit", fault) if fault else None
 
     def disk_fault(self) -> str | None:
-        """Why what it left on the disk is too much, None where it is not."""
+        """Return why what it left on the disk is too much, None where it is not."""
         most = self._limits.disk
         if most is None:
             return None

@@ -86,12 +86,12 @@ class Log:
 
     @property
     def starts(self) -> Sequence[Begun]:
-        """Every process start, in order."""
+        """Return every process start, in order."""
         return self._starts
 
     @property
     def attempts(self) -> Sequence[tuple[int, Attempt]]:
-        """Every attempt in order, each with the number of its process start."""
+        """Return every attempt in order, each with the number of its process start."""
         return self._attempts
 
     @property
@@ -101,7 +101,7 @@ class Log:
 
     @property
     def last(self) -> Mapping[str, Attempt]:
-        """The latest attempt at each trial that has one."""
+        """Return the latest attempt at each trial that has one."""
         return self._last
 
     @property
@@ -123,7 +123,7 @@ class Log:
         return [start for start in self._starts if start.number not in self._ended]
 
     def is_settled(self, trial: str) -> bool:
-        """Whether a trial has its final outcome: interrupted ones are tried again."""
+        """Return whether a trial has its final outcome: interrupted ones are tried again."""
         last = self._last.get(trial)
         return last is not None and last.outcome != "interrupted"
 
@@ -213,7 +213,7 @@ class Log:
 
 
 def goes_further(before: Attempt | None, epochs: int | None) -> bool:
-    """Whether an attempt at a trial went on from a later checkpoint than the one before it.
+    """Return whether an attempt at a trial went on from a later checkpoint than the one before it.
 
     Args:
         before: The attempt before it, None at the first.
@@ -268,7 +268,7 @@ def _read(path: Path) -> bytes:
 
 
 def cannot_write(path: Path, error: OSError) -> ExecutionError:
-    """Why a file of a run folder cannot be written, and what would help."""
+    """Return why a file of a run folder cannot be written, and what would help."""
     if isinstance(error, FileNotFoundError):
         missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
         return ExecutionError(

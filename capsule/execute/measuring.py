@@ -118,7 +118,7 @@ class LevelsWorkload:
         )
 
     def follow(self, group: Group, files: RankFiles) -> Lines:
-        """The lines that its journal gains."""
+        """Return the lines that its journal gains."""
         return Lines(group, files)
 
     def read(

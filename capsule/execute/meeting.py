@@ -215,7 +215,7 @@ def _refuse_lost_words(group: Group, setting: Setting) -> None:
 
 
 def _uses_mpi(trial: Trial, inputs: Path, *, can_join: bool) -> bool:
-    """Whether its ranks exchange anything over MPI, as far as its files tell.
+    """Return whether its ranks exchange anything over MPI, as far as its files tell.
 
     Where nothing can join them, a compiled program is looked at itself once it is there.
     """

@@ -123,7 +123,7 @@ def _behind(path: PurePosixPath, invocation: Invocation, setting: Setting) -> st
 
 
 def _seen_from(word: str, invocation: Invocation) -> str:
-    """A path as the program's own."""
+    """Return a path as the program's own."""
     return os.path.normpath(os.path.join(invocation.cwd, word))  # noqa: PTH118 - as it is seen
 
 
@@ -183,7 +183,7 @@ def _folders(needs: Needs, path: str, invocation: Invocation, setting: Setting) 
 def _ask(
     words: Sequence[str], invocation: Invocation, setting: Setting, scratch: Path
 ) -> MpiProgram | None:
-    """The same of a program of the image, of which a container gives a copy."""
+    """Return the same of a program of the image, of which a container gives a copy."""
     copy, errors = scratch / "program.bin", scratch / "program.txt"
     asked = replace(
         invocation,

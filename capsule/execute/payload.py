@@ -220,7 +220,7 @@ def levels_facts(folder: Path, manifest: Manifest) -> dict[str, str | None]:
 
 
 def _read_ruler(folder: Path, manifest: Manifest) -> str | None:
-    """The number of a program's rules of bounds; see `capsule.levels.catalog.ruler`."""
+    """Return the number of a program's rules of bounds; see `capsule.levels.catalog.ruler`."""
     path = folder / "catalog" / "ruler.py"
     if path not in _sources(folder, manifest):
         return None

@@ -11,7 +11,7 @@ from capsule.launch.base import Launcher, Surveys
 
 
 def this_node(workspace: Workspace) -> JsonObject:
-    """The inventory of this node."""
+    """Return the inventory of this node."""
     header = workspace.header
     return inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
 

@@ -59,6 +59,6 @@ class Progress:
                 listener.output(line)
 
     def overdue(self) -> bool:
-        """Whether the current trial has used up its benchmark's time limit."""
+        """Return whether the current trial has used up its benchmark's time limit."""
         limit = self._limits[self._current] if self._current else None
         return limit is not None and time.monotonic() - self._since > limit

@@ -93,7 +93,7 @@ def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def _entry(number: int, line: bytes) -> tuple[str, JsonObject]:
-    """A line's metric, and its value as a line of a journal has it."""
+    """Return a line's metric, and its value as a line of a journal has it."""
     if len(line) > _MOST_ENTRY_BYTES:
         raise Defect(f"results line {number} is longer than {_MOST_ENTRY_BYTES} bytes")
     try:

@@ -88,7 +88,7 @@ def read(path: Path) -> Sighting:
 
 
 def find_whole(sightings: Sequence[Sighting]) -> list[str]:
-    """The libraries by which every rank was in one world of all of them."""
+    """Return the libraries by which every rank was in one world of all of them."""
     return [by for by in _LIBRARIES if _is_whole(by, sightings)]
 
 
@@ -117,7 +117,7 @@ def judge(sightings: Sequence[Sighting], command: Command, *, joined: bool) -> F
 
 
 def _is_whole(by: str, sightings: Sequence[Sighting]) -> bool:
-    """Whether every rank was in one world of all of them, by one library."""
+    """Return whether every rank was in one world of all of them, by one library."""
     ranks = len(sightings)
     own = [(rank, one) for rank, each in enumerate(sightings) for one in each.made if one.by == by]
     if {one.ranks for _, one in own} != {ranks} or next(_find_two(by, own, ranks), None):

@@ -19,7 +19,7 @@ class Talk:
         self._streams = (_Stream(files.stdout), _Stream(files.stderr))
 
     def new_lines(self, *, ended: bool = False) -> Sequence[str]:
-        """The lines that were finished since the last call, without empty ones.
+        """Return the lines that were finished since the last call, without empty ones.
 
         Of a line that was written over, as a bar is, what it came to. Where more was printed since
         the last call than is read at once, its end, and how much is left out.

@@ -105,7 +105,7 @@ def _extract(files: RankFiles, sources: Mapping[str, Source], paths: LocalPaths)
 
 
 def find(files: RankFiles, trial: Trial, rank: int, *, reported: bool) -> Iterator[Text]:
-    """The texts of one rank that a capsule keeps as evidence, as far as they are there.
+    """Yield the texts of one rank that a capsule keeps as evidence, as far as they are there.
 
     Args:
         files: What the rank left, after `read`.
@@ -155,12 +155,12 @@ def _path(files: RankFiles, name: str) -> Path:
 
 
 def _folder(name: str) -> str:
-    """The path below the out folder of event files, by the name of their text."""
+    """Return the path below the out folder of event files, by the name of their text."""
     return name.removeprefix(OUT).removesuffix(SCALARS)
 
 
 def _list(folder: Path) -> list[str]:
-    """Some names in a folder, which may hold any number."""
+    """Return some names in a folder, which may hold any number."""
     try:
         with os.scandir(folder) as listing:
             names = sorted(writable(entry.name) for entry in islice(listing, _NAMES))

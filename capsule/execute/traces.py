@@ -53,7 +53,7 @@ class Earlier:
 
     @property
     def segment(self) -> Segment:
-        """The same, as it lies there."""
+        """Return the same, as it lies there."""
         return Segment(os.fsencode(self.path), self.device, self.inode)
 
 
@@ -129,7 +129,7 @@ class Traces:
             self._setting.runtime.clear_scratch(self._setting.label)
 
     def explain(self, attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-        """The same attempts; one that failed on a segment says whose that is."""
+        """Return the same attempts; one that failed on a segment says whose that is."""
         if not self._is_shared or all(one.outcome == "completed" for one in attempts):
             return tuple(attempts)
         ledger = {one.segment: one for one in read_ledger()}
@@ -168,7 +168,7 @@ def describe(paths: Sequence[str], trial: str) -> str:
 
 
 def read_ledger() -> list[Earlier]:
-    """The segments that trials of this user left and that are still there."""
+    """Return the segments that trials of this user left and that are still there."""
     stream = leavings.open_file(_ledger())
     if stream is None or places.weak_spot(_ledger()) is not None:
         return []
@@ -234,6 +234,6 @@ def _explain(
 
 
 def _names(message: str, segment: Segment) -> bool:
-    """Whether a message names a segment as programs do: without the folder."""
+    """Return whether a message names a segment as programs do: without the folder."""
     name = Path(os.fsdecode(segment.path)).name.removeprefix("sem.")
     return bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message))

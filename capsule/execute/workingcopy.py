@@ -162,7 +162,7 @@ class WorkingCopy:
         self._stamps[name] = _Stamp.of(path.lstat())
 
     def _is_alike(self, name: str, now: _Stamp, known: _Stamp) -> bool:
-        """Whether a file differs from what it was by its times alone."""
+        """Return whether a file differs from what it was by its times alone."""
         path = self._folder / name
         timed = replace(now, modified_ns=known.modified_ns, changed_ns=known.changed_ns)
         # attributes can be read by the next start

@@ -176,13 +176,13 @@ def _meeting(start: Start, setting: Setting, rank: int) -> dict[str, str]:
 
 
 def shared_mounts(start: Start) -> tuple[Mount, ...]:
-    """The folder that several ranks may all write; none for one that is alone."""
+    """Return the folder that several ranks may all write; none for one that is alone."""
     shared = Mount(source=start.meeting_folder, target="/capsule/shared", writable=True)
     return (shared,) if start.ranks > 1 else ()
 
 
 def data_mounts(group: Group, setting: Setting) -> dict[str, Mount]:
-    """Every dataset that a trial of the group uses, read-only, by its name."""
+    """Return every dataset that a trial of the group uses, read-only, by its name."""
     names = dict.fromkeys(name for trial in group.trials for name in trial.benchmark.datasets)
     return {
         name: Mount(source=setting.data[name], target=f"/capsule/data/{name}") for name in names
@@ -195,19 +195,19 @@ def data_variables(mounts: Mapping[str, Mount], setting: Setting) -> dict[str, s
 
 
 def out_mount(files: RankFiles) -> Mount:
-    """The one folder that a rank may write."""
+    """Return the one folder that a rank may write."""
     return Mount(source=files.out, target="/out", writable=True)
 
 
 def inputs_mount(workspace: Workspace, setting: Setting) -> Mount:
-    """The manifest's input files, of which what may be written is a copy."""
+    """Return the manifest's input files, of which what may be written is a copy."""
     if setting.runtime.contained:
         return Mount(source=workspace.inputs, target=INPUTS)
     return Mount(source=workspace.work / "inputs", target=INPUTS, writable=True)
 
 
 def copied_mounts(workspace: Workspace, setting: Setting, command: Command) -> tuple[Mount, ...]:
-    """The copy of its working folder that a command may write in, in that folder's place."""
+    """Return the copy of its working folder that a command may write in, in that folder's place."""
     if command.cwd is None or not command.copies_cwd or not setting.runtime.contained:
         # without a container it may write among all of its inputs
         return ()
@@ -221,7 +221,7 @@ def place_below(folder: str, path: str) -> str:
 
 
 def find_writable(manifest: Manifest, *, contained: bool) -> tuple[str, ...]:
-    """The input folders that workloads of a manifest may write in, `.` for all inputs."""
+    """Return the input folders that workloads of a manifest may write in, `.` for all inputs."""
     if not contained:
         return (".",)
     subjects = [benchmark.subject for benchmark in manifest.benchmarks]
@@ -230,7 +230,7 @@ def find_writable(manifest: Manifest, *, contained: bool) -> tuple[str, ...]:
 
 
 def levels_mount(workspace: Workspace) -> Mount:
-    """The measuring program."""
+    """Return the measuring program."""
     return Mount(source=workspace.levels, target="/capsule/levels")
 
 
@@ -245,7 +245,7 @@ def hook_mount(start: Start) -> Mount:
 
 
 def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
-    """The part of the measuring program that a script may import, where it has one."""
+    """Return the part of the measuring program that a script may import, where it has one."""
     library = Mount(source=workspace.levels / "library", target="/capsule/library")
     # a folder that is not made yet will hold this version's program
     is_there = library.source.is_dir() or not workspace.levels.exists()

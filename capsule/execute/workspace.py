@@ -49,7 +49,7 @@ class RankFiles:
 
     @property
     def out(self) -> Path:
-        """The folder that the workload may write."""
+        """Return the folder that the workload may write."""
         return self.folder / "out"
 
     @property
@@ -69,7 +69,7 @@ class RankFiles:
 
     @property
     def setup(self) -> RankFiles:
-        """The logs of what is run before the workload."""
+        """Return the logs of what is run before the workload."""
         return RankFiles(folder=self.folder / "setup")
 
     @property
@@ -103,12 +103,12 @@ class Start:
 
     @property
     def meeting_folder(self) -> Path:
-        """The folder that several ranks may all write; one that is alone has none."""
+        """Return the folder that several ranks may all write; one that is alone has none."""
         return self.folder / "shared"
 
     @property
     def hook(self) -> Path:
-        """The folder of what notes the world that several ranks make."""
+        """Return the folder of what notes the world that several ranks make."""
         return self.folder / "hook"
 
     def sighting(self, rank: int) -> Path:
@@ -236,13 +236,13 @@ class Workspace:
 
     @property
     def to_resume(self) -> Path:
-        """The folder by which this run is taken up: of a side it is the pair's."""
+        """Return the folder by which this run is taken up: of a side it is the pair's."""
         side = isinstance(self.header.setup.origin, Side)
         return self.folder.parent if side else self.folder
 
     @property
     def manifest(self) -> Path:
-        """The manifest as it was given."""
+        """Return the manifest as it was given."""
         return self.folder / "manifest.json"
 
     @property
@@ -262,7 +262,7 @@ class Workspace:
 
     @property
     def levels(self) -> Path:
-        """The measuring program that this run uses, from start to end."""
+        """Return the measuring program that this run uses, from start to end."""
         return self.folder / "levels"
 
     @property
@@ -277,7 +277,7 @@ class Workspace:
 
     @property
     def earlier(self) -> Path:
-        """A copy of the verification that this run adds to."""
+        """Return a copy of the verification that this run adds to."""
         return self.folder / "earlier.capsule"
 
     @property
@@ -291,7 +291,7 @@ class Workspace:
         return self.folder / "sealing.json"
 
     def nodes(self) -> tuple[JsonObject, ...]:
-        """The inventory of every node that worked here, in the order of their index."""
+        """Return the inventory of every node that worked here, in the order of their index."""
         return self._nodes
 
     def add_node(self, node: JsonObject) -> int:
@@ -307,14 +307,14 @@ class Workspace:
         return len(nodes)
 
     def find_node(self, node: JsonObject) -> int | None:
-        """The index of a node that worked here before, None of one that did not."""
+        """Return the index of a node that worked here before, None of one that did not."""
         for index, known in enumerate(self.nodes()):
             if known["identity"] == node["identity"] and known["class"] == node["class"]:
                 return index
         return None
 
     def start(self, number: int, ranks: int) -> Start:
-        """The files of process start `number`, counted from 1."""
+        """Return the files of process start `number`, counted from 1."""
         return Start(number=number, folder=self.folder / "starts" / f"{number:04}", ranks=ranks)
 
     def begin(self, group: Group, nodes: tuple[int, ...], at: str) -> Start:
@@ -355,7 +355,7 @@ def _read_nodes(folder: Path) -> tuple[JsonObject, ...]:
 
 
 def read_file(path: Path) -> bytes:
-    """A file of a run folder, which may have come from elsewhere.
+    """Return a file of a run folder, which may have come from elsewhere.
 
     Raises:
         UsageError: It is not there, or no file, or larger than any of them is.

@@ -27,7 +27,7 @@ _NAMES = 10
 
 
 def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
-    """The number at a place of a JSON document, or every number of the list that is there.
+    """Return the number at a place of a JSON document, or every number of the list that is there.
 
     Args:
         source: The place.
@@ -130,7 +130,7 @@ def _require_width(row: Sequence[str], header: Sequence[str], what: str) -> None
 
 
 def _cell_number(cell: str, what: str, unit: str, units: dict[str, int], line: int) -> float:
-    """The number of a cell, behind which its unit may stand.
+    """Return the number of a cell, behind which its unit may stand.
 
     Args:
         cell: Without white space at its ends.
@@ -153,7 +153,7 @@ def _cell_number(cell: str, what: str, unit: str, units: dict[str, int], line: i
 
 
 def _rows(text: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Every row that is not empty, with the number of the line that it ends in."""
+    """Yield every row that is not empty, with the number of the line that it ends in."""
     head = text[: text.find(b"\n") if b"\n" in text else None].decode("utf-8-sig", "replace")
     separator = max(_SEPARATORS, key=head.count)
     stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8-sig", errors="replace", newline="")

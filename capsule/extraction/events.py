@@ -135,7 +135,7 @@ def _forget(points: list[_Point], step: int) -> None:
 
 
 def of_tag(source: EventTag, log: Log, name: str) -> tuple[Value, ...]:
-    """The last number under a tag, or each with its step.
+    """Return the last number under a tag, or each with its step.
 
     Args:
         source: The tag.
@@ -173,7 +173,7 @@ def _time(wall: float) -> str:
 
 
 def _parse(payload: bytes) -> _Event:
-    """An event, as far as scalars are concerned.
+    """Return an event, as far as scalars are concerned.
 
     Raises:
         BrokenError: It is none.
@@ -211,7 +211,7 @@ def _value(message: bytes) -> tuple[bytes, float | None]:
 
 
 def _of_tensor(message: bytes) -> float | None:
-    """The number of a tensor that has one of floating point."""
+    """Return the number of a tensor that has one of floating point."""
     kind, numbers = 0, {_CONTENT: b"", _FLOATS: b"", _DOUBLES: b""}
     for number, content in records.fields(message):
         if number == _TYPE:

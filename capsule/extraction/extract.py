@@ -67,7 +67,7 @@ def _find_elsewhere(source: Source, load: Callable[[str], bytes | None] | None) 
 
 
 def take(pieces: Iterable[bytes]) -> bytes:
-    """A text in one piece; of one that is too large, so much that this is seen."""
+    """Return a text in one piece; of one that is too large, so much that this is seen."""
     taken, size_bytes = [], 0
     for piece in pieces:
         taken.append(piece)
@@ -136,7 +136,7 @@ def extract(
 
 
 def describe(text: str) -> str:
-    """The name of a text, in words.
+    """Return the name of a text, in words.
 
     >>> describe("stdout"), describe("out/log.txt")
     ('stdout', 'log.txt')
@@ -151,7 +151,7 @@ def describe(text: str) -> str:
 
 
 def quote_end(name: str, text: bytes) -> str:
-    """The last lines of a text that was searched, for a message."""
+    """Return the last lines of a text that was searched, for a message."""
     end = text[-_END_BYTES:].decode(errors="replace").replace("\r", "\n")
     rows = [row for row in end.split("\n") if row.strip()][-_LINES:]
     quoted = [f"  | {plain.clean(row[:_LONGEST_LINE])}" for row in rows]
@@ -172,7 +172,7 @@ def _read_logs(sources: Iterable[Source], texts: Mapping[str, bytes]) -> dict[st
 
 
 def _require_text(name: str, texts: Mapping[str, bytes], absent: Mapping[str, str]) -> bytes:
-    """A text that can be searched.
+    """Return a text that can be searched.
 
     Raises:
         UnreadError: It cannot.
@@ -192,7 +192,7 @@ def _require_text(name: str, texts: Mapping[str, bytes], absent: Mapping[str, st
 def _read(
     source: Source, text: bytes, logs: Mapping[str, events.Log], *, before_whole: bool
 ) -> Found:
-    """The values of one metric.
+    """Return the values of one metric.
 
     Raises:
         UnreadError: There are none, or something else is in their place.

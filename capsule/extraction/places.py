@@ -83,7 +83,7 @@ class Hit:
 
     @property
     def is_word(self) -> bool:
-        """Whether it is no line with a result."""
+        """Return whether it is no line with a result."""
         return self.state == "word"
 
 
@@ -109,7 +109,7 @@ class LineReader:
         return _compile_other(self._source.pattern, _ANYTHING)
 
     def find(self, text: bytes) -> Iterator[Hit]:
-        """Every line that the pattern fits, or would fit if a number stood in its place."""
+        """Yield every line that the pattern fits, or would fit if a number stood in its place."""
         count = 0
         for number, line in lines(text):
             hit = self._match(number, line) or self._look(number, line)
@@ -119,7 +119,7 @@ class LineReader:
                 yield hit if hit.state != "number" else self._look_before(hit)
 
     def read_last(self, text: bytes) -> Found:
-        """The number of the last line with one, or with what says that it is missing.
+        """Return the number of the last line with one, or with what says that it is missing.
 
         Raises:
             UnreadError: There is none, or no whole number.
@@ -178,7 +178,7 @@ class LineReader:
         return self._match(*plain) if plain else last, words, at, count
 
     def evaluate(self, hits: Sequence[Hit], count: int) -> Found:
-        """The numbers of lines, of so many that count.
+        """Return the numbers of lines, of so many that count.
 
         Raises:
             UnreadError: One has none, or not a whole one, or their units differ.
@@ -282,7 +282,7 @@ class LineReader:
         return missing if place < begin else hit
 
     def _look(self, number: int, line: bytes) -> Hit | None:
-        """A line that the pattern does not fit, but which is one of its lines."""
+        """Return a line that the pattern does not fit, but which is one of its lines."""
         if b"\x1b" in line:
             line = without_colours(line)
         ways = [line]
@@ -331,7 +331,7 @@ class LineReader:
         return hit if is_there else None
 
     def _find_other(self, number: int, line: bytes) -> Hit | None:
-        """A line with white space, an odd number or a word in the place of the number."""
+        """Return a line with white space, an odd number or a word in the place of the number."""
         pattern = self._place
         match = None if pattern is None else pattern.search(line)
         if match is None or pattern is None:
@@ -377,7 +377,7 @@ class LineReader:
         )
 
     def _value(self, hit: Hit) -> tuple[float, whole.Whole | None]:
-        """The number of a line, and its unit.
+        """Return the number of a line, and its unit.
 
         Raises:
             UnreadError: It has none, or not a whole one.
@@ -429,7 +429,7 @@ class LineReader:
         )
 
     def _suggest_here(self, hit: Hit) -> str | None:
-        """A pattern for a line that has no number as this one takes it."""
+        """Return a pattern for a line that has no number as this one takes it."""
         start, span = hit.match.span()[0], hit.match.span(_group_of(hit.pattern))
         source = self._source
         return whole.suggest_at(source.pattern, hit.line, start, span[0], source.unit)
@@ -454,7 +454,7 @@ class LineReader:
 
 
 def _compile_other(source: str, content: str, group: str = "value") -> Pattern | None:
-    """A pattern with something else in the place of the number; None where there is none."""
+    """Return a pattern with something else in the place of the number; None where there is none."""
     other = replace_value(source, content, group)
     try:
         return None if other is None else compile_pattern(other)
@@ -467,7 +467,7 @@ def _group_of(pattern: Pattern) -> int:
 
 
 def _strip(line: bytes, span: tuple[int, int]) -> tuple[int, int]:
-    """A span without the white space at its ends."""
+    """Return a span without the white space at its ends."""
     begin, end = span
     taken = line[begin:end]
     return end - len(taken.lstrip()), begin + len(taken.rstrip())

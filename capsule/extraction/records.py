@@ -42,7 +42,7 @@ class BrokenError(Exception):
 
 
 def read(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Every record of a TFRecord file with the place behind it.
+    """Yield every record of a TFRecord file with the place behind it.
 
     Raises:
         BrokenError: A record is cut off, or its checksum is another.
@@ -99,7 +99,7 @@ def fields(message: bytes) -> Iterator[Field]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """An integer, and the place behind it."""
+    """Return an integer, and the place behind it."""
     value = 0
     for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
         value |= (byte & 127) << (7 * place)
@@ -109,7 +109,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def mask(crc: int) -> int:
-    """A checksum as records hold it."""
+    """Return a checksum as records hold it."""
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & _MASK
 
 

@@ -54,7 +54,7 @@ class Value:
 
 
 def to_number(text: str, what: str) -> float:
-    """A number as programs print them.
+    """Return a number as programs print them.
 
     Raises:
         UnreadError: It is none.
@@ -128,12 +128,12 @@ def require_room(count: int) -> None:
 
 
 def cut(text: str) -> str:
-    """The beginning of a text that is quoted."""
+    """Return the beginning of a text that is quoted."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def lines(text: bytes) -> Iterator[tuple[int, bytes]]:
-    r"""The lines with their numbers; a bar that is drawn anew by `\r` is several in one.
+    r"""Yield the lines with their numbers; a bar that is drawn anew by `\r` is several in one.
 
     >>> list(lines(b"10%\r20%\nend"))
     [(1, b'10%'), (1, b'20%'), (2, b'end')]
@@ -151,7 +151,7 @@ def lines(text: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def without_colours(line: bytes) -> bytes:
-    r"""A line without what colours it on a terminal, or moves its cursor.
+    r"""Return a line without what colours it on a terminal, or moves its cursor.
 
     >>> without_colours(b"loss: \x1b[32m0.25\x1b[0m")
     b'loss: 0.25'

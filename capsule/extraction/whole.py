@@ -199,7 +199,7 @@ def is_in_column(line: bytes, match: Match, pattern: Pattern, group: int) -> boo
 
 
 def is_spelled_before(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
-    """Whether a pattern spells out the one character before its group."""
+    """Return whether a pattern spells out the one character before its group."""
     span = match.span(group)
     char = line[max(0, span[0] - 4) : span[0]].decode(errors="surrogateescape")[-1:]
     return bool(char) and _Beside(line, span, pattern, group).is_left_spelled(char)
@@ -216,7 +216,7 @@ class _Beside:
         self._found: tuple[tuple[int, int], tuple[int, int]] | None = None
 
     def is_left_spelled(self, char: str, behind: str = "") -> bool:
-        """Whether a character before the group is, and what stands between both."""
+        """Return whether a character before the group is, and what stands between both."""
         size = len(char.encode(errors="surrogateescape"))
         gap = len(behind.encode(errors="surrogateescape"))
         return self._is_spelled(char, self._span[0] - gap - size, size)
@@ -232,7 +232,7 @@ class _Beside:
         return True
 
     def fits_without_hyphen(self) -> bool:
-        """Whether a pattern takes the same digits where no hyphen is before them."""
+        """Return whether a pattern takes the same digits where no hyphen is before them."""
         start, end = self._span
         line = b"".join((self._line[:start], b"~", self._line[start + 1 :]))
         match = None if self._pattern is None else self._pattern.search(line)
@@ -317,7 +317,7 @@ def _judge_between(left: str, word: str, beside: _Beside) -> Kind | None:
 
 
 def _judge_sign(left: str) -> Kind | None:
-    """A sign on the left: a hyphen after a letter is none, nor is the one of plus-minus."""
+    """Return a sign on the left: a hyphen after a letter is none, nor is the one of plus-minus."""
     if left.endswith(("+-", "+/-", "\u00b1")):
         return None
     is_hyphen = left[-1] in _HYPHENS and left[-2:-1].isalpha()
@@ -351,7 +351,7 @@ def _judge_right(left: str, word: str, right: str, beside: _Beside, unit: str) -
 
 
 def _judge_punctuation(left: str, digits: str, right: str, beside: _Beside) -> Kind | Whole:
-    """A sign, point, comma or other character that touches a number."""
+    """Return a sign, point, comma or other character that touches a number."""
     char, after = right[:1], right[1:2]
     kind: Kind | None = None
     if _ODD.match(right):
@@ -389,7 +389,7 @@ def _judge_letters(right: str, beside: _Beside, unit: str) -> Kind | Whole:
 
 
 def _judge_comma(left: str, digits: str, right: str) -> Kind | None:
-    """A comma behind a number, and digits behind that."""
+    """Return a comma behind a number, and digits behind that."""
     if _THOUSANDS.fullmatch(digits) and re.match(r".\d{3}(?!\d)", right):
         return "group"
     in_list = left.rstrip().endswith(("[", "(", "{", ",", "<"))
@@ -400,7 +400,7 @@ def _judge_comma(left: str, digits: str, right: str) -> Kind | None:
 
 
 def _means(text: str, unit: str) -> bool:
-    """Whether a printed unit is the one that a metric declares."""
+    """Return whether a printed unit is the one that a metric declares."""
     if unit == "1":
         return False
     names = {unit, unit.replace("By", "B"), f"{unit}s" if len(unit) > 2 else unit}
@@ -422,7 +422,7 @@ def _in_one_spelling(unit: str) -> str:
 
 
 def split_unit(cell: str, unit: str) -> tuple[str, str] | Fault:
-    """The number that the cell of a table begins with, and the unit behind it.
+    """Return the number that the cell of a table begins with, and the unit behind it.
 
     Args:
         cell: Without white space at its ends.
@@ -476,7 +476,7 @@ def tell_units(units: Mapping[str, int], unit: str, name: str) -> Iterator[str]:
 
 
 def suggest(source: str, line: bytes, fault: Fault, unit: str) -> str | None:
-    """A pattern that takes the whole number out of the line, None where no pattern can.
+    """Return a pattern that takes the whole number out of the line, None where no pattern can.
 
     Args:
         source: The pattern that took a part of it.
@@ -500,7 +500,7 @@ def suggest(source: str, line: bytes, fault: Fault, unit: str) -> str | None:
 
 
 def suggest_at(source: str, line: bytes, start: int, begin: int, unit: str) -> str | None:
-    """A pattern for a line that another one does not fit.
+    """Return a pattern for a line that another one does not fit.
 
     Args:
         source: The pattern that does not fit.

@@ -37,17 +37,17 @@ class Web:
 
     @property
     def name(self) -> str:
-        """The address as it is shown: a query may hold a key."""
+        """Return the address as it is shown: a query may hold a key."""
         return self.url.partition("?")[0]
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody on the way could read and change what is sent."""
+        """Return whether somebody on the way could read and change what is sent."""
         return self.url.startswith("http:") and not self.is_loopback
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the server runs on this machine."""
+        """Return whether the server runs on this machine."""
         from urllib.parse import urlsplit
 
         return is_loopback(urlsplit(self.url).hostname or "")

@@ -37,7 +37,7 @@ class Conversation:
         self._session.close()
 
     def open(self, url: str, *, accept: str = "*/*") -> Response:
-        """A good answer, of which nothing but the head was read.
+        """Return a good answer, of which nothing but the head was read.
 
         Raises:
             CannotRunError: There is none, or not at an address that may be asked.

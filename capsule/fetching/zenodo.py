@@ -33,7 +33,7 @@ def find(conversation: Conversation, deposit: Deposit) -> Source:
 
 
 def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
-    """The capsule in a record.
+    """Return the capsule in a record.
 
     Args:
         body: The record's JSON.

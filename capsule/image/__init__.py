@@ -101,13 +101,13 @@ class Image:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it came from a file that is not named now, and that no registry has."""
+        """Return whether it came from a file that is not named now, and that no registry has."""
         from capsule.image.reference import owner_of
 
         return self.pinned is None and self.file is None and owner_of(self.reference) is None
 
     def missing(self) -> CannotRunError:
-        """The error where nobody named the file, and no engine has the image either."""
+        """Return the error where nobody named the file, and no engine has the image either."""
         return CannotRunError(
             f"the image came from a file, which is not on this machine: {self.identity}",
             where=self.reference,
@@ -117,7 +117,7 @@ class Image:
 
     @property
     def identity(self) -> Identity:
-        """The strongest that there is."""
+        """Return the strongest that there is."""
         if self.manifest_digest is not None:
             return Identity(kind="manifest", digest=self.manifest_digest)
         if self.config_digest is not None:

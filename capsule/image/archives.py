@@ -64,7 +64,7 @@ def open_store(file: ImageFile) -> Iterator[Store]:
 
 
 def read(file: ImageFile) -> Image:
-    """The image of a layout or an archive, with every blob hashed and unpacked once.
+    """Return the image of a layout or an archive, with every blob hashed and unpacked once.
 
     Raises:
         DamagedError: It holds several images or none, its lists name different ones, or a blob is
@@ -125,7 +125,7 @@ def _list_layout(store: Store, where: str) -> Parts:
 
 
 def _choose(store: Store, where: str) -> tuple[Index | None, Manifest]:
-    """The manifest of a layout, and the index that it was chosen from by its platform."""
+    """Return the manifest of a layout, and the index that it was chosen from by its platform."""
     body = _read(store, "index.json", where)
     top = documents.read(body, where=where)
     if not isinstance(top, Index):

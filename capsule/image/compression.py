@@ -37,11 +37,11 @@ class _Decompressor(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the stream has ended."""
+        """Return whether the stream has ended."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether it can use more input now."""
+        """Return whether it can use more input now."""
 
     @property
     def unused_data(self) -> bytes:

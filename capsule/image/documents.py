@@ -113,7 +113,7 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
 
 
 def read_artifact(body: bytes, *, where: str) -> Blob:
-    """The one blob of an artifact that is no image, by the bytes of its manifest.
+    """Return the one blob of an artifact that is no image, by the bytes of its manifest.
 
     Raises:
         DamagedError: Not JSON, or not as its specification asks.
@@ -133,7 +133,7 @@ def read_artifact(body: bytes, *, where: str) -> Blob:
 
 
 def read_config(body: bytes, *, where: str) -> Config:
-    """The configuration in some bytes.
+    """Return the configuration in some bytes.
 
     Raises:
         DamagedError: Not JSON, or not as its specification asks.
@@ -236,7 +236,7 @@ def _parse_digest(text: Json) -> Digest:
 
 
 def _part(whole: Json, name: str) -> Mapping[str, Json]:
-    """An object inside another, empty where there is none of that name."""
+    """Return an object inside another, empty where there is none of that name."""
     part = whole.get(name) if isinstance(whole, Mapping) else whole
     if part is None:
         return {}

@@ -24,7 +24,7 @@ _TAR_LAYER = "application/vnd.oci.image.layer.v1.tar"
 def make(
     reference: str, *, index: Index | None, manifest: Manifest, config: Config, where: str
 ) -> Image:
-    """An image of a registry or a layout: each document names the next by its digest.
+    """Return an image of a registry or a layout: each document names the next by its digest.
 
     Args:
         reference: As the user wrote it.
@@ -117,7 +117,7 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
 
 
 def make_sif(reference: str, *, platform: str, tree: Digest | None, where: str) -> Image:
-    """An image that is known by its root file system's tree alone: a SIF holds nothing else.
+    """Return an image that is known by its root file system's tree alone: a SIF holds nothing else.
 
     Raises:
         DamagedError: It is called something else, or has no such digest.

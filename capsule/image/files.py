@@ -21,7 +21,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def locate(written: str, folder: Path | None) -> ImageFile | None:
-    """The file or folder that a reference names, None for a reference to a registry.
+    """Return the file or folder that a reference names, None for a reference to a registry.
 
     Args:
         written: `sif:PATH`, `oci:DIR`, `oci-archive:PATH`, `docker-archive:PATH`, or a path, whose
@@ -94,7 +94,7 @@ def _looks_like_path(written: str) -> bool:
 
 
 def _form(path: Path) -> Form | None:
-    """The form of what lies at a path, None where it is none of an image.
+    """Return the form of what lies at a path, None where it is none of an image.
 
     Raises:
         OSError: Nothing that can be read lies there.

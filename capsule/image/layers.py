@@ -105,7 +105,7 @@ class _Source(Source):
 
 
 def unpack(read: Callable[[int], bytes], kind: str | None, where: str) -> Iterator[bytes]:
-    """The content of a blob, in pieces.
+    """Return the content of a blob, in pieces.
 
     Args:
         read: Gives its next bytes.

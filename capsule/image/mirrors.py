@@ -24,7 +24,7 @@ class Access:
 
 
 def find(reference: Reference, mirrors: Mapping[str, str]) -> Reference | None:
-    """The same image on the mirror of its registry, None where that has none.
+    """Return the same image on the mirror of its registry, None where that has none.
 
     >>> str(find(parse("docker://debian:12"), {"docker.io": "site.example:5000/hub"}))
     'docker://site.example:5000/hub/library/debian:12'

@@ -59,14 +59,14 @@ class Reference:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the registry runs on this machine: `localhost`, 127.0.0.0/8 or ::1."""
+        """Return whether the registry runs on this machine: `localhost`, 127.0.0.0/8 or ::1."""
         return is_loopback(
             self.registry.rpartition(":")[0] if _has_port(self.registry) else self.registry
         )
 
     @property
     def is_official(self) -> bool:
-        """Whether it lies in the part of Docker's own registry that has no owner's name."""
+        """Return whether it lies in the part of Docker's own registry that has no owner's name."""
         return self.registry == _HUB and self.repository.startswith("library/")
 
     @property
@@ -133,7 +133,7 @@ def _advise(text: str) -> str:
 
 
 def owner_of(reference: str) -> str | None:
-    """The engine that alone has an image of this reference, None for an image of a registry.
+    """Return the engine that alone has an image of this reference, None for an image of a registry.
 
     >>> owner_of("docker-daemon:torch:2"), owner_of("build images/torch")
     ('Docker', 'Docker')

@@ -90,11 +90,11 @@ class _Source(ABC):
 
     @abstractmethod
     def document(self, digest: Digest | None) -> Index | Manifest:
-        """The index or manifest of a digest, None for what the reference names by a tag."""
+        """Return the index or manifest of a digest, None for what the reference names by a tag."""
 
     @abstractmethod
     def config(self, digest: Digest) -> bytes:
-        """The configuration of a digest."""
+        """Return the configuration of a digest."""
 
     def chain(self, wanted: tuple[str, ...]) -> _Chain:
         """Return the documents from the reference to the configuration of the wanted platform."""

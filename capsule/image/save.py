@@ -161,7 +161,7 @@ def _open_source(image: Image, hold: Hold) -> Iterator[Copy]:
 
 
 def _make_manifest(image: Image, body: bytes) -> bytes:
-    """A manifest for an image that has none: its layers are plain tar files."""
+    """Return a manifest for an image that has none: its layers are plain tar files."""
     config = {
         "mediaType": _CONFIG_TYPE,
         "digest": str(of_bytes(body)),

@@ -56,7 +56,7 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def _measure(archive: tarfile.TarFile, name: str, diff_id: Digest) -> int:
-    """The size of a saved layer in bytes, once it is found to be the one that is named."""
+    """Return the size of a saved layer in bytes, once it is found to be the one that is named."""
     stream = archive.extractfile(name)
     if stream is None:
         raise DamagedError(f"the saved image lacks {name}")

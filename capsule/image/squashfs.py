@@ -50,7 +50,7 @@ class _Inode:
 
 
 def read(stream: BinaryIO, *, start: int, size: int, where: str) -> Tree:
-    """The tree of a squashfs inside a file.
+    """Return the tree of a squashfs inside a file.
 
     Args:
         stream: Seekable.
@@ -107,7 +107,7 @@ class _Reader:
         return tree
 
     def _node(self, reference: int) -> Node | None:
-        """A file, link or folder; None for what no tree counts."""
+        """Return a file, link or folder; None for what no tree counts."""
         if reference not in self._files:
             inode = self._inode(reference)
             if inode.kind in _FOLDERS:
@@ -224,7 +224,7 @@ class _Reader:
         return data if plain else self._unpack(data, self._block_bytes)
 
     def _read_metadata(self, place: int, offset: int) -> Callable[[int], bytes]:
-        """A function that reads on from a place in a table of metadata blocks."""
+        """Return a function that reads on from a place in a table of metadata blocks."""
         block, following = self._metadata_block(place)
         if offset > len(block):
             raise self._damage("an offset")
@@ -247,7 +247,7 @@ class _Reader:
         return take
 
     def _metadata_block(self, place: int) -> tuple[bytes, int]:
-        """One block of metadata, and where the next begins."""
+        """Return one block of metadata, and where the next begins."""
         if place in self._metadata:
             self._metadata.move_to_end(place)
             return self._metadata[place]
@@ -277,7 +277,7 @@ class _Reader:
 
 
 def _decompressor(number: int, where: str) -> Callable[[bytes, int], bytes]:
-    """A function that unpacks at most so many bytes."""
+    """Return a function that unpacks at most so many bytes."""
     name = _COMPRESSORS.get(number)
     if name == "gzip":
         return _unpack_zlib

@@ -30,10 +30,10 @@ class Store(Protocol):
     """Files by name, each a stream of known length."""
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Return whether there is a file of that name."""
 
     def open(self, name: str) -> tuple[BinaryIO, int]:
-        """A file and its size in bytes.
+        """Return a file and its size in bytes.
 
         Raises:
             DamagedError: There is none of that name.
@@ -47,11 +47,11 @@ class Folder:
         self._path = path.resolve()
 
     def has(self, name: str) -> bool:
-        """Whether there is a regular file of that name."""
+        """Return whether there is a regular file of that name."""
         return leavings.is_file(self._path / name)
 
     def open(self, name: str) -> tuple[BinaryIO, int]:
-        """A file and its size in bytes.
+        """Return a file and its size in bytes.
 
         Raises:
             DamagedError: There is none of that name, or a link leads there.
@@ -92,11 +92,11 @@ class Archive:
                 self._links[name] = posixpath.normpath(posixpath.join(base, target))
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Return whether there is a file of that name."""
         return name in self._members or name in self._links
 
     def open(self, name: str) -> tuple[BinaryIO, int]:
-        """A file and its size in bytes; `docker save` links a layer to an equal one.
+        """Return a file and its size in bytes; `docker save` links a layer to an equal one.
 
         Raises:
             DamagedError: There is none of that name, or its link leads to no file of the archive.

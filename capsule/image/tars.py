@@ -93,7 +93,7 @@ class TarReader:
             yield entry
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes of the last entry."""
+        """Yield the bytes of the last entry."""
         place = 0
         for offset, length in self._segments:
             yield from _zeros(offset - place)
@@ -106,7 +106,7 @@ class TarReader:
         yield from _zeros(self._size - place)
 
     def _next(self) -> Entry | None:
-        """The next entry with what stands in front of its header; None at the end.
+        """Return the next entry with what stands in front of its header; None at the end.
 
         Raises:
             DamagedError: What comes is no header, or one that readers understand differently.
@@ -254,7 +254,7 @@ class TarReader:
         return meant
 
     def _pax(self, data: bytes) -> dict[bytes, bytes]:
-        """The fields of a header in words: `LENGTH NAME=VALUE` and a line's end, each."""
+        """Return the fields of a header in words: `LENGTH NAME=VALUE` and a line's end, each."""
         fields: dict[bytes, bytes] = {}
         place = count = 0
         while place < len(data):
@@ -311,7 +311,7 @@ def _zeros(count: int) -> Iterator[bytes]:
 
 
 def _number(field: bytes) -> int | None:
-    """An octal number, or a binary one where the first bit says so."""
+    """Return an octal number, or a binary one where the first bit says so."""
     if field[0] & 0x80:
         return int.from_bytes(field, "big") & ((1 << (8 * len(field) - 1)) - 1)
     text = field.split(b"\0")[0].strip()

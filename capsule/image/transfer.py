@@ -100,7 +100,7 @@ class Transfer:
         self._wait(partial(self._copy, path, write), seconds, seconds)
 
     def _wait(self, work: Callable[[], _T], seconds: float, total_seconds: float) -> _T:
-        """The result of some work, for which nobody waits longer than so.
+        """Return the result of some work, for which nobody waits longer than so.
 
         A limit of each read bounds neither a drip of bytes nor `100 Continue` for ever; this bounds
         whoever waits, and the thread ends with its connection.
@@ -261,7 +261,7 @@ class Transfer:
         )
 
     def _login(self, challenge: str) -> str:
-        """The Authorization header that answers a WWW-Authenticate header."""
+        """Return the Authorization header that answers a WWW-Authenticate header."""
         scheme, _, rest = challenge.partition(" ")
         stored = _stored_login(self._reference.registry)
         basic = f"Basic {stored}" if stored else None
@@ -310,7 +310,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _is_private(url: str) -> bool:
-    """Whether a login may be sent there: nobody on the way can read it."""
+    """Return whether a login may be sent there: nobody on the way can read it."""
     try:
         parts = split(url)
         return parts.scheme == "https" or (

@@ -59,7 +59,7 @@ class Tree:
         self._followed = 0
 
     def digest(self) -> Digest:
-        """The digest of what is in it now."""
+        """Return the digest of what is in it now."""
         return of_pieces(record for _, record in sorted(_records(self.root, b"")))
 
     def put(self, path: bytes, node: Node, *, where: str) -> None:
@@ -111,7 +111,7 @@ class Tree:
             folder.children = kept
 
     def _parent(self, path: bytes, layer: int | None, where: str) -> tuple[Node, bytes]:
-        """The folder that a path ends in, and the last name; folders on the way are made.
+        """Return the folder that a path ends in, and the last name; folders on the way are made.
 
         Args:
             path: Below the root.
@@ -150,7 +150,7 @@ class Tree:
         return chain[-1], parts[-1] if parts else b""
 
     def _follow(self, target: bytes, where: str) -> list[bytes]:
-        """The parts of a link's target, last first."""
+        """Return the parts of a link's target, last first."""
         parts = [part for part in target.split(b"/") if part not in (b"", b".")]
         self._followed += 1 + len(parts)
         if self._followed > _MOST_FOLLOWED:

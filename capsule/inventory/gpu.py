@@ -43,7 +43,7 @@ def _none(tree: Tree, nvidia: object) -> Unread:
 
 
 def gpu_record(facts: Mapping[str, Fact]) -> Part:
-    """One NVIDIA device, from the raw answers of NVML.
+    """Return one NVIDIA device, from the raw answers of NVML.
 
     Identity: `uuid`, `serial`.
     Class: `vendor`, `model`, `pci_id`, `memory_bytes`, `compute_capability`, `cores`,

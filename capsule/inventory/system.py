@@ -20,7 +20,7 @@ _BOOT_OPTIONS = re.compile(
 
 
 def machine(tree: Tree) -> Part:
-    """The board and its firmware.
+    """Return the board and its firmware.
 
     Identity: `host_name`, `machine_id`, `product_uuid`, `product_serial`, `board_serial`.
     Class: `vendor`, `product`, `board`, `virtual` (a hypervisor shows its processor flag).
@@ -49,7 +49,7 @@ def machine(tree: Tree) -> Part:
 
 
 def software(tree: Tree) -> Part:
-    """The operating system.
+    """Return the operating system.
 
     State: `kernel_release`, `kernel_version`, `kernel_options` (boot options that can move a
     measurement), `distribution`, `distribution_version`, `mitigations` by vulnerability.

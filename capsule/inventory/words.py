@@ -55,6 +55,6 @@ def at(value: Json, *names: str) -> Json:
 
 
 def entries_at(value: Json, *names: str) -> Sequence[Json]:
-    """The entries of a list in a document, none where there is no list."""
+    """Return the entries of a list in a document, none where there is no list."""
     entries = at(value, *names)
     return entries if isinstance(entries, list | tuple) else ()

@@ -16,7 +16,7 @@ _SHARED = "its ranks share this machine's own, to reach each other"
 
 
 def choose(resources: Resources, site: Site) -> Launcher:
-    """The launcher that starts the ranks of these resources here.
+    """Return the launcher that starts the ranks of these resources here.
 
     It is the site's; else `local` where all ranks run on this node, and `srun` where they are to
     run on several and capsule runs inside a job of Slurm's.
@@ -49,7 +49,7 @@ def choose(resources: Resources, site: Site) -> Launcher:
 def share_network(
     prepared: Prepared, runtime: Runtime, resources: Resources, launcher: Launcher
 ) -> Prepared:
-    """An image as its containers are started: several ranks have to reach each other.
+    """Return an image as its containers are started: several ranks have to reach each other.
 
     Containers without a network each have a loopback interface of their own.
     """

@@ -28,7 +28,7 @@ class Launched(Protocol):
         """Return the current number of processes and threads of all ranks."""
 
     def memory_bytes(self, most: int) -> int:
-        """The memory that all ranks use now, see `Running.memory_bytes`."""
+        """Return the memory that all ranks use now, see `Running.memory_bytes`."""
 
     def stop(self) -> None:
         """End every rank and all that they started; returns when nothing is left."""
@@ -78,7 +78,7 @@ class Surveys(Protocol):
     """A launcher that starts ranks on other nodes than this one."""
 
     def survey(self, *, salt: str, keep_hosts: bool, folder: Path) -> tuple[JsonObject, ...]:
-        """The inventory of the node of each rank, by rank.
+        """Return the inventory of the node of each rank, by rank.
 
         Args:
             salt: Goes into every identity.

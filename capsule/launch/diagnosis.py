@@ -65,7 +65,7 @@ def find_dropout(reports: Sequence[Report], words: Sequence[str], launcher: str)
 
 
 def explain_absence(ranks: Sequence[int], words: str) -> Fault:
-    """Some ranks never came to their program.
+    """Return some ranks never came to their program.
 
     Args:
         ranks: Those.
@@ -106,7 +106,7 @@ def explain_silence(reports: Sequence[Report], launcher: str, seconds: float) ->
 
 
 def _find_stranger(reports: Sequence[Report], invocations: Sequence[Invocation]) -> Fault | None:
-    """A rank that takes itself for another one than was started in its place."""
+    """Return a rank that takes itself for another one than was started in its place."""
     numbers: dict[str, int] = {}
     for rank, (report, started) in enumerate(zip(reports, invocations, strict=True)):
         if not report.arrived:
@@ -219,13 +219,13 @@ def _due_digest(ranks: int) -> str:
 
 
 def _explain_stop(reports: Sequence[Report], launcher: str) -> str:
-    """Why ranks that arrived got no further."""
+    """Return why ranks that arrived got no further."""
     in_mpi = [one for one in reports if one.library and not one.done]
     return libraries.explain_world(in_mpi[0], launcher) if in_mpi else _explain_meeting(reports)
 
 
 def _explain_meeting(reports: Sequence[Report]) -> str:
-    """Why ranks that run do not come together."""
+    """Return why ranks that run do not come together."""
     hosts = {one.host for one in reports if one.arrived}
     if len(hosts) > 1:
         return (

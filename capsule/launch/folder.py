@@ -138,7 +138,7 @@ class LaunchFolder:
         return {rank: facts["state"] for rank, facts in self._read_all("stopped").items()}
 
     def find_failure(self) -> bool:
-        """Whether a rank has failed by now."""
+        """Return whether a rank has failed by now."""
         # opening a folder has a network file system look anew, which asking for one file has not
         return bool(os.listdir(self.path / "failed"))  # noqa: PTH208 - no Path is needed
 
@@ -148,7 +148,7 @@ class LaunchFolder:
         return sum(name.isdigit() for name in names)
 
     def begins(self) -> Mapping[int, Begin]:
-        """The ranks that are there by now."""
+        """Return the ranks that are there by now."""
         return {rank: Begin(**facts) for rank, facts in self._read_all("begun").items()}
 
     def ends(self) -> Mapping[int, Ended]:
@@ -183,7 +183,7 @@ class LaunchFolder:
 
 
 def is_failure(ended: Ended) -> bool:
-    """Whether a rank takes the others with it: they would wait for it in vain."""
+    """Return whether a rank takes the others with it: they would wait for it in vain."""
     return ended.exit_code != 0 or ended.engine_fault is not None
 
 

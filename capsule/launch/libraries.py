@@ -57,7 +57,7 @@ def find_stranger(
 
 
 def _explain_other(report: Report, due: Library) -> Fault:
-    """Why the image's mpi4py does not use the machine's library."""
+    """Return why the image's mpi4py does not use the machine's library."""
     built = " or ".join(report.built) or "an unknown MPI"
     came = f"loads {report.library}" if report.library else "is killed by it"
     came = f"says {report.message}" if report.message else came
@@ -87,7 +87,7 @@ def find_difference(reports: Sequence[Report]) -> Fault | None:
 
 
 def explain_world(report: Report, launcher: str) -> str:
-    """Why MPI has another world than the launcher.
+    """Return why MPI has another world than the launcher.
 
     Args:
         report: Of a rank in it.

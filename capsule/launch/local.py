@@ -84,11 +84,11 @@ class LocalRanks:
         _stop(self._running)
 
     def stopped(self) -> Mapping[int, str]:
-        """The ranks that still ran when all were stopped, and what the first of them did."""
+        """Return the ranks that still ran when all were stopped, and what the first of them did."""
         return self._stopped
 
     def _find_running(self) -> list[int]:
-        """The ranks that run, as far as was seen."""
+        """Return the ranks that run, as far as was seen."""
         return [rank for rank, ended in enumerate(self._ended) if ended is None]
 
     def _end_the_others(self) -> None:

@@ -99,7 +99,7 @@ def require_one_node(resources: Resources, *, where: str) -> None:
 
 
 def _find_version(answer: str) -> str:
-    """The first word that begins with a digit."""
+    """Return the first word that begins with a digit."""
     return next((word for word in answer.split() if word[0].isdigit()), "of unknown version")
 
 

@@ -189,7 +189,7 @@ def _read(request: Request) -> Sequence[Report]:
 
 
 def _is_taken_along(ended: Ended) -> bool:
-    """Whether it ended because another one had."""
+    """Return whether it ended because another one had."""
     return ended.engine_fault is None and ended.signal is not None
 
 

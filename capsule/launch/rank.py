@@ -121,7 +121,7 @@ def _put_off() -> Iterator[None]:
 
 
 def _complete(folder: LaunchFolder, rank: int, call: Call) -> Invocation:
-    """The invocation with what only this node knows."""
+    """Return the invocation with what only this node knows."""
     variables = dict(call.invocation.environment)
     handles: tuple[int, ...] = ()
     if name := os.environ.get(_NODE):

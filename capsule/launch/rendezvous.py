@@ -15,7 +15,7 @@ _UNEXPANDED = ("$", "%", "{", "}", "`", "<", ">")
 
 
 def find_obstacle(invocations: Sequence[Invocation], nodes: Sequence[int]) -> Fault | None:
-    """Why ranks that are started like this could never meet; None where they could.
+    """Return why ranks that are started like this could never meet; None where they could.
 
     Args:
         invocations: By rank.
@@ -31,7 +31,7 @@ def find_obstacle(invocations: Sequence[Invocation], nodes: Sequence[int]) -> Fa
 
 
 def find_change(report: Report, started: Invocation, *, are_apart: bool) -> Fault | None:
-    """Why ranks of an image would never meet, by what one says that was started by itself.
+    """Return why ranks of an image would never meet, by what one says that was started by itself.
 
     Args:
         report: Of that one.
@@ -52,7 +52,7 @@ def find_change(report: Report, started: Invocation, *, are_apart: bool) -> Faul
 def find_elsewhere(
     reports: Sequence[Report], invocations: Sequence[Invocation], nodes: Sequence[int]
 ) -> Fault | None:
-    """A rank that would look for the others where they are not.
+    """Return a rank that would look for the others where they are not.
 
     Of ranks on several nodes the launcher may have named the place once they had begun.
 
@@ -86,7 +86,7 @@ _ELSEWHERE = Fault(
 
 
 def _explain(place: str | None, *, are_apart: bool) -> Fault | None:
-    """Why ranks never meet at a place; `are_apart` where they are on several nodes."""
+    """Return why ranks never meet at a place; `are_apart` where they are on several nodes."""
     if place is None:
         return Fault(
             what="it names no place",

@@ -78,7 +78,7 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more, nor will."""
+        """Return whether nothing of it runs any more, nor will."""
         return self.state in _ENDED
 
     @property
@@ -87,7 +87,7 @@ class Job:
         return self.state == "PENDING" and self.reason in _IMPOSSIBLE
 
     def explain(self) -> str:
-        """Why it waits, as a clause."""
+        """Return why it waits, as a clause."""
         text = _REASONS.get(self.reason.partition(",")[0])
         return f"{text} ({self.reason})" if text else self.reason
 
@@ -137,7 +137,7 @@ def submit(path: Path, script: Script, *, lock: int) -> str:
 
 
 def look(job: str) -> Job | None:
-    """The job, None where Slurm has forgotten it, as it does minutes after a job's end.
+    """Return the job, None where Slurm has forgotten it, as it does minutes after a job's end.
 
     Raises:
         ExecutionError: Slurm does not answer.
@@ -214,7 +214,7 @@ def _options(script: Script) -> list[str]:
 
 
 def _write_directives(options: Sequence[str]) -> str:
-    """Lines of a job script that `sbatch` reads."""
+    """Return lines of a job script that `sbatch` reads."""
     for option in options:
         # sbatch ends a word at a blank, unless quotes say otherwise, and comments at a #
         if not option.isprintable() or re.search(r"[\"'\\#]", option):

@@ -86,7 +86,7 @@ class Srun:
         return StartedRanks(running, folder, ranks, label, _terminate, sweep)
 
     def survey(self, *, salt: str, keep_hosts: bool, folder: Path) -> tuple[JsonObject, ...]:
-        """The inventory of the node of each rank: taken once, by one rank of each node.
+        """Return the inventory of the node of each rank: taken once, by one rank of each node.
 
         Raises:
             CannotRunError: The step cannot be started, or its nodes are not those asked for.
@@ -108,7 +108,7 @@ class Srun:
         return -(-ranks // self._resources.ranks_per_node)
 
     def _step(self, ranks: int, mpi: str = _ALONE) -> tuple[str, ...]:
-        """The beginning of a command that starts it once for each of the first ranks."""
+        """Return the beginning of a command that starts it once for each of the first ranks."""
         resources = self._resources
         cpus = resources.cpus_per_rank
         return (
@@ -155,7 +155,7 @@ def require_allocation(resources: Resources, *, where: str) -> None:
 
 
 def _variables() -> dict[str, str]:
-    """The caller's, but for what would make the step another one, or look like MPI's own."""
+    """Return the caller's, but for what would make the step another one, or look like MPI's own."""
     kept = {
         name: value
         for name, value in os.environ.items()

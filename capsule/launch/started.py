@@ -67,7 +67,7 @@ def lay_out(
 
 
 def wrapper(folder: LaunchFolder, rank: str, size: str) -> tuple[str, ...]:
-    """The command that the launcher starts once for each rank.
+    """Return the command that the launcher starts once for each rank.
 
     Args:
         folder: Where each finds how it is started.
@@ -137,7 +137,7 @@ class StartedRanks:
         return self._ended
 
     def _is_silent(self) -> bool:
-        """Whether every rank has reported its end some seconds ago."""
+        """Return whether every rank has reported its end some seconds ago."""
         now = time.monotonic()
         if self._silent_since is None and now >= self._look_at:
             # of thousands of ranks it is a long list, on a network disk
@@ -179,7 +179,7 @@ class StartedRanks:
         self._end_launcher()
 
     def stopped(self) -> Mapping[int, str]:
-        """The ranks that were asked to end while they ran, and those that never answered."""
+        """Return the ranks that were asked to end while they ran, and those that never answered."""
         begun, ended = self._folder.begins(), self._folder.ends()
         silent = {rank: _SILENT for rank in begun if rank not in ended}
         return {**silent, **self._folder.stops()} if self._is_stopped else {}

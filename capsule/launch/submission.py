@@ -57,7 +57,7 @@ class Ended:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether another job goes on with it."""
+        """Return whether another job goes on with it."""
         return self.code is None or self.code in _INTERRUPTED or self.code > 128
 
 
@@ -265,7 +265,7 @@ class _Tail:
 
 
 def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
-    """The folder of a submission, made where it is missing.
+    """Return the folder of a submission, made where it is missing.
 
     Args:
         folder: Where.
@@ -300,7 +300,7 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
 
 
 def reopen(folder: Path) -> Submission:
-    """The folder of a submission that was made before.
+    """Return the folder of a submission that was made before.
 
     Args:
         folder: Where.

@@ -29,7 +29,7 @@ def ask(folder: Path, *, salt: str, keep_hosts: bool) -> None:
 
 
 def program(folder: Path, rank: str) -> tuple[str, ...]:
-    """The command that a launcher starts once for each rank."""
+    """Return the command that a launcher starts once for each rank."""
     return (sys.executable, "-P", "-m", "capsule.launch.survey", str(folder), rank)
 
 
@@ -49,7 +49,7 @@ def answer(folder: Path, rank: int) -> None:
 
 
 def read(folder: Path, resources: Resources, words: str) -> tuple[JsonObject, ...]:
-    """The inventory of the node of each rank, by rank.
+    """Return the inventory of the node of each rank, by rank.
 
     Args:
         folder: Where all have answered by now.

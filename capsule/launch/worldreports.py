@@ -68,7 +68,7 @@ class Report:
 
 
 def read(path: Path) -> Report:
-    """The report in a file; what is not whole yet, or no event, says nothing."""
+    """Return the report in a file; what is not whole yet, or no event, says nothing."""
     stream = leavings.open_file(path)
     if stream is None:
         return Report()

@@ -138,7 +138,7 @@ class Communicator:
         self._traffic.waited += waited
 
     def gather(self, flat: Flat) -> list[Flat]:
-        """The arrays of all ranks, which are of one size, in their order."""
+        """Return the arrays of all ranks, which are of one size, in their order."""
         obtained = [torch.empty_like(flat) for _ in range(self.ranks)]
         with self._count(flat, sends=1, receives=self.ranks - 1):
             dist.all_gather(obtained, flat)

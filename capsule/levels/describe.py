@@ -31,7 +31,7 @@ def main(name: str, sizes: str) -> int:
 
 
 def describe(name: str, sizes: Mapping[str, int]) -> dict[str, object]:
-    """A network of the catalogue as JSON values.
+    """Return a network of the catalogue as JSON values.
 
     Returns:
         `parameters`, how many numbers are trained; `forward_flops_per_sample`, of inference, as

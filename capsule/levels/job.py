@@ -115,7 +115,7 @@ class Trial:
 
     @property
     def goes_over_mpi(self) -> bool:
-        """Whether ranks exchange anything of it over MPI."""
+        """Return whether ranks exchange anything of it over MPI."""
         if self.collective is not None:
             return self.context.framework == collectives.MPI
         scheme = self.recipe.scheme if self.recipe else None
@@ -131,7 +131,7 @@ class Job:
 
 
 def read(path: Path, variables: Mapping[str, str]) -> Job:
-    """The job in a file, for the rank that the environment names.
+    """Return the job in a file, for the rank that the environment names.
 
     Args:
         path: A JSON file of the form `capsule-job/1`.

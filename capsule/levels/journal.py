@@ -168,7 +168,7 @@ class Journal:
 
 
 def _lines(samples: Samples) -> Iterator[dict[str, object]]:
-    """The fields of each line: at most `LINE_VALUES` values, and what belongs to them.
+    """Yield the fields of each line: at most `LINE_VALUES` values, and what belongs to them.
 
     The first line has the whole warm-up and a value after it, however long that is.
     """

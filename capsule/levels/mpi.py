@@ -11,7 +11,7 @@ World = Any
 
 
 def join(rank: int, ranks: int) -> World:
-    """The world of MPI, which is seen to be that of the job.
+    """Return the world of MPI, which is seen to be that of the job.
 
     Args:
         rank: Of this process, from 0.

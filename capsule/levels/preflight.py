@@ -247,7 +247,7 @@ class _Library(_Mpi):
 
     @classmethod
     def load(cls, place: str) -> _Library | None:
-        """The library at a path, or of a name; None for none, and for one of another ABI."""
+        """Return the library at a path, or of a name; None for none, and for one of another ABI."""
         try:
             import ctypes
 
@@ -341,7 +341,7 @@ def _find_builds(package: Path) -> list[str]:
 
 
 def _is_loaded(library: str) -> bool:
-    """Whether this process has a file mapped."""
+    """Return whether this process has a file mapped."""
     try:
         path = os.path.realpath(library)
         return any(line.split(None, 5)[5:] == [path] for line in _read_maps())
@@ -408,7 +408,7 @@ def _own_addresses() -> list[str]:
 
 
 def _connect(place: str) -> socket.socket:
-    """The connection to rank 0, which may take its time to be there."""
+    """Return the connection to rank 0, which may take its time to be there."""
     address = urlparse(place)
     while True:
         hosts, port, word = _look_up(address)
@@ -447,7 +447,7 @@ def _receive_word(peer: socket.socket, count: int) -> bytes:
 
 
 def _receive(peer: socket.socket) -> array[float]:
-    """The numbers of another rank.
+    """Return the numbers of another rank.
 
     Raises:
         ConnectionError: It has left.

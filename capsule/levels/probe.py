@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, object]:
-    """The software of this image as JSON values.
+    """Return the software of this image as JSON values.
 
     Args:
         frameworks: Whose build settings to read, which means to import them; one that is not

@@ -88,7 +88,7 @@ class Recipe:
 
 
 def read_recipe(fields: Fields) -> Recipe:
-    """A recipe out of a job, without the scheme of its ranks.
+    """Return a recipe out of a job, without the scheme of its ranks.
 
     Raises:
         JobError: It is none; names the field.

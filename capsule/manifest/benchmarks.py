@@ -26,7 +26,7 @@ _TRAININGS = (2, 3)
 def benchmark(
     raw: Raw, here: str, device: str, files: subjects.Files, problems: Problems
 ) -> Benchmark | None:
-    """One entry that fits the schema, or None after noting what is wrong with it.
+    """Return one entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
@@ -122,7 +122,7 @@ def _recipes_to_json(subject: Subject) -> dict[str, Any]:
 
 
 def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
-    """Whether cases are those that an entry writes out; a set has only its name there."""
+    """Return whether cases are those that an entry writes out; a set has only its name there."""
     if raw is None or isinstance(raw, str):
         return True
     planned = [dict(case.parameters) for case in cases]
@@ -141,7 +141,7 @@ def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
 
 
 def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
-    """A benchmark that is any program, with the metrics that it promises."""
+    """Return a benchmark that is any program, with the metrics that it promises."""
     # whoever reads operators and networks would wait for it
     from capsule.manifest import sources
 
@@ -170,7 +170,7 @@ def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
 
 
 def seconds(duration: str | None) -> int | None:
-    """A duration in seconds.
+    """Return a duration in seconds.
 
     >>> seconds("01:30:05")
     5405
@@ -233,7 +233,7 @@ def _of_catalogue(
 def _benchmark(
     raw: Raw, name: str, cases: tuple[Case, ...], metrics: Mapping[str, Any]
 ) -> Benchmark:
-    """An entry of Level 0 or 1 whose cases and metrics are known."""
+    """Return an entry of Level 0 or 1 whose cases and metrics are known."""
     return Benchmark(
         id=raw["id"],
         subject=_subject(raw, name),

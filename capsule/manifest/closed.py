@@ -123,7 +123,7 @@ def check_runs(entries: Iterable[tuple[str, Raw]], seeds: int, problems: Problem
 
 
 def refuse(rules: str, entry: Raw, field: list[str]) -> str | None:
-    """Why the entrants of a division may not tune a field, None where they may.
+    """Return why the entrants of a division may not tune a field, None where they may.
 
     Args:
         rules: Key of `RULES`.

@@ -16,12 +16,12 @@ Raw = Mapping[str, Any]
 
 
 def exchanges(raw: Raw) -> bool:
-    """Whether an entry of the benchmarks exchanges arrays without a training."""
+    """Return whether an entry of the benchmarks exchanges arrays without a training."""
     return "collectives" in raw and raw.get("level") == LEVEL_OF_RANKS
 
 
 def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | None:
-    """One entry that fits the schema, or None after noting what is wrong with it.
+    """Return one entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.

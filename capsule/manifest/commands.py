@@ -49,7 +49,7 @@ _STRICT_ALONE = ("CUBLAS_WORKSPACE_CONFIG", "TF_DETERMINISTIC_OPS")
 
 
 def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Case, ...]]:
-    """The command of an entry that fits the schema, and its cases.
+    """Return the command of an entry that fits the schema, and its cases.
 
     Args:
         raw: The entry.
@@ -131,7 +131,7 @@ def programs(benchmarks: Iterable[Benchmark]) -> list[str]:
 
 
 def data_variable(name: str) -> str:
-    """The variable that says where a dataset lies.
+    """Return the variable that says where a dataset lies.
 
     >>> data_variable("cifar-10")
     'CAPSULE_DATA_CIFAR_10'
@@ -140,7 +140,7 @@ def data_variable(name: str) -> str:
 
 
 def show(value: Scalar) -> str:
-    """A parameter as a word of the command has it.
+    """Return a parameter as a word of the command has it.
 
     >>> [show(value) for value in (64, 1e-5, "adam", True)]
     ['64', '1e-05', 'adam', 'true']
@@ -149,7 +149,7 @@ def show(value: Scalar) -> str:
 
 
 def name_values(case: Case, *, trial: str, seed: int, rank: int) -> dict[str, str]:
-    """The values of the placeholders that the name of a metric's file may have.
+    """Return the values of the placeholders that the name of a metric's file may have.
 
     Args:
         case: Whose parameters are among them.
@@ -198,7 +198,7 @@ def _braces(names: Iterable[str]) -> str:
 
 
 def refuse_variable(name: str) -> str | None:
-    """Why a manifest may not set a variable, None where it may."""
+    """Return why a manifest may not set a variable, None where it may."""
     if name in determinism.THREADS:
         return f"{name} is set by cpus_per_rank in resources; change that"
     if name in _STRICT_ALONE:
@@ -226,7 +226,7 @@ def _variables_of_datasets(names: Iterable[str], here: str, problems: Problems) 
 def write_out(
     raw: Any, here: str, problems: Problems, reserved: Sequence[str] = PLACEHOLDERS
 ) -> tuple[Case, ...]:
-    """A sweep written out: the one case `default` where an entry has none.
+    """Return a sweep written out: the one case `default` where an entry has none.
 
     Args:
         raw: An entry's `cases`: a list of points, or a list of values per parameter.
@@ -297,7 +297,7 @@ def check_parameters(
 
 
 def name_case(parameters: Mapping[str, Scalar]) -> str:
-    """The name of a case: numbers with their parameters, texts alone, flags as yes or no.
+    """Return the name of a case: numbers with their parameters, texts alone, flags as yes or no.
 
     >>> name_case({"lr": 0.1, "optimizer": "adam", "amp": False})
     'lr0.1-adam-no-amp'

@@ -29,7 +29,7 @@ class Lines(NamedTuple):
     not_numbers: tuple[tuple[str, int, str], ...]
 
     def line(self, where: str) -> int:
-        """The line of the pointer `where`, or of its nearest enclosing value that exists."""
+        """Return the line of the pointer `where`, or of its nearest enclosing value that exists."""
         while where and where not in self.of:
             where = where.rpartition("/")[0]
         return self.of.get(where, 1)

@@ -11,7 +11,7 @@ _WITHOUT = ("exact", "bound", "ratio")
 
 
 def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
-    """The looks of all claims of a capsule: as many as one of them plans, else two.
+    """Return the looks of all claims of a capsule: as many as one of them plans, else two.
 
     Args:
         claims: As the author wrote them; those that plan looks plan the same ones.
@@ -24,7 +24,7 @@ def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
 
 
 def is_planned(claims: Iterable[Claim]) -> bool:
-    """Whether an author planned the looks of these claims, for one of them or for all."""
+    """Return whether an author planned the looks of these claims, for one of them or for all."""
     return any(claim.looks for claim in claims)
 
 

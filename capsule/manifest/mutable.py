@@ -36,7 +36,7 @@ _INSIDE = 3
 
 
 def put(raw: Raw, changed: Mapping[str, Scalar]) -> tuple[Raw, Mapping[str, str]]:
-    """The manifest with the values that whoever verifies has set, and why some cannot be.
+    """Return the manifest with the values that whoever verifies has set, and why some cannot be.
 
     Args:
         raw: A manifest that fits the schema.
@@ -60,7 +60,7 @@ def of_benchmark(changed: Mapping[str, Scalar], index: int) -> list[str]:
 
 
 def changes_results(place: str) -> bool:
-    """Whether what was changed of a benchmark is more than how fast it is."""
+    """Return whether what was changed of a benchmark is more than how fast it is."""
     return place.split("/")[_INSIDE] not in _SPEED
 
 
@@ -70,7 +70,7 @@ def of_resources(changed: Mapping[str, Scalar]) -> list[str]:
 
 
 def _refuse(raw: Raw, place: str) -> str | None:
-    """Why a value is fixed, None where it may be changed."""
+    """Return why a value is fixed, None where it may be changed."""
     mutable = raw.get("mutable", [])
     parts = place.split("/")[1:]
     if parts[:1] == ["resources"]:

@@ -11,7 +11,7 @@ SEGMENTS = ("benchmark", "case", "framework", "metric")
 
 
 def match(pattern: str, path: str) -> bool:
-    """Whether a claim's pattern names a metric path; `*` stands for one whole segment.
+    """Return whether a claim's pattern names a metric path; `*` stands for one whole segment.
 
     >>> match("gemm/*/torch/l2_error", "gemm/m64n64k64/torch/l2_error")
     True
@@ -25,7 +25,7 @@ def match(pattern: str, path: str) -> bool:
 
 
 def matches(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchmark, Metric]]:
-    """The benchmarks that a pattern names a metric of, with those metrics."""
+    """Return the benchmarks that a pattern names a metric of, with those metrics."""
     segments = pattern.split("/")
     if len(segments) != len(SEGMENTS):
         return []
@@ -40,7 +40,7 @@ def matches(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchma
 
 
 def _metrics_in(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
-    """The metrics in a case, or in any for `*`."""
+    """Return the metrics in a case, or in any for `*`."""
     metrics: tuple[Metric, ...] = ()
     if case == "*" or case in benchmark.case_names:
         metrics = (*benchmark.metrics, *serving.metrics(benchmark))

@@ -93,7 +93,7 @@ def find_word_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Pi
 
 
 def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> Sentence | None:
-    """Why a command most likely takes no seed, None where it does or nobody can tell.
+    """Return why a command most likely takes no seed, None where it does or nobody can tell.
 
     Args:
         benchmark: The benchmark.
@@ -287,7 +287,7 @@ def _is_partly(path: str, benchmark: Benchmark) -> bool:
 
 
 def _names(folder: Path, benchmark: Benchmark) -> list[str]:
-    """Files among the inputs, and beside the manifest."""
+    """Return files among the inputs, and beside the manifest."""
     names = [name for name in benchmark.inputs if (folder / name).is_file()]
     for top in benchmark.inputs:
         for path, _, files in os.walk(folder / top):

@@ -67,7 +67,7 @@ class Problems:
             pointer = pointer.rpartition("/")[0]
 
     def below(self, pointer: str) -> bool:
-        """Whether anything is wrong at `pointer` or inside it."""
+        """Return whether anything is wrong at `pointer` or inside it."""
         return pointer in self._around
 
     def add_violations(self, value: Any, name: str) -> None:
@@ -90,7 +90,7 @@ class Problems:
 
 
 def report(problems: list[tuple[int, str, str]], where: str) -> ManifestError:
-    """The error that tells (line, pointer, message) of each problem."""
+    """Return the error that tells (line, pointer, message) of each problem."""
     count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
     rows = [
         f"line {line}, {plain.clean(pointer) or '/'}: {message}"
@@ -102,7 +102,7 @@ def report(problems: list[tuple[int, str, str]], where: str) -> ManifestError:
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant, or None.
+    """Return the name that was probably meant, or None.
 
     >>> nearest("gem", ["relu", "gemm"])
     'gemm'
@@ -131,7 +131,7 @@ def instead(word: str, names: Iterable[str]) -> str:
 
 
 def quote(value: Any) -> str:
-    """A value as a message quotes it: JSON in ASCII, cut at 60 characters."""
+    """Return a value as a message quotes it: JSON in ASCII, cut at 60 characters."""
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -17,12 +17,12 @@ _FRAMEWORK = "numpy"
 
 
 def reads(raw: Raw) -> bool:
-    """Whether an entry of the benchmarks reads a dataset without a training."""
+    """Return whether an entry of the benchmarks reads a dataset without a training."""
     return "formats" in raw and raw.get("level") == 2
 
 
 def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
-    """One entry that fits the schema, or None after noting what is wrong with it.
+    """Return one entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.

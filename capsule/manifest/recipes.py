@@ -25,7 +25,7 @@ _OWN = ("batch", "epochs", "accumulate", "workers")
 def read(
     raw: Raw, here: str, device: str, files: subjects.Files, problems: Problems
 ) -> Benchmark | None:
-    """One entry that fits the schema, or None after noting what is wrong with it.
+    """Return one entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
@@ -128,7 +128,7 @@ def restate(
 
 
 def _is_part(planned: Any, whole: Any) -> bool:
-    """Whether all that a plan says stands in what was made anew, field by field."""
+    """Return whether all that a plan says stands in what was made anew, field by field."""
     if not isinstance(planned, Mapping):
         return bool(planned == whole)
     return isinstance(whole, Mapping) and all(
@@ -163,7 +163,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
 
 
 def _origin(optimizer: str) -> str:
-    """The field that names an optimizer: no name in the catalogue ends as a file's does."""
+    """Return the field that names an optimizer: no name in the catalogue ends as a file's does."""
     return "name" if optimizer in training.OPTIMIZERS else "file"
 
 

@@ -78,7 +78,7 @@ def _texts(raw: Any, problems: Problems) -> None:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All of a JSON value, keys too."""
+    """Yield all of a JSON value, keys too."""
     left = [value]
     while left:
         one = left.pop()
@@ -159,7 +159,7 @@ def _check_address(here: str, entry: Mapping[str, Any], problems: Problems) -> N
 
 
 def _is_readable_by_others(url: str) -> bool:
-    """Whether who is on the way can read and change what an address gives."""
+    """Return whether who is on the way can read and change what an address gives."""
     return url.startswith("http://") and not _LOOPBACK.match(url)
 
 

@@ -112,7 +112,7 @@ def metrics_in(benchmark: Benchmark, pattern: str) -> tuple[Metric, ...]:
 
 
 def metrics(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
-    """The same for one of its cases."""
+    """Return the same for one of its cases."""
     if benchmark.scaling is None:
         return ()
     share = () if ranks_of(benchmark, case) == 1 else (SHARE,)

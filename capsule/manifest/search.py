@@ -50,7 +50,7 @@ class _Axis(NamedTuple):
     steps: int = 0
 
     def at(self, share: float) -> Scalar:
-        """The value at a share of it, from 0 to 1."""
+        """Return the value at a share of it, from 0 to 1."""
         if self.values:
             return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
         # each whole number has as much room as the others
@@ -62,7 +62,7 @@ class _Axis(NamedTuple):
         return int(value) if self.whole else float(value)
 
     def grid(self) -> list[Scalar]:
-        """The values that stand in a grid."""
+        """Return the values that stand in a grid."""
         if self.values:
             return list(self.values)
         # from end to end, where `at` gives whole numbers the room of half a step around them
@@ -73,7 +73,7 @@ class _Axis(NamedTuple):
         return list(dict.fromkeys(round(number) for number in numbers))
 
     def holds(self, value: Any) -> bool:
-        """Whether it may be this value."""
+        """Return whether it may be this value."""
         if self.values:
             # true is 1 to Python, and no number to JSON
             return any(value == one and isinstance(value, bool) == isinstance(one, bool)
@@ -111,7 +111,7 @@ def take_points(raw: Any) -> tuple[Any, dict[int, Any]]:
 def put_points(
     raw: Raw, points: Mapping[int, Any], problems: Problems, *, draws: bool
 ) -> tuple[Raw, bool]:
-    """A manifest with the points of its searches, and whether any were drawn.
+    """Return a manifest with the points of its searches, and whether any were drawn.
 
     Args:
         raw: It without them, of which what is right fits the schema.
@@ -142,7 +142,7 @@ def put_points(
 
 
 def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> Search | None:
-    """The search of an entry; None where it has none, or a wrong one.
+    """Return the search of an entry; None where it has none, or a wrong one.
 
     Args:
         raw: The entry, with points that are those of the search.
@@ -170,7 +170,7 @@ def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> 
 
 
 def write(raw: Raw) -> bytes:
-    """The text of a manifest, with one point of a search a line."""
+    """Return the text of a manifest, with one point of a search a line."""
     entries = [{**one, "cases": []} if "search" in one else one for one in raw["benchmarks"]]
     text = json.dumps({**raw, "benchmarks": entries}, indent=2, ensure_ascii=False) + "\n"
     # inside a string its marks have backslashes, and the schema lets nobody write no case
@@ -191,7 +191,7 @@ def _studies(search: Raw) -> int:
 def _draw(
     search: Raw, axes: Mapping[str, _Axis], most: int, here: str, problems: Problems
 ) -> list[dict[str, Scalar]] | None:
-    """The points as cases, or None after noting why there are none.
+    """Return the points as cases, or None after noting why there are none.
 
     Args:
         search: Fits the schema.
@@ -225,7 +225,7 @@ def _count(search: Raw, axes: Mapping[str, _Axis]) -> int:
 def _points(
     search: Raw, axes: Mapping[str, _Axis], studies: int, here: str, problems: Problems
 ) -> list[list[dict[str, Scalar]]] | None:
-    """The points of each study, or None after noting why there are none."""
+    """Return the points of each study, or None after noting why there are none."""
     seed = int(search.get("seed", 0))
     if search["method"] == "grid":
         return _grid(axes, studies, seed, here, problems)
@@ -245,7 +245,7 @@ def _points(
 def _new(
     shares: Iterator[Sequence[float]], axes: Mapping[str, _Axis]
 ) -> Iterator[dict[str, Scalar]]:
-    """The points at some shares of the axes, without those that came before."""
+    """Yield the points at some shares of the axes, without those that came before."""
     seen: set[str] = set()
     tries = 0
     for row in shares:
@@ -284,7 +284,7 @@ def _halton(axes: int, seed: Sequence[int], count: int) -> Iterator[Sequence[flo
 def _grid(
     axes: Mapping[str, _Axis], studies: int, seed: int, here: str, problems: Problems
 ) -> list[list[dict[str, Scalar]]] | None:
-    """All combinations, dealt out to the studies."""
+    """Return all combinations, dealt out to the studies."""
     import numpy
 
     columns = [axis.grid() for axis in axes.values()]
@@ -315,7 +315,7 @@ def _names(counts: Sequence[int]) -> Iterator[str]:
 
 
 def _fault(search: Raw, axes: Mapping[str, _Axis], cases: Any) -> str | None:
-    """Why these are no points that the search may have drawn."""
+    """Return why these are no points that the search may have drawn."""
     due, studies = _count(search, axes), _studies(search)
     if not isinstance(cases, list) or len(cases) != due or not studies <= due:
         there = f"{len(cases)} points are" if isinstance(cases, list) else "something else is"
@@ -337,7 +337,7 @@ def _fault(search: Raw, axes: Mapping[str, _Axis], cases: Any) -> str | None:
 
 
 def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _Axis]:
-    """The axes of the space by their names, those that are right."""
+    """Return the axes of the space by their names, those that are right."""
     is_grid = search["method"] == "grid"
     if is_grid and "points" in search:
         message = "leave points out: the values of a grid determine its points"

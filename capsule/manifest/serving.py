@@ -84,7 +84,7 @@ def values(serving: Serving | None, metric: str) -> int | None:
 
 
 def metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
-    """The percentiles that its latencies are enough for."""
+    """Return the percentiles that its latencies are enough for."""
     serving = of(benchmark)
     if serving is None or LATENCY not in [facts.name for facts in METRICS[serving.scenario]]:
         return ()

@@ -15,7 +15,7 @@ from capsule.manifest.reader import read
 def change(
     manifest: Manifest, changed: Mapping[str, Scalar], subjects: Sequence[Mapping[str, Any]]
 ) -> Manifest:
-    """A manifest out of a capsule, with what whoever verifies sets of its mutable part.
+    """Return a manifest out of a capsule, with what whoever verifies sets of its mutable part.
 
     Args:
         manifest: As its author wrote it; its text stays.

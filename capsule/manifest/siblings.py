@@ -23,7 +23,7 @@ _BINARY = (".so", ".pyd")
 
 
 def find_imports(script: str, folder: Path) -> list[str]:
-    """Files and packages beside a Python script that it imports, and that those import.
+    """Return files and packages beside a Python script that it imports, and that those import.
 
     Args:
         script: Path of the script below `folder`.
@@ -86,7 +86,7 @@ def _imported(current: str, top: PurePosixPath, folder: Path) -> Iterator[PurePo
 
 
 def _locate(top: PurePosixPath, name: str, folder: Path) -> PurePosixPath | None:
-    """The file of a module, or the folder of a package, None where it is not there."""
+    """Return the file of a module, or the folder of a package, None where it is not there."""
     parts = [part for part in name.split(".") if part]
     if not parts:
         return None
@@ -106,7 +106,7 @@ def _locate(top: PurePosixPath, name: str, folder: Path) -> PurePosixPath | None
 
 
 def _sources(path: PurePosixPath, folder: Path) -> list[str]:
-    """The Python files of a module or of a package."""
+    """Return the Python files of a module or of a package."""
     if path.suffix == ".py":
         return [path.as_posix()]
     files = sorted((folder / path).rglob("*.py"))[:_MOST_FILES]

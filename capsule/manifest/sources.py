@@ -97,7 +97,7 @@ Source = Pattern | Pointer | Column | LogKey | EventTag
 
 
 def read(raw: Mapping[str, Any], per: str = "call", unit: str = "1") -> Source:
-    """The source that a metric's `from` describes.
+    """Return the source that a metric's `from` describes.
 
     Args:
         raw: It, which fits the schema.
@@ -142,7 +142,7 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
 
 
 def gives_steps(source: Source) -> bool:
-    """Whether its values may have steps, as those of a curve have."""
+    """Return whether its values may have steps, as those of a curve have."""
     match source:
         case Pattern():
             return source.occurrence == "all" and "step" in compile_pattern(source.pattern).names

@@ -18,7 +18,7 @@ NOBODY = "Your Name"
 
 
 def starter(name: str) -> bytes:
-    """The text of a manifest that runs on any machine with numpy.
+    """Return the text of a manifest that runs on any machine with numpy.
 
     Args:
         name: Of the capsule: letters, digits and `. _ + -`.
@@ -57,7 +57,7 @@ def starter(name: str) -> bytes:
 def starter_of(
     name: str, words: Sequence[str], metrics: Mapping[str, str | None], folder: Path
 ) -> bytes:
-    """The text of a manifest that runs a command: of one metric fifteen lines.
+    """Return the text of a manifest that runs a command: of one metric fifteen lines.
 
     Args:
         name: Of the capsule, as for `starter`.

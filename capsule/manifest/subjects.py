@@ -19,7 +19,7 @@ ENDINGS = {"file": ".py", "module": ".py", "onnx": ".onnx"}
 
 
 def kind(raw: Raw) -> str:
-    """The field that names a benchmark's subject: `operator` or `network`."""
+    """Return the field that names a benchmark's subject: `operator` or `network`."""
     return "network" if raw["level"] else "operator"
 
 
@@ -37,7 +37,7 @@ def source(raw: Raw) -> tuple[str, str] | None:
 
 
 def require_path(raw: Raw) -> str:
-    """The path of the file that a benchmark's subject comes from."""
+    """Return the path of the file that a benchmark's subject comes from."""
     file = source(raw)
     assert file is not None
     return file[1]
@@ -174,7 +174,7 @@ def read_optimizer(path: str, files: Files, taken: Iterable[str]) -> optimizers.
 
 
 def _read(raw: Raw, path: str, files: Files) -> catalog.Subject:
-    """The entry of a user's file.
+    """Return the entry of a user's file.
 
     Raises:
         OSError: It cannot be read.

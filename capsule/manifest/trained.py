@@ -44,7 +44,7 @@ class Trained(NamedTuple):
 
     @property
     def has_formula(self) -> bool:
-        """Whether its optimizer has one that its steps are held to."""
+        """Return whether its optimizer has one that its steps are held to."""
         return self.optimizer is None or self.optimizer.has_formula
 
     def check(self, sizes: Mapping[str, Any]) -> dict[str, int]:

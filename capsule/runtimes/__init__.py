@@ -10,7 +10,7 @@ _ENGINES = ("apptainer", "docker", "podman")
 
 
 def choose(name: str, *, needs_image: bool) -> Runtime:
-    """The engine of that name, or with `auto` the first one that is usable here.
+    """Return the engine of that name, or with `auto` the first one that is usable here.
 
     `auto` never runs a manifest's image uncontained: without an engine it stops. For a manifest
     without an image it is `host`, since an engine has nothing to start.
@@ -36,17 +36,17 @@ def choose(name: str, *, needs_image: bool) -> Runtime:
 
 
 def available_all() -> dict[str, Availability]:
-    """Every engine, and whether it can be used here."""
+    """Return every engine, and whether it can be used here."""
     return {name: make(name).available() for name in NAMES}
 
 
 def engines() -> list[Runtime]:
-    """Every engine that starts images, whether it is usable here or not."""
+    """Return every engine that starts images, whether it is usable here or not."""
     return [make(name) for name in _ENGINES]
 
 
 def make(name: str) -> Runtime:
-    """The engine of that name, whether it is usable here or not.
+    """Return the engine of that name, whether it is usable here or not.
 
     Raises:
         UsageError: No such engine.

@@ -105,7 +105,7 @@ class Apptainer:
     def prepare(
         self, image: Image | None, *, cache: Path, keep_keyring: bool = False, own: bool = True
     ) -> Prepared:
-        """The image as a SIF, made unless this user has it already or named one, and tried.
+        """Return the image as a SIF, made unless this user has it already or named one, and tried.
 
         Raises:
             CannotRunError: It cannot be had or kept, or no container can be started here.
@@ -160,7 +160,7 @@ class Apptainer:
             return _refused_isolation(folder, tuple(shown))
 
     def keeps(self, image: Image, *, cache: Path) -> bool:
-        """Whether a SIF of it lies in the cache, or it is one itself."""
+        """Return whether a SIF of it lies in the cache, or it is one itself."""
         if image.file is not None and image.file.form == "sif":
             return True
         return sifs.is_kept(image.identity.digest, cache)
@@ -174,7 +174,7 @@ class Apptainer:
         gpus.require(count, image, self._root)
 
     def inside(self, mount: Mount) -> str:
-        """The mount's target."""
+        """Return the mount's target."""
         return mount.target
 
     def wrap(self, prepared: Prepared, invocation: Invocation) -> Wrapped:
@@ -254,7 +254,7 @@ def _prefix(program_name: str) -> str:
 
 @cache
 def _client(*words: str) -> Any:
-    """The client of spython, calling the program that is there with a few variables set.
+    """Return the client of spython, calling the program that is there with a few variables set.
 
     spython 0.3.14 has the name `singularity` built in, and `pull` no way to hand in variables.
     """
@@ -333,7 +333,7 @@ def _usual_keyring(*, own: bool) -> Keyring:
 
 @cache
 def _has_setuid_starter() -> bool:
-    """Whether ordinary users start containers by a program with the rights of root."""
+    """Return whether ordinary users start containers by a program with the rights of root."""
     program = Path(str(_program()))
     answer = process.run([str(program), "buildcfg", "LIBEXECDIR"])
     folder = Path(answer.stdout.decode(errors="replace").strip().removeprefix("LIBEXECDIR="))
@@ -428,7 +428,7 @@ def _guards(isolated: bool) -> tuple[str, ...]:
 
 
 def _is_machine_wide(path: Path) -> bool:
-    """Whether an entry of /proc is no process's, and could be written."""
+    """Return whether an entry of /proc is no process's, and could be written."""
     if path.name.isdigit() or path.is_symlink():
         return False
     return path.is_dir() or bool(path.stat().st_mode & _WRITABLE)

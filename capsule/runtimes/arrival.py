@@ -43,7 +43,7 @@ class Arrival:
 
     @property
     def is_there(self) -> bool:
-        """Whether the program was about to start."""
+        """Return whether the program was about to start."""
         try:
             return self.note.stat().st_ctime_ns != self.changed_ns
         except OSError:

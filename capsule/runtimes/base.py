@@ -259,7 +259,7 @@ class Runtime(Protocol):
         """
 
     def inside(self, mount: Mount) -> str:
-        """The path at which the workload sees a mount."""
+        """Return the path at which the workload sees a mount."""
 
     def start(self, prepared: Prepared, invocation: Invocation) -> Running:
         """Start it and return at once."""
@@ -280,7 +280,7 @@ class Wraps(Protocol):
     """An engine whose start is a command on the host, so that a launcher can start it, too."""
 
     def wrap(self, prepared: Prepared, invocation: Invocation) -> Wrapped:
-        """The command that would start the invocation.
+        """Return the command that would start the invocation.
 
         Raises:
             CannotRunError: The engine is gone, or something that it needs.
@@ -394,7 +394,7 @@ class NeverStarted:
         )
 
     def wait(self, timeout_seconds: float) -> Ended | None:  # noqa: ARG002 - the protocol's
-        """Why it never started."""
+        """Return why it never started."""
         return self._ended
 
     def tasks(self) -> int:
@@ -438,5 +438,5 @@ def tail_since(path: Path, offset_bytes: int) -> str:
 
 
 def lacks_tasks(output: str) -> bool:
-    """Whether a program said that it could start no more processes or threads."""
+    """Return whether a program said that it could start no more processes or threads."""
     return any(words in output for words in _EXHAUSTED)

@@ -21,7 +21,7 @@ _TABLE = Path("/proc/self/mountinfo")
 
 
 def find(site: Site) -> tuple[Mount, ...]:
-    """Every bind of the site, by its place in the container; links are followed now.
+    """Return every bind of the site, by its place in the container; links are followed now.
 
     Raises:
         CannotRunError: Something is not here.
@@ -62,7 +62,7 @@ def _find(target: str, site: Site) -> Path:
 
 
 def _fault(path: Path) -> tuple[str, str] | None:
-    """Why a folder or file is not to be shown, and the way out."""
+    """Return why a folder or file is not to be shown, and the way out."""
     for home in localpaths.homes():
         if path.is_relative_to(home) or home.is_relative_to(path):
             return (

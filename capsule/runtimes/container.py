@@ -89,7 +89,7 @@ class Container(ABC):
         return descendants.describe(pid) if pid else ""
 
     def _find_pid(self) -> int:
-        """The first process of it, 0 where that cannot be told."""
+        """Return the first process of it, 0 where that cannot be told."""
         with suppress(CapsuleError):
             self._pid = self._pid or self._inspect().pid
         return self._pid

@@ -164,7 +164,7 @@ class ContainerEngine(ABC):
         return Prepared(handle=str(facts.identity), observations=observations)
 
     def keeps(self, image: Image, *, cache: Path) -> bool:  # noqa: ARG002
-        """Whether the engine has it."""
+        """Return whether the engine has it."""
         try:
             return self._find(image) is not None
         except CapsuleError:
@@ -194,7 +194,7 @@ class ContainerEngine(ABC):
             self.remove(name)
 
     def inside(self, mount: Mount) -> str:
-        """The mount's target."""
+        """Return the mount's target."""
         return mount.target
 
     def start(self, prepared: Prepared, invocation: Invocation) -> Running:

@@ -104,7 +104,7 @@ def _build(source: str, target: Path, program: str, packing: tuple[str, ...]) ->
 
 
 def find_fatal(output: str) -> str:
-    """The engine's own last words: lines from `FATAL:` on; empty when there are none."""
+    """Return the engine's own last words: lines from `FATAL:` on; empty when there are none."""
     return (
         output[output.rfind("FATAL:") :].removeprefix("FATAL:").strip()[:1000]
         if "FATAL:" in output

@@ -87,22 +87,22 @@ class Daemon:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is known to be on this machine."""
+        """Return whether it is known to be on this machine."""
         return self.api.base_url.startswith("http+docker:")
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it is reached over TLS, which knows no end of one direction alone."""
+        """Return whether it is reached over TLS, which knows no end of one direction alone."""
         return self.api.base_url.startswith("https:")
 
     @cached_property
     def api(self) -> APIClient:
-        """A client for requests that end soon."""
+        """Return a client for requests that end soon."""
         return self._connect(self._version, _PATIENCE_SECONDS)
 
     @cached_property
     def transfers(self) -> APIClient:
-        """A client for requests that move images."""
+        """Return a client for requests that move images."""
         return self._connect(self._version, PULL_SECONDS)
 
     @cached_property

@@ -130,7 +130,7 @@ class Docker(ContainerEngine):
             time.sleep(0.1)
 
     def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:
-        """A folder that the caller can enter, and the daemon cannot."""
+        """Return a folder that the caller can enter, and the daemon cannot."""
         sources = [mount.source for mount in mounts if str(mount.source) in message]
         if not any(words in message for words in _CLOSED) or not any(
             one.exists() for one in sources
@@ -143,7 +143,7 @@ class Docker(ContainerEngine):
         )
 
     def device_advice(self, message: str) -> str | None:
-        """The toolkit is missing."""
+        """Return the toolkit is missing."""
         lacks = "could not select device driver" in message
         return "add NVIDIA's container toolkit, or use --runtime apptainer" if lacks else None
 

@@ -56,7 +56,7 @@ def soname(path: Path) -> str | None:
 
 
 def needs(stream: BinaryIO) -> Needs | None:
-    """The libraries that a program needs; None for what is no dynamic ELF file.
+    """Return the libraries that a program needs; None for what is no dynamic ELF file.
 
     Args:
         stream: The file, which may be anything.
@@ -119,11 +119,11 @@ class _Dynamic:
         return cls(entries=entries, loaded=loaded)
 
     def text(self, stream: BinaryIO, tag: int, longest: int) -> str | None:
-        """The first text of a tag, None where there is none."""
+        """Return the first text of a tag, None where there is none."""
         return next(iter(self.texts(stream, tag, longest)), None)
 
     def texts(self, stream: BinaryIO, tag: int, longest: int) -> tuple[str, ...]:
-        """Every text of a tag."""
+        """Return every text of a tag."""
         texts = []
         for value in self.entries.get(tag, ())[:_MOST_NEEDED]:
             address = self.entries[_STRTAB][0] + value

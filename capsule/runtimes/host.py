@@ -77,7 +77,7 @@ class Host:
         return str(mount.source)
 
     def wrap(self, prepared: Prepared, invocation: Invocation) -> Wrapped:  # noqa: ARG002
-        """The command itself.
+        """Return the command itself.
 
         Raises:
             CannotRunError: A mount's source is not there.

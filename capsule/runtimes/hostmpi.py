@@ -19,7 +19,7 @@ _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64")
 
 
 def find(site: Site, binds: tuple[Mount, ...]) -> tuple[Library, ...]:
-    """The libraries that the site file names, MPI itself first, with what they are.
+    """Return the libraries that the site file names, MPI itself first, with what they are.
 
     Args:
         site: The settings.

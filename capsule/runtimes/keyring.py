@@ -41,7 +41,7 @@ def observe(keyring: Keyring) -> dict[str, str]:
 
 
 def is_kept(observations: Mapping[str, str]) -> bool:
-    """Whether a run was begun with the user's own keyring, as far as it is recorded."""
+    """Return whether a run was begun with the user's own keyring, as far as it is recorded."""
     return observations.get(KEYRING) == YOUR_KEYRING
 
 
@@ -102,7 +102,7 @@ def _can_read(path: Path) -> bool:
 
 
 def _is_encrypted(path: Path) -> bool:
-    """Whether the kernel says of a path that its file system encrypts it."""
+    """Return whether the kernel says of a path that its file system encrypts it."""
     # Python has no statx before 3.15
     statx = getattr(ctypes.CDLL(None), "statx", None)
     answer = ctypes.create_string_buffer(_STATX_BYTES)

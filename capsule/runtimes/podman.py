@@ -197,7 +197,7 @@ def _list_devices(devices: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _bind(mount: Mount) -> str:
-    """A mount as one line of CSV, so that a path may hold commas, colons and quotes."""
+    """Return a mount as one line of CSV, so that a path may hold commas, colons and quotes."""
     fields = ["type=bind", f"src={mount.source}", f"dst={mount.target}"]
     if not mount.writable:
         fields.append("readonly")
@@ -205,7 +205,7 @@ def _bind(mount: Mount) -> str:
 
 
 def _own_hosts(invocation: Invocation) -> tuple[str, ...]:
-    """A hosts file that names nothing of this machine, whose own Podman would copy."""
+    """Return a hosts file that names nothing of this machine, whose own Podman would copy."""
     hosts = invocation.stdout.with_name("hosts")
     hosts.write_text(_HOSTS)
     return ("--no-hosts", "--mount", _bind(Mount(source=hosts, target="/etc/hosts")))

@@ -57,7 +57,7 @@ else:
 
 
 def search_path() -> str:
-    """The folders where the caller finds programs, in the caller's order.
+    """Return the folders where the caller finds programs, in the caller's order.
 
     A relative one is meant from where the caller is, not from where a workload will be.
     """
@@ -66,7 +66,7 @@ def search_path() -> str:
 
 
 def is_python(word: str) -> bool:
-    """Whether a program is a Python by its name.
+    """Return whether a program is a Python by its name.
 
     >>> is_python("/opt/py/bin/python3.12"), is_python("bash")
     (True, False)
@@ -213,7 +213,7 @@ def _own_facts() -> list[str]:
 
 
 def _classify(path: Path) -> str:
-    """The class of a path.
+    """Return the class of a path.
 
     >>> _classify(Path("/usr/bin/python3")), _classify(Path("/apps/torch/2.1/bin/python"))
     ('/usr/bin/python3', 'below /apps')

@@ -96,7 +96,7 @@ def choose(label: str, scratch: Scratch) -> list[Folders]:
 
 
 def find(label: str) -> Iterator[Path]:
-    """The folders of a run's starts on this node, which are this user's own."""
+    """Yield the folders of a run's starts on this node, which are this user's own."""
     for base in dict.fromkeys((*_asked(), *_USUAL)):
         try:
             names = [name for name in os.listdir(base) if name.startswith(_prefix(label))]  # noqa: PTH208

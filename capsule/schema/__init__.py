@@ -122,13 +122,13 @@ _DECODER = json.JSONDecoder(
 
 
 def text(name: str) -> bytes:
-    """The schema `name` (for example `manifest-1`), as shipped with the package."""
+    """Return the schema `name` (for example `manifest-1`), as shipped with the package."""
     return Path(__file__).with_name(f"{name}.schema.json").read_bytes()
 
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """The schema `name`, parsed."""
+    """Return the schema `name`, parsed."""
     schema: dict[str, Any] = json.loads(text(name))
     return schema
 
@@ -204,7 +204,7 @@ def _prune(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def pointer(*parts: str | int) -> str:
-    """A JSON pointer (RFC 6901).
+    """Return a JSON pointer (RFC 6901).
 
     >>> pointer("metrics", "a/b", 0)
     '/metrics/a~1b/0'

@@ -169,7 +169,7 @@ def runs_at(
 
 
 def _interpolate(curve: Curve, grid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The curve at steps within it; unlike `numpy.interp` no slope can leave the range."""
+    """Return the curve at steps within it; unlike `numpy.interp` no slope can leave the range."""
     # halved, because the width between two finite steps may be more than the largest double
     steps, values = np.asarray(curve.steps) / 2, np.asarray(curve.values)
     before = np.searchsorted(steps, grid / 2, side="right") - 1
@@ -192,12 +192,12 @@ class _Point:
         self.p_reproduced = min(1.0, times * self.decision.p_reproduced)
 
     def p_different_at(self, level: float) -> float:
-        """The p value of DIFFERENT, to be held against `level`."""
+        """Return the p value of DIFFERENT, to be held against `level`."""
         times = level / level_in_use(self._a.n, self._b.n, level)
         return min(1.0, times * self.decision.p_different)
 
     def differs_at(self, level: float) -> bool:
-        """Whether the interval at `level` lies beyond the margin, ranks included."""
+        """Return whether the interval at `level` lies beyond the margin, ranks included."""
         return decide(_interval(self._a, self._b, level), self._region).word == "DIFFERENT"
 
 

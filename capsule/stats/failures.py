@@ -16,7 +16,7 @@ _FEWER = 0.05
 
 
 def fisher_more(failed_a: int, n_a: int, failed_b: int, n_b: int) -> float:
-    """One-sided Fisher exact p of B failing more often than A, given the total of failures.
+    """Return one-sided Fisher exact p of B failing more often than A, given the total of failures.
 
     >>> round(fisher_more(0, 5, 4, 5), 6)
     0.02381

@@ -55,7 +55,7 @@ class Interval:
 
 
 def shift(a: Runs, b: Runs, *, alpha: float, relabel: bool = True) -> Interval | None:
-    """The interval of `location(b) - location(a)` at one-sided level `alpha`.
+    """Return the interval of `location(b) - location(a)` at one-sided level `alpha`.
 
     Args:
         a: The original's runs.
@@ -96,7 +96,7 @@ def shift(a: Runs, b: Runs, *, alpha: float, relabel: bool = True) -> Interval |
 
 
 def _guard(a: Runs, b: Runs, interval: Interval, *, relabel: bool) -> tuple[float, float] | None:
-    """The limits that keep Welch's interval honest; None for too few runs, or very many."""
+    """Return the limits that keep Welch's interval honest; None for too few runs, or very many."""
     if not (relabel and permutation.can_count(a.n, b.n)):
         return ranks.interval(a, b, interval.alpha)
     by_welch = -float(special.stdtrit(interval.df, interval.alpha))
@@ -125,12 +125,12 @@ def welch(a: Runs, b: Runs) -> tuple[float, float]:
 
 
 def largest(a: Runs, b: Runs) -> float:
-    """The largest absolute value of two sides."""
+    """Return the largest absolute value of two sides."""
     return max(abs(value) for side in (a, b) for value in (side.values[0], side.values[-1]))
 
 
 def location(b: Runs, *, alpha: float) -> Interval | None:
-    """The interval of one side's mean by Student's t, for a comparison with a constant.
+    """Return the interval of one side's mean by Student's t, for a comparison with a constant.
 
     At a part of the level, because nothing guards against skew here.
 
@@ -163,7 +163,7 @@ def one_set(n: int, alpha: float) -> float:
 
 
 def undo_one_set(n: int, level: float) -> float:
-    """The `alpha` of which `one_set` gave that level.
+    """Return the `alpha` of which `one_set` gave that level.
 
     >>> round(undo_one_set(20, one_set(20, 0.05)), 6), round(undo_one_set(5, 0.05 / 6), 6)
     (0.05, 0.05)
@@ -213,7 +213,7 @@ def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
 
 
 def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
-    """The interval of the mean difference of runs under equal seeds, by Student's t.
+    """Return the interval of the mean difference of runs under equal seeds, by Student's t.
 
     Only for claims that declared the pairing beforehand: a choice between paired and unpaired that
     looks at the data is one more chance to err. At a part of the level, because nothing guards
@@ -238,7 +238,7 @@ def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
 
 
 def level_in_use(n_a: int, n_b: int, alpha: float) -> float:
-    """The level of the interval of so many runs, where it is not all of `alpha`.
+    """Return the level of the interval of so many runs, where it is not all of `alpha`.
 
     Half where nothing guards the mean, a quarter where a side is a single run.
     """

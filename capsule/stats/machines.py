@@ -54,7 +54,7 @@ class Machines:
 
     @cached_property
     def n(self) -> tuple[int, ...]:
-        """The number of runs of each machine."""
+        """Return the number of runs of each machine."""
         return tuple(side.n for side in self.sides)
 
     @cached_property

@@ -33,7 +33,7 @@ _FARTHEST = 1e9
 
 
 def can_count(n_a: int, n_b: int) -> bool:
-    """Whether so many runs are few enough to count every relabeling of them."""
+    """Return whether so many runs are few enough to count every relabeling of them."""
     return min(n_a, n_b) >= 2 and math.comb(n_a + n_b, n_a) <= _MOST_RELABELINGS
 
 
@@ -126,7 +126,7 @@ def _reach(relabelings: _Relabelings, allowed: int, at_least: float, side: int) 
 
 
 def _order(lacking: _Floats, rank: int) -> float:
-    """The value that so many others come before."""
+    """Return the value that so many others come before."""
     return float(np.partition(lacking, rank)[rank])
 
 
@@ -175,7 +175,7 @@ class _Relabelings:
         return lacking
 
     def only(self, chosen: NDArray[np.bool_]) -> _Relabelings:
-        """Some of them."""
+        """Return some of them."""
         return replace(self, sums=self.sums[:, chosen])
 
 
@@ -257,6 +257,6 @@ def _sums(values: list[float], size: int) -> tuple[_Floats, _Floats]:
 
 @lru_cache(maxsize=64)
 def _choices(n: int, size: int) -> NDArray[np.intp]:
-    """Every choice of `size` out of `n` indices, a row each."""
+    """Return every choice of `size` out of `n` indices, a row each."""
     rows = list(itertools.combinations(range(n), size))
     return np.asarray(rows, dtype=np.intp).reshape(len(rows), size)

@@ -87,7 +87,7 @@ def runs_for_margin(k: float, *, alpha: float, power: float) -> int | None:
 
 
 def narrowest_paired_margin(pairs: int, *, alpha: float, power: float) -> float:
-    """The narrowest margin that so many pairs confirm, in sd of their differences.
+    """Return the narrowest margin that so many pairs confirm, in sd of their differences.
 
     For normal differences of mean zero, by the rule that judges them.
 
@@ -116,7 +116,7 @@ def welch_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -> fl
 
 
 def _narrowest(a: tuple[float, int], b: tuple[float, int], level: float, power: float) -> float:
-    """The margin that two sides just confirm, each told by its sd and its number of runs."""
+    """Return the margin that two sides just confirm, each told by its sd and its number of runs."""
 
     def confirms(margin: float) -> bool:
         region = Region(lower=-margin, upper=margin)

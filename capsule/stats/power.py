@@ -117,7 +117,7 @@ def _cost(n_a: int, n_b: int) -> float:
 
 
 def _level(interval: Interval, have: int, n_a: int, n_b: int) -> float:
-    """The level that `n_b` runs will be judged at, given the interval of those at hand.
+    """Return the level that `n_b` runs will be judged at, given the interval of those at hand.
 
     One run is judged at a quarter of the claim's level, two against two at half of it, more of
     them at all of it.
@@ -127,7 +127,7 @@ def _level(interval: Interval, have: int, n_a: int, n_b: int) -> float:
 
 
 def _fewest(reaches: Callable[..., bool], *, at_least: int, most: int, guarded: bool) -> Answer:
-    """The fewest runs from `at_least` on that reach the power asked, or why none do."""
+    """Return the fewest runs from `at_least` on that reach the power asked, or why none do."""
     if not reaches(most):
         # beside two or three original runs power falls again: their spread alone is left to tell
         some = next((n for n in range(at_least, _PEAK_BELOW) if reaches(n)), None)

@@ -50,12 +50,12 @@ def interval(a: Runs, b: Runs, alpha: float) -> tuple[float, float] | None:
 
 
 def has_guard(n_a: int, n_b: int, alpha: float) -> bool:
-    """Whether so many runs have a rank interval, or are so many that the mean needs none."""
+    """Return whether so many runs have a rank interval, or are so many that the mean needs none."""
     return n_a * n_b > _MOST_PAIRS or critical_rank(*sorted((n_a, n_b)), alpha) > 0
 
 
 def superiority(a: Runs, b: Runs) -> float:
-    """The share of pairs in which B's run is higher than A's, ties counting half: P(B > A).
+    """Return the share of pairs in which B's run is higher than A's, ties counting half: P(B > A).
 
     Independent of any scale: 0.5 says that neither side tends to be higher, as it does when a side
     is empty.

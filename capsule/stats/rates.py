@@ -152,7 +152,7 @@ def _p_less(failed_a: int, n_a: int, failed_b: int, n_b: int, margin: float) -> 
 
 
 def _probability(outcomes: NDArray[np.bool_], margin: float) -> float:
-    """The largest one of such outcomes where B's rate exceeds A's by `margin`.
+    """Return the largest one of such outcomes where B's rate exceeds A's by `margin`.
 
     Args:
         outcomes: Rows are A's failures, columns B's.

@@ -128,7 +128,7 @@ def precision(sides: Sequence[Runs], *, alpha: float) -> Precision | None:
 
 
 def random_effects_mean(sides: Sequence[Runs], *, alpha: float) -> Mean | None:
-    """The mean over machines, with an interval that covers the spread between them.
+    """Return the mean over machines, with an interval that covers the spread between them.
 
     Args:
         sides: One for each machine; those without a run are left out. No value beyond 1e300.

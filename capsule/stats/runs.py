@@ -40,7 +40,7 @@ class Runs:
 
     @classmethod
     def of(cls, by_seed: Mapping[int, float], *, resolution: float = 0.0) -> Runs:
-        """The runs of a mapping from seed to run value.
+        """Return the runs of a mapping from seed to run value.
 
         Raises:
             ValueError: A value is not finite, or the resolution is negative.
@@ -50,7 +50,7 @@ class Runs:
 
     @cached_property
     def values(self) -> tuple[float, ...]:
-        """The run values, ascending: no later result can depend on the order of the runs."""
+        """Return the run values, ascending: no later result can depend on the order of the runs."""
         return tuple(sorted([value for _, value in self.by_seed]))
 
     @property
@@ -60,12 +60,12 @@ class Runs:
 
     @property
     def constant(self) -> bool:
-        """Whether there are at least two runs and all have the same value."""
+        """Return whether there are at least two runs and all have the same value."""
         return self.n >= 2 and self.values[0] == self.values[-1]
 
     @cached_property
     def mean(self) -> float:
-        """The arithmetic mean; the value itself when all are equal. Needs n >= 1."""
+        """Return the arithmetic mean; the value itself when all are equal. Needs n >= 1."""
         if self.values[0] == self.values[-1]:
             return self.values[0]  # 0.1 + 0.1 + 0.1 over 3 is not 0.1
         n = self.n
@@ -93,7 +93,7 @@ class Runs:
 
     @property
     def positive(self) -> bool:
-        """Whether every value may be put on a logarithmic scale."""
+        """Return whether every value may be put on a logarithmic scale."""
         return not self.values or self.values[0] > 0
 
     def log(self) -> Runs:

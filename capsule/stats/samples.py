@@ -52,7 +52,7 @@ def samples_beside(n_a: float, distance: float, *, alpha: float, power: float) -
 
 
 def _variance(distance: float, alpha: float, power: float) -> float:
-    """The largest `1 / n_a + 1 / n_b` that confirms it."""
+    """Return the largest `1 / n_a + 1 / n_b` that confirms it."""
     band = math.sqrt(math.log(2 / alpha) / 2)
     seen = float(special.kolmogi(1 - power))
     return (distance / (band + seen)) ** 2

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 
 def order(values: Iterable[float | None], *, lower: bool) -> list[float | None]:
-    """Values from the worst on; None first.
+    """Return values from the worst on; None first.
 
     Args:
         values: Of trials or studies, None of what failed.

@@ -45,7 +45,7 @@ SUBJECTS: dict[str, Subject] = {**OPERATORS, **NETWORKS}
 
 
 def due(subject: Subject, framework: str, device: str) -> tuple[MetricFacts, ...]:
-    """The metrics that a completed trial reports, no more and no fewer.
+    """Return the metrics that a completed trial reports, no more and no fewer.
 
     Args:
         subject: What it can never yield is not among its metrics.
@@ -76,7 +76,7 @@ def reports_memory(framework: str, device: str) -> bool:
 def hindrance(
     subject: Subject, framework: str, device: str, conditions: tuple[str, ...]
 ) -> str | None:
-    """Why calls cannot be timed under some of `CONDITIONS`; None where they can.
+    """Return why calls cannot be timed under some of `CONDITIONS`; None where they can.
 
     >>> hindrance(OPERATORS["gemm"], "tensorflow", "cpu", ("fresh",))
     "tensorflow's tensors stay as they are, so fresh cannot be had"

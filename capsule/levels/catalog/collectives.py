@@ -82,7 +82,7 @@ METRICS = (
 
 
 def refuse(framework: str, device: str) -> str | None:
-    """Why nothing exchanges the arrays of a framework; None where something does.
+    """Return why nothing exchanges the arrays of a framework; None where something does.
 
     Args:
         framework: Its name.
@@ -97,7 +97,7 @@ def refuse(framework: str, device: str) -> str | None:
 
 
 def refuse_size(name: str, size: int, ranks: int) -> str | None:
-    """Why so many ranks cannot exchange so many bytes; None where they can.
+    """Return why so many ranks cannot exchange so many bytes; None where they can.
 
     >>> refuse_size("all-gather", 1000, 3)
     '1000 bytes have no 3 equal parts of whole elements of 4 bytes: all-gather takes 996 or 1008'
@@ -115,7 +115,7 @@ def refuse_size(name: str, size: int, ranks: int) -> str | None:
 
 
 def bus_share(name: str, ranks: int) -> float:
-    """The share of S that passes the slowest link of a rank at least.
+    """Return the share of S that passes the slowest link of a rank at least.
 
     >>> bus_share("all-reduce", 4), bus_share("all-to-all", 4), bus_share("broadcast", 4)
     (1.5, 0.75, 1.0)

@@ -147,7 +147,7 @@ def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]
 
 
 def refusal(framework: str, device: str, name: str) -> str | None:
-    """Why an operator or a network has no deterministic path; None where one is known.
+    """Return why an operator or a network has no deterministic path; None where one is known.
 
     Args:
         framework: Key of `FRAMEWORKS`.

@@ -19,7 +19,7 @@ def make_operator(
     dtypes: tuple[str, ...] = DTYPES,
     **sets: Iterable[Point | tuple[int, ...]],
 ) -> Operator:
-    """An entry of the catalogue.
+    """Return an entry of the catalogue.
 
     Args:
         name: Of the operator.

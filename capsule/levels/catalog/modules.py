@@ -70,7 +70,7 @@ class Module:
 
     @property
     def loss(self) -> str:
-        """The one that is meant where the file does not say it."""
+        """Return the one that is meant where the file does not say it."""
         return _USUAL[self.quality]
 
     @property

@@ -43,7 +43,7 @@ _MOST = {"dropout": 99}
 def _network(
     name: str, module: str, options: Mapping[str, tuple[int, int]], **sets: Point
 ) -> Network:
-    """A network of options with (default, least), and of sets with one case each."""
+    """Return a network of options with (default, least), and of sets with one case each."""
     chosen = [Option(option, *limits, _MOST.get(option)) for option, limits in options.items()]
     cases = {key: ((name_point(PARAMETERS, chosen, point), point),) for key, point in sets.items()}
     return make_network(name, module, chosen, cases)

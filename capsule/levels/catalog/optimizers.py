@@ -108,7 +108,7 @@ def read(numbers: object, slots: object, defined: Iterable[str]) -> Optimizer:
 
 
 def refusal(framework: str, optimizer: Optimizer) -> str | None:
-    """Why a framework cannot train by a user's optimizer; None where it can.
+    """Return why a framework cannot train by a user's optimizer; None where it can.
 
     Args:
         framework: Its name.
@@ -131,7 +131,7 @@ def refusal(framework: str, optimizer: Optimizer) -> str | None:
 
 
 def mismatch(quality: str, optimizer: str) -> str | None:
-    """Why an optimizer of the catalogue cannot train what has a quality; None where it can.
+    """Return why an optimizer of the catalogue cannot train what has a quality; None where it can.
 
     Args:
         quality: Value of `training.QUALITY`.

@@ -74,7 +74,7 @@ one for each epoch."""
 
 
 def is_cache(cache: str, resident: float) -> bool:
-    """Whether so large a share of a dataset's pages in memory is this cache."""
+    """Return whether so large a share of a dataset's pages in memory is this cache."""
     return resident <= MOST_COLD if cache == "cold" else resident >= LEAST_WARM
 
 

@@ -138,7 +138,7 @@ def metrics(name: str) -> tuple[MetricFacts, ...]:
 def refusal(
     framework: str, device: str, optimizer: str, dtype: str, *, is_module: bool = False
 ) -> str | None:
-    """Why a training cannot be one of several ranks; None where it can.
+    """Return why a training cannot be one of several ranks; None where it can.
 
     Args:
         framework: Its name.
@@ -164,7 +164,7 @@ OVER = ("mpi",)
 
 
 def refuse_over(name: str) -> str | None:
-    """Why a scheme's exchanges are carried by nothing else; None where they can be.
+    """Return why a scheme's exchanges are carried by nothing else; None where they can be.
 
     Args:
         name: Key of `SCHEMES`.
@@ -177,7 +177,7 @@ def refuse_over(name: str) -> str | None:
 
 
 def refuse_optimizer(name: str, optimizer: str) -> str | None:
-    """Why a scheme cannot train by an optimizer of `refusal`; None where it can.
+    """Return why a scheme cannot train by an optimizer of `refusal`; None where it can.
 
     Args:
         name: Key of `SCHEMES`.
@@ -193,7 +193,7 @@ def refuse_optimizer(name: str, optimizer: str) -> str | None:
 
 
 def refuse_checkpoints(name: str) -> str | None:
-    """Why a scheme cannot go on from a checkpoint; None where it can.
+    """Return why a scheme cannot go on from a checkpoint; None where it can.
 
     Args:
         name: Key of `SCHEMES`.
@@ -214,7 +214,7 @@ NORMALIZING = frozenset(
 def refuse_shares(
     name: str, network: str, batch: int, ranks: int, accumulate: int, group: int | None
 ) -> str | None:
-    """Why ranks cannot share the batches of a training; None where they can.
+    """Return why ranks cannot share the batches of a training; None where they can.
 
     What they compute must not depend on how many they are.
 

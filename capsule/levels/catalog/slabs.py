@@ -91,7 +91,7 @@ Cuts = tuple[int, ...]
 
 
 def fit(trunk: Trunk, ranks: int) -> Trunk:
-    """The longest beginning of a trunk of which each of so many ranks has a slab.
+    """Return the longest beginning of a trunk of which each of so many ranks has a slab.
 
     Raises:
         ValueError: They cannot share its first layer, or its poolings cannot be cut.
@@ -120,7 +120,7 @@ def _begin(trunk: Trunk, count: int) -> Trunk:
 
 
 def cut(trunk: Trunk, ranks: int) -> tuple[Cuts, ...]:
-    """The cuts of the input, and of each layer's result.
+    """Return the cuts of the input, and of each layer's result.
 
     Raises:
         ValueError: Ranks cannot share it; says at which layer, and the sizes.
@@ -194,7 +194,7 @@ def find_halo(layer: Layer, before: Cuts, after: Cuts, rank: int) -> Halo:
 
 
 def _reach(layer: Layer, after: Cuts, rank: int) -> tuple[int, int]:
-    """The first row that a slab of a result depends on, and the one after the last."""
+    """Return the first row that a slab of a result depends on, and the one after the last."""
     first = after[rank] * layer.stride - layer.padding
     last = (after[rank + 1] - 1) * layer.stride - layer.padding
     return first, last + layer.window

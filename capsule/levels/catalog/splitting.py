@@ -26,7 +26,7 @@ class Work:
 
 
 def refuse(name: str, network: str, sizes: Mapping[str, int], ranks: int) -> str | None:
-    """Why ranks cannot share a network; None where they can.
+    """Return why ranks cannot share a network; None where they can.
 
     Args:
         name: Key of `schemes.SCHEMES`, of a scheme that splits networks.

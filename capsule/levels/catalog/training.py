@@ -239,7 +239,7 @@ def complete(numbers: tuple[Number, ...], values: Mapping[str, object]) -> dict[
 
 
 def read_milestones(schedule: str, value: object) -> tuple[int, ...]:
-    """The milestones of a schedule, epochs after each of which a factor is due.
+    """Return the milestones of a schedule, epochs after each of which a factor is due.
 
     Args:
         schedule: Key of `SCHEDULES`.
@@ -268,7 +268,7 @@ def read_milestones(schedule: str, value: object) -> tuple[int, ...]:
 
 
 def is_error(quality: str) -> bool:
-    """Whether less of a quality is better."""
+    """Return whether less of a quality is better."""
     return quality in ("mean_absolute_error", "spectrum_distance")
 
 

@@ -30,7 +30,7 @@ _RESERVED = "name"  # a case's own
 def make_operator(
     name: str, parameters: object, options: object, defined: Iterable[str]
 ) -> Operator:
-    """The catalogue's entry of a user's operator.
+    """Return the catalogue's entry of a user's operator.
 
     Args:
         name: How trials call it.
@@ -60,7 +60,7 @@ def make_operator(
 
 
 def make_network(name: str, parameters: object, options: object, *, trains: bool = True) -> Network:
-    """The catalogue's entry of a network that a user's Python file writes.
+    """Return the catalogue's entry of a network that a user's Python file writes.
 
     Args:
         name: How trials call it.
@@ -79,12 +79,12 @@ def make_network(name: str, parameters: object, options: object, *, trains: bool
 
 
 def make_onnx_network(name: str, *, trains: bool) -> Network:
-    """The catalogue's entry of a network that comes as an ONNX file; see `make_network`."""
+    """Return the catalogue's entry of a network that comes as an ONNX file; see `make_network`."""
     return _make_network(name, "exchange", (), trains)
 
 
 def make_module_network(name: str, *, trains: bool) -> Network:
-    """The catalogue's entry of a `torch.nn.Module` of a user's file; see `make_network`."""
+    """Return the catalogue's entry of a `torch.nn.Module` of a user's file; see `make_network`."""
     network = networks.make_network(name, "module", (), {})
     metrics = (*network.metrics, *MODULE_METRICS)
     known = (*_OF_MODULES, *(_OF_TRAINED_MODULES if trains else ()))
@@ -121,7 +121,7 @@ def _make_network(name: str, module: str, options: tuple[Option, ...], trains: b
 
 
 def _check_parameters(parameters: object) -> tuple[str, ...]:
-    """A file's `parameters`.
+    """Return a file's `parameters`.
 
     Raises:
         ValueError: They are not names, each there once.
@@ -135,7 +135,7 @@ def _check_parameters(parameters: object) -> tuple[str, ...]:
 
 
 def _check_options(options: object, taken: tuple[str, ...]) -> tuple[Option, ...]:
-    """A file's `options`.
+    """Return a file's `options`.
 
     Raises:
         ValueError: They are not names, other than those of `taken`, with whole numbers.

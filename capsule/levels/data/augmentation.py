@@ -15,7 +15,7 @@ from ..streams import words
 
 
 def augment(images: Any, how: Augmentation, seed: int, epoch: int, first: int) -> Any:
-    """Some pictures of an epoch, augmented.
+    """Return some pictures of an epoch, augmented.
 
     Args:
         images: Of shape (count, channels, height, width).

@@ -66,7 +66,7 @@ def _sync(folder: Path) -> None:
 
 
 def read(place: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The facts and the arrays of a checkpoint; None where there is none.
+    """Return the facts and the arrays of a checkpoint; None where there is none.
 
     Raises:
         CheckpointError: What lies there is damaged, or something else.

@@ -164,7 +164,7 @@ def read(folder: Path) -> Arrays:
 
 
 def read_array(path: Path) -> Any:
-    """The array of a file in NumPy's format, mapped; raises what `read` does."""
+    """Return the array of a file in NumPy's format, mapped; raises what `read` does."""
     import numpy
 
     try:

@@ -69,7 +69,7 @@ class Evaluation:
             self._chosen, self._expected = [], []
 
     def value(self) -> float:
-        """The quality over all that was added.
+        """Return the quality over all that was added.
 
         Raises:
             ValueError: It is one of ranks, and nothing or everything was due.
@@ -92,7 +92,7 @@ class Evaluation:
 
 
 def encode(rows: Sequence[tuple[Any, Any] | None]) -> bytes | None:
-    """The file of a trial's last evaluations, or None where it is more than `MOST_VALUES`.
+    """Return the file of a trial's last evaluations, or None where it is more than `MOST_VALUES`.
 
     An array in NumPy's format: what was due, then what each evaluation chose, (1 + evaluations,
     samples, N): classes as whole numbers, or outputs or scores where the quality is made of those.
@@ -113,7 +113,7 @@ def encode(rows: Sequence[tuple[Any, Any] | None]) -> bytes | None:
 
 
 def decode(data: bytes) -> Any:
-    """The array of such a file, read-only.
+    """Return the array of such a file, read-only.
 
     Raises:
         ValueError: It is no such file: another form, or more or fewer bytes than its shape says.
@@ -138,7 +138,7 @@ def decode(data: bytes) -> Any:
 
 
 def qualities(quality: str, array: Any) -> list[float]:
-    """The quality of each evaluation of a decoded file.
+    """Return the quality of each evaluation of a decoded file.
 
     Raises:
         ValueError: The file is not one of this quality.
@@ -224,7 +224,7 @@ def _area(scores: Any, due: Any) -> float:
 
 
 def _mean_average_precision(scores: Any, due: Any) -> float:
-    """The mean over classes of average precision, without classes that are never due.
+    """Return the mean over classes of average precision, without classes that are never due.
 
     Precision at each score that occurs, weighted by the recall that is gained there, samples of one
     score together and nothing interpolated (scikit-learn). NaN where a score is.

@@ -43,7 +43,7 @@ def shuffle(count: int, seed: int, epoch: int) -> Any:
 def order(
     sampler: str, count: int, seed: int, epoch: int, *, batch: int, measure: Any = None
 ) -> Any:
-    """The numbers of samples in the order in which an epoch takes them, int64 (count,).
+    """Return the numbers of samples in the order in which an epoch takes them, int64 (count,).
 
     Args:
         sampler: Key of `catalog.training.SAMPLERS`.

@@ -167,7 +167,7 @@ def _enlarge(coarse: Any, side: int) -> Any:
 
 
 def universe(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
-    """All of `draw_universes`, one after the other."""
+    """Return all of `draw_universes`, one after the other."""
     import numpy
 
     arrays: Arrays = {}
@@ -210,7 +210,7 @@ def draw_universes(prefix: str, count: int, side: int, seed: int) -> Iterator[tu
 
 
 def storms(samples: int, test_samples: int, height: int, width: int, seed: int) -> Arrays:
-    """All of `draw_storms`, one after the other, and the labels of all pixels in one row."""
+    """Return all of `draw_storms`, one after the other, and the labels of all pixels in one row."""
     import numpy
 
     arrays: Arrays = {}
@@ -266,7 +266,7 @@ def draw_storms(
 
 
 def mass_maps(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
-    """All of `draw_mass_maps`: map, float32 (samples, 1, side, side)."""
+    """Return all of `draw_mass_maps`: map, float32 (samples, 1, side, side)."""
     import numpy
 
     arrays: Arrays = {}

@@ -64,7 +64,7 @@ class FrameworkError(Exception):
 
 
 def require(capability: _Capability | None, framework: str, what: str) -> _Capability:
-    """A capability that a trial cannot do without.
+    """Return a capability that a trial cannot do without.
 
     Raises:
         FrameworkError: The framework lacks it; the message says that it does not do `what`.
@@ -85,7 +85,7 @@ def require_shape(name: str, shape: Iterable[int], due: Iterable[int]) -> None:
 
 
 def look_up(table: Mapping[str, _Entry], operator: Operator, framework: str) -> _Entry:
-    """A framework's own entry for an operator of the catalogue.
+    """Return a framework's own entry for an operator of the catalogue.
 
     Raises:
         FrameworkError: It has none, or the operator is a user's, whatever its name.
@@ -131,7 +131,7 @@ class Operators(Protocol):
     def operation(
         self, operator: Operator, sizes: Mapping[str, int], tensors: tuple[NativeTensor, ...]
     ) -> Call:
-        """The operator's own operation or the framework's, to be called with nothing around.
+        """Return the operator's own operation or the framework's, to be called with nothing around.
 
         Raises:
             FrameworkError: There is neither.
@@ -242,19 +242,19 @@ class Framework(Protocol):
         """Puts an array's values into a tensor; None where tensors stay as they are."""
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
-        """A tensor on the job's device with the values of a numpy array, as `dtype`.
+        """Return a tensor on the job's device with the values of a numpy array, as `dtype`.
 
         Without a dtype, or for whole numbers, with the array's own type.
         """
 
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
-        """A numpy array with the values of a tensor, its dtype too unless numpy lacks it."""
+        """Return a numpy array with the values of a tensor, its dtype too unless numpy lacks it."""
 
     def dtype_of(self, tensor: NativeTensor) -> str:
-        """The word for the type of a tensor's elements."""
+        """Return the word for the type of a tensor's elements."""
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:
-        """The switches that a dtype's word means, for the time of a trial."""
+        """Return the switches that a dtype's word means, for the time of a trial."""
 
     def seed(self, seed: int) -> None:
         """Seed every generator that the framework's operations draw from, 32 bits."""

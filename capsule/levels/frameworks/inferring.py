@@ -68,7 +68,7 @@ class DifferentiatedModule(Protocol):
     def lose(
         self, inputs: Mapping[str, NDArray[Any]], seed: int, parameters: list[NDArray[Any]]
     ) -> tuple[float, float]:
-        """The loss in more bits, and the size of what it is computed from.
+        """Return the loss in more bits, and the size of what it is computed from.
 
         Args:
             inputs: As of `right`.
@@ -77,7 +77,7 @@ class DifferentiatedModule(Protocol):
         """
 
     def parameters(self) -> list[NDArray[Any]]:
-        """The trained ones, in float64."""
+        """Return the trained ones, in float64."""
 
 
 class InferringModule(Protocol):
@@ -131,7 +131,7 @@ class InferringModule(Protocol):
         """
 
     def differentiation(self) -> DifferentiatedModule:
-        """The same module, to be differentiated.
+        """Return the same module, to be differentiated.
 
         Raises:
             ValueError: It has nothing to train, or its file says a loss that cannot be.
@@ -142,7 +142,7 @@ class StartInferring(Protocol):
     """See `Networks.inferring`."""
 
     def __call__(self, source: Path, seed: int, like: NativeTensor) -> InferringModule:
-        """The module of a file, with initial values that follow from the seed.
+        """Return the module of a file, with initial values that follow from the seed.
 
         Args:
             source: See `catalog.modules`.

@@ -35,7 +35,7 @@ class Trainer(Protocol):
     def evaluate(
         self, graph: Graph, inputs: Mapping[str, NativeTensor]
     ) -> tuple[NativeTensor, ...]:
-        """The outputs and then the loss, of inference with the present parameters.
+        """Return the outputs and then the loss, of inference with the present parameters.
 
         Args:
             graph: What `graphs.statistics.evaluation` makes of the network, for any batch size.
@@ -43,7 +43,7 @@ class Trainer(Protocol):
         """
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The trained ones as they are now, by name, and the kept `graphs.statistics`."""
+        """Return the trained ones as they are now, by name, and the kept `graphs.statistics`."""
 
 
 @runtime_checkable
@@ -125,7 +125,7 @@ class Holder(Protocol):
         """Apply a function to the parameters by name; once for each micro-batch of a step."""
 
     def parameters(self) -> Mapping[str, NativeTensor]:
-        """The parameters by name."""
+        """Return the parameters by name."""
 
 
 class StartTraining(Protocol):

@@ -54,7 +54,7 @@ class Bounds:
 
 
 def bounds(graph: Graph, values: Values, dtype: str, seed: int) -> Bounds:
-    """The bounds of a network's outputs, and of its loss and gradients if it has a loss.
+    """Return the bounds of a network's outputs, and of its loss and gradients if it has a loss.
 
     Args:
         graph: The network.

@@ -40,7 +40,7 @@ class Builder(Draft):
         bias: bool = True,
         gain: float = sqrt(2),
     ) -> str:
-        """A convolution with `channels` kernels of window x window, of (n, c, h, w).
+        """Return a convolution with `channels` kernels of window x window, of (n, c, h, w).
 
         The initial weights make the result `gain` times the size of x; the usual one is that of
         He et al. (ICCV 2015), which makes up for a relu.
@@ -56,7 +56,7 @@ class Builder(Draft):
         return self.node("conv2d", operands, {**sizes, **how, "bias": int(bias)}, name)
 
     def conv3d(self, x: str, channels: int, window: int, *, padding: int = 0) -> str:
-        """A convolution with `channels` kernels of window**3 and a bias, of (n, c, d, h, w).
+        """Return a convolution with `channels` kernels of window**3 and a bias, of (n, c, d, h, w).
 
         Initial weights are those of Glorot and Bengio (AISTATS 2010), biases 0, as in Keras.
         """
@@ -80,7 +80,7 @@ class Builder(Draft):
         output_padding: int = 0,
         bias: bool = True,
     ) -> str:
-        """A transposed convolution, whose lengths its operator of Level 0 gives."""
+        """Return a transposed convolution, whose lengths its operator of Level 0 gives."""
         n, c, h, w = self.shape(x)
         name = self._name("conv_transpose2d")
         operands = [x, self._weight(name, (c, channels, window, window), c, 1)]
@@ -154,19 +154,19 @@ class Builder(Draft):
         return self.node("attention", (q, k, v), {**sizes, "causal": int(causal)})
 
     def relu(self, x: str) -> str:
-        """The larger of x and 0."""
+        """Return the larger of x and 0."""
         return self._elementwise("relu", x)
 
     def leaky_relu(self, x: str, percent: int) -> str:
-        """The values where they are positive, else so many percent of them."""
+        """Return the values where they are positive, else so many percent of them."""
         return self._elementwise("leaky_relu", x, percent=percent)
 
     def tanh(self, x: str) -> str:
-        """The hyperbolic tangent."""
+        """Return the hyperbolic tangent."""
         return self._elementwise("tanh", x)
 
     def gelu(self, x: str, *, approximate: bool = False) -> str:
-        """The Gaussian error linear unit, or its form with a tanh."""
+        """Return the Gaussian error linear unit, or its form with a tanh."""
         return self._elementwise("gelu", x, approximate=int(approximate))
 
     def dropout(self, x: str, percent: int) -> str:
@@ -195,21 +195,21 @@ class Builder(Draft):
         return self.node("sum", values, {"n": prod(self.shape(values[0])), "count": count})
 
     def add_rows(self, x: str, row: str) -> str:
-        """A vector added to each row of (rows, columns)."""
+        """Return a vector added to each row of (rows, columns)."""
         rows, columns = self.shape(x)
         return self.node("add", (x, row), {"rows": rows, "columns": columns})
 
     def max_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
-        """The largest of each window."""
+        """Return the largest of each window."""
         return self._pool("max_pool2d", x, window, stride, padding)
 
     def max_pool3d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
-        """The largest of each window of (n, c, d, h, w)."""
+        """Return the largest of each window of (n, c, d, h, w)."""
         how = {"q": window, "r": window, "s": window, "stride": stride, "padding": padding}
         return self.node("max_pool3d", (x,), {**dict(zip("ncdhw", self.shape(x))), **how})
 
     def average_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
-        """The mean of each window."""
+        """Return the mean of each window."""
         return self._pool("average_pool2d", x, window, stride, padding)
 
     def global_average_pool(self, x: str) -> str:
@@ -221,7 +221,7 @@ class Builder(Draft):
         return self.node("softmax", (x,), dict(zip(("rows", "columns"), self.shape(x))))
 
     def view(self, x: str, shape: Iterable[int]) -> str:
-        """The same elements in another shape, in C order."""
+        """Return the same elements in another shape, in C order."""
         return self.node("view", (x,), {"of": self.shape(x), "shape": tuple(shape)})
 
     def flat(self, x: str) -> str:
@@ -234,20 +234,20 @@ class Builder(Draft):
         return self.node("transpose", (x,), {"of": self.shape(x), "axes": tuple(axes)})
 
     def concat(self, values: Iterable[str], axis: int) -> str:
-        """One after the other along an axis."""
+        """Return one after the other along an axis."""
         parts = tuple(values)
         return self.node("concat", parts, {"of": tuple(map(self.shape, parts)), "axis": axis})
 
     def expand(self, x: str, shape: Iterable[int]) -> str:
-        """The values, repeated along axes of length 1."""
+        """Return the values, repeated along axes of length 1."""
         return self.node("expand", (x,), {"of": self.shape(x), "shape": tuple(shape)})
 
     def scale(self, x: str, factor: float) -> str:
-        """The values times a constant."""
+        """Return the values times a constant."""
         return self.node("scale", (x,), {"of": self.shape(x), "factor": factor})
 
     def detach(self, x: str) -> str:
-        """The values, through which no gradient passes."""
+        """Return the values, through which no gradient passes."""
         return self.node("detach", (x,), {"of": self.shape(x)})
 
     def softmax_cross_entropy(self, x: str, labels: str, weights: str | None = None) -> str:
@@ -262,7 +262,7 @@ class Builder(Draft):
         return self.node("sigmoid_cross_entropy", (x, y), {"n": prod(self.shape(x))})
 
     def mean_squared_error(self, a: str, b: str) -> str:
-        """The mean of (a - b)**2; a scalar."""
+        """Return the mean of (a - b)**2; a scalar."""
         return self.node("mean_squared_error", (a, b), {"n": prod(self.shape(a))})
 
     def _elementwise(self, operator: str, x: str, **options: int) -> str:

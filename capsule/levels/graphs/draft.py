@@ -34,7 +34,7 @@ class Draft:
         self._inference: dict[str, str] = {}
 
     def shape(self, value: str) -> tuple[int, ...]:
-        """The shape of an input, a parameter or a value.
+        """Return the shape of an input, a parameter or a value.
 
         Raises:
             ValueError: There is none of this name.
@@ -66,7 +66,7 @@ class Draft:
         return name
 
     def labels(self, name: str, rows: int, classes: int) -> str:
-        """The right class of each row, for a loss: whole numbers of shape (rows,)."""
+        """Return the right class of each row, for a loss: whole numbers of shape (rows,)."""
         return self.input(name, (rows,), classes)
 
     def parameter(
@@ -79,7 +79,7 @@ class Draft:
         trainable: bool = True,
         value: Any = None,
     ) -> str:
-        """A weight or a constant; see `graph.Parameter`."""
+        """Return a weight or a constant; see `graph.Parameter`."""
         self._parameters[self._new(name)] = Parameter(
             tuple(shape), initial, bound, trainable, value
         )
@@ -113,7 +113,7 @@ class Draft:
         return value
 
     def graph(self, outputs: Iterable[str], loss: str | None = None) -> Graph:
-        """The network.
+        """Return the network.
 
         Args:
             outputs: What inference yields.

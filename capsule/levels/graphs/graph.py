@@ -125,7 +125,7 @@ class Graph:
 
     @property
     def noise(self) -> dict[str, Input]:
-        """The inputs that no data has, by name: masks and what is latent."""
+        """Return the inputs that no data has, by name: masks and what is latent."""
         return {
             name: one
             for name, one in self.inputs.items()
@@ -134,12 +134,12 @@ class Graph:
 
     @property
     def inference(self) -> tuple[Node, ...]:
-        """The nodes that the outputs depend on, in order."""
+        """Return the nodes that the outputs depend on, in order."""
         return self.nodes_for(self.outputs)
 
     @property
     def training(self) -> tuple[Node, ...]:
-        """The nodes that the loss depends on, in order.
+        """Return the nodes that the loss depends on, in order.
 
         Raises:
             ValueError: It has no loss.
@@ -157,7 +157,7 @@ class Graph:
         return self.loss
 
     def nodes_for(self, values: Iterable[str]) -> tuple[Node, ...]:
-        """The nodes that some values depend on, in order."""
+        """Return the nodes that some values depend on, in order."""
         needed = set(values)
         nodes = []
         for node in reversed(self.nodes):

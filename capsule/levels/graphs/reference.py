@@ -28,7 +28,7 @@ BACKWARD = " backward"
 
 
 def forward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
-    """The value of every node, for the outputs and for the loss.
+    """Return the value of every node, for the outputs and for the loss.
 
     Args:
         graph: The network.
@@ -42,7 +42,7 @@ def forward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
 
 
 def backward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
-    """The gradient of the loss by every trained parameter, in `ARITHMETIC[dtype].wider`.
+    """Return the gradient of the loss by every trained parameter, in `ARITHMETIC[dtype].wider`.
 
     Raises:
         ValueError: The network has no loss.
@@ -52,7 +52,7 @@ def backward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
 
 
 def widen(values: Values, dtype: str) -> dict[str, Any]:
-    """The same numbers in more bits; whole numbers as they are."""
+    """Return the same numbers in more bits; whole numbers as they are."""
     wider = ARITHMETIC[dtype].wider
     return {
         name: array.astype(wider) if array.dtype.kind == "f" else array
@@ -61,17 +61,17 @@ def widen(values: Values, dtype: str) -> dict[str, Any]:
 
 
 def as_reals(array: Any) -> Any:
-    """An array whose differences can be taken: whole numbers and decisions as float64."""
+    """Return an array whose differences can be taken: whole numbers and decisions as float64."""
     return array if array.dtype.kind == "f" else array.astype("float64")
 
 
 def exactly(label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:  # noqa: ARG001
-    """A step as it is: the formula on the arrays."""
+    """Return a step as it is: the formula on the arrays."""
     return several(function(EXACT, *arrays))
 
 
 def evaluate(nodes: Iterable[Node], values: Values, step: Step = exactly) -> dict[str, Any]:
-    """The value of each of these nodes, in the dtype of `values`."""
+    """Return the value of each of these nodes, in the dtype of `values`."""
     results: dict[str, Any] = {}
     for node in nodes:
         operands = _operands(node, values, results)
@@ -109,7 +109,7 @@ def differentiate(
 
 
 def pull_back(node: Node, values: Values, upstream: Any) -> dict[str, Any]:
-    """The gradients of one node by the names of what it reads.
+    """Return the gradients of one node by the names of what it reads.
 
     Args:
         node: Of a network.

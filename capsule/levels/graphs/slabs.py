@@ -48,7 +48,7 @@ class Chain:
 
 
 def find(graph: Graph) -> Chain:
-    """The chain of layers that a network begins with.
+    """Return the chain of layers that a network begins with.
 
     Raises:
         ValueError: There is none, or something else in it.
@@ -81,7 +81,7 @@ def find(graph: Graph) -> Chain:
 
 
 def share(graph: Graph, ranks: int) -> Chain:
-    """The beginning of the chain that so many ranks share.
+    """Return the beginning of the chain that so many ranks share.
 
     Raises:
         ValueError: See `find` and `catalog.slabs.fit`.

@@ -10,7 +10,7 @@ from .graph import Graph, Input, Node
 
 
 def split(graph: Graph, cuts: Sequence[Cut]) -> tuple[Graph, ...]:
-    """The stages of a training, each a network whose loss is the value that it hands on.
+    """Return the stages of a training, each a network whose loss is the value that it hands on.
 
     Its first input is what the stage before hands on; the last one's loss is that of the network.
 
@@ -63,7 +63,7 @@ def _make(graph: Graph, nodes: Sequence[Node], before: Node | None, end: str) ->
 
 
 def list_ties(stages: Sequence[Graph]) -> tuple[str, ...]:
-    """The trained parameters that the first stage and the last one both read.
+    """Return the trained parameters that the first stage and the last one both read.
 
     Raises:
         ValueError: Others do.

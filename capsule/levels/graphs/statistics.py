@@ -40,7 +40,7 @@ class Kept:
 
 
 def find(graph: Graph) -> tuple[Kept, ...]:
-    """The statistics that training moves, in the order of its nodes.
+    """Return the statistics that training moves, in the order of its nodes.
 
     Raises:
         ValueError: A normalization by batch has no form for inference.

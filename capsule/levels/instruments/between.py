@@ -58,7 +58,7 @@ def prepare(conditions: Iterable[str], calls: int, refill: Callable[[int], objec
 
 
 def empty_caches() -> Callable[[], None]:
-    """A function that leaves nothing of what was computed in the caches.
+    """Return a function that leaves nothing of what was computed in the caches.
 
     Raises:
         ValueError: The sizes of the machine's caches are not known.

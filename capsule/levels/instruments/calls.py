@@ -37,7 +37,7 @@ def report_due(series: Iterable[Series], due: Iterable[str], report: Report) -> 
 
 
 def make(make_call: Callable[[], Call]) -> tuple[Call, float]:
-    """A call, and the seconds that it took to make."""
+    """Return a call, and the seconds that it took to make."""
     begin = perf_counter()
     call = make_call()
     return call, perf_counter() - begin
@@ -160,7 +160,7 @@ def repeatable(
     arguments: tuple[Any, ...],
     first: tuple[Any, ...],
 ) -> bool:
-    """Whether `AGAIN` more calls yield the bits of the first one's arrays."""
+    """Return whether `AGAIN` more calls yield the bits of the first one's arrays."""
     later = (several(call(*arguments)) for _ in range(AGAIN))
     return all(errors.same_bits(first, map(framework.to_numpy, results)) for results in later)
 

@@ -76,7 +76,7 @@ def largest(ratios: Iterable[float]) -> float:
 def worst_ratio(
     results: tuple[Any, ...], reference: tuple[Any, ...], bounds: tuple[float, ...]
 ) -> float:
-    """The largest L2 norm of a difference over its bound, 0 / 0 being 0; NaN if any is."""
+    """Return the largest L2 norm of a difference over its bound, 0 / 0 being 0; NaN if any is."""
     import numpy
 
     norms = [
@@ -91,7 +91,7 @@ def worst_ratio(
 
 
 def worst_element(results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
-    """The largest error of an element over what it may be, 0 / 0 being 0; NaN if any is.
+    """Return the largest error of an element over what it may be, 0 / 0 being 0; NaN if any is.
 
     One that has to be exact is off by so many times `EXACT`: infinity would fail the trial, and
     hide what its other metrics tell.
@@ -130,7 +130,7 @@ def settle(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> tuple[
 
 
 def same_bits(first: Iterable[Any], second: Iterable[Any]) -> bool:
-    """Whether arrays agree in every bit, NaNs and the sign of zero too."""
+    """Return whether arrays agree in every bit, NaNs and the sign of zero too."""
     return all(one.tobytes() == other.tobytes() for one, other in zip(first, second))
 
 
@@ -253,7 +253,7 @@ def _compare(
     noise: float,
     halvings: int,
 ) -> float:
-    """The difference of a slope from that of a step over what may be.
+    """Return the difference of a slope from that of a step over what may be.
 
     A kink within h, much closer than that, moves the differences with h and 2 h alike, by up to
     half of what it bends: the step is halved, past it, while rounding is nothing beside what is

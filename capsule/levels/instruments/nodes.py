@@ -86,7 +86,7 @@ class Record:
         self._elements = PerElement(arithmetic, extra) if per_element else None
 
     def __call__(self, label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:
-        """The results in float64, of the arrays as they are."""
+        """Return the results in float64, of the arrays as they are."""
         results = several(function(EXACT, *arrays))
         if any(array.dtype.kind == "f" for array in arrays):
             operands = tuple(
@@ -177,7 +177,7 @@ def _pick(due: _NodeDue, at: int) -> tuple[Any, float, Any]:
 
 
 def _run(framework: Framework, pieces: Graph, values: Arrays, dtype: str) -> dict[str, Any]:
-    """The values of all nodes, and all gradients, as arrays by name."""
+    """Return the values of all nodes, and all gradients, as arrays by name."""
     networks = find_networks(framework)
     placed = place(framework, values, values, dtype)
     call, operands = networks.inference(pieces, placed)
@@ -189,7 +189,7 @@ def _run(framework: Framework, pieces: Graph, values: Arrays, dtype: str) -> dic
 
 
 def place(framework: Framework, arrays: Arrays, names: Iterable[str], dtype: str) -> dict[str, Any]:
-    """Some of the arrays on the device, by name."""
+    """Return some of the arrays on the device, by name."""
     import numpy
 
     # rounding to 16 bits makes a scalar of an array without axes
@@ -206,13 +206,13 @@ def find_networks(framework: Framework) -> Networks:
 
 
 def measure_share(bounds: Sequence[float], values: Sequence[Any]) -> float:
-    """All bounds together over the size of all values, infinite over nothing."""
+    """Return all bounds together over the size of all values, infinite over nothing."""
     bound, size = math.hypot(*bounds), measure_size(values)
     return bound / size if size else float("inf")
 
 
 def measure_size(arrays: Iterable[Any]) -> float:
-    """The L2 norm of all arrays together."""
+    """Return the L2 norm of all arrays together."""
     import numpy
 
     return math.hypot(*(float(numpy.linalg.norm(array)) for array in arrays))

@@ -45,7 +45,7 @@ def resident_share(paths: Iterable[Path]) -> float:
 
 
 def _residency(path: Path, size: int) -> bytearray:
-    """A byte for each page, whose lowest bit says whether it is in memory."""
+    """Return a byte for each page, whose lowest bit says whether it is in memory."""
     import numpy
 
     states = bytearray(-(-size // mmap.PAGESIZE))

@@ -98,7 +98,7 @@ def fewest(operator: Operator, sizes: Mapping[str, Any]) -> float:
 def series(
     framework: Framework, dtype: str, threads: int, work: tuple[float, float], seconds: float
 ) -> Iterator[Series]:
-    """The roofs, and how near to them an operator is.
+    """Yield the roofs, and how near to them an operator is.
 
     Args:
         framework: Where it ran.
@@ -191,7 +191,7 @@ def _read(framework: Framework, call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _draw(shapes: Iterable[tuple[int, ...]]) -> Iterator[NDArray[Any]]:
-    """Numbers that cost what others cost: a device is faster with zeros."""
+    """Yield numbers that cost what others cost: a device is faster with zeros."""
     import numpy
 
     generator = numpy.random.default_rng(1)

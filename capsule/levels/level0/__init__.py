@@ -89,7 +89,7 @@ class _Prepared:
         return self._arrays(results, self.operator.outputs(self.sizes))
 
     def gradients(self, results: Any) -> tuple[Any, ...]:
-        """The same of gradients."""
+        """Return the same of gradients."""
         wrt = self.operator.wrt(self.sizes)
         return self._arrays(results, (self.inputs[index].shape for index in wrt))
 
@@ -110,12 +110,12 @@ class _Prepared:
         return replace(self, sizes=sizes, inputs=inputs, upstream=upstream)
 
     def run_forward(self, due: tuple[Due, ...]) -> float:
-        """The largest error of an element over its bound, of one call."""
+        """Return the largest error of an element over its bound, of one call."""
         call, arguments = self.native.operation(self.operator, self.sizes, self.place(self.inputs))
         return _ratio(self.outputs(call(*arguments)), due, self.dtype)
 
     def run_backward(self, due: tuple[Due, ...]) -> float:
-        """The same of gradients."""
+        """Return the same of gradients."""
         gradient = require(self.native.gradient, self.framework.name, "differentiate")
         tensors, upstream = self.place(self.inputs), self.place(self.upstream)
         wrt = self.operator.wrt(self.sizes)
@@ -288,7 +288,7 @@ def _name_kernels(trial: _Prepared, case: str) -> str:
 
 
 def _try(run: Callable[[], float]) -> float:
-    """A ratio; `errors.ABSENT` where a framework refuses sizes that the operator has."""
+    """Return a ratio; `errors.ABSENT` where a framework refuses sizes that the operator has."""
     try:
         return run()
     except (ValueError, RuntimeError):
@@ -296,5 +296,5 @@ def _try(run: Callable[[], float]) -> float:
 
 
 def _ratio(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> float:
-    """The largest error of an element over its bound."""
+    """Return the largest error of an element over its bound."""
     return errors.worst_element(errors.settle(results, due, dtype), due)

@@ -357,7 +357,7 @@ def _hold_some(
 
 
 def _hold_nodes(trial: Prepared, part: Part) -> nodes.Held:
-    """Every node by itself; of a minibatch in parts those of the first."""
+    """Return every node by itself; of a minibatch in parts those of the first."""
     record = nodes.Record(trial.dtype, per_element=True)
     graph = replace(part.graph, nodes=part.graph.training)
     exact = reference.widen({**part.inputs, **trial.parameters}, trial.dtype)

@@ -112,7 +112,7 @@ def hold_again(
     *,
     gradients_from: int,
 ) -> float:
-    """The largest error over its bound of results for other values than the bounds are for.
+    """Return the largest error over its bound of results for other values than the bounds are for.
 
     These are of the same network, and its rounding of the same kind: they count twice, and grow
     with the size of the result. But kinks lie elsewhere, of which rounding may choose another side,
@@ -201,7 +201,7 @@ def _moving(graph: Graph) -> list[Node]:
 def _freeze(
     graph: Graph, inputs: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The inputs, and the values that no gradient passes."""
+    """Return the inputs, and the values that no gradient passes."""
     stops = [node.name for node in graph.training if node.operator == "detach"]
     if not stops:
         return dict(inputs)
@@ -227,12 +227,12 @@ def _bounds(
 
 
 def _inferring(part: Part) -> Any:
-    """The graph without what the loss alone needs."""
+    """Return the graph without what the loss alone needs."""
     return replace(part.graph, nodes=part.graph.inference, loss=None)
 
 
 def _training(part: Part, parameters: Mapping[str, Any], dtype: str) -> list[Any]:
-    """A part's share of the loss and of each gradient."""
+    """Return a part's share of the loss and of each gradient."""
     values = {**part.inputs, **parameters}
     training = replace(part.graph, nodes=part.graph.training)
     loss = forward(training, values, dtype)[part.graph.require_loss()]
@@ -245,7 +245,7 @@ def _sums(terms: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
 
 
 def _adding(terms: Sequence[Any], dtype: str) -> float:
-    """The largest right L2 norm of the error of summing up weighted parts in the dtype."""
+    """Return the largest right L2 norm of the error of summing up weighted parts in the dtype."""
     import numpy
 
     if len(terms) == 1:

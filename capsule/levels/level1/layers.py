@@ -137,7 +137,7 @@ def _go_through(
 
 
 def alone(graph: Graph, node: Node) -> Graph:
-    """A network of one node; what other nodes yield becomes an input."""
+    """Return a network of one node; what other nodes yield becomes an input."""
     shapes = {other.name: other.shape for other in graph.nodes}
     inputs = [name for name in node.inputs if name not in graph.parameters]
     return Graph(
@@ -151,7 +151,7 @@ def alone(graph: Graph, node: Node) -> Graph:
 
 
 def _separate(graph: Graph, node: Node, passed: set[str]) -> Graph:
-    """The same, with what a gradient goes on to as its parameters."""
+    """Return the same, with what a gradient goes on to as its parameters."""
     single = alone(graph, node)
     shapes = {name: tensor.shape for name, tensor in single.parameters.items()}
     shapes.update({name: tensor.shape for name, tensor in single.inputs.items()})

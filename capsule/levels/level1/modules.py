@@ -94,7 +94,7 @@ class _Measured:
     seconds: list[float] = field(default_factory=list)
 
     def series(self, *, trains: bool) -> Iterator[Series]:
-        """All metrics."""
+        """Yield all metrics."""
         warmup, taken = self.trial.warmup, self.facts.operands
         drawn = self.draw(taken, self.batch)
         placed = self.place(drawn)
@@ -238,7 +238,7 @@ class _Measured:
         return values.inputs(graph, self.trial.dtype, self.trial.context.seed + further)
 
     def place(self, drawn: Arrays) -> dict[str, Any]:
-        """The same on the device, in memory of its own."""
+        """Return the same on the device, in memory of its own."""
         dtype = self.trial.dtype
         return {
             name: self.framework.from_numpy(array.copy(), dtype) for name, array in drawn.items()

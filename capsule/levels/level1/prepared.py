@@ -49,13 +49,13 @@ class Prepared:
         return require(self.framework.networks, self.framework.name, "run networks")
 
     def parts(self, sizes: Sequence[int], further: int = 0) -> tuple[Part, ...]:
-        """A minibatch, made from the seed and split; another one with `further`."""
+        """Return a minibatch, made from the seed and split; another one with `further`."""
         whole = self.graph(sum(sizes))
         inputs = values.inputs(whole, self.dtype, self.seed + further)
         return microbatch.split(whole, {size: self.graph(size) for size in sizes}, inputs, sizes)
 
     def place(self, part: Part) -> dict[str, Any]:
-        """A part's inputs and the parameters, on the device."""
+        """Return a part's inputs and the parameters, on the device."""
         inputs = {
             name: self.framework.from_numpy(_copy(array), self.dtype)
             for name, array in part.inputs.items()

@@ -33,7 +33,7 @@ def rows(batch: int, count: int) -> list[int]:
 
 
 def take(array: Any, batch: int, examples: Sequence[int]) -> Any:
-    """Some examples of an array whose first axis has so many, each of one row or several.
+    """Return some examples of an array whose first axis has so many, each of one row or several.
 
     Raises:
         ValueError: It has none.
@@ -45,7 +45,7 @@ def take(array: Any, batch: int, examples: Sequence[int]) -> Any:
 
 
 def judge_change(before: Arrays, after: Arrays) -> float:
-    """The ratio of results that are the same bits for other values, else 0."""
+    """Return the ratio of results that are the same bits for other values, else 0."""
     return KEPT if errors.same_bits(before, after) else 0.0
 
 
@@ -57,7 +57,7 @@ def hold(
     compute: Compute,
     judge: Judge,
 ) -> float:
-    """The largest error over its bound of some examples, 0 where they depend on others.
+    """Return the largest error over its bound of some examples, 0 where they depend on others.
 
     Args:
         inputs: Of the whole batch.

@@ -121,7 +121,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
 
 
 def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
-    """A network of the catalogue for any batch, and its quality."""
+    """Return a network of the catalogue for any batch, and its quality."""
     sizes = networks.find(trial.subject).complete({**trial.parameters, "batch": 1})
 
     @cache

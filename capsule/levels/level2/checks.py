@@ -74,7 +74,7 @@ def hold_to_checkpoint(
 def take_first(
     trial: Prepared, batch: int, count: int = training.JUDGED_STEPS
 ) -> tuple[list[dict[str, Any]], list[float]]:
-    """The inputs of so many first steps, so many samples each, and their rates."""
+    """Return the inputs of so many first steps, so many samples each, and their rates."""
     order = trial.order(0)
     batches = [
         {

@@ -16,7 +16,7 @@ from .prepared import Prepared
 
 
 def choose(trial: Trial, recipe: Recipe, framework: str) -> Chosen:
-    """The optimizer of a recipe, a user's file imported.
+    """Return the optimizer of a recipe, a user's file imported.
 
     Raises:
         ValueError: The file is not what it has to be, or the framework cannot train so.

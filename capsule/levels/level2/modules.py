@@ -53,7 +53,7 @@ def start(
     optimizer: Chosen,
     numbers: Numbers,
 ) -> ModuleTrainer:
-    """A training of a module that has taken no step.
+    """Return a training of a module that has taken no step.
 
     Raises:
         FrameworkError: The framework has no such modules.

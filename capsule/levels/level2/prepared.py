@@ -82,7 +82,7 @@ class Prepared:
         }
 
     def gather(self, epoch: int, number: int, indices: Any) -> dict[str, Any]:
-        """The inputs of a step's samples of this process.
+        """Return the inputs of a step's samples of this process.
 
         Args:
             epoch: From 0.
@@ -100,12 +100,12 @@ class Prepared:
 
     @property
     def part(self) -> Graph:
-        """The network for a micro-batch of this process."""
+        """Return the network for a micro-batch of this process."""
         first, end = self.team.span(self.recipe.batch)
         return self.graph(self.recipe.micro_batch(end - first))
 
     def start(self, graph: Graph, dtype: str | None = None) -> Trainer:
-        """A training that has taken no step, in the trial's dtype or another."""
+        """Return a training that has taken no step, in the trial's dtype or another."""
         if self.source is not None:
             how = self.source, dtype or self.dtype, self.seed
             return modules.start(self.framework, *how, self.optimizer, self.recipe.numbers)

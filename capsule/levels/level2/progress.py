@@ -68,7 +68,7 @@ class Progress:
 
     @property
     def takes_order(self) -> bool:
-        """Whether the present epoch is one of the first, whose order counts."""
+        """Return whether the present epoch is one of the first, whose order counts."""
         return self.epochs < training.ORDERED_EPOCHS
 
     def add_order(self, order: Any) -> None:

@@ -123,7 +123,7 @@ def _read(
     numbers: Mapping[str, int],
     batches: Any,
 ) -> _Epoch:
-    """One epoch, from the opening of the files to its last whole minibatch."""
+    """Return one epoch, from the opening of the files to its last whole minibatch."""
     if wanted.cache == "cold":
         pages.drop(files)
     resident = pages.resident_share(files)
@@ -146,7 +146,7 @@ def _read(
 
 
 def _open(folder: Path, form: str, numbers: Mapping[str, int]) -> Source:
-    """The samples to train on."""
+    """Return the samples to train on."""
     if form != reading.ARRAYS:
         return layouts.FORMATS[form](folder, _shapes(numbers)).train
     arrays = generators.read(folder)

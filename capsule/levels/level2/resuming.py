@@ -85,7 +85,7 @@ def save(trial: Prepared, trainer: Trainer, so_far: Progress) -> None:
 
 
 def _start(trial: Prepared) -> Trainer:
-    """One that has taken no step, and trains with others where there are any."""
+    """Return one that has taken no step, and trains with others where there are any."""
     recipe, (first, end) = trial.recipe, trial.team.span(trial.recipe.batch)
     trainer = trial.start(trial.part)
     trial.team.join(trial, trainer, recipe.batch, recipe.parts(end - first))

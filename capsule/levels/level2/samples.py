@@ -42,7 +42,7 @@ class Samples:
     count: int
 
     def take(self, indices: Collection[int]) -> dict[str, Any]:
-        """Some samples, in this order, as C-ordered copies of what the network takes.
+        """Return some samples, in this order, as C-ordered copies of what the network takes.
 
         Raises:
             ValueError: One is not what the format says, or holds a label that there is not.
@@ -93,7 +93,7 @@ def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, 
 def make_order(
     trial: Trial, recipe: Recipe, folder: Path, count: int, report: Report
 ) -> Callable[[int], Any]:
-    """The order of the samples in an epoch, from 0; what its sampler goes by is kept.
+    """Return the order of the samples in an epoch, from 0; what its sampler goes by is kept.
 
     Args:
         trial: Of a training.
@@ -120,7 +120,7 @@ def make_order(
 
 
 def batches(count: int, batch: int) -> Iterator[Any]:
-    """The numbers below a count, so many at a time; the last ones may be fewer."""
+    """Yield the numbers below a count, so many at a time; the last ones may be fewer."""
     import numpy
 
     for start in range(0, count, batch):

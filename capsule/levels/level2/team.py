@@ -63,7 +63,7 @@ class Team:
         return trainer.step(inputs, rate)
 
     def average(self, losses: Sequence[float], batch: int) -> list[float]:
-        """The losses of whole batches, of those of its own samples."""
+        """Return the losses of whole batches, of those of its own samples."""
         del batch
         return list(losses)
 
@@ -83,7 +83,7 @@ class Team:
         return max(epochs, default=0)
 
     def state(self) -> Mapping[str, NativeTensor]:
-        """All that later steps depend on beside the trainer's state, by name."""
+        """Return all that later steps depend on beside the trainer's state, by name."""
         return {}
 
     def go_on(self, steps: int, state: Mapping[str, NativeTensor]) -> None:

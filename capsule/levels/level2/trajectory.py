@@ -40,7 +40,7 @@ def follow(
     numbers: Numbers,
     first: reference.Step = reference.exactly,
 ) -> list[Followed]:
-    """The reference's steps, in float64.
+    """Return the reference's steps, in float64.
 
     Args:
         graph: The network for the batches, or for parts of them: see `graphs.passes`.

@@ -59,7 +59,7 @@ class Bucketed(Exchange):
         return [one.numel() * self.member.parts for one in self._buckets]
 
     def _cut(self, first: int, leaf: Any) -> list[tuple[int, int]]:
-        """The buckets in which a parameter lies, and how many of its elements each has."""
+        """Return the buckets in which a parameter lies, and how many of its elements each has."""
         end = first + leaf.numel()
         return [
             (number, min(end, (number + 1) * self._size) - max(first, number * self._size))

@@ -164,7 +164,7 @@ def _rest() -> Iterator[None]:
 
 
 def _exchange(trial: Trial, library: Library) -> _Calls:
-    """The calls of an operation of all ranks."""
+    """Return the calls of an operation of all ranks."""
     assert trial.collective is not None
     name, rank, ranks = trial.collective.name, trial.context.rank, trial.context.ranks
     count = trial.collective.size // ITEM_BYTES

@@ -21,7 +21,7 @@ _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
 def find_own() -> frozenset[int]:
-    """The cores that this process may run on, each as the lowest CPU of it."""
+    """Return the cores that this process may run on, each as the lowest CPU of it."""
     return frozenset(map(_core, os.sched_getaffinity(0)))
 
 
@@ -77,7 +77,7 @@ def _core(cpu: int) -> int:
 
 
 def _machine() -> int:
-    """A number of this machine's own: containers of one machine have many names for it."""
+    """Return a number of this machine's own: containers of one machine have many names for it."""
     try:
         name = _BOOT.read_text()
     except OSError:

@@ -100,7 +100,7 @@ class Exchange:
         return {}
 
     def read(self) -> Any:
-        """The trained parameters, as a new tensor of one axis."""
+        """Return the trained parameters, as a new tensor of one axis."""
         return flatten(self.member.leaves.values())
 
     @contextmanager
@@ -176,7 +176,7 @@ class NeighbourAveraging(Exchange):
 
 
 def flatten(tensors: Any) -> Any:
-    """The elements of some tensors one after the other, as a new tensor of one axis."""
+    """Return the elements of some tensors one after the other, as a new tensor of one axis."""
     return torch.cat([one.detach().reshape(-1) for one in tensors])
 
 

@@ -55,7 +55,7 @@ class Pipelined(Exchange):
 
     @staticmethod
     def share(graph: Graph, work: Work, rank: int, ranks: int) -> Graph:
-        """A stage."""
+        """Return a stage."""
         return _split(graph, work, ranks)[rank]
 
     def differentiate(self, inputs: Mapping[str, Any]) -> Any:
@@ -102,11 +102,11 @@ class Pipelined(Exchange):
         return function(self._gathered)
 
     def parameters(self) -> Mapping[str, Any]:
-        """All of them, for which all ranks have to ask unless they `gather`."""
+        """Return all of them, for which all ranks have to ask unless they `gather`."""
         return self._name_parts(self.read()) if self._gathered is None else self._gathered
 
     def read(self) -> Any:
-        """Each rank tells its own in their places."""
+        """Return each rank tells its own in their places."""
         like = next(iter(self.kept.values()))
         flat = flatten(
             self.kept[name] if name in self._told else like.new_zeros(shape)
@@ -137,7 +137,7 @@ def _split(graph: Graph, work: Work, ranks: int) -> tuple[Graph, ...]:
 
 
 def _make_schedule(exchange: Pipelined, own: Graph) -> tuple[Any, Any]:
-    """The rank's stage, and torch's schedule of it."""
+    """Return the rank's stage, and torch's schedule of it."""
     # whoever trains by another scheme need not wait for its import
     from torch.distributed.pipelining import ScheduleGPipe
 
@@ -162,7 +162,7 @@ def _make_schedule(exchange: Pipelined, own: Graph) -> tuple[Any, Any]:
 
 
 def _word(name: str) -> str:
-    """An input's name among the words that torch's schedule takes itself, as `target`."""
+    """Return an input's name among the words that torch's schedule takes itself, as `target`."""
     return f"input:{name}"
 
 

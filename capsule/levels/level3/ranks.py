@@ -100,7 +100,7 @@ class Ranks(Team):
 
     @property
     def share(self) -> tuple[int, int]:
-        """All of a batch, where ranks share the network."""
+        """Return all of a batch, where ranks share the network."""
         return (0, 1) if self._meaning.splits_network else (self.rank, self.ranks)
 
     def part(self, graph: Graph) -> Graph:
@@ -109,7 +109,7 @@ class Ranks(Team):
         return EXCHANGES[self._scheme.name].share(graph, *place)
 
     def judged_samples(self, batch: int, parts: int) -> int:
-        """A few samples for each rank, and as many over as the whole batch has."""
+        """Return a few samples for each rank, and as many over as the whole batch has."""
         taken = self.share[1] * min(parts, _MOST_JUDGED_PARTS)
         least = min(batch // taken, max(1, trajectory.MOST_SAMPLES // taken))
         if self._group:
@@ -160,7 +160,7 @@ class Ranks(Team):
         self._require_exchange().open(steps)
 
     def step(self, trainer: Trainer, inputs: Mapping[str, NativeTensor], rate: float) -> Any:
-        """A step with what the scheme exchanges before and after the optimizer's."""
+        """Return a step with what the scheme exchanges before and after the optimizer's."""
         began = perf_counter()
         self._counted.take_traffic()
         self._statistics.before_step()
@@ -182,7 +182,7 @@ class Ranks(Team):
         return averages
 
     def gather_order(self, taken: Sequence[Any], batch: int) -> Any:
-        """Each rank tells its own in its place; of what all have the mean is told."""
+        """Return each rank tells its own in its place; of what all have the mean is told."""
         first, end = self.span(batch)
         steps = torch.zeros((len(taken), batch), dtype=torch.int64)
         for step, indices in zip(steps, taken):
@@ -300,7 +300,7 @@ class Ranks(Team):
         report.point("load_imbalance", epoch, float(both[1].max() / both[1].mean()) - 1)
 
     def _compare(self, trial: Prepared) -> float:
-        """The largest distance of the first steps from the reference's, over its bound.
+        """Return the largest distance of the first steps from the reference's, over its bound.
 
         The bound is `trajectory.ROUNDING` of the way that the parameters have come: sums in another
         order are the same within it. Of all ranks the largest.

@@ -133,7 +133,7 @@ def flatten(arrays: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def list_statistics(graph: Graph) -> tuple[str, ...]:
-    """The parameters of a network that keep statistics of its batches."""
+    """Return the parameters of a network that keep statistics of its batches."""
     return tuple(name for one in statistics.find(graph) for name in one.names)
 
 
@@ -166,7 +166,7 @@ def _follow_one(setting: Setting) -> list[After]:
 
 
 def _follow_all(setting: Setting, world: World) -> list[After]:
-    """All ranks in step."""
+    """Return all ranks in step."""
     compress, steps = _COMPRESS.get(setting.scheme.name), []
     ranks = range(len(setting.spans))
     for step in range(len(setting.rates)):
@@ -223,7 +223,7 @@ _COMPRESS: Mapping[str, Callable[[Any, Mapping[str, float]], Any]] = {
 
 
 def _replay(setting: Setting, world: World) -> list[After]:
-    """The steps of a server in the order that it took them in.
+    """Return the steps of a server in the order that it took them in.
 
     Raises:
         ValueError: It was not the order of so many steps of each rank.

@@ -91,7 +91,7 @@ class Sharded(Exchange):
             self._module.reshard()
 
     def list_tensors(self) -> Sequence[Any]:
-        """The part's gradient."""
+        """Return the part's gradient."""
         return [one.grad for one in self.kept.values() if one.grad is not None]
 
     def _split(self, flat: Any) -> Mapping[str, Any]:

@@ -103,7 +103,7 @@ class region:  # noqa: N801 - reads as a word of the language
             self._times.add(end_ns - start)
 
     def __call__(self, function: _Function) -> _Function:
-        """A function like this one, each call of which is timed.
+        """Return a function like this one, each call of which is timed.
 
         Raises:
             TypeError: It is a generator or coroutine, whose call does not run its body.
@@ -227,7 +227,7 @@ class _Devices:
         self._make: Callable[[], Any] | None = None
 
     def new_event(self) -> Any:
-        """An event that measures time, None where torch or a device is missing."""
+        """Return an event that measures time, None where torch or a device is missing."""
         if self._make is None:
             torch = sys.modules.get("torch")
             if torch is None or not torch.cuda.is_available():
@@ -299,7 +299,7 @@ def _check_name(name: str) -> str:
 
 
 def _to_number(step: SupportsFloat) -> float:
-    """A step as JSON has it, which arrays and tensors are not."""
+    """Return a step as JSON has it, which arrays and tensors are not."""
     number = float(step)
     if not math.isfinite(number):
         raise ValueError(f"a step must be a finite number, found {number}")

@@ -35,7 +35,7 @@ __all__ = ["Builder", "Graph", "build", "find", "read_module"]
 
 
 def find(name: str, source: str | None = None, *, trains: bool = True) -> catalog.Network:
-    """The entry of a network of the catalogue, or of the user's one that a file defines.
+    """Return the entry of a network of the catalogue, or of the user's one that a file defines.
 
     Args:
         name: As the trial calls it.
@@ -63,7 +63,7 @@ def find(name: str, source: str | None = None, *, trains: bool = True) -> catalo
 
 
 def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Graph:
-    """A network for one batch size.
+    """Return a network for one batch size.
 
     Args:
         name: As the trial calls it.

@@ -20,7 +20,7 @@ _WIDE = 36
 
 
 def deepcam(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """The class of each pixel of a map of 16 climate variables.
+    """Return the class of each pixel of a map of 16 climate variables.
 
     Maps (batch, 16, height, width), both multiples of 16; logits (batch height width, 3). At its
     published size, 768 x 1152, it has 56,454,720 parameters. `divisor` divides the channels of all
@@ -73,7 +73,7 @@ class _Parts:
         dilation: int = 1,
         groups: int = 1,
     ) -> str:
-        """A convolution that keeps the size but for the stride."""
+        """Return a convolution that keeps the size but for the stride."""
         # as in residual networks, normalization by the batch undoes any gain
         return self.g.conv2d(
             x,
@@ -88,16 +88,16 @@ class _Parts:
         )
 
     def separable(self, x: str, channels: int, stride: int = 1, dilation: int = 1) -> str:
-        """One 3 x 3 kernel for each channel, then 1 x 1 over all; nothing between."""
+        """Return one 3 x 3 kernel for each channel, then 1 x 1 over all; nothing between."""
         before = self.g.shape(x)[1]
         return self.conv(self.conv(x, before, 3, stride, dilation, groups=before), channels, 1)
 
     def norm(self, x: str) -> str:
-        """The values normalized by the batch, of which the positive ones stay."""
+        """Return the values normalized by the batch, of which the positive ones stay."""
         return self.g.relu(self.g.batch_norm(x))
 
     def up(self, x: str, channels: int) -> str:
-        """A transposed convolution to twice the height and width."""
+        """Return a transposed convolution to twice the height and width."""
         return self.g.conv_transpose2d(
             x, channels, 3, stride=2, padding=1, output_padding=1, bias=False
         )
@@ -120,7 +120,7 @@ def _encode(parts: _Parts, x: str, middle: int) -> tuple[str, str]:
 
 
 def _block(parts: _Parts, x: str, widths: tuple[int, int], stride: int) -> str:
-    """Two separable convolutions and a third that may stride, beside a projection."""
+    """Return two separable convolutions and a third that may stride, beside a projection."""
     g = parts.g
     first, last = widths
     y = parts.norm(parts.separable(x, first))

@@ -88,7 +88,7 @@ __all__ = [
 
 
 def load(name: str) -> Operator:
-    """The operator that the catalogue lists under `name`; only its own module is imported.
+    """Return the operator that the catalogue lists under `name`; only its own module is imported.
 
     Raises:
         ValueError: There is none.
@@ -101,7 +101,7 @@ def load(name: str) -> Operator:
 
 
 def find(name: str, source: str | None) -> tuple[Operator, catalog.Operator]:
-    """An operator of the catalogue, or the user's one that a file defines; see `user`.
+    """Return an operator of the catalogue, or the user's one that a file defines; see `user`.
 
     Args:
         name: As the trial calls it, for a user's one whatever the catalogue has by that name.

@@ -136,7 +136,7 @@ class GroupedAttention(Operator):
         return tuple(named.values())
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of q."""
+        """Return the shape of q."""
         return (self._shape(sizes),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
@@ -195,11 +195,11 @@ class GroupedAttention(Operator):
         return tuple(sizes[name] for name in ("n", "h", "m", "w"))
 
     def _least(self, sizes: Sizes) -> int:
-        """The shortest sequence."""
+        """Return the shortest sequence."""
         return sizes["m"] if sizes["causal"] else 1
 
     def _by_group(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
-        """The heads as two axes: groups and the heads of each."""
+        """Return the heads as two axes: groups and the heads of each."""
         batch, heads, length, width = self._shape(sizes)
         groups = sizes["g"]
         shape = (batch, groups, heads // groups, length, width)

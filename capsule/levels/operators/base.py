@@ -68,7 +68,7 @@ class Operator(ABC):
 
     @abstractmethod
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Every input by name, in the order of the call.
+        """Return every input by name, in the order of the call.
 
         Raises:
             ValueError: The sizes do not go together.
@@ -76,11 +76,11 @@ class Operator(ABC):
 
     @abstractmethod
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula: an array, or a tuple of arrays for several outputs."""
+        """Return the formula: an array, or a tuple of arrays for several outputs."""
 
     @abstractmethod
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """The gradient of `sum(upstream * output)` for each differentiable input, in order.
+        """Return the gradient of `sum(upstream * output)` for each differentiable input, in order.
 
         With several outputs `upstream` is a tuple.
         """
@@ -114,7 +114,7 @@ class Operator(ABC):
         return 0
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """The input arrays of one trial, the same for every framework and on every machine.
+        """Return the input arrays of one trial, the same for every framework and on every machine.
 
         Args:
             sizes: The case's parameters, options included.
@@ -131,7 +131,7 @@ class Operator(ABC):
         )
 
     def upstream(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """The gradient that arrives at each output, made like an input."""
+        """Return the gradient that arrives at each output, made like an input."""
         return tuple(
             _array(self.name, f"upstream {index}", Tensor(shape), dtype, seed)
             for index, shape in enumerate(self.outputs(sizes))
@@ -166,19 +166,19 @@ class Operator(ABC):
 
 
 def reference(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> Arrays:
-    """The outputs in more bits than the dtype has."""
+    """Return the outputs in more bits than the dtype has."""
     return reference_outputs(operator, sizes, _widen(inputs, dtype))
 
 
 def reference_outputs(operator: Operator, sizes: Sizes, inputs: Arrays) -> Arrays:
-    """The outputs in the dtype of the inputs."""
+    """Return the outputs in the dtype of the inputs."""
     return several(operator.forward(EXACT, sizes, *inputs))
 
 
 def reference_gradients(
     operator: Operator, sizes: Sizes, inputs: Arrays, upstream: Arrays, dtype: str
 ) -> Arrays:
-    """The gradients in more bits than the dtype has."""
+    """Return the gradients in more bits than the dtype has."""
     arriving = one(_widen(upstream, dtype))
     return operator.backward(EXACT, sizes, arriving, *_widen(inputs, dtype))
 
@@ -212,7 +212,7 @@ class Due:
 
 
 def due(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tuple[Due, ...]:
-    """The outputs, element by element; see `likely`."""
+    """Return the outputs, element by element; see `likely`."""
     c = PerElement(*_arithmetic(dtype))
     rounded = several(operator.forward(c, sizes, *_enter(c, inputs)))
     if ARITHMETIC[dtype].wider == "float64":
@@ -225,7 +225,7 @@ def due(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tuple[D
 def due_gradients(
     operator: Operator, sizes: Sizes, inputs: Arrays, upstream: Arrays, dtype: str
 ) -> tuple[Due, ...]:
-    """The gradients, element by element; see `likely`."""
+    """Return the gradients, element by element; see `likely`."""
     c = PerElement(*_arithmetic(dtype))
     arriving = one(tuple(map(c.enter, upstream)))
     rounded = operator.backward(c, sizes, arriving, *_enter(c, inputs))
@@ -237,12 +237,12 @@ def due_gradients(
 
 
 def several(result: Any) -> tuple[Any, ...]:
-    """A tuple, also of one."""
+    """Return a tuple, also of one."""
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
 def one(values: tuple[Any, ...]) -> Any:
-    """The one value of a tuple, or the tuple where there are several."""
+    """Return the one value of a tuple, or the tuple where there are several."""
     return values[0] if len(values) == 1 else values
 
 
@@ -259,7 +259,7 @@ def round_to(array: Any, dtype: str) -> Any:
 
 
 def overflows_from(dtype: str) -> Any:
-    """The least size that rounding makes infinite: half a step above the largest number."""
+    """Return the least size that rounding makes infinite: half a step above the largest number."""
     import numpy
 
     arithmetic = ARITHMETIC[dtype]

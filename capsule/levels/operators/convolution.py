@@ -49,7 +49,7 @@ class Convolution(Operator):
         return (shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The correlation and the bias."""
+        """Return the correlation and the bias."""
         how = _how(sizes)
         x, w = inputs[:2]
         result = c.bilinear(lambda x, w: correlate(x, w, how), x, w, self._terms(sizes))

@@ -72,7 +72,7 @@ def correlate(x: Array, w: Array, how: Window) -> Array:
 
 
 def scatter(g: Array, w: Array, how: Window, spatial: tuple[int, ...]) -> Array:
-    """The transpose of `correlate` in x: from (N, K, ...) back to (N, C, *spatial)."""
+    """Return the transpose of `correlate` in x: from (N, K, ...) back to (N, C, *spatial)."""
     import numpy
 
     window, counts = w.shape[2:], g.shape[2:]
@@ -129,7 +129,7 @@ def _parts(samples: int, height: int, counts: tuple[int, ...]) -> Iterator[tuple
 def _meet(
     padded: Array, how: Window, window: tuple[int, ...], places: slice, counts: tuple[int, ...]
 ) -> Array:
-    """A view of what each place of the window meets: (N, C, *window, *positions)."""
+    """Return a view of what each place of the window meets: (N, C, *window, *positions)."""
     from numpy.lib.stride_tricks import as_strided
 
     padded = padded[:, :, places.start * how.stride :]
@@ -148,7 +148,7 @@ def _meet(
 
 
 def pad(x: Array, padding: int, value: float = 0.0) -> Array:
-    """The array with a frame around its spatial axes."""
+    """Return the array with a frame around its spatial axes."""
     import numpy
 
     if not padding:

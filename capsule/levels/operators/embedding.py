@@ -17,7 +17,7 @@ class Embedding(Operator):
     name = "embedding"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The table and the indices, each below `rows`."""
+        """Return the table and the indices, each below `rows`."""
         return {
             "table": Tensor((sizes["rows"], sizes["width"])),
             "index": Tensor((sizes["count"],), below=sizes["rows"], real=False, gradient=False),
@@ -28,7 +28,7 @@ class Embedding(Operator):
         return ((sizes["count"], sizes["width"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The rows."""
+        """Return the rows."""
         table, index = inputs
         return c.store(c.select(lambda array: array[index], table))
 

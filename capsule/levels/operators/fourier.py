@@ -20,7 +20,7 @@ class Rfft(Operator):
     name = "rfft"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The rows."""
+        """Return the rows."""
         return {"x": Tensor((sizes["rows"], sizes["n"]))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -46,7 +46,7 @@ class Rfft(Operator):
         return sizes["rows"] * max(1, -int(-2.5 * sizes["n"] * log2(sizes["n"]) // 1))
 
     def workspace(self, sizes: Sizes) -> int:
-        """The table, its bound and their products'."""
+        """Return the table, its bound and their products'."""
         return 6 * sizes["n"] * (sizes["n"] + 2)
 
     def _table(self, c: Calculator, sizes: Sizes, x: Any) -> Any:

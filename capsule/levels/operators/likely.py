@@ -54,7 +54,7 @@ class Likely(Rounding):
     """`Rounding` with the module's rules for sums; errors of what is summed add up as before."""
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum of products."""
+        """Return a sum of products."""
         x, y = self._with_error(x), self._with_error(y)
         value = function(x.value, y.value)
         walk = function(x.value * x.value, y.value * y.value) ** 0.5
@@ -68,7 +68,7 @@ class Likely(Rounding):
         return Rounded(value, error, self._inside)
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum."""
+        """Return a sum."""
         x = self._with_error(x)
         value = function(x.value)
         walk = function(x.value * x.value) ** 0.5
@@ -76,7 +76,7 @@ class Likely(Rounding):
         return Rounded(value, error, self._inside)
 
     def sum_up(self, value: Any, walk: Any, terms: int, passes: int = 0) -> Rounded:
-        """A value of which nothing is known but what it is summed from."""
+        """Return a value of which nothing is known but what it is summed from."""
         return self._function(value, self._growth(value, walk, terms, passes))
 
     def _growth(self, value: Any, walk: Any, terms: int, passes: int) -> Any:
@@ -93,7 +93,7 @@ class PerElement(Likely):
     """The module's bounds of each element by itself."""
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum of products."""
+        """Return a sum of products."""
         import numpy
 
         likely = super().bilinear(function, x, y, terms, passes)
@@ -113,13 +113,13 @@ class PerElement(Likely):
         return self.store(x)
 
     def store(self, x: Any) -> Rounded:
-        """The value rounded to the dtype as often as an operation may be made of others."""
+        """Return the value rounded to the dtype as often as an operation may be made of others."""
         x = self._with_error(x)
         rounding = self._arithmetic.storage * (abs(x.value) + x.error) + self._arithmetic.tiny
         return Rounded(x.value, x.error + OPERATIONS * rounding, self._inside)
 
     def centre(self, x: Any, mean: Any) -> Rounded:
-        """The difference of products, each of which may be kept in the dtype.
+        """Return the difference of products, each of which may be kept in the dtype.
 
         So do frameworks that normalize as `x scale + (bias - mean scale)`, of which an element near
         the mean is left as what large ones differ by.
@@ -129,7 +129,7 @@ class PerElement(Likely):
         return Rounded(difference.value, difference.error + error, self._inside)
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum."""
+        """Return a sum."""
         likely = super().linear(function, x, terms, passes)
         certain = Rounding.linear(self, function, x, terms, passes)
         few = 2 if terms <= SHORT else 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class _Loss(Operator):
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:  # noqa: ARG002
-        """One number, of shape ()."""
+        """Return one number, of shape ()."""
         return ((),)
 
 
@@ -34,7 +34,7 @@ class CrossEntropy(_Loss):
         }
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula."""
+        """Return the formula."""
         p, labels = inputs
         logs = c.store(c.log(c.select(lambda array: _pick(array, labels), p)))
         return c.store(_scalar(c, -(c.total(logs) / sizes["rows"])))
@@ -83,7 +83,7 @@ class SoftmaxCrossEntropy(_Loss):
         return (x, *others)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula, shifted by each row's maximum."""
+        """Return the formula, shifted by each row's maximum."""
         x, labels, *weights = inputs
         picked = c.select(lambda array: _pick(array, labels), _log_softmax(c, x))
         for of_labels in weights:
@@ -160,16 +160,16 @@ class MeanSquaredError(_Loss):
     name = "mean_squared_error"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Two vectors of n elements."""
+        """Return two vectors of n elements."""
         return {"a": Tensor((sizes["n"],)), "b": Tensor((sizes["n"],))}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """Both far from 0, where no sum of squares keeps what they differ by."""
+        """Return both far from 0, where no sum of squares keeps what they differ by."""
         a, b = super().hard_inputs(sizes, dtype, seed)
         return round_to(a + 8, dtype), round_to(b + 8, dtype)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula; differences and squares may be stored in the dtype."""
+        """Return the formula; differences and squares may be stored in the dtype."""
         a, b = inputs
         difference = c.store(a - b)
         return c.store(_scalar(c, c.total(c.store(difference * difference)) / sizes["n"]))

@@ -36,11 +36,11 @@ class _Normalization(Operator):
         return 8 * prod(self.outputs(sizes)[0])
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of x."""
+        """Return the shape of x."""
         return (self.tensors(sizes)["x"].shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula, mean first."""
+        """Return the formula, mean first."""
         x, w, b = inputs
         normal, _ = self._normalize(c, sizes, x, lambda value: value)
         return c.store(normal * self._spread(c, w) + self._spread(c, b))
@@ -62,7 +62,7 @@ class _Normalization(Operator):
         return c.store(by_x), c.store(flat[0]), c.store(flat[1])
 
     def _normalize(self, c: Calculator, sizes: Sizes, x: Any, keep: Any) -> tuple[Any, Any]:
-        """The normalized x in its own shape, and 1 / sqrt(variance + epsilon)."""
+        """Return the normalized x in its own shape, and 1 / sqrt(variance + epsilon)."""
         axes = self._axes(sizes)
         x = self._group(c, sizes, x)
         count = prod(x.shape[axis] for axis in axes)
@@ -101,7 +101,7 @@ class BatchNorm(_Normalization):
     _far_axis = 1
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per channel, w and b."""
+        """Return values x and, per channel, w and b."""
         shape = tuple(sizes[name] for name in ("n", "c", "h", "w"))
         return {"x": Tensor(shape), "w": Tensor((shape[1],)), "b": Tensor((shape[1],))}
 
@@ -118,7 +118,7 @@ class GroupNorm(BatchNorm):
     _far_axis = 0
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per channel, w and b."""
+        """Return values x and, per channel, w and b."""
         if sizes["c"] % sizes["groups"]:
             raise ValueError(f"{sizes['groups']} groups do not divide {sizes['c']} channels")
         return super().tensors(sizes)
@@ -145,7 +145,7 @@ class LayerNorm(_Normalization):
     name = "layer_norm"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per column, w and b."""
+        """Return values x and, per column, w and b."""
         columns = sizes["columns"]
         return {
             "x": Tensor((sizes["rows"], columns)),
@@ -176,15 +176,15 @@ class RmsNorm(Operator):
     name = "rms_norm"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per column, w."""
+        """Return values x and, per column, w."""
         return {"x": Tensor(self.outputs(sizes)[0]), "w": Tensor((sizes["columns"],))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of x."""
+        """Return the shape of x."""
         return ((sizes["rows"], sizes["columns"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula."""
+        """Return the formula."""
         x, w = inputs
         return c.store(x * self._scale(c, sizes, x) * w)
 
@@ -216,7 +216,7 @@ class BatchNormInference(Operator):
     name = "batch_norm_inference"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per channel, w, b, mean and variance."""
+        """Return values x and, per channel, w, b, mean and variance."""
         shape = tuple(sizes[name] for name in ("n", "c", "h", "w"))
         channel = Tensor((shape[1],))
         return {
@@ -228,11 +228,11 @@ class BatchNormInference(Operator):
         }
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of x."""
+        """Return the shape of x."""
         return (tuple(sizes[name] for name in ("n", "c", "h", "w")),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The formula."""
+        """Return the formula."""
         x, w, b, mean, variance = (inputs[0], *(_channels(c, vector) for vector in inputs[1:]))
         scale = 1 / c.sqrt(variance + EPSILON)
         return c.store(c.centre(x, mean) * scale * w + b)

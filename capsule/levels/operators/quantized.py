@@ -19,7 +19,7 @@ class _Scaled(Operator):
     scale: float
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """A, B and the scales."""
+        """Return a, B and the scales."""
         m, n, k = sizes["m"], sizes["n"], sizes["k"]
         return {
             "a": self._eight_bits(m, k),
@@ -33,7 +33,7 @@ class _Scaled(Operator):
         return ((sizes["m"], sizes["n"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The product, scaled."""
+        """Return the product, scaled."""
         a, b, row, column = inputs
         return c.store(self._product(c, sizes, a, b, row) * _stand(c, row) * column)
 
@@ -53,7 +53,7 @@ class _Scaled(Operator):
         return Tensor(shape, below=256, real=False, gradient=False, stored=self.stored)
 
     def _product(self, c: Calculator, sizes: Sizes, a: Any, b: Any, like: Any) -> Any:
-        """A B, in the dtype of a scale's values."""
+        """Return a B, in the dtype of a scale's values."""
         raise NotImplementedError
 
 
@@ -80,7 +80,7 @@ class Fp8Matmul(_Scaled):
     scale = 2.0**-3
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Any:
-        """The bits of what 256 even steps are rounded to."""
+        """Return the bits of what 256 even steps are rounded to."""
         import numpy
 
         a, b, row, column = super().inputs(sizes, dtype, seed)

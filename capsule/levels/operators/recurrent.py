@@ -50,11 +50,11 @@ class LstmCell(Operator):
         return arrays
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The pair h', c', each (n, hidden)."""
+        """Return the pair h', c', each (n, hidden)."""
         return ((sizes["n"], sizes["hidden"]),) * 2
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula."""
+        """Return the formula."""
         (_, _, _, o), cell, squashed = self._run(c, sizes, inputs)
         return c.store(o * squashed), cell
 
@@ -105,7 +105,7 @@ def _cut(array: Any, place: int, width: int) -> Any:
 
 
 def _join(c: Calculator, parts: list[Any]) -> Any:
-    """The parts side by side."""
+    """Return the parts side by side."""
     import numpy
 
     count, width = len(parts), parts[0].shape[1]

@@ -16,7 +16,7 @@ class _Reduction(Operator):
     """A (rows, columns) matrix to a vector of `rows` elements. FLOPs: 1 per element."""
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """One matrix."""
+        """Return one matrix."""
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
@@ -27,7 +27,7 @@ class _Reduction(Operator):
         return (x,)
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """One vector."""
+        """Return one vector."""
         return ((sizes["rows"],),)
 
     def flops(self, sizes: Sizes) -> int:
@@ -41,7 +41,7 @@ class ReduceSum(_Reduction):
     name = "reduce_sum"
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The sums."""
+        """Return the sums."""
         return c.store(c.linear(lambda x: x.sum(axis=1), inputs[0], sizes["columns"]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
@@ -55,7 +55,7 @@ class ReduceMean(_Reduction):
     name = "reduce_mean"
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The sums over the number of columns."""
+        """Return the sums over the number of columns."""
         columns = sizes["columns"]
         return c.store(c.linear(lambda x: x.sum(axis=1), inputs[0], columns) / columns)
 
@@ -75,7 +75,7 @@ class ReduceMax(_Reduction):
     smooth = False
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
-        """A matrix with one 1 in each row."""
+        """Return a matrix with one 1 in each row."""
         (x,) = super().inputs(sizes, dtype, seed)
         label = f"capsule-input-1\n{self.name}\nplaces\n{x.shape}\n{seed}\n"
         places = (words(label, sizes["rows"]) >> 11) % sizes["columns"]
@@ -83,7 +83,7 @@ class ReduceMax(_Reduction):
         return (x,)
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """All below 0, with a maximum in the first column and one in the last."""
+        """Return all below 0, with a maximum in the first column and one in the last."""
         (x,) = self.inputs(sizes, dtype, seed)
         for row, column in ((0, 0), (-1, -1))[: len(x)]:
             x[row, x[row].argmax()] = 0

@@ -117,10 +117,10 @@ class Calculator(Protocol):
         """`x - mean`, which may be taken of their products with a scale."""
 
     def store(self, x: Any) -> Any:
-        """The value as a tensor in memory has it, rounded to the dtype."""
+        """Return the value as a tensor in memory has it, rounded to the dtype."""
 
     def value(self, x: Any) -> Any:
-        """The bare array, for decisions: a mask, a maximum."""
+        """Return the bare array, for decisions: a mask, a maximum."""
 
 
 class Exact:
@@ -172,7 +172,7 @@ class Exact:
         return total * numpy.exp(-square) * (2 / numpy.sqrt(pi))
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Any:  # noqa: ARG002
-        """A result of which each element is a sum of at most `terms` products."""
+        """Return a result of which each element is a sum of at most `terms` products."""
         return function(x, y)
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Any:  # noqa: ARG002
@@ -192,19 +192,19 @@ class Exact:
         return x
 
     def sigmoid(self, x: Any) -> Any:
-        """The formula as it stands."""
+        """Return the formula as it stands."""
         return 1 / (self.exp(-x) + 1)
 
     def centre(self, x: Any, mean: Any) -> Any:
-        """The difference."""
+        """Return the difference."""
         return x - mean
 
     def store(self, x: Any) -> Any:
-        """The value as a tensor in memory has it."""
+        """Return the value as a tensor in memory has it."""
         return x
 
     def value(self, x: Any) -> Any:
-        """The bare array, for decisions: a mask, a maximum."""
+        """Return the bare array, for decisions: a mask, a maximum."""
         return x
 
 
@@ -275,7 +275,7 @@ class Rounding:
         self._arithmetic = arithmetic
 
     def enter(self, x: Any) -> Rounded:
-        """An input, which is exact."""
+        """Return an input, which is exact."""
         import numpy
 
         value = numpy.asarray(x, dtype=numpy.float64)
@@ -315,7 +315,7 @@ class Rounding:
         return self._function(EXACT.erf(x.value), 1.2 * x.error)
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum of products; see the module's rules."""
+        """Return a sum of products; see the module's rules."""
         x, y = self._with_error(x), self._with_error(y)
         growth = self._gamma(terms) + 2 * self._arithmetic.operand
         growth += passes * self._arithmetic.storage
@@ -328,14 +328,14 @@ class Rounding:
         return Rounded(function(x.value, y.value), error, self._inside)
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum; see the module's rules."""
+        """Return a sum; see the module's rules."""
         x = self._with_error(x)
         growth = self._gamma(terms) + passes * self._arithmetic.storage
         error = function(x.error) + growth * function(abs(x.value) + x.error)
         return Rounded(function(x.value), error, self._inside)
 
     def select(self, function: Linear, x: Any) -> Rounded:
-        """The same selection from values and errors."""
+        """Return the same selection from values and errors."""
         x = self._with_error(x)
         return Rounded(function(x.value), abs(function(x.error)), self._inside)
 
@@ -349,7 +349,7 @@ class Rounding:
         return self.linear(add_up, x, terms, passes)
 
     def sum_up(self, value: Any, walk: Any, terms: int, passes: int = 0) -> Rounded:
-        """A value of which nothing is known but what it is summed from.
+        """Return a value of which nothing is known but what it is summed from.
 
         Args:
             value: The exact one.
@@ -372,18 +372,18 @@ class Rounding:
         return Rounded(steps.value, steps.error + FUNCTION_ULPS * self._inside, self._inside)
 
     def centre(self, x: Any, mean: Any) -> Rounded:
-        """The difference: what products add to it is little in the norm."""
+        """Return the difference: what products add to it is little in the norm."""
         difference: Rounded = x - mean
         return difference
 
     def store(self, x: Any) -> Rounded:
-        """The value rounded to the dtype in memory."""
+        """Return the value rounded to the dtype in memory."""
         x = self._with_error(x)
         rounding = self._arithmetic.storage * (abs(x.value) + x.error) + self._arithmetic.tiny
         return Rounded(x.value, x.error + rounding, self._inside)
 
     def value(self, x: Any) -> Any:
-        """The value without its error."""
+        """Return the value without its error."""
         return x.value if isinstance(x, Rounded) else x
 
     def _with_error(self, x: Any) -> Rounded:

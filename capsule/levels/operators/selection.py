@@ -26,7 +26,7 @@ class TopK(Operator):
     smooth = False
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """One matrix."""
+        """Return one matrix."""
         if sizes["k"] > sizes["columns"]:
             raise ValueError(f"k is {sizes['k']}, more than {sizes['columns']} columns")
         if sizes["k"] > _STEPS * _POWERS:
@@ -34,7 +34,7 @@ class TopK(Operator):
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Any:
-        """A matrix with k distinct numbers above 1 in each row."""
+        """Return a matrix with k distinct numbers above 1 in each row."""
         import numpy
 
         (x,) = super().inputs(sizes, dtype, seed)
@@ -108,7 +108,7 @@ class Gather(_Indexed):
     name = "gather"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The matrix and the indices."""
+        """Return the matrix and the indices."""
         return {"x": Tensor((sizes["rows"], sizes["columns"])), "index": _index(sizes)}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -116,7 +116,7 @@ class Gather(_Indexed):
         return ((sizes["rows"], sizes["count"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The elements."""
+        """Return the elements."""
         x, index = inputs
         return c.store(_take(c, x, index))
 
@@ -144,7 +144,7 @@ class ScatterAdd(_Indexed):
     name = "scatter_add"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The matrix, the indices, what is added."""
+        """Return the matrix, the indices, what is added."""
         return {
             "x": Tensor((sizes["rows"], sizes["columns"])),
             "index": _index(sizes),

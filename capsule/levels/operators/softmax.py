@@ -25,7 +25,7 @@ class Softmax(Operator):
     name = "softmax"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """One matrix of shape (rows, columns)."""
+        """Return one matrix of shape (rows, columns)."""
         return {"x": Tensor((sizes["rows"], sizes["columns"]), -8.0, 16.0)}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
@@ -36,7 +36,7 @@ class Softmax(Operator):
         return (x,)
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The same shape."""
+        """Return the same shape."""
         return ((sizes["rows"], sizes["columns"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
@@ -46,7 +46,7 @@ class Softmax(Operator):
         return c.store(e / c.total(e, 1))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """The product y (G - sum of G y)."""
+        """Return the product y (G - sum of G y)."""
         y = self.forward(c, sizes, *inputs)
         return (c.store(y * (upstream - c.total(upstream * y, 1))),)
 

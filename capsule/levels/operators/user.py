@@ -62,26 +62,26 @@ class UserOperator(Operator):
         self._module: Any = module
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The file's, with shapes made into `Tensor`s."""
+        """Return the file's, with shapes made into `Tensor`s."""
         return {
             name: Tensor(**form) if isinstance(form, dict) else Tensor(tuple(form))
             for name, form in self._module.tensors(sizes).items()
         }
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The file's."""
+        """Return the file's."""
         return tuple(tuple(shape) for shape in self._module.outputs(sizes))
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The file's."""
+        """Return the file's."""
         return self._module.forward(c, sizes, *inputs)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """The file's."""
+        """Return the file's."""
         return tuple(self._module.backward(c, sizes, upstream, *inputs))
 
     def flops(self, sizes: Sizes) -> int:
-        """The file's."""
+        """Return the file's."""
         return int(self._module.flops(sizes))
 
 

@@ -72,7 +72,7 @@ class Optimizer:
     def step(
         self, parameters: Mapping[str, Any], gradients: Mapping[str, Any], rate: float
     ) -> dict[str, Any]:
-        """The parameters after one step, new arrays.
+        """Return the parameters after one step, new arrays.
 
         Args:
             parameters: Arrays by name; those without a gradient stay as they are.
@@ -120,12 +120,12 @@ class Optimizer:
 
 
 def start(name: Chosen, numbers: Numbers) -> Optimizer | Lbfgs:
-    """An optimizer that has taken no step; see `Optimizer`."""
+    """Return an optimizer that has taken no step; see `Optimizer`."""
     return Lbfgs(numbers) if name == "lbfgs" else Optimizer(name, numbers)
 
 
 def has_formula(name: Chosen) -> bool:
-    """Whether it is known what a right step is."""
+    """Return whether it is known what a right step is."""
     return isinstance(name, str) or name.formula is not None
 
 
@@ -138,7 +138,7 @@ def _find_formula(name: Chosen) -> Formula:
 
 
 def gather(name: Chosen, step: Step, gradients: Mapping[Any, Any]) -> Step:
-    """A step that knows of all gradients what its formula has to."""
+    """Return a step that knows of all gradients what its formula has to."""
     if isinstance(name, str) and name not in GLOBAL:
         return step
     return replace(step, squares=sum(step.total(one * one) for one in gradients.values()))

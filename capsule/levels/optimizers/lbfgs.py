@@ -64,7 +64,7 @@ class Lbfgs:
     def descend(
         self, parameters: Mapping[str, Any], differentiate: Differentiate, rate: float
     ) -> dict[str, Any]:
-        """The parameters after one step, which is up to `iterations` moves, new arrays.
+        """Return the parameters after one step, which is up to `iterations` moves, new arrays.
 
         Args:
             parameters: Arrays by name; those without a gradient stay as they are.
@@ -123,7 +123,7 @@ class Lbfgs:
             self._pairs.append((state[place + "moved"], state[place + "bend"]))
 
     def _turn(self, gradient: NDArray[Any]) -> NDArray[Any]:
-        """The direction of the next move, by the moves before."""
+        """Return the direction of the next move, by the moves before."""
         if self._before is None or self._direction is None:
             return -gradient
         bend, moved = gradient - self._before, self._direction * self._way
@@ -157,7 +157,7 @@ class _Line:
     def look(
         self, direction: NDArray[Any] | None = None, way: float = 0.0
     ) -> tuple[float, NDArray[Any]]:
-        """The loss and its gradient some way along a direction, or here."""
+        """Return the loss and its gradient some way along a direction, or here."""
         at = self._flat if direction is None else self._flat + way * direction
         loss, gradients = self._differentiate(self.parameters(at))
         return float(loss), self._flatten(gradients)
@@ -192,7 +192,7 @@ class _Search:
         self._looks = 0
 
     def run(self, start: _Point, way: float, most: int) -> tuple[_Point, int]:
-        """The point, and how often the loss was taken.
+        """Return the point, and how often the loss was taken.
 
         Args:
             start: Where the direction begins.
@@ -213,7 +213,7 @@ class _Search:
         return (start if start.loss <= point.loss else point), self._looks
 
     def _zoom(self, one: _Point, other: _Point, most: int) -> tuple[_Point, int]:
-        """The lowest point of an interval that holds one that is sought."""
+        """Return the lowest point of an interval that holds one that is sought."""
         low, high = (one, other) if one.loss <= other.loss else (other, one)
         width = float(abs(self._direction).max())
         stuck = False

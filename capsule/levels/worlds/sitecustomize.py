@@ -42,7 +42,7 @@ def _note_world(by: str, rank: int, ranks: int, backend: object, token: object =
 
 
 def _after(function: Callable[..., Any], look: Callable[..., None]) -> Callable[..., Any]:
-    """The same function, after which something is looked at, with its first argument."""
+    """Return the same function, after which something is looked at, with its first argument."""
     import functools
 
     @functools.wraps(function)

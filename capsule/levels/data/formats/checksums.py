@@ -18,7 +18,7 @@ _WORD = 4
 
 
 def crc32c(data: Any) -> int:
-    """The checksum of some bytes.
+    """Return the checksum of some bytes.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -102,7 +102,7 @@ def _pushes(zeros: int) -> Any:
 
 
 def _apply(pushes: Any, states: Any) -> Any:
-    """The sum of what is made of the bits of each state."""
+    """Return the sum of what is made of the bits of each state."""
     import numpy
 
     result = numpy.zeros_like(states)

@@ -18,7 +18,7 @@ _IMAGE_BYTES = 3 * SIDE * SIDE
 
 
 def read(path: Path, classes: Sequence[int]) -> tuple[Any, Any]:
-    """The pictures of a file, which is mapped.
+    """Return the pictures of a file, which is mapped.
 
     Args:
         path: Of the file.

@@ -28,7 +28,7 @@ class FormatError(ValueError):
 
 
 def read(path: Path) -> bytes:
-    """All bytes of a file.
+    """Return all bytes of a file.
 
     Raises:
         FormatError: There is no such file.
@@ -40,7 +40,7 @@ def read(path: Path) -> bytes:
 
 
 def read_head(path: Path, length: int) -> bytes:
-    """The first bytes of a file, so many where it has them.
+    """Return the first bytes of a file, so many where it has them.
 
     Raises:
         FormatError: There is no such file.
@@ -93,7 +93,7 @@ def most_bytes(length: int) -> int:
 
 
 def find(folder: Path, ending: str) -> list[Path]:
-    """The files of a folder with an ending, by name, numbers in names by their value.
+    """Return the files of a folder with an ending, by name, numbers in names by their value.
 
     Raises:
         FormatError: There is none.

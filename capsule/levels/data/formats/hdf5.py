@@ -18,7 +18,7 @@ Cut = tuple[slice, ...]
 
 
 def read(path: Path, names: Sequence[str], cut: Cut = ()) -> list[Any]:
-    """Some datasets of a file.
+    """Return some datasets of a file.
 
     Args:
         path: Of the file.

@@ -20,7 +20,7 @@ _MOST_HEAD = 4 + 4 * _MOST_AXES
 
 
 def read(path: Path) -> Any:
-    """The array of a file, mapped, or of PATH.gz where that is there alone.
+    """Return the array of a file, mapped, or of PATH.gz where that is there alone.
 
     Returns:
         Of one to eight axes, none of them of length 0, in the file's own type and byte order.

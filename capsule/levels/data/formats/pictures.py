@@ -27,7 +27,7 @@ _GREY, _COLOURED = ("1", "L"), ("RGB", "P", "RGBA", "CMYK", "YCbCr")
 
 
 def read(path: Path, channels: int) -> Any:
-    """The picture of a file.
+    """Return the picture of a file.
 
     Args:
         path: Of the file.

@@ -59,7 +59,7 @@ def locate(path: Path) -> list[Place]:
 
 
 def read(path: Path, place: Place) -> memoryview:
-    """A record, its checksum held against it.
+    """Return a record, its checksum held against it.
 
     Args:
         path: Of the file.
@@ -98,7 +98,7 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _has_length(head: Any) -> bool:
-    """Whether a length is there, with its checksum."""
+    """Return whether a length is there, with its checksum."""
     if len(head) < _HEAD.size:
         return False
     return bool(mask(crc32c(head[:_LENGTH_BYTES])) == _HEAD.unpack_from(head)[1])
@@ -223,7 +223,7 @@ def _values(kind: str, values: list[memoryview | int]) -> Any:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
-    """The fields of a message in their order: an integer for a varint, else the bytes."""
+    """Yield the fields of a message in their order: an integer for a varint, else the bytes."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
@@ -245,7 +245,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """An integer of at most 64 bits, and the place behind it."""
+    """Return an integer of at most 64 bits, and the place behind it."""
     value = 0
     for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
         value |= (byte & 127) << (7 * place)

@@ -44,7 +44,7 @@ class Source(Protocol):
         """Return the columns by name."""
 
     def take(self, indices: Collection[int], rows: Mapping[str, int]) -> dict[str, Any]:
-        """Some samples, in this order, as C-ordered copies.
+        """Return some samples, in this order, as C-ordered copies.
 
         Args:
             indices: Their numbers.
@@ -81,7 +81,7 @@ class Arrays:
         }
 
     def array(self, name: str) -> Any:
-        """All rows as they are stored."""
+        """Return all rows as they are stored."""
         return self._arrays[name].array
 
     def take(self, indices: Collection[int], rows: Mapping[str, int]) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Items:
 
 
 def _gather(array: Any, chosen: Any, rows: int) -> Any:
-    """The rows of some samples that have so many each."""
+    """Return the rows of some samples that have so many each."""
     import numpy
 
     is_array = isinstance(array, numpy.ndarray) and array.flags.c_contiguous

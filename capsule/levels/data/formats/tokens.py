@@ -15,7 +15,7 @@ TYPES = {"uint8": "|u1", "uint16": "<u2", "uint32": "<u4"}
 
 
 def read(path: Path, kind: str) -> Any:
-    """The tokens of a file.
+    """Return the tokens of a file.
 
     Args:
         path: Of the file.

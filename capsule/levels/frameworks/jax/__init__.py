@@ -47,13 +47,13 @@ class Jax:
         }
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
-        """A copy of the array, whole numbers as they are."""
+        """Return a copy of the array, whole numbers as they are."""
         cast = dtype is not None and array.dtype.kind == "f"
         # JAX may share the memory of an array that lies as it likes, also where told to copy
         return jnp.asarray(numpy.array(array), dtype if cast else None)
 
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
-        """A copy of the tensor in the host's memory, bfloat16 as float32."""
+        """Return a copy of the tensor in the host's memory, bfloat16 as float32."""
         return numpy.array(tensor, "float32" if tensor.dtype == jnp.bfloat16 else None)
 
     def dtype_of(self, tensor: NativeTensor) -> str:

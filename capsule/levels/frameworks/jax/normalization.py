@@ -23,7 +23,7 @@ def batch(x: NativeTensor, w: NativeTensor, b: NativeTensor) -> NativeTensor:
 def batch_inference(
     x: NativeTensor, w: NativeTensor, b: NativeTensor, mean: NativeTensor, variance: NativeTensor
 ) -> NativeTensor:
-    """The same with a given mean and variance."""
+    """Return the same with a given mean and variance."""
     wide, *channels = widen(x, w, b, mean, variance)
     w, b, mean, variance = (channel.reshape(_IMAGE) for channel in channels)
     return ((wide - mean) * (lax.rsqrt(variance + EPSILON) * w) + b).astype(x.dtype)

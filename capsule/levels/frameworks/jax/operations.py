@@ -16,7 +16,7 @@ Chooser = Callable[[Sizes], Function]
 
 
 def always(function: Function) -> Chooser:
-    """One function for all cases."""
+    """Return one function for all cases."""
     return lambda sizes: function  # noqa: ARG005
 
 
@@ -32,7 +32,7 @@ def widen(*tensors: NativeTensor) -> tuple[NativeTensor, ...]:
 
 
 def add_bias(x: NativeTensor, bias: NativeTensor) -> NativeTensor:
-    """A sum that one of the two is repeated for.
+    """Return a sum that one of the two is repeated for.
 
     The gradient by that one is a sum too, which XLA takes in the type of what was added, rounding
     each step to 16 bits if it has those: such elements are added in float32.

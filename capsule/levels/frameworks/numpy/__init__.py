@@ -29,7 +29,7 @@ class Numpy:
         self.networks: Networks = NumpyNetworks()
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NDArray[Any]:
-        """The array itself, if it has or needs no other dtype."""
+        """Return the array itself, if it has or needs no other dtype."""
         return array.astype(dtype, copy=False) if dtype and array.dtype.kind == "f" else array
 
     def fill(self, tensor: NDArray[Any], array: NDArray[Any]) -> None:
@@ -37,7 +37,7 @@ class Numpy:
         tensor[...] = array
 
     def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
-        """The array itself."""
+        """Return the array itself."""
         return tensor
 
     def dtype_of(self, tensor: NDArray[Any]) -> str:
@@ -54,7 +54,7 @@ class Numpy:
         numpy.random.seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """The BLAS libraries that are loaded, with their thread counts."""
+        """Return the BLAS libraries that are loaded, with their thread counts."""
         return {"device": "cpu", "blas": blas.describe(), "missing": {}}
 
 

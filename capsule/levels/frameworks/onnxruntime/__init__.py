@@ -31,7 +31,7 @@ class OnnxRuntime:
         self.networks: Networks = OnnxRuntimeNetworks(self._sessions.start)
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NDArray[Any]:  # noqa: ARG002
-        """The array itself: numpy has every dtype that ONNX Runtime has on CPUs."""
+        """Return the array itself: numpy has every dtype that ONNX Runtime has on CPUs."""
         return array
 
     def fill(self, tensor: NDArray[Any], array: NDArray[Any]) -> None:
@@ -39,7 +39,7 @@ class OnnxRuntime:
         tensor[...] = array
 
     def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
-        """The array itself."""
+        """Return the array itself."""
         return tensor
 
     def dtype_of(self, tensor: NDArray[Any]) -> str:

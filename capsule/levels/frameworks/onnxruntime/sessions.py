@@ -26,7 +26,7 @@ class Sessions:
     deterministic: bool
 
     def start(self, model: bytes) -> Any:
-        """A session for a serialized model.
+        """Return a session for a serialized model.
 
         Nodes run one after the other. Optimizations of the graph stay as ONNX Runtime ships them
         (all), and are recorded.
@@ -53,7 +53,7 @@ class Sessions:
         }
 
     def _count_threads(self) -> int:
-        """The calling thread and those that a session starts.
+        """Return the calling thread and those that a session starts.
 
         Left to choose, ONNX Runtime goes by cores and reports nowhere what it chose.
         """

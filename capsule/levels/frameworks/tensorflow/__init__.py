@@ -51,7 +51,7 @@ class TensorFlow:
         }
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
-        """A copy of the array, whole numbers as they are."""
+        """Return a copy of the array, whole numbers as they are."""
         # a constant may share the memory of the array
         tensor = tensorflow.identity(tensorflow.constant(array))
         if dtype is None or not tensor.dtype.is_floating:
@@ -59,7 +59,7 @@ class TensorFlow:
         return tensorflow.cast(tensor, dtype)
 
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
-        """A copy of the tensor in the host's memory, bfloat16 as float32."""
+        """Return a copy of the tensor in the host's memory, bfloat16 as float32."""
         if isinstance(tensor, Transposed):
             return numpy.ascontiguousarray(self.to_numpy(tensor.tensor).transpose(tensor.axes))
         if tensor.dtype == tensorflow.bfloat16:

@@ -33,7 +33,7 @@ class TensorFlowNetworks:
         self._plans: dict[Any, tuple[Plan, Callable[..., Any]]] = {}
 
     def inference(self, graph: Graph, values: Values) -> Call:
-        """The outputs.
+        """Return the outputs.
 
         Raises:
             FrameworkError: TensorFlow lacks an operator of the network, or its dtype.
@@ -50,7 +50,7 @@ class TensorFlowNetworks:
         return None if self._compiler.compiles else _differentiate
 
     def training(self, graph: Graph, values: Values) -> Call:
-        """The loss and its gradients, from a tape that is new in every call.
+        """Return the loss and its gradients, from a tape that is new in every call.
 
         Raises:
             FrameworkError: See `inference`.
@@ -60,7 +60,7 @@ class TensorFlowNetworks:
         return self._call(graph, graph.training, (loss,), graph.trainable, values)
 
     def trainer(self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers) -> Trainer:
-        """A step as one function, which XLA compiles where it compiles networks."""
+        """Return a step as one function, which XLA compiles where it compiles networks."""
         from .training import TensorFlowTrainer
 
         return TensorFlowTrainer(

@@ -17,7 +17,7 @@ _WIDER = {tensorflow.float16: tensorflow.float32, tensorflow.bfloat16: tensorflo
 
 
 def batch(case: Case) -> Operation:  # noqa: ARG001
-    """The kernel behind Keras' fused layer; moments in float64, which that kernel lacks.
+    """Return the kernel behind Keras' fused layer; moments in float64, which that kernel lacks.
 
     The public function around the kernel raises epsilon to 1.001e-5, so the kernel is called.
     """
@@ -32,7 +32,7 @@ def batch(case: Case) -> Operation:  # noqa: ARG001
 
 
 def batch_inference(case: Case) -> Operation:  # noqa: ARG001
-    """The same with a given mean and variance; in float64 by the formula.
+    """Return the same with a given mean and variance; in float64 by the formula.
 
     `tensorflow.nn.batch_normalization` multiplies before it subtracts the mean, so the gradients by
     the weight and the variance lose what is common to all values.
@@ -75,7 +75,7 @@ def group(case: Case) -> Operation:
 
 
 def root_mean_square(x: Any, w: Any) -> Any:
-    """Each row over the root of its mean square, by the formula."""
+    """Return each row over the root of its mean square, by the formula."""
     wide, w = _widen(x, w)
     mean = tensorflow.reduce_mean(tensorflow.square(wide), 1, keepdims=True)
     return tensorflow.cast(wide * tensorflow.math.rsqrt(mean + EPSILON) * w, x.dtype)

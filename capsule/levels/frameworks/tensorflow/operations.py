@@ -45,18 +45,18 @@ class Operation:
     output: Axes = None
 
     def lay_out(self, tensors: tuple[NativeTensor, ...]) -> tuple[NativeTensor, ...]:
-        """The operands: tensors in the layouts of `inputs`."""
+        """Return the operands: tensors in the layouts of `inputs`."""
         return tuple(
             tensor if axes is None else tensorflow.transpose(tensor, axes)
             for tensor, axes in zip(tensors, self.layouts(range(len(tensors))))
         )
 
     def layouts(self, places: Iterable[int]) -> tuple[Axes, ...]:
-        """The layouts of the inputs at these places."""
+        """Return the layouts of the inputs at these places."""
         return tuple(self.inputs[place] if self.inputs else None for place in places)
 
     def lay_out_gradients(self, upstream: tuple[NativeTensor, ...]) -> Any:
-        """The gradients of the results, the first in the layout of `output`."""
+        """Return the gradients of the results, the first in the layout of `output`."""
         if self.output is not None:
             first = tensorflow.transpose(upstream[0], inverse(self.output))
             upstream = (first, *upstream[1:])
@@ -95,7 +95,7 @@ def channels_last(rank: int) -> tuple[int, ...]:
 
 
 def channels_second(rank: int) -> tuple[int, ...]:
-    """The way back from `channels_last`."""
+    """Return the way back from `channels_last`."""
     return (0, rank + 1, *range(1, rank + 1))
 
 
@@ -105,5 +105,5 @@ def window_first(rank: int) -> tuple[int, ...]:
 
 
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that undoes another one."""
+    """Return the permutation that undoes another one."""
     return tuple(axes.index(place) for place in range(len(axes)))

@@ -97,7 +97,7 @@ class Plan:
         return self._laid_out[name][1]
 
     def forward(self, *operands: NativeTensor) -> tuple[NativeTensor, ...]:
-        """The results, as they are held."""
+        """Return the results, as they are held."""
         held = dict(zip(self.taken, operands))
         for step in self._steps:
             held[step.output] = step.function(*[held[name] for name in step.inputs])
@@ -196,7 +196,7 @@ class Plan:
         return OPERATIONS[node.operator](case)
 
     def _common(self, names: Iterable[str]) -> Axes:
-        """A layout that one of them is held in, that of the first if it has one."""
+        """Return a layout that one of them is held in, that of the first if it has one."""
         return next((axes for axes in map(self._layouts.get, names) if axes is not None), None)
 
     def _call(

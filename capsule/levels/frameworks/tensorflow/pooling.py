@@ -88,7 +88,7 @@ def _how(case: Case) -> tuple[tuple[int, int], int, int]:
 
 
 def _is_same(length: int, window: int, stride: int, edge: int) -> bool:
-    """Whether TensorFlow's `SAME` puts `edge` places on either side, and nothing else."""
+    """Return whether TensorFlow's `SAME` puts `edge` places on either side, and nothing else."""
     positions = -(-length // stride)
     frame = max((positions - 1) * stride + window - length, 0)
     return frame == 2 * edge and positions == (length + 2 * edge - window) // stride + 1

@@ -79,7 +79,7 @@ class TensorFlowTrainer:
         return sum(losses) / len(parts)
 
     def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:
-        """One function for each graph."""
+        """Return one function for each graph."""
         if id(graph) not in self._evaluations:
             results = (*graph.outputs, graph.require_loss())
             plan = Plan(graph, graph.nodes, results, (), compiled=self._compiled)
@@ -88,11 +88,11 @@ class TensorFlowTrainer:
         return tuple(function({**self._constants, **self.parameters(), **inputs}))
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The tensors."""
+        """Return the tensors."""
         return {**self._leaves, **self._statistics}
 
     def state(self) -> dict[str, NativeTensor]:
-        """The tensors, those of the optimizer, and how many steps were taken."""
+        """Return the tensors, those of the optimizer, and how many steps were taken."""
         kept = {
             f"optimizer/{name}/{place}": one
             for name, state in self._states.items()

@@ -70,7 +70,7 @@ class Torch:
         self.networks: Networks = TorchNetworks()
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
-        """A copy of the array on the device."""
+        """Return a copy of the array on the device."""
         tensor = torch.from_numpy(array)
         if dtype is None or not tensor.is_floating_point():
             return tensor.to(self._device)

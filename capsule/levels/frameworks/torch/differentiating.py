@@ -188,11 +188,11 @@ class _Held(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def worst(self) -> float:
-        """The largest ratio of all operations; NaN if any is."""
+        """Return the largest ratio of all operations; NaN if any is."""
         return float(torch.tensor(self._ratios, dtype=torch.float64).max())
 
     def share(self, gradients: list[NativeTensor]) -> float:
-        """The bounds of what wrote these, over their sizes, all together."""
+        """Return the bounds of what wrote these, over their sizes, all together."""
         written = [self._written.get(_place_of(one), (0.0, 0.0)) for one in gradients]
         bound, size = (math.hypot(*numbers) for numbers in zip(*written))
         return bound / size if size else float("inf")
@@ -212,7 +212,7 @@ def _place_of(tensor: NativeTensor) -> int:
 
 
 def _widen(value: Any) -> Any:
-    """A copy in float64 of a real tensor, and float64 for the type of one."""
+    """Return a copy in float64 of a real tensor, and float64 for the type of one."""
     if isinstance(value, torch.Tensor):
         return value.double() if value.is_floating_point() else value.clone()
     if isinstance(value, torch.dtype) and value.is_floating_point:

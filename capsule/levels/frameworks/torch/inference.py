@@ -76,7 +76,7 @@ class InferringModule:
         )
 
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
-        """Each operation that torch's dispatcher sees and that computes something."""
+        """Return each operation that torch's dispatcher sees and that computes something."""
         timed = Timed(clock)
         with torch.no_grad(), timed:
             self._network(*inputs.values())
@@ -87,7 +87,7 @@ class InferringModule:
         return products.count(self._make(), inputs)
 
     def _make(self) -> torch.nn.Module:
-        """The module as it was made: what it keeps of its calls is not there."""
+        """Return the module as it was made: what it keeps of its calls is not there."""
         return place(deepcopy(self._first), self._like)
 
 
@@ -119,7 +119,7 @@ def make(name: str, function: Callable[[], Any], like: NativeTensor) -> torch.nn
 
 
 def build(name: str, function: Callable[[], Any]) -> torch.nn.Module:
-    """The module that a file's `network` makes.
+    """Return the module that a file's `network` makes.
 
     Args:
         name: Of the file.
@@ -140,5 +140,5 @@ def build(name: str, function: Callable[[], Any]) -> torch.nn.Module:
 
 
 def place(network: torch.nn.Module, like: NativeTensor) -> torch.nn.Module:
-    """A module where a tensor is and of its dtype, in place."""
+    """Return a module where a tensor is and of its dtype, in place."""
     return network.to(device=like.device, dtype=like.dtype)

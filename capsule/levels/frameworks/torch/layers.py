@@ -182,7 +182,7 @@ def _recurrent(how: How, inputs: Sequence[Any], order: Sequence[int]) -> tuple[A
 
 
 def _pick(inputs: Sequence[Any], places: Sequence[int]) -> list[Any]:
-    """Some of the inputs, None for those that are left out."""
+    """Return some of the inputs, None for those that are left out."""
     return [inputs[place] if place < len(inputs) else None for place in places]
 
 

@@ -73,7 +73,7 @@ class Loss:
         return outputs, due
 
     def lose(self, network: Callable[..., Any], inputs: Mapping[str, NativeTensor]) -> NativeTensor:
-        """The loss, to be differentiated; arguments and errors as of `call`.
+        """Return the loss, to be differentiated; arguments and errors as of `call`.
 
         Raises:
             ValueError: It is no scalar, or depends on no parameter.

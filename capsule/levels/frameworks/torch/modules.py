@@ -84,7 +84,7 @@ class ModuleTrainer:
         return {name: one for name, one in zip(trained, gradients) if one is not None}
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The trained ones."""
+        """Return the trained ones."""
         return self._leaves_to_train()
 
     def state(self) -> dict[str, NativeTensor]:
@@ -135,7 +135,7 @@ class ModuleTrainer:
 
 
 def _read_generators(like: NativeTensor) -> dict[str, NativeTensor]:
-    """The states of those that `Framework.seed` seeds, of the device of a tensor."""
+    """Return the states of those that `Framework.seed` seeds, of the device of a tensor."""
     # as a tuple, which it takes back
     name, keys, *rest = numpy.random.get_state(legacy=True)
     text = json.dumps([random.getstate(), [name, numpy.asarray(keys).tolist(), *rest]])

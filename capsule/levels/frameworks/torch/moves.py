@@ -59,7 +59,7 @@ class Run(Protocol):
     """Computes what is judged, by a module in float64 that nothing else has run yet."""
 
     def __call__(self, module: torch.nn.Module, /) -> tuple[NativeTensor, ...]:
-        """The results."""
+        """Return the results."""
 
 
 def right(
@@ -119,12 +119,12 @@ def judge(
 
 
 def widen(tensor: NativeTensor) -> NativeTensor:
-    """The same numbers in float64; whole ones as they are."""
+    """Return the same numbers in float64; whole ones as they are."""
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def outputs(results: Any) -> tuple[NativeTensor, ...]:
-    """The tensors that a module yields, in order.
+    """Return the tensors that a module yields, in order.
 
     Raises:
         ValueError: It yields something else.
@@ -301,7 +301,7 @@ def tensors(result: Any) -> list[NativeTensor]:
 
 
 def is_view(function: Any) -> bool:
-    """Whether an operation only looks at its operand in another way."""
+    """Return whether an operation only looks at its operand in another way."""
     return any(
         one.alias_info is not None and not one.alias_info.is_write
         for one in function._schema.returns
@@ -309,7 +309,7 @@ def is_view(function: Any) -> bool:
 
 
 def is_exact(function: Any) -> bool:
-    """Whether an operation computes nothing."""
+    """Return whether an operation computes nothing."""
     name = function._schema.name.rpartition("::")[2]
     return is_view(function) or name in _EXACT
 

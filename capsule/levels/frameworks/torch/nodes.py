@@ -27,7 +27,7 @@ Kind = Callable[..., Any]
 
 
 def make(node: Node) -> Callable[..., tuple[NativeTensor, ...]]:
-    """A function of a node's operands that yields all of its results.
+    """Return a function of a node's operands that yields all of its results.
 
     Raises:
         FrameworkError: There is none for its kind.

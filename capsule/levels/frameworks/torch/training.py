@@ -131,7 +131,7 @@ class TorchTrainer:
         )
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The leaves, or what is kept elsewhere, and what calls have changed."""
+        """Return the leaves, or what is kept elsewhere, and what calls have changed."""
         leaves = self._leaves if self._holder is None else self._holder.parameters()
         return {**leaves, **self._statistics}
 
@@ -224,7 +224,7 @@ def fill(tensors: Values, state: Values, prefix: str) -> None:
 
 
 def start(optimizer: Chosen, leaves: Iterable[NativeTensor], numbers: Numbers) -> Any:
-    """An optimizer that has taken no step.
+    """Return an optimizer that has taken no step.
 
     Args:
         optimizer: Key of `OPTIMIZERS`, or a user's.
@@ -306,7 +306,7 @@ class _Formulas(torch.optim.Optimizer):  # type: ignore[misc]
                 self.state[leaf][f"slot{place}"] = torch.zeros_like(leaf)
 
     def step(self, closure: Callable[[], NativeTensor] | None = None) -> NativeTensor | None:
-        """The formula, parameter after parameter."""
+        """Return the formula, parameter after parameter."""
         loss = closure() if closure else None
         (group,) = self.param_groups
         moving = {leaf: leaf.grad for leaf in group["params"] if leaf.grad is not None}

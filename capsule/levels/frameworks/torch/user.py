@@ -62,7 +62,7 @@ class UserTorchOptimizer:
         return loss
 
     def state(self) -> dict[str, NativeTensor]:
-        """The tensors of its `state_dict`, and the structure that they stand in.
+        """Return the tensors of its `state_dict`, and the structure that they stand in.
 
         Raises:
             ValueError: It holds something that no checkpoint keeps.
@@ -90,7 +90,7 @@ class UserTorchOptimizer:
 
 
 def _pack(value: Any, tensors: list[NativeTensor], where: str) -> Any:
-    """A value as JSON, with the places of its tensors in a list that grows.
+    """Return a value as JSON, with the places of its tensors in a list that grows.
 
     Raises:
         ValueError: It is, or holds, neither a tensor nor what JSON knows.

@@ -56,7 +56,7 @@ ONCE = frozenset(("Add", "Cast", "CastLike", "Div", "Mul", "Reciprocal", "Sqrt",
 
 
 def is_exact(step: Step) -> bool:
-    """Whether a right implementation yields exactly what is due of the node's inputs."""
+    """Return whether a right implementation yields exactly what is due of the node's inputs."""
     scatters = step.kind in ("ScatterElements", "ScatterND")
     return step.kind in EXACT or (scatters and step.how.get("reduction", b"none") == b"none")
 

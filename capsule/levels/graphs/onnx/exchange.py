@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
-    """The network of an ONNX file, its weights as `Parameter.value`.
+    """Return the network of an ONNX file, its weights as `Parameter.value`.
 
     The first axis of every input is the batch, whatever length the file gives it, and where inputs
     of fixed lengths differ, that many times the batch of the shortest; the other axes must have
@@ -81,7 +81,7 @@ def dump(
     batch: int | None = None,
     types: Mapping[str, str] | None = None,
 ) -> bytes:
-    """An ONNX file of a network: its outputs, and its loss where it has one.
+    """Return an ONNX file of a network: its outputs, and its loss where it has one.
 
     `load` of it gives the same network, but for names.
 
@@ -165,7 +165,7 @@ def _translate(reader: Reader, node: Any, name: str, version: int) -> None:
 
 
 def _finish(reader: Reader, outputs: list[str]) -> tuple[Graph, list[str]]:
-    """The network, and the file's names of its outputs."""
+    """Return the network, and the file's names of its outputs."""
     from . import others
     from .reader import Refused
 

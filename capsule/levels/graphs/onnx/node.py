@@ -98,7 +98,7 @@ class OnnxNode(Operator):
 
 
 def run(sizes: Sizes, values: Sequence[Any]) -> Any:
-    """The result of a node by ONNX's reference.
+    """Return the result of a node by ONNX's reference.
 
     Args:
         sizes: See `OnnxNode`.

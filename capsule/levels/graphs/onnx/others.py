@@ -73,7 +73,7 @@ def write(r: Reader, node: Any, opsets: Any = None) -> None:
 
 
 def _drops(r: Reader, node: Any) -> bool:
-    """Whether a node is dropout as in training."""
+    """Return whether a node is dropout as in training."""
     trains = node.input[2] if node.op_type == "Dropout" and len(node.input) > 2 else ""
     return bool(trains and (trains not in r.constants or r.constants[trains].any()))
 
@@ -86,7 +86,7 @@ def _check_count(types: Mapping[str, Any], name: str, shape: tuple[int, ...]) ->
 
 
 def value(r: Reader, name: str) -> str:
-    """The network's name of a value of the file, of any type.
+    """Return the network's name of a value of the file, of any type.
 
     Raises:
         Refused: It is a constant of whole numbers, or no value at all.
@@ -108,7 +108,7 @@ def _reads(node: Any) -> Iterator[tuple[int, str]]:
 
 
 def _belongs(array: Any, kind: str, place: int) -> bool:
-    """Whether a constant is a part of the operation, rather than a weight that it reads."""
+    """Return whether a constant is a part of the operation, rather than a weight that it reads."""
     return not is_real(array) or not array.ndim or (kind, place) in _NUMBERS
 
 
@@ -167,7 +167,7 @@ def _infer(model: Any, node: Any) -> list[tuple[str, str | None, tuple[int, ...]
 
 
 def _try_shape(model: Any, node: Any, place: int) -> tuple[int, ...]:
-    """The shape of a result that ONNX does not infer, by running the node."""
+    """Return the shape of a result that ONNX does not infer, by running the node."""
     from onnx.reference import ReferenceEvaluator
 
     kinds = {value.type.tensor_type.elem_type for value in model.graph.input}

@@ -74,7 +74,7 @@ def _versions(graph: Graph) -> dict[str, int]:
 
 
 def _rename(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
-    """The ONNX nodes of a node, and their constants."""
+    """Return the ONNX nodes of a node, and their constants."""
     if step.operator == structure.ONNX:
         return _rename_own(step, real)
     choose = _STRUCTURE.get(step.operator) or operators.OPERATIONS.get(step.operator)
