@@ -51,7 +51,9 @@ class LocalPaths:
 
 
 def blocks(stream: BinaryIO | FileIO) -> Iterator[tuple[int, bytes]]:
-    """The bytes in pieces that end with a line where lines have ends, each with its first line."""
+    """Yield the bytes in pieces that end with a line where lines have ends, each with its first
+    line.
+    """
     rest, line = b"", 1
     while chunk := stream.read(CHUNK_BYTES):
         rest += chunk
@@ -75,7 +77,9 @@ def home() -> Path:
 
 
 def homes() -> set[Path]:
-    """Every path by which the user's home may be named: as it is set, as the system has it."""
+    """Return every path by which the user's home may be named: as it is set, as the system has
+    it.
+    """
     named = {home()}
     with suppress(KeyError):
         named.add(Path(pwd.getpwuid(os.getuid()).pw_dir))

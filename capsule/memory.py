@@ -120,7 +120,9 @@ def _find_group(root: Path) -> _Group | None:
 
 
 def _existing(top: Path, path: str, files: _Files) -> _Group | None:
-    """A group that is there; in a container it is the top, whatever path the kernel tells."""
+    """Return a group that is there; in a container it is the top, whatever path the kernel
+    tells.
+    """
     places = (top / path.lstrip("/"), top)
     return next((_Group(place, files) for place in places if (place / files.kills).is_file()), None)
 

@@ -157,7 +157,9 @@ def _parts(text: str) -> Iterator[Part]:
 
 
 def _expand(text: str) -> str:
-    """A pattern as RE2 takes it: what `{number}` stands for is a group, unless it is in one."""
+    """Return a pattern as RE2 takes it: what `{number}` stands for is a group, unless it is in
+    one.
+    """
     parts = list(_parts(text))
     free = {part.start for part in parts if part.is_placeholder}
     is_alone = len(free) == 1 and all(part.name != "value" for part in parts)

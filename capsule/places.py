@@ -110,7 +110,8 @@ def near(path: Path) -> Path:
 
 
 def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:
-    """The first part of a path, from the root on, that others may exchange; None without one.
+    """Return the first part of a path, from the root on, that others may exchange; None without
+    one.
 
     Args:
         path: A file or folder, which need not exist.
@@ -375,7 +376,9 @@ def _sweep_once(parent: Path) -> None:
 
 
 def _make_partial(folder: Path) -> tuple[Path, BinaryIO]:
-    """A private, empty folder beside another one, locked for as long as this process lives."""
+    """Return a private, empty folder beside another one, locked for as long as this process
+    lives.
+    """
     while True:
         partial = _aside(folder, _PARTIAL)
         partial.mkdir(0o700, parents=True)

@@ -76,7 +76,8 @@ def last_lines(text: str, most: int) -> str:
 
 
 def first_and_last_lines(text: str, most: int) -> str:
-    r"""A text whose first line says most, and of the others the last ones; of one line both ends.
+    r"""Return a text whose first line says most, and of the others the last ones; of one line both
+    ends.
 
     Args:
         text: Such as an exit code, and what was printed before it.

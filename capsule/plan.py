@@ -179,7 +179,8 @@ def make(
 
 
 def first(plan: Plan, runs: int) -> Plan:
-    """The plan without the fresh seeds after the first `runs`: a planned look at a part of it.
+    """Return the plan without the fresh seeds after the first `runs`: a planned look at a part of
+    it.
 
     Trials and groups keep their ids, so what ran for one look counts for the next.
     """
@@ -210,7 +211,8 @@ def is_fresh(group: Group) -> bool:
 
 
 def add_controls(plan: Plan, trial_ids: Collection[str]) -> Plan:
-    """The plan, and after it runs that are no evidence: they tell why fresh seeds all failed.
+    """Return the plan, and after it runs that are no evidence: they tell why fresh seeds all
+    failed.
 
     A control runs with the trials that its benchmark, case and framework ran with under the first
     fresh seed. Those of them that the plan has already are not added again.
@@ -256,7 +258,9 @@ def trial_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """The plan as it is kept in a capsule; `plan.digest` is the digest of its canonical form."""
+    """Return the plan as it is kept in a capsule; `plan.digest` is the digest of its canonical
+    form.
+    """
     document = _json(plan.manifest, plan.groups, plan.verifies)
     return {**document, "groups": list(document["groups"])}
 
@@ -271,7 +275,8 @@ def subjects_to_json(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def json_digest(document: Mapping[str, Any]) -> Digest:
-    """The digest of a plan's canonical JSON, of which never more than some groups is in memory.
+    """Return the digest of a plan's canonical JSON, of which never more than some groups is in
+    memory.
 
     Args:
         document: As `to_json` gives it; its groups may be an iterator.

@@ -88,7 +88,8 @@ def read_lineage() -> set[int]:
 
 
 def count_memory(pids: Sequence[int], most: int) -> int:
-    """The memory that processes use together, in bytes: their own and shared pages, and swap.
+    """Return the memory that processes use together, in bytes: their own and shared pages, and
+    swap.
 
     Pages of files are left out, which the kernel can drop. What several processes share is counted
     in each of them first, which is quick, and once where that would be too much.
@@ -105,7 +106,9 @@ def count_memory(pids: Sequence[int], most: int) -> int:
 
 
 def _read_sizes(pid: int, file: str, names: Sequence[str]) -> int:
-    """The sum of some sizes that a file of a process tells in kB; 0 where it cannot be read."""
+    """Return the sum of some sizes that a file of a process tells in kB; 0 where it cannot be
+    read.
+    """
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text(errors="replace").splitlines()
     except OSError:

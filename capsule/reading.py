@@ -163,7 +163,9 @@ def _plan(record: Record) -> plans.Plan:
 
 
 def _controls(record: Record, plan: plans.Plan) -> list[str]:
-    """The control runs in a record's plan, of what has a fresh run that they could explain."""
+    """Return the control runs in a record's plan, of what has a fresh run that they could
+    explain.
+    """
     trials = (trial for group in plan.groups for trial in group.trials)
     fresh = {trial.id.rpartition("/")[0] for trial in trials if trial.seed_source == "fresh"}
     names = (t["id"] for t in summary.planned_trials(record.plan) if t["seed_source"] == "control")
@@ -256,7 +258,9 @@ def _claim_faults(record: Record) -> Iterator[str]:
 
 
 def _metrics(record: Record) -> Mapping[str, MetricRuns]:
-    """Every metric of the manifest: those of benchmarks that were left out are without runs."""
+    """Return every metric of the manifest: those of benchmarks that were left out are without
+    runs.
+    """
     metrics = summary.run_values(record)
     if not (left_out := quick.not_run(record)):
         return metrics
@@ -399,12 +403,16 @@ def _may_be(note: Note, record: Record, inherited: frozenset[Note]) -> bool:
 
 
 def own_program(manifest: Manifest) -> str:
-    """The tree digest of this version's measuring program, as a manifest's capsule carries it."""
+    """Return the tree digest of this version's measuring program, as a manifest's capsule carries
+    it.
+    """
     return str(digest.of_sources(OWN_LEVELS, program.parts(manifest)))
 
 
 def release_faults(record: Record) -> Iterator[str]:
-    """A measuring program that is said to be this release's, and is another, or has its ruler."""
+    """Yield a measuring program that is said to be this release's, and is another, or has its
+    ruler.
+    """
     stated = record.levels
     is_own = stated["digest"] == own_program(record.manifest)
     if is_own:

@@ -74,7 +74,9 @@ def mean_of_last(samples: Samples, k: int) -> float | None:
 
 
 def worst(values: Sequence[float], direction: Direction) -> float:
-    """The one that is farthest from where a metric is to go; the largest where that is nowhere."""
+    """Return the one that is farthest from where a metric is to go; the largest where that is
+    nowhere.
+    """
     return min(values) if direction == "higher" else max(values)
 
 

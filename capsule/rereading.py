@@ -168,7 +168,8 @@ def _find_unread(old: Benchmark, new: Benchmark, *, reported: bool) -> Iterator[
 
 
 def claims(record: Record) -> Iterator[FrozenClaim]:
-    """The claims of a record that was read again: those that stayed as they were sealed first.
+    """Yield the claims of a record that was read again: those that stayed as they were sealed
+    first.
 
     Raises:
         ManifestError: A claim matches no metric.

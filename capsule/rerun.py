@@ -319,7 +319,9 @@ def perform(
 def _controls(
     original: Capsule, session: Session, execution: Execution, watch: Watch
 ) -> tuple[str, ...]:
-    """The trials that tell what is at fault where every re-run of a benchmark failed alike."""
+    """Return the trials that tell what is at fault where every re-run of a benchmark failed
+    alike.
+    """
     trials = inability.controls(original.record, sessions.assemble(session, execution))
     if trials:
         watch.control(trials)
@@ -327,7 +329,9 @@ def _controls(
 
 
 def _is_decided(judged: Verdict) -> bool:
-    """Whether no primary claim waits for more runs: none that failed alike is helped by them."""
+    """Return whether no primary claim waits for more runs: none that failed alike is helped by
+    them.
+    """
     return all(
         claim.word != "INCONCLUSIVE" or claim.fault is not None
         for claim in judged.claims

@@ -257,7 +257,9 @@ def _files(carried: Inputs, data: Mapping[str, Path]) -> Iterator[tuple[str, Pat
 
 
 def _engine(request: Request, site: Site) -> Runtime:
-    """The engine that is asked for; else, for an image, the site's; else the first usable one."""
+    """Return the engine that is asked for; else, for an image, the site's; else the first usable
+    one.
+    """
     if request.runtime != "auto" or site.runtime is None or not request.has_image:
         return runtimes.choose(request.runtime, needs_image=request.has_image)
     try:
@@ -323,7 +325,9 @@ def _datasets(
 def obtain_dataset(
     spec: DatasetSpec, request: Request, site: Site, watch: Watch
 ) -> tuple[Dataset, Path]:
-    """A dataset, and where it lies; one that was used before must be the same bytes again."""
+    """Return a dataset, and where it lies; one that was used before must be the same bytes
+    again.
+    """
     used, cache = request.used, sites.cache_folder(site)
     before = {dataset.name: dataset for dataset in used.datasets} if used else {}
     known = before.get(spec.name)
@@ -385,7 +389,8 @@ def _prepare(
 def obtain_image(
     choice: Choice, site: Site, watch: Watch, *, keep_keyring: bool = False
 ) -> Prepared:
-    """The image out of what is kept here, else from the site's mirror, else from its registry.
+    """Return the image out of what is kept here, else from the site's mirror, else from its
+    registry.
 
     Raises:
         CannotRunError: It cannot be had.

@@ -49,7 +49,9 @@ def scores(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, Metric
 
 
 def of_points(benchmark: Benchmark, framework: str, metrics: Metrics) -> list[MetricRuns]:
-    """The metric that decides, of each point in the order of the cases; none where none was run."""
+    """Return the metric that decides, of each point in the order of the cases; none where none was
+    run.
+    """
     if benchmark.search is None:
         return []
     paths = (

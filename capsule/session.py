@@ -319,7 +319,9 @@ def look(session: Session, runs: int) -> Session:
 
 
 def add_controls(session: Session, trials: Sequence[str]) -> Session:
-    """The same run, and after it a run of each of these trials that is evidence of nothing."""
+    """Return the same run, and after it a run of each of these trials that is evidence of
+    nothing.
+    """
     return replace(session, plan=planning.add_controls(session.plan, trials))
 
 

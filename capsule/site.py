@@ -198,7 +198,9 @@ def interpreter(site: Site, *, environ: Mapping[str, str] = os.environ) -> tuple
 
 
 def own_cache_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
-    """The user's usual one, wherever else the cache may be: `XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the user's usual one, wherever else the cache may be: `XDG_CACHE_HOME` or
+    `~/.cache`.
+    """
     return _home_folder("XDG_CACHE_HOME", ".cache", environ) / "capsule"
 
 

@@ -54,7 +54,8 @@ def bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, st
 
 
 def library_fault(path: str, targets: Iterable[str]) -> tuple[str, str] | None:
-    """Why a library of this machine is not where containers would look for it, and the way out.
+    """Return why a library of this machine is not where containers would look for it, and the way
+    out.
 
     Args:
         path: In the container.

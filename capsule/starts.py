@@ -22,7 +22,8 @@ SEEN = "seen by "
 
 
 def seen_by(libraries: Sequence[str]) -> str:
-    """The word of a record on ranks of which these libraries showed that they were one world.
+    """Return the word of a record on ranks of which these libraries showed that they were one
+    world.
 
     >>> seen_by(["torch", "mpi4py"])
     'seen by torch, mpi4py'

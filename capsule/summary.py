@@ -72,20 +72,25 @@ def worlds(record: Record) -> Mapping[str, str]:
 
 
 def planned_trials(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The trials of a record's plan, in executed order: at least `id` and `seed_source` each."""
+    """Yield the trials of a record's plan, in executed order: at least `id` and `seed_source`
+    each.
+    """
     for group in plan["groups"]:
         yield from group["trials"]
 
 
 def earlier_seeds(record: Record) -> frozenset[int]:
-    """The fresh seeds that earlier verifications ran, whose runs count with the record's own."""
+    """Return the fresh seeds that earlier verifications ran, whose runs count with the record's
+    own.
+    """
     trials = (t for t in planned_trials(record.plan) if t["seed_source"] == "fresh")
     fresh = dict.fromkeys(trial["seed"] for trial in trials)
     return frozenset(islice(fresh, sum(one.runs for one in record.chain)))
 
 
 def own_nodes(record: Record) -> Sequence[Mapping[str, Any]]:
-    """The nodes that the record's own runs took place on, without those of earlier verifications.
+    """Return the nodes that the record's own runs took place on, without those of earlier
+    verifications.
 
     Returns:
         All of them where no run says on which.

@@ -31,7 +31,9 @@ def alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:
 
 
 def _begin_apart(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> bool:
-    """Whether no two begin with the same value, as most do not: then nothing else is looked at."""
+    """Return whether no two begin with the same value, as most do not: then nothing else is looked
+    at.
+    """
     first = [metrics[0][0].values[0] for metrics in runs if all(metrics)]
     return len(set(first)) == len(first)
 

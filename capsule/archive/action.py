@@ -28,7 +28,8 @@ Entity = dict[str, Any]
 
 
 def entities(record: Record, paths: Callable[[], Iterator[str]]) -> Iterator[Entity]:
-    """The action first, then what it refers to; lists of files are iterators, to be written once.
+    """Yield the action first, then what it refers to; lists of files are iterators, to be written
+    once.
 
     Args:
         record: What is described.
@@ -74,7 +75,8 @@ def _run(record: Record) -> Entity:
 
 
 def crate_time(text: str) -> str:
-    """An ISO 8601 time as the profile's pattern wants it: milliseconds at most, a `+` offset.
+    """Return an ISO 8601 time as the profile's pattern wants it: milliseconds at most, a `+`
+    offset.
 
     >>> crate_time("2026-03-01T10:00:42.512345Z")
     '2026-03-01T10:00:42.512+00:00'

@@ -148,7 +148,8 @@ def verify(
 
 
 def read(source: Source, name: str, *, expected: Digest, where: str) -> Iterator[bytes]:
-    """The bytes of a file, a piece at a time; it may have been changed since it was last hashed.
+    """Yield the bytes of a file, a piece at a time; it may have been changed since it was last
+    hashed.
 
     Raises:
         DamagedError: At the end, when they no longer have the digest.

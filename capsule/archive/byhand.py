@@ -150,7 +150,9 @@ def _benchmark(
 
 
 def _find_data(record: Record, name: str, payload: Mapping[str, Digest | None]) -> str:
-    """The place of a dataset as a shell reads it: in the capsule, or wherever the reader has it."""
+    """Return the place of a dataset as a shell reads it: in the capsule, or wherever the reader
+    has it.
+    """
     digest = next((one.digest for one in record.datasets if one.name == name and one.embedded), "")
     place = f"datasets/{name}"
     carried = {path: str(one) for path, one in payload.items() if path.startswith(f"{place}/")}
@@ -284,7 +286,9 @@ def _values(
 
 
 def _place(word: str, benchmark: Benchmark, names: Collection[str], places: _Places) -> str:
-    """A word; one that is the path of an input, or of something inside one, as where that lies."""
+    """Return a word; one that is the path of an input, or of something inside one, as where that
+    lies.
+    """
     path = f"inputs/{word}"
     is_inside = (
         commands.is_below(word, benchmark.inputs)

@@ -208,7 +208,9 @@ class _Reader:
         return value
 
     def record(self) -> dict[str, Any]:
-        """The record; of another version's layout it is told, not what of it fits no schema."""
+        """Return the record; of another version's layout it is told, not what of it fits no
+        schema.
+        """
         data = self.whole(RECORD)
         value = self.parse(RECORD, data)
         tool = value.get("tool") if isinstance(value, dict) else None

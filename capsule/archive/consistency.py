@@ -54,7 +54,9 @@ def faults(record: Record) -> Iterator[str]:
 
 
 def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
-    """Whether `levels/` in the payload (path below `data/` -> digest) is the recorded one."""
+    """Return whether `levels/` in the payload (path below `data/` -> digest) is the recorded
+    one.
+    """
     prefix = "levels/"
     digests = {
         path.removeprefix(prefix): file_digest

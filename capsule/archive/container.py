@@ -308,7 +308,9 @@ class Zip:
                 )
 
     def _repacked(self, what: str) -> DamagedError:
-        """The error of a zip that another program made of the same files, or that was changed."""
+        """Return the error of a zip that another program made of the same files, or that was
+        changed.
+        """
         path = str(self._path)
         return DamagedError(
             f"{what}: another program has repacked or changed the file",

@@ -102,7 +102,9 @@ def _training_faults(record: Record, load: Callable[[str], Iterable[bytes]]) -> 
 
 
 def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:
-    """Whether a file that is there has other bytes than follow: its digest is known already."""
+    """Return whether a file that is there has other bytes than follow: its digest is known
+    already.
+    """
     return name in payload and payload[name] != digest.of_pieces(due)
 
 

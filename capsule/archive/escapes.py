@@ -216,7 +216,9 @@ def _write(text: str) -> str:
 
 
 def _with_folders(paths: Iterable[str]) -> dict[str, bool]:
-    """Paths, and the folders that they lie in, each behind its own, with whether it is a file."""
+    """Return paths, and the folders that they lie in, each behind its own, with whether it is a
+    file.
+    """
     known: dict[str, bool] = {}
     for path in paths:
         missing = []

@@ -50,7 +50,8 @@ def to_json(image: Image) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any], documents: Documents, *, where: str) -> Image:
-    """The image that `to_json` wrote: made from its documents again, and held against what it says.
+    """Return the image that `to_json` wrote: made from its documents again, and held against what
+    it says.
 
     Args:
         value: What `to_json` wrote, or what a stranger wrote in its place.

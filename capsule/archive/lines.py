@@ -179,7 +179,9 @@ class _Reader:
         return samples
 
     def _read_together(self, block: bytes, start: int, stop: int) -> list[Samples] | None:
-        """The same where all lines are as most are; None where they are to be read one by one."""
+        """Return the same where all lines are as most are; None where they are to be read one by
+        one.
+        """
         if MEMORY_IS_LIMITED or (parts := columns.split(block, start, stop)) is None:
             return None
         (before, *betweens), values = parts
@@ -202,7 +204,9 @@ class _Reader:
         return None if trial else samples
 
     def _joint(self, part: bytes) -> _Fields:
-        """The fields of a line's end and of the next one's head, None of what is not there."""
+        """Return the fields of a line's end and of the next one's head, None of what is not
+        there.
+        """
         behind, _, head = part.partition(b"\n")
         fields = (
             (self._ends.get(behind) or self._end(behind)) if behind else None,

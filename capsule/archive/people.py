@@ -11,7 +11,9 @@ _NO_AFFILIATION = "no affiliation given"
 
 
 def entities(authors: Sequence[Author]) -> list[dict[str, Any]]:
-    """A Person for each author, and an Organization for each affiliation, or for having none."""
+    """Return a Person for each author, and an Organization for each affiliation, or for having
+    none.
+    """
     persons = {identifier(number, author): author for number, author in enumerate(authors, 1)}
     organizations = {affiliation(author): author.affiliation for author in authors}
     return [

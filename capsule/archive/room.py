@@ -213,7 +213,9 @@ def _subject(trial: str) -> str:
 def _kept(
     benchmarks: Sequence[Benchmark], whole: Sequence[Claim] | None
 ) -> Iterator[tuple[tuple[str, str], bool]]:
-    """The metrics to fold, and whether they are kept whole: all of them, or what claims name."""
+    """Yield the metrics to fold, and whether they are kept whole: all of them, or what claims
+    name.
+    """
     claimed = {
         (benchmark.id, metric.name)
         for claim in whole or ()
@@ -278,7 +280,9 @@ def _count_values(manifest: Manifest, benchmark: Benchmark, metric: Metric) -> i
 
 
 def _count_steps(manifest: Manifest, benchmark: Benchmark, settings: Iterable[Settings]) -> int:
-    """The most steps of a training's cases; its epochs where its data does not say how many."""
+    """Return the most steps of a training's cases; its epochs where its data does not say how
+    many.
+    """
     samples = None
     for one in manifest.datasets:
         if one.name == benchmark.datasets[0] and one.generator is not None:

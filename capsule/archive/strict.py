@@ -75,7 +75,9 @@ def parse_line(data: bytes, *, where: str) -> Any:
 
 
 def parse_canonical_line(data: bytes) -> Any:
-    """The value of a line that is byte for byte what it is written as; None for any other."""
+    """Return the value of a line that is byte for byte what it is written as; None for any
+    other.
+    """
     few = data.count(b"{") + data.count(b"[") <= _FEW_BRACKETS
     return _fast(data, _is_line) if few else None
 
@@ -136,7 +138,9 @@ def _is_indented(value: Any, data: bytes) -> bool:
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
-    """A value as indented JSON, in pieces: whole, it takes as much memory as all that it holds."""
+    """Yield a value as indented JSON, in pieces: whole, it takes as much memory as all that it
+    holds.
+    """
     if type(value) is not dict or not value:
         yield orjson.dumps(value, option=_INDENTED)
         yield b"\n"

@@ -168,7 +168,9 @@ def count_lines(
 
 
 def refused(record: Record, load: Load) -> Iterator[str]:
-    """Values of an older record that today's rules refuse, or read otherwise, as sentences."""
+    """Yield values of an older record that today's rules refuse, or read otherwise, as
+    sentences.
+    """
     from capsule import extraction
 
     if not took_parts(record):

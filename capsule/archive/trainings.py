@@ -80,7 +80,9 @@ class Training:
 def read(
     manifest: Manifest, attempts: Iterable[Attempt], samples: Iterable[Samples]
 ) -> Iterator[Training]:
-    """Every attempt at a training that has samples, but those that failed for what they told."""
+    """Yield every attempt at a training that has samples, but those that failed for what they
+    told.
+    """
     recipes = {
         one.id: (one, one.subject) for one in manifest.benchmarks if isinstance(one.subject, Recipe)
     }

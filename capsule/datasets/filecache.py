@@ -53,7 +53,9 @@ class Digests:
             return
 
     def find_generated(self, key: str) -> tuple[str, str] | None:
-        """The digest of the files, and of the arrays in them, that were generated under a key."""
+        """Return the digest of the files, and of the arrays in them, that were generated under a
+        key.
+        """
         if self._connection is None:
             return None
         try:

@@ -31,7 +31,9 @@ class Entry:
 
 
 def is_small(size_bytes: int, files: int) -> bool:
-    """Whether a capsule carries a dataset of this size where its manifest says nothing else."""
+    """Return whether a capsule carries a dataset of this size where its manifest says nothing
+    else.
+    """
     return size_bytes <= _MOST_SMALL_BYTES and files <= _MOST_SMALL_FILES
 
 

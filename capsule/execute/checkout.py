@@ -66,7 +66,9 @@ class Checkout:
 
     @cached_property
     def index_files(self) -> frozenset[str] | None:
-        """Paths below the root of the files that it keeps; None where git cannot be asked."""
+        """Return paths below the root of the files that it keeps; None where git cannot be
+        asked.
+        """
         listing = self._ask("ls-files", "-z", "--cached")
         if listing is None:
             return None
@@ -89,7 +91,8 @@ class Checkout:
         return files is None or path in files or path in self.index_folders
 
     def is_modified(self, paths: Sequence[str]) -> bool | None:
-        """Whether files that it keeps are others than the commit's; None where git cannot tell.
+        """Return whether files that it keeps are others than the commit's; None where git cannot
+        tell.
 
         Args:
             paths: Below the root; only files that these name, or that lie below them, count.

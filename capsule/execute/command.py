@@ -289,7 +289,9 @@ def _subject(trial: Trial) -> Command:
 
 
 def _place(word: str, trial: Trial, workspace: Workspace, inputs: str) -> str:
-    """A word; one that is the path of an input, or of something inside one, as where that lies."""
+    """Return a word; one that is the path of an input, or of something inside one, as where that
+    lies.
+    """
     names = trial.benchmark.inputs
     is_inside = (
         commands.is_below(word, names)

@@ -58,7 +58,8 @@ def lay_out(out: Path, name: str, target: Path) -> None:
 
 
 def _find(out: Path, name: str) -> list[str]:
-    """The event files of one run in the order in which TensorBoard reads them: of their names.
+    """Return the event files of one run in the order in which TensorBoard reads them: of their
+    names.
 
     Raises:
         NoEventsError: There are none, or of several runs.

@@ -250,7 +250,8 @@ def _hold_trainings(
     samples: Sequence[Samples],
     files: Sequence[File],
 ) -> list[Attempt]:
-    """The same attempts, as failed ones where readers would find what they told to be no outcome.
+    """Return the same attempts, as failed ones where readers would find what they told to be no
+    outcome.
 
     A program that measures may be a stranger's.
     """

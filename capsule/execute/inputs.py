@@ -148,7 +148,8 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
 
 
 def copies(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
-    """Every input file below a folder that a capsule or a run laid out: nothing is left out there.
+    """Return every input file below a folder that a capsule or a run laid out: nothing is left out
+    there.
 
     Raises:
         DamagedError: One is not there.
@@ -327,7 +328,9 @@ class _Walk:
                 self.files[name] = self._base / name
 
     def _look_up(self, folder: _Folder, entries: set[str]) -> _Folder:
-        """The same with its own ignore file, and of its own checkout where it is one's root."""
+        """Return the same with its own ignore file, and of its own checkout where it is one's
+        root.
+        """
         if self._whole:
             return folder
         known, rules, path = folder.checkout, folder.rules, Path(*folder.parts)
@@ -355,7 +358,9 @@ class _Walk:
         *,
         is_folder: bool,
     ) -> tuple[str | None, bool]:
-        """Why an entry is left out, None where it is not; whether git ignores it all the same."""
+        """Return why an entry is left out, None where it is not; whether git ignores it all the
+        same.
+        """
         if self._whole:
             return None, False
         if entry.startswith(_GIT):

@@ -129,7 +129,9 @@ class LevelsWorkload:
         *,
         ended_well: bool,  # noqa: ARG002
     ) -> Journal:
-        """The journals of all ranks; a trial that ended has its outcome, whatever came later."""
+        """Return the journals of all ranks; a trial that ended has its outcome, whatever came
+        later.
+        """
         journals = [
             journal.read(files.journal, group.trials, rank=rank, ranks=group.ranks)
             for rank, files in enumerate(start.rank_files())

@@ -44,7 +44,8 @@ _MOST_LOOKED_AT = 300
 def find(
     invocations: Sequence[Invocation], setting: Setting, scratch: Path
 ) -> tuple[MpiProgram | None, ...]:
-    """The program of MPI that each rank starts, by rank; None for one that starts another program.
+    """Return the program of MPI that each rank starts, by rank; None for one that starts another
+    program.
 
     Args:
         invocations: How each rank is started: whatever is made before that is there.
@@ -78,7 +79,9 @@ def _find(invocation: Invocation, setting: Setting, scratch: Path) -> MpiProgram
 
 
 def _candidates(invocation: Invocation) -> Iterator[str]:
-    """The words of a command that may be the program which it comes to, the likeliest first."""
+    """Yield the words of a command that may be the program which it comes to, the likeliest
+    first.
+    """
     command = invocation.command
     name = PurePosixPath(command[0]).name
     if programs.is_python(name) or name in _INTERPRETERS:
@@ -130,7 +133,9 @@ def _seen_from(word: str, invocation: Invocation) -> str:
 def _read(
     word: str, stream: BinaryIO, path: str, invocation: Invocation, setting: Setting
 ) -> MpiProgram | None:
-    """The program of MPI in a file; None for another one, as far as its libraries are seen."""
+    """Return the program of MPI in a file; None for another one, as far as its libraries are
+    seen.
+    """
     program = elf.needs(stream)
     if program is None:
         return None

@@ -112,7 +112,9 @@ def _copy(source: Path, target: Path, *, follow: bool) -> Digest:
 
 
 def files_to_carry(workspace: Workspace) -> list[File]:
-    """The copies, as files of the capsule, each with the digest that it had when it was copied."""
+    """Return the copies, as files of the capsule, each with the digest that it had when it was
+    copied.
+    """
     return [
         File(path=name, source=workspace.folder / name, digest=file_digest)
         for name, file_digest in _digests(workspace).items()
@@ -194,7 +196,9 @@ def _digests(workspace: Workspace) -> dict[str, Digest]:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a path leads down alone: what lies beside the copies is removed before each start."""
+    """Return whether a path leads down alone: what lies beside the copies is removed before each
+    start.
+    """
     return not {"", ".", ".."} & set(name.split("/"))
 
 
@@ -236,7 +240,9 @@ def drop_release(facts: Mapping[str, str | None], manifest: Manifest) -> dict[st
 
 
 def program(folder: Path) -> str | None:
-    """The tree digest of a measuring program, None where its folder holds more than its sources."""
+    """Return the tree digest of a measuring program, None where its folder holds more than its
+    sources.
+    """
     if any(path.suffix != ".py" and not path.is_dir() for path in folder.rglob("*")):
         return None
     return str(of_sources(folder))

@@ -78,7 +78,9 @@ def _tell_others(names: Sequence[str]) -> str:
 
 
 def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty; the last one may be `torn` where the writer was killed."""
+    """Yield the lines that are not empty; the last one may be `torn` where the writer was
+    killed.
+    """
     stream = leavings.open_file(path)
     if stream is None:
         return

@@ -166,7 +166,9 @@ def _find_two(by: str, own: Sequence[tuple[int, Made]], ranks: int) -> Iterator[
 
 
 def _explain_absence(sightings: Sequence[Sighting]) -> str:
-    """Why no world, or only part of one, means that there was none; empty where it does not."""
+    """Return why no world, or only part of one, means that there was none; empty where it does
+    not.
+    """
     without = [n for n, each in enumerate(sightings) if each.has_python and not each.made]
     if any(each.made for each in sightings):
         if not without:

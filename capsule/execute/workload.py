@@ -124,7 +124,8 @@ class Begins(Protocol):
 
 
 def environment(setting: Setting) -> dict[str, str]:
-    """The variables that every workload of the run gets; nothing of the caller's own leaks in.
+    """Return the variables that every workload of the run gets; nothing of the caller's own leaks
+    in.
 
     The engine adds the mark by which its processes are found again, which no copy of a run shares.
     What Python prints comes at once, so that a run can be followed, but where the image decides it.

@@ -76,7 +76,8 @@ def _step_into(value: Json, key: str, missing: str) -> Json:
 
 
 def of_column(source: Column, text: bytes, name: str) -> Found:
-    """The last number of a column, or with a column of steps all of them; empty cells have none.
+    """Return the last number of a column, or with a column of steps all of them; empty cells have
+    none.
 
     Args:
         source: Names the columns.

@@ -92,7 +92,8 @@ def _is_kept(payload: bytes) -> bool:
 
 
 def read_log(data: bytes, tags: Iterable[str]) -> Log:
-    """The scalars of some tags; of a step that was taken again the later one, as TensorBoard.
+    """Return the scalars of some tags; of a step that was taken again the later one, as
+    TensorBoard.
 
     Args:
         data: Event files, one behind the other.

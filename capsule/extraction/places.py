@@ -143,7 +143,8 @@ class LineReader:
     def _find_last(
         self, text: bytes, units: dict[str, int]
     ) -> tuple[Hit | None, Hit | None, int, int]:
-        """The last line that the pattern fits, with a number or what says that it is missing.
+        """Return the last line that the pattern fits, with a number or what says that it is
+        missing.
 
         Args:
             text: What is searched.
@@ -232,7 +233,9 @@ class LineReader:
         return self._pattern.names.get("value", 1)
 
     def _match(self, number: int, line: bytes) -> Hit | None:
-        """A line that the pattern fits, colours left out if they are not what it asks for."""
+        """Return a line that the pattern fits, colours left out if they are not what it asks
+        for.
+        """
         match = None
         if b"\x1b" in line:
             plain = without_colours(line)
@@ -269,7 +272,9 @@ class LineReader:
         )
 
     def _look_before(self, hit: Hit) -> Hit:
-        """The same line, or what is missing in it before the number that the pattern takes."""
+        """Return the same line, or what is missing in it before the number that the pattern
+        takes.
+        """
         start, begin = hit.match.span()[0], hit.match.span(self._value_group)[0]
         if not _MAY_MISS.search(hit.line, start, begin):
             return hit

@@ -26,7 +26,8 @@ _STEPS = ("epoch_num", "step_num", "samples_count")
 
 
 def by_pattern(source: Pattern, text: bytes, name: str) -> Found:
-    """The number of the last line that a pattern fits, or of all; of a line the first place counts.
+    """Return the number of the last line that a pattern fits, or of all; of a line the first place
+    counts.
 
     A line in which `nan`, or what else stands for a number that is missing, is in the number's
     place counts as one that the pattern fits.
@@ -117,7 +118,8 @@ def _group(match: Match, group: int, what: str) -> float:
 
 
 def by_key(source: LogKey, text: bytes, name: str) -> tuple[Value, ...]:
-    """Every value of one key of MLPerf's logging, with the steps that its metadata give to all.
+    """Return every value of one key of MLPerf's logging, with the steps that its metadata give to
+    all.
 
     Args:
         source: The key.

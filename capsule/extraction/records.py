@@ -72,7 +72,8 @@ def read(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def fields(message: bytes) -> Iterator[Field]:
-    """The fields of a protobuf message, in their order; what is inside of one is not looked at.
+    """Yield the fields of a protobuf message, in their order; what is inside of one is not looked
+    at.
 
     Raises:
         BrokenError: It is no message.

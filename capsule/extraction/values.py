@@ -67,7 +67,8 @@ def to_number(text: str, what: str) -> float:
 
 
 def json_number(value: Json, what: str) -> float:
-    """A number of a JSON document, in which NaN and infinities may stand as Python writes them.
+    """Return a number of a JSON document, in which NaN and infinities may stand as Python writes
+    them.
 
     Raises:
         UnreadError: It is none.

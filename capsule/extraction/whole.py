@@ -169,7 +169,8 @@ def judge(
 
 
 def is_placed(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
-    """Whether a pattern says where its group stands: it spells out what is before or behind it.
+    """Return whether a pattern says where its group stands: it spells out what is before or behind
+    it.
 
     Between both may be brackets, quotes, punctuation, and the name of a type with its bracket.
     """
@@ -190,7 +191,9 @@ def is_placed(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
 
 
 def is_in_column(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
-    """Whether a pattern says how far from a line's beginning its group is, as `^.{10}` does."""
+    """Return whether a pattern says how far from a line's beginning its group is, as `^.{10}`
+    does.
+    """
     start = match.span()[0]
     if len(line) > _LONGEST_LINE:
         return False
@@ -222,7 +225,9 @@ class _Beside:
         return self._is_spelled(char, self._span[0] - gap - size, size)
 
     def is_right_spelled(self, text: str, before: str = "") -> bool:
-        """Whether each character of a text behind the group is, and what stands before that."""
+        """Return whether each character of a text behind the group is, and what stands before
+        that.
+        """
         at = self._span[1] + len(before.encode(errors="surrogateescape"))
         for char in text[:_LONGEST_UNIT]:
             size = len(char.encode(errors="surrogateescape"))
@@ -524,7 +529,9 @@ def suggest_at(source: str, line: bytes, start: int, begin: int, unit: str) -> s
 def _spell_out(
     line: bytes, start: int, span: tuple[int, int], after: int | None, unit: str
 ) -> str | None:
-    """A pattern of a line's own words for the number that covers a span, or stands after it."""
+    """Return a pattern of a line's own words for the number that covers a span, or stands after
+    it.
+    """
     text = line[start:].decode(errors="replace")
     begin, end = (len(line[start:place].decode(errors="replace")) for place in span)
     for number in _NUMBER.finditer(text):

@@ -66,7 +66,8 @@ class Conversation:
         raise CannotRunError(f"the server redirects more than {_MOST_REDIRECTS} times", where=where)
 
     def require_address(self, url: str) -> str:
-        """An address that an answer names, where it may be asked: no less safe than the server's.
+        """Return an address that an answer names, where it may be asked: no less safe than the
+        server's.
 
         Raises:
             DamagedError: It is none.

@@ -73,7 +73,8 @@ class Config:
 
 
 def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifest:
-    """The index or manifest in some bytes; its own fields alone decide which of the two it is.
+    """Return the index or manifest in some bytes; its own fields alone decide which of the two it
+    is.
 
     Args:
         body: As it was served.

@@ -76,7 +76,8 @@ def make(
 
 
 def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: str) -> Image:
-    """An image without a manifest, built here or saved by Docker: its configuration is its name.
+    """Return an image without a manifest, built here or saved by Docker: its configuration is its
+    name.
 
     Args:
         reference: `build FOLDER`, `docker-daemon:NAME`, `containers-storage:NAME`, or

@@ -98,7 +98,9 @@ def _require_same(image: Image, store: Store, where: str) -> Parts:
 
 
 def _pieces(store: Store, name: str, digest: Digest, *, unpacked: bool) -> Iterator[bytes]:
-    """A blob, hashed on its way; of an archive of Docker's the tar inside, which is its blob."""
+    """Yield a blob, hashed on its way; of an archive of Docker's the tar inside, which is its
+    blob.
+    """
     stream, _ = store.open(name)
     hasher = hashlib.sha256()
     with stream:
@@ -114,7 +116,9 @@ def _read(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _make_manifest(image: Image) -> bytes:
-    """A manifest of configuration and layers, for engines that need one; it names no image."""
+    """Return a manifest of configuration and layers, for engines that need one; it names no
+    image.
+    """
     assert image.config is not None
     manifest = {
         "schemaVersion": 2,

@@ -79,7 +79,9 @@ def _tag_file(reference: str) -> Path:
 
 
 def read(digest: Digest, cache: Path) -> bytes | None:
-    """The document of a digest; None where it is not kept, or what lies there is another one."""
+    """Return the document of a digest; None where it is not kept, or what lies there is another
+    one.
+    """
     path = cache / _FOLDER / digest.hex
     with suppress(OSError):
         # others may have put anything there

@@ -38,7 +38,9 @@ def find(reference: Reference, mirrors: Mapping[str, str]) -> Reference | None:
 
 
 def reroute(image: Image, mirrors: Mapping[str, str]) -> Image | None:
-    """An image that an engine would fetch from a mirror, by the same digest; None without one."""
+    """Return an image that an engine would fetch from a mirror, by the same digest; None without
+    one.
+    """
     if image.pinned is None:
         return None
     mirror = find(parse(f"docker://{image.pinned}"), mirrors)

@@ -191,7 +191,9 @@ class TarReader:
         return segments
 
     def _read_map(self) -> Sequence[tuple[int, int]]:
-        """The list in decimal numbers, a line each, that stands in front of the stored bytes."""
+        """Return the list in decimal numbers, a line each, that stands in front of the stored
+        bytes.
+        """
         text, lines = b"", 1
         while text.count(b"\n") < lines:
             if self._left < BLOCK_BYTES or len(text) >= _MOST_MAP_BYTES:

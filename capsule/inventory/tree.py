@@ -125,7 +125,9 @@ def _why(error: OSError, path: str) -> Unread:
 
 
 def pick(fields: dict[str, str] | Unread, name: str, path: str) -> str | Unread:
-    """One field of `Tree.fields`; its absence keeps the file's own reason when there is one."""
+    """Return one field of `Tree.fields`; its absence keeps the file's own reason when there is
+    one.
+    """
     if isinstance(fields, Unread):
         return fields
     return fields.get(name) or Unread(reason="absent", detail=f"/{path} has no {name!r}")

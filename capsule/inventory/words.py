@@ -11,7 +11,8 @@ _GIB = 1 << 30
 
 
 def describe(node: Mapping[str, Json]) -> str:
-    """The processors, memory and accelerators of a node, as `capsule.inventory.node` returns it.
+    """Return the processors, memory and accelerators of a node, as `capsule.inventory.node`
+    returns it.
 
     >>> cpu, gpu = {"model": "Example", "cores": 2}, {"model": "GPU"}
     >>> describe({"class": {"cpu": cpu, "memory": {"total_bytes": 8 << 30}, "gpus": [gpu, gpu]}})

@@ -34,7 +34,9 @@ class Launched(Protocol):
         """End every rank and all that they started; returns when nothing is left."""
 
     def stopped(self) -> Mapping[int, str]:
-        """The ranks that still ran when all were stopped, and what each did; empty for unknown."""
+        """Return the ranks that still ran when all were stopped, and what each did; empty for
+        unknown.
+        """
 
 
 class Launcher(Protocol):

@@ -17,7 +17,8 @@ _SRUN = "srun"
 def find_stranger(
     report: Report, family: str, launcher: str, expected: Sequence[Library] = ()
 ) -> Fault | None:
-    """Why the image's MPI can make no world, by what one rank says that was started by itself.
+    """Return why the image's MPI can make no world, by what one rank says that was started by
+    itself.
 
     Args:
         report: Of a rank that was asked which MPI it has.

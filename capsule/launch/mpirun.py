@@ -104,7 +104,9 @@ def _find_version(answer: str) -> str:
 
 
 def _variables() -> dict[str, str]:
-    """The caller's, but for what would have it ask a scheduler, or look like a rank's own."""
+    """Return the caller's, but for what would have it ask a scheduler, or look like a rank's
+    own.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()

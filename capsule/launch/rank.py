@@ -176,7 +176,9 @@ def _address_towards(place: str) -> str | None:
 
 
 def _free_port() -> int:
-    """One that nobody listens on, and that no outgoing connection is given until rank 0 does."""
+    """Return one that nobody listens on, and that no outgoing connection is given until rank 0
+    does.
+    """
     highest = int(_PORTS.read_text().split()[0]) - 1
     while True:
         port = random.randint(_LOWEST_PORT, max(highest, _LOWEST_PORT))  # noqa: S311 - no secret

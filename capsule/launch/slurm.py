@@ -83,7 +83,9 @@ class Job:
 
     @property
     def is_impossible(self) -> bool:
-        """Whether it waits for what no job's end brings, and for ever unless the site changes."""
+        """Return whether it waits for what no job's end brings, and for ever unless the site
+        changes.
+        """
         return self.state == "PENDING" and self.reason in _IMPOSSIBLE
 
     def explain(self) -> str:

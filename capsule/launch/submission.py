@@ -76,7 +76,8 @@ class Submission:
     def settle(
         self, resources: Resources, options: Mapping[str, str], tell: Callable[[str], None]
     ) -> str:
-        """The job to follow: the one under way, else a new one where there is something to do.
+        """Return the job to follow: the one under way, else a new one where there is something to
+        do.
 
         Args:
             resources: What the manifest asks for.
@@ -126,7 +127,9 @@ class Submission:
             self._write(replace(wishes.read(self.folder), reported_job=ended.job))
 
     def _recover(self, tell: Callable[[str], None]) -> str | None:
-        """The last job, also where this process' predecessor was killed while it handed one in."""
+        """Return the last job, also where this process' predecessor was killed while it handed one
+        in.
+        """
         jobs = self._state.jobs
         if not jobs or jobs[-1] is not None:
             return jobs[-1] if jobs else None

@@ -316,7 +316,9 @@ def _metrics(
     device: str,
     besides: tuple[catalog.MetricFacts, ...],
 ) -> dict[str, Any]:
-    """The metrics of a subject's trials, those besides too, and which of them frameworks lack."""
+    """Return the metrics of a subject's trials, those besides too, and which of them frameworks
+    lack.
+    """
     due = {name: (*catalog.due(subject, name, device), *besides) for name in frameworks}
     every = {facts.name: facts for facts_due in due.values() for facts in facts_due}
     lacking = {

@@ -15,7 +15,8 @@ _MEANING = ("unit", "direction", "kind", "resolution")
 
 
 def deviations(benchmarks: Iterable[Benchmark]) -> Iterator[str]:
-    """Each metric that is declared otherwise than in the catalogue, or is not in it, as a sentence.
+    """Yield each metric that is declared otherwise than in the catalogue, or is not in it, as a
+    sentence.
 
     The metrics of a command are its author's.
 

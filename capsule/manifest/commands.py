@@ -94,7 +94,9 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
 
 
 def paths(raw: Raw) -> Iterator[tuple[str, str]]:
-    """The working folder and the standard input of an entry: JSON pointer below it, and path."""
+    """Yield the working folder and the standard input of an entry: JSON pointer below it, and
+    path.
+    """
     cwd = raw.get("cwd")
     copied = cwd.get("copy") if isinstance(cwd, Mapping) else None
     for place, path in (("/cwd", cwd), ("/cwd/copy", copied), ("/stdin", raw.get("stdin"))):
@@ -103,7 +105,8 @@ def paths(raw: Raw) -> Iterator[tuple[str, str]]:
 
 
 def is_below(path: str, inputs: Iterable[str]) -> bool:
-    """Whether a path is an input, or inside an input folder; `.` is the manifest's own folder.
+    """Return whether a path is an input, or inside an input folder; `.` is the manifest's own
+    folder.
 
     >>> is_below("repo/run.py", ["repo"]), is_below("run.py", ["."]), is_below("/bin/sh", ["."])
     (True, True, False)
@@ -117,7 +120,9 @@ def is_below(path: str, inputs: Iterable[str]) -> bool:
 
 
 def programs(benchmarks: Iterable[Benchmark]) -> list[str]:
-    """The first words of all commands that name a program of wherever they run, and no input."""
+    """Return the first words of all commands that name a program of wherever they run, and no
+    input.
+    """
     words = []
     for benchmark in benchmarks:
         if isinstance(benchmark.subject, Command):

@@ -125,7 +125,9 @@ def _varies(cases: Any, name: str) -> bool:
 
 
 def _replace(raw: Any, parts: list[str], value: Scalar) -> tuple[Any, Any]:
-    """A copy of the document with one value replaced, and what stood there, None for nothing."""
+    """Return a copy of the document with one value replaced, and what stood there, None for
+    nothing.
+    """
     name, *rest = parts
     if not rest:
         return {**raw, name: value}, raw.get(name)

@@ -61,7 +61,9 @@ def names(benchmark: Benchmark, place: int) -> Sequence[str]:
 
 
 def metric_paths(benchmarks: Sequence[Benchmark]) -> tuple[tuple[str, Metric], ...]:
-    """Every metric path that these benchmarks yield, with what its numbers mean, in their order."""
+    """Return every metric path that these benchmarks yield, with what its numbers mean, in their
+    order.
+    """
     scores = tuple(
         (f"{benchmark.id}/{SEARCH}/{framework}/{SCORE}", benchmark.score)
         for benchmark in benchmarks

@@ -75,7 +75,8 @@ def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Sentenc
 
 
 def find_word_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Pitfall]:
-    """The pitfalls that can make a trial fail: in the words of a command, and in the files named.
+    """Yield the pitfalls that can make a trial fail: in the words of a command, and in the files
+    named.
 
     Args:
         benchmark: As of `find_pitfalls`.
@@ -114,7 +115,8 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> Sentence | None:
 
 
 def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bool:
-    """Whether a file of a command, or a word of it, names MPI's package of Python, or begins MPI.
+    """Return whether a file of a command, or a word of it, names MPI's package of Python, or
+    begins MPI.
 
     What the image itself has is not looked into.
 
@@ -137,7 +139,8 @@ def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bo
 def ranks_pitfall(
     benchmark: Benchmark, folder: Path | None, ranks: int, *, joins: bool
 ) -> Sentence | None:
-    """Why each of several ranks of a command most likely does all of the work, None where not.
+    """Return why each of several ranks of a command most likely does all of the work, None where
+    not.
 
     Args:
         benchmark: The benchmark.
@@ -200,7 +203,9 @@ def _holds(path: Path, *words: bytes) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """The beginning of an input; nothing of what is no file: a pipe is waited for by nobody."""
+    """Return the beginning of an input; nothing of what is no file: a pipe is waited for by
+    nobody.
+    """
     stream = leavings.open_file(path)
     if stream is None:
         return b""
@@ -282,7 +287,9 @@ def _about_imports(
 
 
 def _is_partly(path: str, benchmark: Benchmark) -> bool:
-    """Whether some files of a package are inputs: whoever chose them knows which are needed."""
+    """Return whether some files of a package are inputs: whoever chose them knows which are
+    needed.
+    """
     return any(name.startswith(f"{path}/") for name in benchmark.inputs)
 
 

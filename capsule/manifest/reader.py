@@ -106,7 +106,9 @@ def _load(path: Path) -> bytes:
 
 
 def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
-    """The manifest with other seeds, and a text that says so; the same one where they are equal."""
+    """Return the manifest with other seeds, and a text that says so; the same one where they are
+    equal.
+    """
     if tuple(seeds) == tuple(manifest.seeds):
         return manifest
     raw = {**json.loads(manifest.source), "seeds": list(seeds)}
@@ -196,7 +198,9 @@ def _too_large(where: str) -> ManifestError:
 
 
 def _put_right(raw: Any, problems: Problems) -> Any:
-    """The same with a command that is spelt otherwise as one, so that no operator is missed."""
+    """Return the same with a command that is spelt otherwise as one, so that no operator is
+    missed.
+    """
     benchmarks = raw.get("benchmarks") if isinstance(raw, dict) else None
     if not isinstance(benchmarks, list):
         return raw

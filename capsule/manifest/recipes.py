@@ -174,7 +174,9 @@ def checkpoint_epochs(benchmark: Benchmark, case: str) -> int | None:
 
 
 def has_checkpoint(benchmark: Benchmark, case: str, epochs: int) -> bool:
-    """Whether a trial can be taken up after so many epochs; after the last one there is no need."""
+    """Return whether a trial can be taken up after so many epochs; after the last one there is no
+    need.
+    """
     settings = benchmark.subject.settings if isinstance(benchmark.subject, Recipe) else {}
     every = checkpoint_epochs(benchmark, case)
     return every is not None and not epochs % every and epochs < settings[case].epochs

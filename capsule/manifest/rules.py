@@ -46,7 +46,8 @@ def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> No
 
 
 def entries(raw: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """The objects in field `name`, each with its JSON pointer; none where the field is misshapen.
+    """Return the objects in field `name`, each with its JSON pointer; none where the field is
+    misshapen.
 
     Datasets stand in an object by their names, everything else in a list.
     """

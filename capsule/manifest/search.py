@@ -84,7 +84,8 @@ class _Axis(NamedTuple):
 
 
 def take_points(raw: Any) -> tuple[Any, dict[int, Any]]:
-    """A document without the points of its searches, and these by the place of the benchmark.
+    """Return a document without the points of its searches, and these by the place of the
+    benchmark.
 
     They are nearly all of a large manifest, and `put_points` checks them a hundred times as fast as
     a schema is held against them.

@@ -96,7 +96,9 @@ def metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
 
 
 def refuse(benchmark: Benchmark, metric: str) -> str | None:
-    """Why a benchmark that is served has not this percentile; None where that is not the matter."""
+    """Return why a benchmark that is served has not this percentile; None where that is not the
+    matter.
+    """
     serving = of(benchmark)
     if serving is None or metric not in PERCENTILES:
         return None

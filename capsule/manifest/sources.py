@@ -157,7 +157,9 @@ def gives_steps(source: Source) -> bool:
 
 
 def _single(source: Source) -> str:
-    """Why a source gives one value alone, and what would give several; empty where it does not."""
+    """Return why a source gives one value alone, and what would give several; empty where it does
+    not.
+    """
     match source:
         case Pattern() if source.occurrence != "all":
             return 'with "occurrence": "all" every line counts'

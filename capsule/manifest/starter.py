@@ -162,7 +162,9 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
 
 
 def _input(word: str, folder: Path) -> str | None:
-    """The path of a file or folder beside the manifest that a word names, None of any other."""
+    """Return the path of a file or folder beside the manifest that a word names, None of any
+    other.
+    """
     path = PurePosixPath(word)
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in word:
         return None

@@ -56,7 +56,8 @@ def trains(raw: Raw) -> bool:
 
 
 def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subject | None:
-    """The subject of an entry that fits the schema, or None after noting what is wrong with it.
+    """Return the subject of an entry that fits the schema, or None after noting what is wrong with
+    it.
 
     Args:
         raw: The entry.

@@ -144,7 +144,8 @@ class Running(Protocol):
         """Return the current number of processes and threads; 0 if unknown."""
 
     def memory_bytes(self, most: int) -> int:
-        """The memory that its processes use now, as exactly as tells whether it is beyond `most`.
+        """Return the memory that its processes use now, as exactly as tells whether it is beyond
+        `most`.
 
         0 where that cannot be told, or where the engine holds it to its limit.
         """
@@ -248,7 +249,9 @@ class Runtime(Protocol):
         """
 
     def keeps(self, image: Image, *, cache: Path) -> bool:
-        """Whether `prepare` would most likely find the image here: a look that hashes nothing."""
+        """Return whether `prepare` would most likely find the image here: a look that hashes
+        nothing.
+        """
 
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:
         """Stop unless `count` devices can be exposed to this image.
@@ -268,7 +271,8 @@ class Runtime(Protocol):
         """End whatever a dead run with this label left running; returns how many were ended."""
 
     def limits_memory(self) -> bool:
-        """Whether the kernel holds what it starts to a limit of memory, which needs no watching.
+        """Return whether the kernel holds what it starts to a limit of memory, which needs no
+        watching.
 
         Raises:
             CannotRunError: The engine cannot be asked.

@@ -32,7 +32,9 @@ def find(site: Site) -> tuple[Mount, ...]:
 
 
 def show(prepared: Prepared, binds: tuple[Mount, ...]) -> Prepared:
-    """The same image with binds, observed as `bind /opt/cray` with the path on this machine."""
+    """Return the same image with binds, observed as `bind /opt/cray` with the path on this
+    machine.
+    """
     recorded = {f"{BIND}{bind.target}": str(bind.source) for bind in binds}
     return replace(prepared, observations={**prepared.observations, **recorded}, binds=binds)
 

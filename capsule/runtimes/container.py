@@ -177,7 +177,9 @@ class Container(ABC):
         return f"cannot start {self._invocation.command[0]}: {output[place:].strip()}"
 
     def _has_program(self, path: str) -> bool:
-        """Whether a program lies where the command names one, or in the PATH of the image."""
+        """Return whether a program lies where the command names one, or in the PATH of the
+        image.
+        """
         command = self._invocation.command[0]
         folders = path.split(":")[:_MOST_FOLDERS]
         places = (

@@ -76,7 +76,9 @@ def _make(
 
 
 def _is_packing(fault: str | None) -> bool:
-    """Whether how it is packed is at fault: an old mksquashfs, or a kernel that cannot read it."""
+    """Return whether how it is packed is at fault: an old mksquashfs, or a kernel that cannot read
+    it.
+    """
     return fault is not None and ("squashfs" in fault or "mount" in fault)
 
 

@@ -37,7 +37,8 @@ class Needs:
 
 
 def soname(path: Path) -> str | None:
-    """The name by which programs ask for a library, empty where it has none; None for no library.
+    """Return the name by which programs ask for a library, empty where it has none; None for no
+    library.
 
     Args:
         path: Of the file itself, which no link leads to.

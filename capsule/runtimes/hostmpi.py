@@ -33,7 +33,9 @@ def find(site: Site, binds: tuple[Mount, ...]) -> tuple[Library, ...]:
 
 
 def use(prepared: Prepared, libraries: tuple[Library, ...]) -> Prepared:
-    """The same image with them, observed as `library libmpi.so.12`: where it is of, its digest."""
+    """Return the same image with them, observed as `library libmpi.so.12`: where it is of, its
+    digest.
+    """
     recorded = {f"{LIBRARY}{one.name}": f"{one.place}, {one.digest}" for one in libraries}
     observations = {**prepared.observations, **recorded}
     return replace(prepared, observations=observations, libraries=libraries)

@@ -136,7 +136,9 @@ class Podman(ContainerEngine):
         )
 
     def _own_words(self, invocation: Invocation, *, held: bool) -> tuple[str, ...]:
-        """The caller's user, limits where there are some, and nothing of Podman's own additions."""
+        """Return the caller's user, limits where there are some, and nothing of Podman's own
+        additions.
+        """
         user = "0:0" if self._facts.rootless else f"{os.getuid()}:{os.getgid()}"
         words = (
             *(() if invocation.network else _own_hosts(invocation)),

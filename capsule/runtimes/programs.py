@@ -137,7 +137,9 @@ def observe(places: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe(path: Path) -> str:
-    """A program in a few words: for a Python its version and kind, and the class of its path."""
+    """Return a program in a few words: for a Python its version and kind, and the class of its
+    path.
+    """
     facts = _ask(path) if is_python(path.name) else None
     if facts is None:
         return _classify(path)

@@ -180,7 +180,8 @@ def violations(value: object, name: str) -> Iterator[ValidationError]:
 
 
 def prune(value: Any, name: str) -> Any:
-    """The value without what its schema leaves open, which would cost to be looked at for nothing.
+    """Return the value without what its schema leaves open, which would cost to be looked at for
+    nothing.
 
     Args:
         value: The parsed document, not changed.

@@ -124,7 +124,8 @@ def curve_shift(
 
 
 def common_grid(curves: Sequence[Curve]) -> tuple[float, ...]:
-    """The steps of any curve that lie within all of them, at most 100, evenly spread by rank.
+    """Return the steps of any curve that lie within all of them, at most 100, evenly spread by
+    rank.
 
     Curves that stop at their target are not comparable later, so the shortest run ends it.
 

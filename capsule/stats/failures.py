@@ -30,7 +30,8 @@ def fisher_more(failed_a: int, n_a: int, failed_b: int, n_b: int) -> float:
 
 
 def veto(failed_a: int, n_a: int, failed_b: int, n_b: int) -> bool:
-    """Whether B fails so much more, or so much less often than A that nobody may call it the same.
+    """Return whether B fails so much more, or so much less often than A that nobody may call it
+    the same.
 
     >>> veto(0, 5, 1, 5), veto(0, 5, 2, 5), veto(4, 5, 0, 5)
     (False, True, True)

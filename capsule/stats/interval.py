@@ -145,7 +145,8 @@ def location(b: Runs, *, alpha: float) -> Interval | None:
 
 @cache
 def one_set(n: int, alpha: float) -> float:
-    """The level at which Student's interval of the mean of `n` skewed values errs at most `alpha`.
+    """Return the level at which Student's interval of the mean of `n` skewed values errs at most
+    `alpha`.
 
     A sixth of it for few values, all of it in the limit.
 
@@ -195,7 +196,8 @@ class Side(Protocol):
 
 
 def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
-    """The interval of `mean(b) - mean(a)` where one side is a single run, as spread as the other.
+    """Return the interval of `mean(b) - mean(a)` where one side is a single run, as spread as the
+    other.
 
     The level is a quarter: nothing guards against skew here, and that one run scatters like the
     others is an assumption that nothing can check: at three times their spread up to 23 % of the

@@ -18,7 +18,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(128)
 
 @lru_cache(maxsize=64)
 def nominal_alpha(alpha: float, looks: int) -> float:
-    """The constant one-sided level of each of `looks` planned looks that costs `alpha` overall.
+    """Return the constant one-sided level of each of `looks` planned looks that costs `alpha`
+    overall.
 
     Pocock's boundary for equal steps of information, by recursive numeric integration. Looks at
     3, 6 and 12 runs against one frozen original are more correlated than that: conservative.

@@ -29,7 +29,9 @@ class Machines:
 
     @classmethod
     def of(cls, sides: Sequence[Runs]) -> Machines | None:
-        """The sides that have a value; None when they tell nothing of both kinds of spread."""
+        """Return the sides that have a value; None when they tell nothing of both kinds of
+        spread.
+        """
         used = tuple(side for side in sides if side.n)
         repeated = [side for side in used if side.n >= 2]
         if len(used) < 2 or not repeated:

@@ -38,7 +38,8 @@ def can_count(n_a: int, n_b: int) -> bool:
 
 
 def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
-    """One-sided p values of a shift from A to B: of its being so large or larger, so low or lower.
+    """Return one-sided p values of a shift from A to B: of its being so large or larger, so low or
+    lower.
 
     Args:
         a: The original's runs, at least two.
@@ -180,7 +181,9 @@ class _Relabelings:
 
 
 def _in_order(a: Runs, b: Runs) -> tuple[Runs, Runs, int]:
-    """The sides in an order of their own, with -1 if exchanged: rounding then mirrors as well."""
+    """Return the sides in an order of their own, with -1 if exchanged: rounding then mirrors as
+    well.
+    """
     return (a, b, 1) if (a.n, a.values) <= (b.n, b.values) else (b, a, -1)
 
 
@@ -189,7 +192,8 @@ def _standard_error(a: Runs, b: Runs) -> float:
 
 
 def _extreme(a: Runs, b: Runs, apart: float, sides: Sequence[int]) -> list[_Relabelings]:
-    """All relabelings that may be as extreme as those seen where B lies `apart` off, and others.
+    """Return all relabelings that may be as extreme as those seen where B lies `apart` off, and
+    others.
 
     Most are not, and are told by one sum. Squares about the common mean are the same for all of
     them, so that those within the sides are fewest where the sides lie farthest apart: with `d`

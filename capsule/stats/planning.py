@@ -26,7 +26,8 @@ _UNLIMITED = 10**9
 
 
 def narrowest_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -> float:
-    """The narrowest margin that so many runs confirm with probability `power`, in between-run sd.
+    """Return the narrowest margin that so many runs confirm with probability `power`, in
+    between-run sd.
 
     For normal runs of equal spread without any shift. Welch's, widened by what the guard was
     measured to cost; where that is coarse (three runs on a side), and for up to 900 pairs beyond

@@ -72,7 +72,8 @@ def superiority(a: Runs, b: Runs) -> float:
 
 
 def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
-    """One-sided p values of a shift from A to B: of its being so large or larger, so low or lower.
+    """Return one-sided p values of a shift from A to B: of its being so large or larger, so low or
+    lower.
 
     Args:
         a: The original's runs.

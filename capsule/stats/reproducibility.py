@@ -177,7 +177,8 @@ def random_effects_mean(sides: Sequence[Runs], *, alpha: float) -> Mean | None:
 
 
 def paule_mandel(means: Sequence[float], variances: Sequence[float]) -> float:
-    """The variance between sides at which their weighted squares are worth their number less one.
+    """Return the variance between sides at which their weighted squares are worth their number
+    less one.
 
     Args:
         means: Of each side, at least two.

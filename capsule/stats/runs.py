@@ -73,7 +73,9 @@ class Runs:
 
     @cached_property
     def sd(self) -> float:
-        """The standard deviation between runs, with n - 1 in its denominator. Needs n >= 2."""
+        """Return the standard deviation between runs, with n - 1 in its denominator. Needs n >=
+        2.
+        """
         mean = self.mean
         distances = [value - mean for value in self.values]
         largest = max(map(abs, distances))
@@ -85,7 +87,8 @@ class Runs:
 
     @property
     def floored_sd(self) -> float:
-        """The standard deviation, at least that of rounding to the resolution, `q / sqrt(12)`.
+        """Return the standard deviation, at least that of rounding to the resolution, `q /
+        sqrt(12)`.
 
         Identical rounded values then never give infinite confidence.
         """
@@ -97,7 +100,8 @@ class Runs:
         return not self.values or self.values[0] > 0
 
     def log(self) -> Runs:
-        """The natural logarithms of these runs; the resolution becomes its widest step there.
+        """Return the natural logarithms of these runs; the resolution becomes its widest step
+        there.
 
         Raises:
             ValueError: A value is not positive.

@@ -26,7 +26,8 @@ def order(values: Iterable[float | None], *, lower: bool) -> list[float | None]:
 
 
 def score(studies: Sequence[Sequence[float | None]], *, lower: bool) -> float | None:
-    """The median over studies of the best trial of each (Dahl et al. 2023, arXiv:2306.07179).
+    """Return the median over studies of the best trial of each (Dahl et al. 2023,
+    arXiv:2306.07179).
 
     Args:
         studies: The values of the trials of each, none of them empty.
@@ -46,7 +47,8 @@ def score(studies: Sequence[Sequence[float | None]], *, lower: bool) -> float | 
 
 
 def best_of(values: Sequence[float | None], k: int, *, lower: bool) -> float | None:
-    """The median of the best of `k` trials, drawn without replacement from all that were made.
+    """Return the median of the best of `k` trials, drawn without replacement from all that were
+    made.
 
     With the n results sorted from the worst, the best of k is the i-th or a worse one with the
     probability C(i, k) / C(n, k); the median is the first where that is 1/2 or more.

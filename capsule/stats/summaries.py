@@ -35,12 +35,15 @@ class Summary:
 
     @property
     def floored_sd(self) -> float:
-        """The standard deviation, at least that of rounding to the resolution, `q / sqrt(12)`."""
+        """Return the standard deviation, at least that of rounding to the resolution, `q /
+        sqrt(12)`.
+        """
         return max(self.sd, self.resolution / math.sqrt(12))
 
 
 def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Interval | None:
-    """The interval of `mean(b) - mean(a)` where at least one side is known by its summary only.
+    """Return the interval of `mean(b) - mean(a)` where at least one side is known by its summary
+    only.
 
     Welch's at half the level, because nothing guards against skew here, or the prediction interval
     where one side is a single value.

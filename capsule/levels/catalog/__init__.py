@@ -65,7 +65,8 @@ def due(subject: Subject, framework: str, device: str) -> tuple[MetricFacts, ...
 
 
 def reports_memory(framework: str, device: str) -> bool:
-    """Whether the memory that a trial needs can be seen; a CUDA device keeps count of its own.
+    """Return whether the memory that a trial needs can be seen; a CUDA device keeps count of its
+    own.
 
     >>> reports_memory("torch", "cpu"), reports_memory("tensorflow", "cpu")
     (True, False)
@@ -95,7 +96,8 @@ def hindrance(
 
 
 def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | None:
-    """Why a framework cannot run an operator or network with these elements; None where it can.
+    """Return why a framework cannot run an operator or network with these elements; None where it
+    can.
 
     >>> refusal(OPERATORS["gemm"], "numpy", "float16", "cpu")
     'numpy has no float16 on cpu; there are float64, float32'

@@ -106,7 +106,9 @@ def set_variables() -> dict[str, str]:
 
 
 def fault(name: str, value: str) -> str | None:
-    """Why a variable may not have this value; None where it may, or matters to nothing here."""
+    """Return why a variable may not have this value; None where it may, or matters to nothing
+    here.
+    """
     for one in VARIABLES:
         if one.name == name and not re.fullmatch(one.safe, value):
             return f"{name} is {value[:80]!r}: {one.reason}"

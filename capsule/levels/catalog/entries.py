@@ -63,5 +63,7 @@ def _name_points(
 
 
 def make_points(names: str, rows: Iterable[tuple[int, ...]], **fixed: int) -> list[Point]:
-    """A point for each row of sizes, whose names stand with spaces between, beside fixed ones."""
+    """Return a point for each row of sizes, whose names stand with spaces between, beside fixed
+    ones.
+    """
     return [{**dict(zip(names.split(), row)), **fixed} for row in rows]

@@ -23,7 +23,9 @@ def make_network(
     options: Iterable[Option],
     cases: Mapping[str, tuple[tuple[str, Point], ...]],
 ) -> Network:
-    """An entry of `NETWORKS`, or one like it for a user's network; options go before `LIMIT`."""
+    """Return an entry of `NETWORKS`, or one like it for a user's network; options go before
+    `LIMIT`.
+    """
     return Network(
         name=name,
         module=module,

@@ -338,7 +338,8 @@ def traffic(
 
 
 def instance_seed(seed: int, rank: int) -> int:
-    """The seed of an independent rank: another one for each, and for the first the trial's own.
+    """Return the seed of an independent rank: another one for each, and for the first the trial's
+    own.
 
     >>> instance_seed(17, 0), instance_seed(17, 1)
     (17, 2654435786)

@@ -41,7 +41,8 @@ class Line:
 
 
 def choose(line: Line, ranks: int) -> tuple[Cut, ...]:
-    """The cuts between the stages of so many ranks, with as equal numbers of parts as there can be.
+    """Return the cuts between the stages of so many ranks, with as equal numbers of parts as there
+    can be.
 
     Raises:
         ValueError: There are fewer parts.

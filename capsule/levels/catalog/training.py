@@ -205,7 +205,8 @@ _MODULE_CHECKS = (
 
 
 def complete(numbers: tuple[Number, ...], values: Mapping[str, object]) -> dict[str, float]:
-    """Every number of an optimizer or a schedule, those that are left out with their defaults.
+    """Return every number of an optimizer or a schedule, those that are left out with their
+    defaults.
 
     Args:
         numbers: What it takes.
@@ -273,7 +274,8 @@ def is_error(quality: str) -> bool:
 
 
 def diverges(epoch: int, epochs: int, loss: float, untrained: float, quality: str = "") -> bool:
-    """Whether a training has left the way: its loss is not finite, or `GROWN` times the first one.
+    """Return whether a training has left the way: its loss is not finite, or `GROWN` times the
+    first one.
 
     The first of several epochs may lose that much on its way down, and only has to be finite.
 

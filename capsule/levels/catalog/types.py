@@ -59,7 +59,8 @@ class Subject:
     dtypes: tuple[str, ...] = DTYPES
 
     def complete(self, point: Mapping[str, object]) -> dict[str, int]:
-        """Every parameter and option of a case, options that it leaves out with their defaults.
+        """Return every parameter and option of a case, options that it leaves out with their
+        defaults.
 
         Args:
             point: A whole number of at least 1 for each of `parameters`, and any of `options`.
@@ -93,7 +94,8 @@ class Subject:
         return whole
 
     def name_case(self, point: Mapping[str, object]) -> str:
-        """The metric-path segment of one case: each parameter's name and value, in their order.
+        """Return the metric-path segment of one case: each parameter's name and value, in their
+        order.
 
         Options follow where they differ from their default.
 

@@ -70,7 +70,8 @@ def generate(name: str, parameters: Mapping[str, object]) -> Arrays:
 
 
 def complete(name: str, parameters: Mapping[str, object]) -> dict[str, int]:
-    """The parameters of `GENERATORS[name]`, checked and with defaults, in the generator's order.
+    """Return the parameters of `GENERATORS[name]`, checked and with defaults, in the generator's
+    order.
 
     Raises:
         ValueError: A parameter is unknown, or its value is not a whole number in its range.

@@ -22,7 +22,8 @@ from .predictions import MOST_VALUES
 
 
 def shuffle(count: int, seed: int, epoch: int) -> Any:
-    """A permutation of the numbers below `count`, int64; the same however many ranks share it.
+    """Return a permutation of the numbers below `count`, int64; the same however many ranks share
+    it.
 
     Samples are sorted by a random word each, whole words that tie by their number.
 
@@ -128,7 +129,9 @@ def path(benchmark: str, case: str) -> str:
 
 
 def encode(measure: Any) -> bytes | None:
-    """The file for `path`, which `predictions.decode` reads; None for more than it may hold."""
+    """Return the file for `path`, which `predictions.decode` reads; None for more than it may
+    hold.
+    """
     if measure.size > MOST_VALUES:
         return None
     shape = (1, 1, measure.size)

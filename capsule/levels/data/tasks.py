@@ -27,7 +27,9 @@ _PARTICLES = 24
 def glyphs(
     samples: int, test_samples: int, side: int, classes: int, channels: int, seed: int
 ) -> Arrays:
-    """All of `draw_glyphs`: image, float32 (samples, channels, side, side), and label, int64."""
+    """Return all of `draw_glyphs`: image, float32 (samples, channels, side, side), and label,
+    int64.
+    """
     import numpy
 
     arrays: Arrays = {}
@@ -41,7 +43,8 @@ def glyphs(
 def draw_glyphs(
     prefix: str, count: int, side: int, classes: int, channels: int, seed: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Each class is a smooth random picture; a sample is one that is shifted, dimmed and noisy.
+    """Yield each class is a smooth random picture; a sample is one that is shifted, dimmed and
+    noisy.
 
     The noise is three times as strong as the picture, else no network of any size would err.
 
@@ -314,7 +317,9 @@ def draw_mass_maps(prefix: str, count: int, side: int, seed: int) -> Iterator[An
 
 
 def _blend(field: Any) -> Any:
-    """A field with averages over wider and wider surroundings, in a ring: see `draw_mass_maps`."""
+    """Return a field with averages over wider and wider surroundings, in a ring: see
+    `draw_mass_maps`.
+    """
     import numpy
 
     total = field / 4
@@ -353,7 +358,9 @@ def markov(samples: int, test_samples: int, length: int, vocabulary: int, seed: 
 
 
 def _smooth(field: Any) -> Any:
-    """The mean of each element and its neighbours in a ring, along one axis after the other."""
+    """Return the mean of each element and its neighbours in a ring, along one axis after the
+    other.
+    """
     import numpy
 
     for axis in range(field.ndim):

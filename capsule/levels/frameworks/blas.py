@@ -30,7 +30,8 @@ _CONFIGURATION = (
 
 
 def describe() -> list[dict[str, Any]]:
-    """Each BLAS library that this process has loaded: file name, threads, build with CPU kernel.
+    """Return each BLAS library that this process has loaded: file name, threads, build with CPU
+    kernel.
 
     Threads or configuration are None where the library has no function that returns them.
     """

@@ -51,7 +51,8 @@ class Resumable(Trainer, Protocol):
     """A trainer that another one can take over from."""
 
     def state(self) -> dict[str, NativeTensor]:
-        """All that later steps depend on, by name: `parameters`, and what the optimizer keeps.
+        """Return all that later steps depend on, by name: `parameters`, and what the optimizer
+        keeps.
 
         Only once a step was taken.
         """

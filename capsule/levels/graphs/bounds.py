@@ -126,7 +126,9 @@ class _Local:
 
 
 def _error(result: Any) -> Any:
-    """The bound of each element: whole numbers, decisions and infinities are what they are."""
+    """Return the bound of each element: whole numbers, decisions and infinities are what they
+    are.
+    """
     import numpy
 
     if not isinstance(result, Rounded):

@@ -251,14 +251,18 @@ class Builder(Draft):
         return self.node("detach", (x,), {"of": self.shape(x)})
 
     def softmax_cross_entropy(self, x: str, labels: str, weights: str | None = None) -> str:
-        """The mean loss of (rows, classes) logits, each times the weight of its label; a scalar."""
+        """Return the mean loss of (rows, classes) logits, each times the weight of its label; a
+        scalar.
+        """
         operands = (x, labels) if weights is None else (x, labels, weights)
         sizes = dict(zip(("rows", "columns"), self.shape(x)))
         how = {"weighted": int(weights is not None)}
         return self.node("softmax_cross_entropy", operands, {**sizes, **how})
 
     def sigmoid_cross_entropy(self, x: str, y: str) -> str:
-        """The mean loss of logits, each against a target from 0 to 1 of its own; a scalar."""
+        """Return the mean loss of logits, each against a target from 0 to 1 of its own; a
+        scalar.
+        """
         return self.node("sigmoid_cross_entropy", (x, y), {"n": prod(self.shape(x))})
 
     def mean_squared_error(self, a: str, b: str) -> str:

@@ -168,7 +168,9 @@ class Graph:
 
 
 def prune(graph: Graph) -> Graph:
-    """The graph without what its outputs, its loss and inference of its loss do not depend on."""
+    """Return the graph without what its outputs, its loss and inference of its loss do not depend
+    on.
+    """
     kept = {node.name for node in graph.inference}
     if graph.loss is not None:
         kept |= {node.name for node in graph.training}

@@ -82,7 +82,8 @@ def evaluate(nodes: Iterable[Node], values: Values, step: Step = exactly) -> dic
 def differentiate(
     graph: Graph, values: Values, results: Values, step: Step = exactly
 ) -> dict[str, Any]:
-    """The gradient of the loss by each trained parameter, zeros where it does not depend on one.
+    """Return the gradient of the loss by each trained parameter, zeros where it does not depend on
+    one.
 
     Args:
         graph: The network.
@@ -139,7 +140,9 @@ def _sum(c: Calculator, one: Any, other: Any) -> Any:
 
 
 def backward_order(graph: Graph) -> list[tuple[Node, set[str]]]:
-    """The nodes that a gradient passes, last first, each with the inputs that it goes on to."""
+    """Return the nodes that a gradient passes, last first, each with the inputs that it goes on
+    to.
+    """
     depending = set(graph.trainable)
     for node in graph.training:
         if depending & set(_sources(node)):
@@ -154,7 +157,9 @@ def backward_order(graph: Graph) -> list[tuple[Node, set[str]]]:
 
 
 def _sources(node: Node) -> list[str]:
-    """Names of the inputs that the operator is differentiated by, in the order of its gradients."""
+    """Return names of the inputs that the operator is differentiated by, in the order of its
+    gradients.
+    """
     return [node.inputs[index] for index in structure.load(node.operator).wrt(node.sizes)]
 
 

@@ -57,7 +57,8 @@ def find(graph: Graph) -> tuple[Kept, ...]:
 
 
 def evaluation(graph: Graph) -> Graph:
-    """The network with a loss that is taken as outputs are: by kept statistics, without dropout.
+    """Return the network with a loss that is taken as outputs are: by kept statistics, without
+    dropout.
 
     Raises:
         ValueError: See `find`.

@@ -119,7 +119,9 @@ class Concat(Operator):
         return ((*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """A sum of arrays that are zero outside of their places: no calculator knows several."""
+        """Return a sum of arrays that are zero outside of their places: no calculator knows
+        several.
+        """
         (shape,) = self.outputs(sizes)
         parts = [
             c.select(partial(_place, shape=shape, where=where), x)

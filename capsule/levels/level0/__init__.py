@@ -94,7 +94,8 @@ class _Prepared:
         return self._arrays(results, (self.inputs[index].shape for index in wrt))
 
     def at_odd_sizes(self) -> _Prepared | None:
-        """The same with hard values at sizes that nothing divides; None where none are known.
+        """Return the same with hard values at sizes that nothing divides; None where none are
+        known.
 
         Options keep the values of the case, but for those that sizes have to go with.
         """
@@ -278,7 +279,9 @@ def _backward(trial: _Prepared, both: _Both) -> Iterator[Series]:
 
 
 def _name_kernels(trial: _Prepared, case: str) -> str:
-    """A sentence on what the framework chose among its kernels; empty where it tells nothing."""
+    """Return a sentence on what the framework chose among its kernels; empty where it tells
+    nothing.
+    """
     native = trial.native
     if not isinstance(native, TellsKernels):
         return ""

@@ -142,7 +142,8 @@ def hold_again(
 
 
 def is_moved(due: Sequence[Any], before: Sequence[Any], dtype: str) -> bool:
-    """Whether what is due of other values is so far from what was that no right results are equal.
+    """Return whether what is due of other values is so far from what was that no right results are
+    equal.
 
     Of deep networks in 16 bits the bounds may be as large as all of their gradients.
     """
@@ -210,7 +211,9 @@ def _freeze(
 
 
 def separate(parts: Sequence[Part], whole: Part) -> Sequence[Part]:
-    """The parts in which a minibatch's right results are computed: itself, unless it is coupled."""
+    """Return the parts in which a minibatch's right results are computed: itself, unless it is
+    coupled.
+    """
     return parts if couples(whole.graph) else [whole]
 
 

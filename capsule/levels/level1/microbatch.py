@@ -129,7 +129,8 @@ def choose(
 
 
 def fastest(batch: int, seconds: Mapping[int, float]) -> tuple[int, ...]:
-    """The sizes, largest first, that sum up to the batch with the least sum of their seconds.
+    """Return the sizes, largest first, that sum up to the batch with the least sum of their
+    seconds.
 
     Exact, by dynamic programming over 1, 2, ... `batch` examples; of equals the fewer parts.
 
@@ -202,7 +203,8 @@ def again(call: Call, inputs: Sequence[Any], others: Sequence[Any]) -> Call | No
 
 
 def training(calls: Sequence[Call], shares: Sequence[Any]) -> Call:
-    """The loss and the gradients of a minibatch, of its parts' own; one part's call as it is.
+    """Return the loss and the gradients of a minibatch, of its parts' own; one part's call as it
+    is.
 
     Args:
         calls: One for each part, of `Networks.training`.

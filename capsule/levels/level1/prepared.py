@@ -112,7 +112,9 @@ class Prepared:
         parts: Sequence[Part],
         read: set[str],
     ) -> list[Call]:
-        """A call for each part; those of one size share what was compiled, where they can."""
+        """Return a call for each part; those of one size share what was compiled, where they
+        can.
+        """
         calls: list[Call] = []
         firsts: dict[int, tuple[Call, list[Any]]] = {}
         for part in parts:

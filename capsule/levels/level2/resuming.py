@@ -57,7 +57,9 @@ def find(trial: Prepared) -> Resumed | None:
 
 
 def begin(trial: Prepared, resumed: Resumed | None) -> tuple[Trainer, Progress]:
-    """A trainer and what is known, where an earlier attempt was; tells again what that told."""
+    """Return a trainer and what is known, where an earlier attempt was; tells again what that
+    told.
+    """
     trainer = _start(trial)
     if resumed is None:
         return trainer, Progress(trial.quality)

@@ -68,7 +68,9 @@ class Team:
         return list(losses)
 
     def gather_order(self, taken: Sequence[Any], batch: int) -> Any:
-        """The numbers of all samples of some steps, as they were taken; of its own in each."""
+        """Return the numbers of all samples of some steps, as they were taken; of its own in
+        each.
+        """
         import numpy
 
         del batch
@@ -79,7 +81,9 @@ class Team:
         return values
 
     def settle(self, epochs: Sequence[int]) -> int:
-        """The last epoch after which all have a checkpoint, of those after which this one has."""
+        """Return the last epoch after which all have a checkpoint, of those after which this one
+        has.
+        """
         return max(epochs, default=0)
 
     def state(self) -> Mapping[str, NativeTensor]:

@@ -50,7 +50,9 @@ class Library(Protocol):
         """Wait for all ranks."""
 
     def prepare(self, name: str, own: Native, obtained: Native) -> Call:
-        """An operation of all ranks, key of `COLLECTIVES`; of an array with no parts in place."""
+        """Return an operation of all ranks, key of `COLLECTIVES`; of an array with no parts in
+        place.
+        """
 
     def prepare_send(self, own: Native, peer: int) -> Call:
         """Return a function that gives a rank an array."""

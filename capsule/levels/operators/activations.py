@@ -161,7 +161,9 @@ def _inner(c: Calculator, x: Any) -> Any:
 
 
 def _exact(c: Calculator, x: Any, name: str) -> Any:
-    """A constant in the dtype of the values: a Python float would cut longdouble to 53 bits."""
+    """Return a constant in the dtype of the values: a Python float would cut longdouble to 53
+    bits.
+    """
     import numpy
 
     unit = numpy.ones((), dtype=c.value(x).dtype)

@@ -184,7 +184,9 @@ def reference_gradients(
 
 
 def bounds(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tuple[float, ...]:
-    """The largest L2 norm that the error of each output of a right implementation can have."""
+    """Return the largest L2 norm that the error of each output of a right implementation can
+    have.
+    """
     c = _rounding(dtype)
     return _norms(several(operator.forward(c, sizes, *_enter(c, inputs))), dtype)
 
@@ -192,7 +194,9 @@ def bounds(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tupl
 def gradient_bounds(
     operator: Operator, sizes: Sizes, inputs: Arrays, upstream: Arrays, dtype: str
 ) -> tuple[float, ...]:
-    """The largest L2 norm that the error of each gradient of a right implementation can have."""
+    """Return the largest L2 norm that the error of each gradient of a right implementation can
+    have.
+    """
     c = _rounding(dtype)
     arriving = one(tuple(map(c.enter, upstream)))
     return _norms(operator.backward(c, sizes, arriving, *_enter(c, inputs)), dtype)

@@ -142,7 +142,9 @@ class TransposedConvolution(Operator):
         return c.store(_add_bias(c, sizes, result, inputs))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """A correlation for x; for w the same map as a convolution's, its two factors swapped."""
+        """Return a correlation for x; for w the same map as a convolution's, its two factors
+        swapped.
+        """
         how, window = _how(sizes), self._window(sizes)
         x, w = inputs[:2]
         terms = sizes["k"] // sizes["groups"] * prod(window)

@@ -56,7 +56,9 @@ _AT_ONCE = 2**20
 
 
 def correlate(x: Array, w: Array, how: Window) -> Array:
-    """A convolution in deep learning's sense: y[n, k, p] = sum of x[n, c, s p + d r] w[k, c, r]."""
+    """Return a convolution in deep learning's sense: y[n, k, p] = sum of x[n, c, s p + d r] w[k,
+    c, r].
+    """
     import numpy
 
     window = w.shape[2:]
@@ -92,7 +94,9 @@ def scatter(g: Array, w: Array, how: Window, spatial: tuple[int, ...]) -> Array:
 
 
 def weigh(x: Array, g: Array, how: Window, window: tuple[int, ...]) -> Array:
-    """The transpose of `correlate` in w: from x and (N, K, ...) to (K, C / groups, *window)."""
+    """Return the transpose of `correlate` in w: from x and (N, K, ...) to (K, C / groups,
+    *window).
+    """
     import numpy
 
     kernels, channels, counts = g.shape[1], x.shape[1] // how.groups, g.shape[2:]

@@ -130,7 +130,9 @@ class SigmoidCrossEntropy(_Loss):
         return x, y
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula as x - x y - log s(x), with log s(x) = min(x, 0) - log(1 + exp(-|x|))."""
+        """Return the formula as x - x y - log s(x), with log s(x) = min(x, 0) - log(1 +
+        exp(-|x|)).
+        """
         x, y = inputs
         negative = c.value(x) < 0
         decay = c.store(_decay(c, x))

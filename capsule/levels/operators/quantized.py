@@ -97,7 +97,9 @@ class Fp8Matmul(_Scaled):
 
 
 def decode(codes: Any) -> Any:
-    """The float64 numbers that bits of float8_e4m3fn stand for; 127 and 255 are no numbers."""
+    """Return the float64 numbers that bits of float8_e4m3fn stand for; 127 and 255 are no
+    numbers.
+    """
     import numpy
 
     exponent, significand = codes.astype(int) >> 3 & 15, codes.astype(int) & 7

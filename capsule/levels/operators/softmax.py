@@ -40,7 +40,9 @@ class Softmax(Operator):
         return ((sizes["rows"], sizes["columns"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The shifted formula (Blanchard, Higham and Higham, IMA J. Numer. Anal. 41, 2021)."""
+        """Return the shifted formula (Blanchard, Higham and Higham, IMA J. Numer. Anal. 41,
+        2021).
+        """
         (x,) = inputs
         e = c.exp(x - c.value(x).max(axis=1, keepdims=True))
         return c.store(e / c.total(e, 1))

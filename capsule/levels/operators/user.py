@@ -96,7 +96,8 @@ class Context:
         self.folder = folder
 
     def library(self, source: str) -> Any:
-        """A shared library by ctypes, compiled first unless it is one: C functions on pointers.
+        """Return a shared library by ctypes, compiled first unless it is one: C functions on
+        pointers.
 
         Raises:
             FileNotFoundError: The source is not there.

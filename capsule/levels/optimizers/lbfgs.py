@@ -245,7 +245,9 @@ class _Search:
 
 
 def _keep_inside(low: _Point, high: _Point, way: float, stuck: bool) -> tuple[float, bool]:
-    """A trial not too near the ends of its interval, the second time in a row or at an end."""
+    """Return a trial not too near the ends of its interval, the second time in a row or at an
+    end.
+    """
     least, most = sorted((low.way, high.way))
     margin = 0.1 * (most - least)
     if min(most - way, way - least) >= margin:

@@ -69,7 +69,9 @@ def _watch_torch(module: Any) -> None:
 
 
 def _share_token(module: Any) -> str | None:
-    """A word that all ranks of one store have: the first one there sets it, and nobody waits."""
+    """Return a word that all ranks of one store have: the first one there sets it, and nobody
+    waits.
+    """
     own = f"{os.getpid()}-{os.urandom(8).hex()}"
     try:
         word: Any = module._get_default_store().compare_set(_KEY, "", own)

@@ -105,7 +105,8 @@ def _has_length(head: Any) -> bool:
 
 
 def parse(record: memoryview, path: Path) -> Example:
-    """The features of a `tf.train.Example`; of two with one name the last, as TensorFlow takes it.
+    """Return the features of a `tf.train.Example`; of two with one name the last, as TensorFlow
+    takes it.
 
     Args:
         record: One of `read`.

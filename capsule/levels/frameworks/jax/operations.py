@@ -21,7 +21,9 @@ def always(function: Function) -> Chooser:
 
 
 def compile_for(jitted: Any, operands: tuple[Any, ...]) -> Function:
-    """A function that `jax.jit` has wrapped, compiled for such operands, once for all alike."""
+    """Return a function that `jax.jit` has wrapped, compiled for such operands, once for all
+    alike.
+    """
     compiled: Function = jitted.lower(*operands).compile()
     return compiled
 

@@ -106,7 +106,9 @@ class Plan:
         return tuple(held[name] for name in self._results)
 
     def gradients(self, *operands: NativeTensor) -> tuple[NativeTensor, ...]:
-        """The results, and the first one's gradients by the trained parameters, from a tape."""
+        """Return the results, and the first one's gradients by the trained parameters, from a
+        tape.
+        """
         by = dict(zip(self.taken, operands))
         sources = [by[name] for name in self._trained]
         with tensorflow.GradientTape(watch_accessed_variables=False) as tape:
@@ -207,7 +209,9 @@ class Plan:
         self._layouts[node.name] = yielded
 
     def _hold(self, name: str, wanted: Axes) -> str:
-        """The name of a value in a layout; an input or a weight takes that of its first reader."""
+        """Return the name of a value in a layout; an input or a weight takes that of its first
+        reader.
+        """
         if name in self.taken:
             self._layouts.setdefault(name, wanted)
         axes = self._layouts[name]
@@ -245,6 +249,8 @@ def _between(axes: Axes, wanted: Axes) -> Axes:
 
 
 def _in_order(axes: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether only axes of length 1 have moved, so that elements lie in the graph's order."""
+    """Return whether only axes of length 1 have moved, so that elements lie in the graph's
+    order.
+    """
     long = [axis for axis in axes if shape[axis] > 1]
     return long == sorted(long)

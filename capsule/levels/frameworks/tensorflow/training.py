@@ -55,7 +55,9 @@ class TensorFlowTrainer:
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any]]] = {}
 
     def step(self, inputs: Values, rate: float) -> NativeTensor:
-        """One call of one function, or one for each micro-batch and one for the optimizer."""
+        """Return one call of one function, or one for each micro-batch and one for the
+        optimizer.
+        """
         self._number += 1
         dtype = next(iter(self._leaves.values())).dtype
         # as tensors, for numbers would make a function each

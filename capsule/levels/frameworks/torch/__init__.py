@@ -81,7 +81,9 @@ class Torch:
         tensor.copy_(torch.from_numpy(array))
 
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
-        """A copy of the tensor in the host's memory; bfloat16 becomes float32, which is exact."""
+        """Return a copy of the tensor in the host's memory; bfloat16 becomes float32, which is
+        exact.
+        """
         tensor = tensor.detach().cpu()
         array: NDArray[Any] = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
         return array

@@ -100,7 +100,9 @@ class DifferentiatedModule:
         return held.worst(), held.share(gradients)
 
     def layers(self, inputs: Values, clock: Clock) -> list[float]:
-        """Each operation that torch's dispatcher sees of the backward pass and that computes."""
+        """Return each operation that torch's dispatcher sees of the backward pass and that
+        computes.
+        """
         network = deepcopy(self._network)
         loss = self._loss.lose(network, inputs)
         timed = Timed(clock)

@@ -16,7 +16,9 @@ from ..base import NativeTensor
 
 
 def is_random(function: Any, args: Any, kwargs: Any) -> bool:
-    """Whether an operation of torch's dispatcher takes numbers from a generator when called so."""
+    """Return whether an operation of torch's dispatcher takes numbers from a generator when called
+    so.
+    """
     if torch.Tag.nondeterministic_seeded not in function.tags:
         return False
     # the kernels of attention draw for a dropout of theirs, and mostly have none

@@ -65,7 +65,8 @@ class Run(Protocol):
 def right(
     module: torch.nn.Module, inputs: tuple[NativeTensor, ...], dtype: str, label: str
 ) -> tuple[tuple[Any, ...], tuple[float, ...]]:
-    """The outputs in float64, numpy arrays, and the largest right L2 norm of the error of each.
+    """Return the outputs in float64, numpy arrays, and the largest right L2 norm of the error of
+    each.
 
     Args:
         module: With weights of the dtype.

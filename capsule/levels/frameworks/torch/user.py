@@ -56,7 +56,9 @@ class UserTorchOptimizer:
             leaf.grad = None
 
     def step(self, closure: Callable[[], NativeTensor] | None = None) -> NativeTensor | None:
-        """One step with the gradients that the closure leaves: the file's own is given none."""
+        """Return one step with the gradients that the closure leaves: the file's own is given
+        none.
+        """
         loss = closure() if closure else None
         self._made.step()
         return loss

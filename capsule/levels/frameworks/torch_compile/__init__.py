@@ -83,7 +83,9 @@ class CompiledNetworks:
         optimizer: Chosen,
         numbers: Numbers,
     ) -> Trainer:
-        """The same with `torch.autocast` around each forward pass, which the compiler sees."""
+        """Return the same with `torch.autocast` around each forward pass, which the compiler
+        sees.
+        """
         from ..torch.training import TorchTrainer
 
         return TorchTrainer(graph, values, optimizer, numbers, _compile, mixed=True)
@@ -91,7 +93,9 @@ class CompiledNetworks:
     def module(
         self, source: Path, seed: int, like: NativeTensor, optimizer: Chosen, numbers: Numbers
     ) -> ModuleTrainer:
-        """The module, compiled for the steps; what torch cannot compile of it runs as it is."""
+        """Return the module, compiled for the steps; what torch cannot compile of it runs as it
+        is.
+        """
         from ..torch import modules
 
         return modules.ModuleTrainer(source, seed, like, optimizer, numbers, _compile_parts)

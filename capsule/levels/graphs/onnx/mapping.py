@@ -206,7 +206,8 @@ KINDS: dict[str, Callable[[Reader, Any, How], None]] = {
 
 
 def is_usual(node: Any, version: int) -> bool:
-    """Whether a kind of nodes that is known here means what it meant from version 13 to 23 on.
+    """Return whether a kind of nodes that is known here means what it meant from version 13 to 23
+    on.
 
     Args:
         node: Of a file, or made of several.

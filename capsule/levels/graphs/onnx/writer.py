@@ -99,7 +99,9 @@ def _rename(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _rename_own(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
-    """A node that is ONNX's own; of its results the one that the step is has the step's name."""
+    """Return a node that is ONNX's own; of its results the one that the step is has the step's
+    name.
+    """
     single = alone.parse(step.sizes["model"])
     if any(attribute.HasField("g") for attribute in single.node.attribute):
         raise ValueError(f"{single.kind} of {step.name} contains other nodes")
