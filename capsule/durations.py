@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def duration(seconds: float) -> str:
-    """Minutes and seconds, with hours where there are some.
+    """Return minutes and seconds, with hours where there are some.
 
     >>> duration(42.4), duration(3725)
     ('0:42', '1:02:05')

@@ -52,7 +52,7 @@ class Earlier:
 
     @property
     def trials(self) -> frozenset[str]:
-        """Ids of the trials that need not run again."""
+        """Return ids of the trials that need not run again."""
         return frozenset(trial["id"] for trial in summary.planned_trials(self.record.plan))
 
 
@@ -228,7 +228,7 @@ def files(earlier: Earlier, folder: Path) -> list[File]:
 
 
 def carry(capsule: Capsule, folder: Path) -> list[File]:
-    """Logs and evidence of a capsule, where they lie in it.
+    """Return logs and evidence of a capsule, where they lie in it.
 
     Args:
         capsule: Is read again.

@@ -48,7 +48,7 @@ class Extended:
 
     @property
     def trials(self) -> frozenset[str]:
-        """Ids of the trials that need not run again."""
+        """Return ids of the trials that need not run again."""
         return frozenset(trial["id"] for trial in summary.planned_trials(self.record.plan))
 
     def name_origin(self, longer: Manifest) -> Extension:

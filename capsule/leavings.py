@@ -20,7 +20,7 @@ def is_file(path: Path) -> bool:
 
 
 def size_bytes(path: Path) -> int:
-    """Size of what lies there, a link's own; 0 where nothing does."""
+    """Return the size of what lies there, a link's own; 0 where nothing does."""
     try:
         return path.lstat().st_size
     except OSError:

@@ -122,12 +122,14 @@ Origin = Original | Verification | Side | Extension | Rereading
 
 
 def original_id(origin: Origin) -> str | None:
-    """Id of the capsule that was re-executed, None where none was."""
+    """Return the id of the capsule that was re-executed, None where none was."""
     return origin.of if isinstance(origin, Verification) else None
 
 
 def predecessor_id(origin: Origin) -> str | None:
-    """Id of the capsule that another one was made of without any re-execution, None for a run."""
+    """Return the id of the capsule that another one was made of without any re-execution, None for
+    a run.
+    """
     return origin.of if isinstance(origin, Extension | Rereading) else None
 
 
@@ -137,5 +139,5 @@ def changes(origin: Origin) -> Mapping[str, Scalar]:
 
 
 def image_override(origin: Origin) -> str | None:
-    """Reference given with `--image`, None where the image was not replaced."""
+    """Return the reference given with `--image`, None where the image was not replaced."""
     return origin.image if isinstance(origin, Original | Verification) else None

@@ -277,7 +277,7 @@ def _explain(error: OSError | ValueError, program: str, cwd: Path | None) -> Can
 
 
 def _ignored_signals() -> list[signal.Signals]:
-    """Signals that a started command would ignore as well, because this process was told to.
+    """Return signals that a started command would ignore as well, because this process was told to.
 
     nohup tells SIGHUP, and a script's `&` SIGINT: a workload must not run otherwise for it. What
     Python itself ignores, `Popen` restores.
@@ -357,7 +357,7 @@ def run(
 
 
 def find_marked(label: str) -> list[int]:
-    """Ids of the living processes whose environment says `CAPSULE_RUN=<label>`.
+    """Return ids of the living processes whose environment says `CAPSULE_RUN=<label>`.
 
     Never this process nor one of its ancestors. Processes of other users cannot be read, and are
     not found.

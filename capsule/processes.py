@@ -29,7 +29,7 @@ class Stat:
 
 
 def list_living(belongs: Callable[[int, Stat], bool], oldest: int = 0) -> list[int]:
-    """Processes that belong, of those that started at `oldest` or later."""
+    """Return processes that belong, of those that started at `oldest` or later."""
     pids = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - a Path for each costs more than the look
         if not name.isdigit():

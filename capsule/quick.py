@@ -51,7 +51,7 @@ def benchmark_of(metric: str) -> str:
 
 
 def deciding(origin: Origin, claims: Iterable[FrozenClaim]) -> frozenset[str] | None:
-    """Ids of the benchmarks that a run with this origin is of, None for all.
+    """Return ids of the benchmarks that a run with this origin is of, None for all.
 
     Args:
         origin: Of the run.

@@ -106,7 +106,7 @@ def facts(record: Record) -> list[str]:
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Everything that does not follow, as sentences; a record whose parts agree is taken."""
+    """Yield everything that does not follow, as sentences; a record whose parts agree is taken."""
     yield from quick.faults(record)
     yield from _plan_faults(record)
     yield from _look_faults(record)
@@ -234,7 +234,7 @@ def _last_look(record: Record) -> int:
 
 
 def _outcome_faults(record: Record) -> Iterator[str]:
-    """Trials that were planned and of which nobody says what became."""
+    """Yield trials that were planned and of which nobody says what became."""
     ended = {one.trial for one in record.attempts if summary.final_outcome(one)}
     for trial in summary.planned_trials(record.plan):
         if trial["id"] not in ended:
@@ -242,7 +242,7 @@ def _outcome_faults(record: Record) -> Iterator[str]:
 
 
 def _claim_faults(record: Record) -> Iterator[str]:
-    """Claims that are not the manifest's, one for one, frozen by the runs."""
+    """Yield claims that are not the manifest's, one for one, frozen by the runs."""
     due, verifies = _due_claims(record), isinstance(record.origin, Verification)
     try:
         for stated, frozen in zip_longest(record.claims, due):
@@ -326,7 +326,7 @@ def _region(claim: FrozenClaim) -> str:
 
 
 def _note_faults(record: Record) -> Iterator[str]:
-    """Notes that the record calls for and lacks, or has and does not call for."""
+    """Yield notes that the record calls for and lacks, or has and does not call for."""
     if len(set(record.notes)) < len(record.notes):
         yield "a note is given twice"
     due = list(_notes(record))

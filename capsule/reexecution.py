@@ -101,7 +101,7 @@ def _time_faults(original: Record, rerun: Record) -> Iterator[str]:
 
 
 def _data_faults(original: Record, rerun: Record) -> Iterator[str]:
-    """Other data; of a quick original the data of what it left out is not known."""
+    """Yield other data; of a quick original the data of what it left out is not known."""
     only = quick.deciding(rerun.origin, rerun.claims)
     needed = {one.name for one in quick.needed_data(original.manifest, original.datasets, only)}
     there, here = _by_name(original.datasets), _by_name(rerun.datasets)

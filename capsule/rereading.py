@@ -152,7 +152,7 @@ def _differ(there: dict[str, Any], here: dict[str, Any], name: str) -> bool:
 
 
 def _find_unread(old: Benchmark, new: Benchmark, *, reported: bool) -> Iterator[str]:
-    """Metrics of a command that no sealed text gives."""
+    """Yield metrics of a command that no sealed text gives."""
     sealed = {*_STREAMS, *(one.source.text for one in old.metrics if one.source is not None)}
     sealed |= {_RESULTS} if reported else set()
     kept = {one.name for one in old.metrics if one.source is None}
@@ -239,7 +239,7 @@ def _readings(
 
 
 def _relabel(line: Samples, metric: Metric) -> Samples:
-    """Samples that a command reported, with what the manifest says now that they mean."""
+    """Return samples that a command reported, with what the manifest says now that they mean."""
     return replace(
         line,
         unit=metric.unit,

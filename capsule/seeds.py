@@ -23,7 +23,8 @@ def fresh_seeds(
     within: tuple[int, int] = SEED_RANGE,
     nonce: str | None = None,
 ) -> tuple[int, ...]:
-    r"""Seeds for a verification that nobody could choose: they follow from the capsule's own id.
+    r"""Return seeds for a verification that nobody could choose: they follow from the capsule's
+    own id.
 
     With n the first 8 bytes, big-endian, of sha256("capsule-seed-2\n<id>\n<i>\n"), or with a nonce
     of sha256("capsule-seed-2\n<id>\n<nonce>\n<i>\n"), seed i is low + n mod (high - low + 1),
@@ -65,7 +66,7 @@ def added_seeds(
     count: int,
     within: tuple[int, int] = SEED_RANGE,
 ) -> tuple[int, ...]:
-    r"""Seeds that an author adds to a run that was sealed, and cannot choose.
+    r"""Return seeds that an author adds to a run that was sealed, and cannot choose.
 
     As `fresh_seeds`, of sha256("capsule-added-seed-1\n<id>\n<i>\n"): no verifier draws the same.
 
@@ -98,7 +99,8 @@ def winner_seeds(
     count: int,
     within: tuple[int, int] = SEED_RANGE,
 ) -> tuple[int, ...]:
-    r"""Seeds under which the winner of a search is run again, which its author cannot choose.
+    r"""Return seeds under which the winner of a search is run again, which its author cannot
+    choose.
 
     As `fresh_seeds`, of sha256("capsule-winner-seed-1\n<id>\n<i>\n").
 

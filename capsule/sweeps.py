@@ -150,7 +150,7 @@ def explain_sharing(sweeps: Sequence[Sweep]) -> Iterator[str]:
 
 
 def _name(ranks: Sequence[int]) -> str:
-    """Ranks as a list in which neighbours stand as a range.
+    """Return ranks as a list in which neighbours stand as a range.
 
     >>> _name([0, 1, 2, 5])
     'ranks 0-2, 5'

@@ -85,7 +85,7 @@ def crate_time(text: str) -> str:
 
 
 def references(ids: Iterable[str]) -> Entity | Iterator[Entity]:
-    """References to entities, made one by one: one alone is no list."""
+    """Return references to entities, made one by one: one alone is no list."""
     links = ({"@id": identifier} for identifier in ids)
     first = list(islice(links, 2))
     return first[0] if len(first) == 1 else chain(first, links)

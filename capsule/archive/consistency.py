@@ -189,7 +189,9 @@ def _setup_faults(record: Record) -> Iterator[str]:
 
 
 def _world_faults(record: Record) -> Iterator[str]:
-    """Ranks that ran together without a pre-flight, and worlds that nobody could have seen."""
+    """Yield ranks that ran together without a pre-flight, and worlds that nobody could have
+    seen.
+    """
     planned = {group["ranks"] for group in record.plan["groups"]}
     for world in record.worlds:
         if world.ranks not in planned:
@@ -260,7 +262,7 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _resumption_faults(record: Record) -> Iterator[str]:
-    """Attempts that cannot have gone on from a checkpoint, though they are said to have."""
+    """Yield attempts that cannot have gone on from a checkpoint, though they are said to have."""
     benchmarks = {one.id: one for one in record.manifest.benchmarks}
     for attempt in record.attempts:
         benchmark, case, *_ = attempt.trial.split("/")

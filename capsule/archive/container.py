@@ -84,7 +84,7 @@ def local_header(entry: Entry) -> bytes:
 
 
 def directory(entries: list[Entry]) -> bytes:
-    """Everything after the last entry: the central directory and its end records."""
+    """Return everything after the last entry: the central directory and its end records."""
     records = b"".join(map(_central_header, entries))
     start = entries[-1].end if entries else 0
     return records + _end_records(len(entries), start, len(records))

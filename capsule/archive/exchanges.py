@@ -138,7 +138,7 @@ def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
 
 
 def _step_faults(one: Shared, line: RankSamples, place: int, elements: int) -> Iterator[str]:
-    """Steps in which a rank exchanged something else than its scheme has it exchange."""
+    """Yield steps in which a rank exchanged something else than its scheme has it exchange."""
     period = int(one.scheme.numbers.get("period", 1))
     scheme = one.scheme.name, tuple(sorted(one.scheme.numbers.items()))
     wrong = 0

@@ -27,7 +27,7 @@ class Documents:
 
 
 def to_json(image: Image) -> dict[str, Any]:
-    """Everything of an image but its raw bytes."""
+    """Return everything of an image but its raw bytes."""
     return {
         "reference": image.reference,
         "pinned": image.pinned,

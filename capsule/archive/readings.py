@@ -56,7 +56,7 @@ class Read:
 
     @property
     def whole(self) -> int:
-        """Samples of an epoch's whole minibatches."""
+        """Return samples of an epoch's whole minibatches."""
         return self.samples // self.subject.batch * self.subject.batch
 
 

@@ -53,7 +53,7 @@ def schedule(settings: Settings) -> Schedule:
 
 
 def add_times(times: Sequence[float], pauses: Sequence[float]) -> tuple[float, float]:
-    """Seconds of epochs without and with their evaluations, added as they were there."""
+    """Return seconds of epochs without and with their evaluations, added as they were there."""
     trained = total = 0.0
     for seconds, pause in zip_longest(times, pauses, fillvalue=0.0):
         trained += seconds

@@ -343,7 +343,7 @@ def _has_order(one: Training) -> bool:
 
 
 def _order_cost(one: Training) -> int:
-    """Samples whose order has to be made again."""
+    """Return samples whose order has to be made again."""
     return (_number(one, "training_samples") or 0) * _epochs(one)
 
 
@@ -366,7 +366,7 @@ def _rate_faults(one: Training) -> Iterator[str]:
 
 
 def _rate_cost(one: Training) -> int:
-    """Steps whose learning rate has to be made again."""
+    """Return steps whose learning rate has to be made again."""
     curve = one.series.get("learning_rate")
     return len(curve.values) * _steps(one) if curve else 0
 

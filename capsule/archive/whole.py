@@ -196,7 +196,9 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
 
 
 def _small(sizes: Mapping[str, int]) -> set[str]:
-    """Documents to be kept from the time they are hashed until they are read, the small ones."""
+    """Return documents to be kept from the time they are hashed until they are read, the small
+    ones.
+    """
     kept, left = set(), _KEPT_BYTES - sizes.get(bag.PAYLOAD + codec.PLAN, 0)
     for path in sorted(
         (_DOCUMENTS - _COMPARED) & sizes.keys(), key=lambda path: (sizes[path], path)

@@ -273,7 +273,9 @@ def _dataset(spec: DatasetSpec, made: _Generated) -> tuple[Dataset, Path]:
 
 
 def _read_entry(entry: Path, cache: Path) -> _Generated | None:
-    """Generated data in the cache, if it still is what this user generated under that key."""
+    """Return generated data in the cache, if it still is what this user generated under that
+    key.
+    """
     with open_digests(cache) as kept:
         known = kept.find_generated(entry.name)
     if known is None or (tree := _hash_entry(entry, cache)) is None:

@@ -130,7 +130,7 @@ class ZipReader:
             raise self._damage(f"{entry.name!a} differs from its directory entry")
 
     def _find_directory(self) -> tuple[int, int, int]:
-        """Number of entries, size and place of the directory."""
+        """Return the number of entries, size and place of the directory."""
         total = self._stream.seek(0, os.SEEK_END)
         tail_place = max(0, total - _END.size - _MOST_COMMENT_BYTES)
         self._stream.seek(tail_place)
@@ -212,7 +212,9 @@ class ZipReader:
         return entry, _ENTRY.size + name_bytes + extra_bytes + comment_bytes
 
     def _widen(self, sizes: list[int], value: bytes) -> list[int]:
-        """Size, packed size and place, of which those that do not fit are in an extra field."""
+        """Return size, packed size and place, of which those that do not fit are in an extra
+        field.
+        """
         wide = iter(struct.unpack(f"<{len(value) // 8}Q", value[: len(value) // 8 * 8]))
         try:
             return [next(wide) if size == _FULL_32 else size for size in sizes]

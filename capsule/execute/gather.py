@@ -95,7 +95,7 @@ class Gatherer:
         self._samples: dict[int, Sequence[Samples]] = {}
 
     def collect(self, plan: Plan) -> Execution:
-        """Everything that the process starts of the plan's groups left behind."""
+        """Return everything that the process starts of the plan's groups left behind."""
         log = self._workspace.log
         groups = {group.id: group for group in plan.groups}
         attempts: dict[int, dict[str, Attempt]] = {}

@@ -230,7 +230,7 @@ class OpenSeries:
             self._places.setdefault(name, []).extend(more)
 
     def _increasing(self, name: str, numbers: Json, count: int) -> list[float]:
-        """Steps or times of one line, which go on from those before."""
+        """Return steps or times of one line, which go on from those before."""
         if not isinstance(numbers, list) or len(numbers) != count:
             raise Defect(f"the numbers of {name} and of values of {self._metric} differ")
         one = "step" if name == "steps" else f"{name} time"

@@ -127,7 +127,7 @@ def _is_whole(by: str, sightings: Sequence[Sighting]) -> bool:
 
 
 def _contradictions(sightings: Sequence[Sighting], *, has_whole: bool) -> Iterator[str]:
-    """Ways in which a world is another one than was planned."""
+    """Yield ways in which a world is another one than was planned."""
     ranks = len(sightings)
     for by in _LIBRARIES:
         worlds = [(rank, one) for rank, each in enumerate(sightings) for one in each.made]
@@ -143,7 +143,7 @@ def _contradictions(sightings: Sequence[Sighting], *, has_whole: bool) -> Iterat
 
 
 def _find_two(by: str, own: Sequence[tuple[int, Made]], ranks: int) -> Iterator[str]:
-    """Worlds of the right size that are not one."""
+    """Yield worlds of the right size that are not one."""
     present = {rank for rank, _ in own}
     members: dict[str, set[int]] = {}
     for rank, one in own:
@@ -185,7 +185,7 @@ def _explain_absence(sightings: Sequence[Sighting]) -> str:
 
 
 def _name(ranks: Sequence[int]) -> str:
-    """Ranks by their numbers, of many the first few."""
+    """Return ranks by their numbers, of many the first few."""
     shown = ", ".join(map(str, ranks[:_SHOWN]))
     more = f" and {len(ranks) - _SHOWN} more" if len(ranks) > _SHOWN else ""
     return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"

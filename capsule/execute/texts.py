@@ -58,7 +58,8 @@ def read(
 def find_echoes(
     files: Sequence[RankFiles], trial: Trial, paths: LocalPaths, series: Sequence[Series]
 ) -> Iterator[str]:
-    """Metrics of the whole trial whose value another rank than the first has, too: a sentence each.
+    """Yield metrics of the whole trial whose value another rank than the first has, too: a
+    sentence each.
 
     Args:
         files: What each rank left, by rank.
@@ -82,7 +83,7 @@ def find_echoes(
 
 
 def _extract(files: RankFiles, sources: Mapping[str, Source], paths: LocalPaths) -> Extract:
-    """Metrics out of the texts that one rank left."""
+    """Return metrics out of the texts that one rank left."""
     texts: dict[str, bytes] = {}
     absent: dict[str, str] = {}
     for name in {source.text for source in sources.values()}:

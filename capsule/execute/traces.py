@@ -89,7 +89,7 @@ class Traces:
         self.spared_bytes = self._count_spared() if setting.limits.disk is not None else 0
 
     def folders(self, start: Start) -> Iterator[Path]:
-        """Everything that the start can leave on the disk of this machine."""
+        """Yield everything that the start can leave on the disk of this machine."""
         yield start.folder
         if self._setting.writable:
             yield self._workspace.work

@@ -120,7 +120,7 @@ class Begins(Protocol):
     """Follows one rank of a running process start."""
 
     def new(self) -> Sequence[str]:
-        """Ids of the trials that it began since the last call."""
+        """Return ids of the trials that it began since the last call."""
 
 
 def environment(setting: Setting) -> dict[str, str]:

@@ -74,12 +74,12 @@ class RankFiles:
 
     @property
     def stdout(self) -> Path:
-        """Standard output of the workload."""
+        """Return the standard output of the workload."""
         return self.folder / "stdout.txt"
 
     @property
     def stderr(self) -> Path:
-        """Standard error of the workload."""
+        """Return the standard error of the workload."""
         return self.folder / "stderr.txt"
 
 
@@ -227,7 +227,8 @@ class Workspace:
 
     @property
     def label(self) -> str:
-        """Marks the processes and containers of this folder's run, and of no other folder's.
+        """Return the label that marks the processes and containers of this folder's run, and of no
+        other folder's.
 
         A folder keeps its inode where it is renamed, and no copy has it: whoever hands out a folder
         that bears the name of somebody's run must not have that run's processes ended.
@@ -247,7 +248,7 @@ class Workspace:
 
     @property
     def inputs(self) -> Path:
-        """Copies of the manifest's input files."""
+        """Return copies of the manifest's input files."""
         return self.folder / "inputs"
 
     @property
@@ -257,7 +258,7 @@ class Workspace:
 
     @property
     def datasets(self) -> Path:
-        """Copies of the datasets that its capsule will carry."""
+        """Return copies of the datasets that its capsule will carry."""
         return self.folder / "datasets"
 
     @property
@@ -272,7 +273,7 @@ class Workspace:
 
     @property
     def clean_logs(self) -> Path:
-        """Logs without the paths of this machine, laid out while they are sealed."""
+        """Return logs without the paths of this machine, laid out while they are sealed."""
         return self.folder / "clean"
 
     @property

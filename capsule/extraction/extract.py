@@ -159,7 +159,7 @@ def quote_end(name: str, text: bytes) -> str:
 
 
 def _read_logs(sources: Iterable[Source], texts: Mapping[str, bytes]) -> dict[str, events.Log]:
-    """Event files, each read once for all tags that are due."""
+    """Return event files, each read once for all tags that are due."""
     tags: dict[str, list[str]] = {}
     for source in sources:
         if isinstance(source, EventTag):

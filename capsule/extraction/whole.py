@@ -378,7 +378,7 @@ def _judge_punctuation(left: str, digits: str, right: str, beside: _Beside) -> K
 
 
 def _judge_letters(right: str, beside: _Beside, unit: str) -> Kind | Whole:
-    """Letters that touch a number: its unit, where somebody says so."""
+    """Return letters that touch a number: its unit, where somebody says so."""
     match = _LETTERS.match(right)
     assert match is not None
     letters = match[0]
@@ -465,7 +465,7 @@ def require_one_unit(units: Mapping[str, int], name: str) -> None:
 
 
 def tell_units(units: Mapping[str, int], unit: str, name: str) -> Iterator[str]:
-    """Notes of units that stand behind numbers, and are not the metric's.
+    """Yield notes of units that stand behind numbers, and are not the metric's.
 
     Args:
         units: Those that stand there, each with its first line.

@@ -45,7 +45,7 @@ class _Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """Input that is left over."""
+        """Return input that is left over."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         """Return the next bytes of the content."""

@@ -11,7 +11,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def this_machine() -> tuple[str, str]:
-    """Operating system and architecture, as registries name them."""
+    """Return the operating system and architecture, as registries name them."""
     name = platform.machine()
     return "linux", _ARCHITECTURES.get(name, name)
 

@@ -52,7 +52,9 @@ class Reference:
 
     @property
     def endpoint(self) -> str:
-        """Address of the registry's API: plain HTTP on this machine's loopback, nowhere else."""
+        """Return the address of the registry's API: plain HTTP on this machine's loopback, nowhere
+        else.
+        """
         if self.registry == _HUB:
             return _HUB_ENDPOINT
         return f"{'http' if self.is_loopback else 'https'}://{self.registry}"

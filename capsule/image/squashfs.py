@@ -178,7 +178,7 @@ class _Reader:
                 yield name, start << 16 | offset
 
     def _hash(self, inode: _Inode) -> bytes:
-        """Hex digits of a file's SHA-256."""
+        """Return hex digits of a file's SHA-256."""
         hasher = hashlib.sha256()
         place, left = inode.start, inode.size
         for field in inode.blocks:

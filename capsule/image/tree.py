@@ -159,7 +159,7 @@ class Tree:
 
 
 def _records(folder: Node, path: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Path and record of everything below a folder that counts."""
+    """Yield the path and record of everything below a folder that counts."""
     for name, node in folder.children.items():
         place = path + name
         if place in _OMITTED or node.kind == "x":

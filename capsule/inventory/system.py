@@ -134,7 +134,7 @@ def _soft_limit(text: str | Unread, name: str) -> int | Unread:
 
 
 def _control_groups(tree: Tree, controller: str) -> list[str]:
-    """Folders of this process's control group and its parents, innermost first."""
+    """Return folders of this process's control group and its parents, innermost first."""
     lines = tree.text("proc/self/cgroup")
     folders: list[str] = []
     for line in [] if isinstance(lines, Unread) else lines.splitlines():

@@ -143,7 +143,7 @@ def _find_stranger(reports: Sequence[Report], invocations: Sequence[Invocation])
 
 
 def _find_wrong_node(reports: Sequence[Report], nodes: Sequence[int]) -> Fault | None:
-    """Ranks that run on other nodes than they were to, as far as these have names."""
+    """Return ranks that run on other nodes than they were to, as far as these have names."""
     ranks: dict[int, int] = {}
     names: dict[str, int] = {}
     for rank, (report, node) in enumerate(zip(reports, nodes, strict=True)):
@@ -186,7 +186,7 @@ def _world_faults(reports: Sequence[Report], launcher: str) -> Iterator[Fault]:
 
 
 def _sum_faults(reports: Sequence[Report]) -> Iterator[Fault]:
-    """Sums that are not those of all ranks, each once and whole."""
+    """Yield sums that are not those of all ranks, each once and whole."""
     for rank, report in enumerate(reports):
         for one in report.sums:
             if one.bytes and (one.bytes != BYTES or one.digest != _due_digest(len(reports))):
@@ -239,7 +239,7 @@ def _explain_meeting(reports: Sequence[Report]) -> str:
 
 
 def _name(ranks: Sequence[int]) -> str:
-    """Ranks by their numbers, of many the first few."""
+    """Return ranks by their numbers, of many the first few."""
     shown = ", ".join(map(str, ranks[:_SHOWN]))
     more = f" and {len(ranks) - _SHOWN} more" if len(ranks) > _SHOWN else ""
     return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"

@@ -71,7 +71,8 @@ def _explain_other(report: Report, due: Library) -> Fault:
 
 
 def find_difference(reports: Sequence[Report]) -> Fault | None:
-    """Ranks whose nodes have other libraries of MPI at one path, as far as all have loaded them.
+    """Return ranks whose nodes have other libraries of MPI at one path, as far as all have loaded
+    them.
 
     Args:
         reports: By rank.

@@ -162,7 +162,7 @@ def look(job: str) -> Job | None:
 
 
 def find(name: str) -> list[str]:
-    """Ids of this user's jobs of a name that have not ended, the latest last.
+    """Return ids of this user's jobs of a name that have not ended, the latest last.
 
     Slurm also knows those that `sbatch` refused, as ended.
 

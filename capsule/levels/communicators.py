@@ -100,7 +100,9 @@ class Communicator:
         self._traffic = Traffic()
 
     def renew(self) -> Communicator:
-        """Another one of the same ranks, for a thread of its own, with nothing counted yet."""
+        """Return another one of the same ranks, for a thread of its own, with nothing counted
+        yet.
+        """
         return type(self)()
 
     def take_traffic(self) -> Traffic:

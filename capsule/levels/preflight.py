@@ -381,7 +381,7 @@ def _sockets(report: _Report) -> bool:
 
 
 def _listen(place: str, ranks: int) -> Iterator[socket.socket]:
-    """Connections to all other ranks, at rank 0."""
+    """Yield connections to all other ranks, at rank 0."""
     address = urlparse(place)
     port = 0 if address.scheme == "file" else int(address.port or 0)
     with socket.create_server(("", port), backlog=ranks) as server:

@@ -157,7 +157,7 @@ class Report:
 
     @property
     def non_finite(self) -> tuple[str, ...]:
-        """Metrics with a NaN or an infinity, in the order of the first."""
+        """Return metrics with a NaN or an infinity, in the order of the first."""
         return tuple(self._non_finite)
 
     def _seconds(self) -> tuple[float, float]:

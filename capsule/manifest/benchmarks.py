@@ -98,7 +98,7 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
 
 
 def subject_to_json(benchmark: Benchmark) -> dict[str, Any]:
-    """Cases and metrics of a benchmark of Level 0 or 1, as a plan keeps them."""
+    """Return cases and metrics of a benchmark of Level 0 or 1, as a plan keeps them."""
     known = ("name", "unit", "direction", "kind", "resolution", "per")
     return {
         "benchmark": benchmark.id,

@@ -87,7 +87,7 @@ def check(raw: Raw, settings: Mapping[str, Settings], here: str, problems: Probl
 
 
 def _deviations(closed: Closed, network: str, made: Settings) -> Iterator[tuple[str, str]]:
-    """Pointer below the entry, and what is to stand there."""
+    """Yield pointer below the entry, and what is to stand there."""
     # whoever reads operators and networks would wait for it
     from capsule.levels.catalog import training
 

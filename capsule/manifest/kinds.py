@@ -193,23 +193,25 @@ class Recipe(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """Path below the inputs of the user's file that defines it, None for the catalogue's."""
+        """Return the path below the inputs of the user's file that defines it, None for the
+        catalogue's.
+        """
         return self.name if self.module else None
 
     @property
     def quality(self) -> str:
-        """Metric by which it is judged."""
+        """Return the metric by which it is judged."""
         return self.module.quality if self.module else training.QUALITY[self.name]
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """Metrics that are not there because its optimizer has no formula."""
+        """Return metrics that are not there because its optimizer has no formula."""
         if self.own_optimizer is None or self.own_optimizer.has_formula:
             return ()
         return training.BY_FORMULA_OF_MODULES if self.module else training.BY_FORMULA
 
     def choices(self, case: str) -> int:
-        """Predictions of one sample of a case that are judged."""
+        """Return predictions of one sample of a case that are judged."""
         if self.module:
             return self.module.choices
         sizes = NETWORKS[self.name].complete({**self.settings[case].sizes, "batch": 1})

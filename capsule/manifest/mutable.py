@@ -55,7 +55,7 @@ def put(raw: Raw, changed: Mapping[str, Scalar]) -> tuple[Raw, Mapping[str, str]
 
 
 def of_benchmark(changed: Mapping[str, Scalar], index: int) -> list[str]:
-    """Pointers of what was changed of a manifest's `index`-th benchmark."""
+    """Return pointers of what was changed of a manifest's `index`-th benchmark."""
     return [place for place in changed if place.startswith(f"/benchmarks/{index}/")]
 
 
@@ -65,7 +65,7 @@ def changes_results(place: str) -> bool:
 
 
 def of_resources(changed: Mapping[str, Scalar]) -> list[str]:
-    """Pointers of what was changed of the resources."""
+    """Return pointers of what was changed of the resources."""
     return [place for place in changed if place.startswith("/resources/")]
 
 

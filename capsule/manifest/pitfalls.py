@@ -214,7 +214,7 @@ def _read(path: Path) -> bytes:
 
 
 def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[Sentence]:
-    """Parameters of cases that make no difference."""
+    """Yield parameters of cases that make no difference."""
     from capsule.manifest.sources import OUT
 
     files = [
@@ -273,7 +273,7 @@ def _about_files(
 def _about_imports(
     words: tuple[str, ...], benchmark: Benchmark, command: Command, folder: Path
 ) -> Iterator[Pitfall]:
-    """Modules beside a Python script that it imports, and that are not among the inputs."""
+    """Yield modules beside a Python script that it imports, and that are not among the inputs."""
     for word in words:
         below = [word, *([f"{command.cwd}/{word}"] if command.cwd else [])]
         scripts = (one for one in below if commands.is_below(one, benchmark.inputs))

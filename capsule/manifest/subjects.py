@@ -44,8 +44,7 @@ def require_path(raw: Raw) -> str:
 
 
 def trains(raw: Raw) -> bool:
-    """Whether the training of a network is measured: of an ONNX file's and of a module where it is
-    asked for.
+    """Return whether a network's training is measured; ONNX files and modules need `trains`.
 
     >>> trains({"level": 1, "network": {"onnx": "nets/small.onnx"}})
     False

@@ -28,7 +28,7 @@ class Trained(NamedTuple):
 
     @property
     def quality(self) -> str:
-        """Metric by which it is judged."""
+        """Return the metric by which it is judged."""
         return self.module.quality if self.module else training.QUALITY[self.name]
 
     @property
@@ -48,7 +48,7 @@ class Trained(NamedTuple):
         return self.optimizer is None or self.optimizer.has_formula
 
     def check(self, sizes: Mapping[str, Any]) -> dict[str, int]:
-        """Options of a case, each what it may be.
+        """Return options of a case, each what it may be.
 
         Raises:
             ValueError: One is not.

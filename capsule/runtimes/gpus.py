@@ -88,7 +88,9 @@ def _require_driver(devices: Devices, cuda: tuple[int, int] | None) -> None:
 
 
 def cuda_version(image: Image) -> tuple[int, int] | None:
-    """Major and minor CUDA version that an image says it holds; None when it says nothing."""
+    """Return major and minor CUDA version that an image says it holds; None when it says
+    nothing.
+    """
     if image.config is None:
         return None
     config = parse(image.config, where="image configuration").get("config") or {}

@@ -150,7 +150,9 @@ def describe(path: Path) -> str:
 
 
 def _ask(path: Path) -> list[str] | None:
-    """Implementation, version, kind of environment and path of a Python; None for what is none."""
+    """Return the implementation, version, kind of environment and path of a Python; None for what
+    is none.
+    """
     if str(path) == sys.executable:
         return _own_facts()
     try:

@@ -34,12 +34,12 @@ class Band:
 
     @property
     def lower(self) -> float:
-        """Lower limit of the true distance."""
+        """Return the lower limit of the true distance."""
         return max(0.0, self.distance - self.half_width)
 
     @property
     def upper(self) -> float:
-        """Upper limit of the true distance."""
+        """Return the upper limit of the true distance."""
         return min(1.0, self.distance + self.half_width)
 
     def decide(self, largest: float) -> Decision:

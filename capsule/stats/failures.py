@@ -85,7 +85,7 @@ def runs_to_lift(
 
 
 def _binomial(k: int, n: int, rate: float) -> float:
-    """Probability of at most `k` failures in `n` runs."""
+    """Return the probability of at most `k` failures in `n` runs."""
     return 0.0 if k < 0 else float(special.bdtr(k, n, rate))
 
 

@@ -108,7 +108,7 @@ def _guard(a: Runs, b: Runs, interval: Interval, *, relabel: bool) -> tuple[floa
 
 
 def welch(a: Runs, b: Runs) -> tuple[float, float]:
-    """Standard error of the difference of two means, and its degrees of freedom.
+    """Return the standard error of the difference of two means, and its degrees of freedom.
 
     Args:
         a: At least two runs.
@@ -250,7 +250,9 @@ def level_in_use(n_a: int, n_b: int, alpha: float) -> float:
 
 
 def satterthwaite(part_a: float, n_a: int, part_b: float, n_b: int) -> float:
-    """Degrees of freedom of a sum of two errors, given each as a part of their root sum square."""
+    """Return degrees of freedom of a sum of two errors, given each as a part of their root sum
+    square.
+    """
     return 1 / (part_a**4 / (n_a - 1) + part_b**4 / (n_b - 1))
 
 

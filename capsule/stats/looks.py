@@ -51,7 +51,9 @@ def nominal_alpha(alpha: float, looks: int) -> float:
 
 
 def _crossing(bound: float, looks: int) -> float:
-    """Probability that a standardised sum of 1, 2, ... normal increments ever exceeds `bound`."""
+    """Return the probability that a standardised sum of 1, 2, ... normal increments ever exceeds
+    `bound`.
+    """
     at, weight = _grid(bound)
     density = _normal_density(at)
     crossed = float(special.ndtr(-bound))

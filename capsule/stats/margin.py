@@ -6,7 +6,7 @@ import math
 
 
 def c4(n: int) -> float:
-    """Expected sample standard deviation of n normal values with standard deviation 1.
+    """Return the expected sample standard deviation of n normal values with standard deviation 1.
 
     >>> round(c4(5), 4)
     0.94

@@ -81,7 +81,8 @@ def verdict_probability(
     level: float,
     cost: float = 1.0,
 ) -> float:
-    """Probability of either verdict at a true shift, averaged over the chi distribution of se.
+    """Return the probability of either verdict at a true shift, averaged over the chi distribution
+    of se.
 
     Args:
         truth: The true shift.

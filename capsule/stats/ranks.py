@@ -23,7 +23,8 @@ _ROUNDING = 1e-12
 
 
 def interval(a: Runs, b: Runs, alpha: float) -> tuple[float, float] | None:
-    """Limits for `location(b) - location(a)`, each with error probability of at most `alpha`.
+    """Return limits for `location(b) - location(a)`, each with error probability of at most
+    `alpha`.
 
     Args:
         a: The original's runs.
@@ -99,7 +100,7 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
 
 
 def _cumulative(m: int, n: int, u: int) -> float:
-    """Probability that U is at most so large when there is no shift."""
+    """Return the probability that U is at most so large when there is no shift."""
     if m * n > _EXACT_PAIRS:
         sd = math.sqrt(m * n * (m + n + 1) / 12)
         return float(special.ndtr((u + 0.5 - m * n / 2) / sd))
@@ -125,12 +126,14 @@ def critical_rank(m: int, n: int, alpha: float) -> int:
 
 @lru_cache(maxsize=64)
 def _cumulated_ways(m: int, n: int) -> tuple[int, ...]:
-    """Number of orderings of m + n distinct values with U of at most 0, 1, ..."""
+    """Return the number of orderings of m + n distinct values with U of at most 0, 1, ..."""
     return tuple(itertools.accumulate(_ways(m, n)))
 
 
 def _ways(m: int, n: int) -> Iterator[int]:
-    """Number of orderings of m + n distinct values for U = 0, 1, ...: a Gaussian binomial."""
+    """Return the number of orderings of m + n distinct values for U = 0, 1, ...: a Gaussian
+    binomial.
+    """
     size = m * n + 1
     counts = [1] + [0] * (size - 1)
     for i in range(1, m + 1):

@@ -105,7 +105,8 @@ def runs_to_confirm_rate(
 
 
 def runs_without_failure(margin: float, *, alpha: float) -> int | None:
-    """Fewest runs on each side that confirm a margin if none of them fails; None beyond 500.
+    """Return the fewest runs on each side that confirm a margin if none of them fails; None beyond
+    500.
 
     >>> runs_without_failure(0.1, alpha=0.05), runs_without_failure(0.2, alpha=0.05)
     (29, 14)
@@ -125,7 +126,9 @@ def _power(
     margin: float,
     alpha: float,
 ) -> float:
-    """Probability that `n` runs of B confirm the margin, where further ones fail at `rate`."""
+    """Return the probability that `n` runs of B confirm the margin, where further ones fail at
+    `rate`.
+    """
     further = n - n_b
     counts = range(further + 1)
 

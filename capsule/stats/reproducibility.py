@@ -244,7 +244,7 @@ def _limits(machines: Machines, alpha: float) -> tuple[float, float]:
 
 
 def _over_chi2(df: float, probability: float) -> float:
-    """Degrees of freedom over the quantile of chi-squared."""
+    """Return degrees of freedom over the quantile of chi-squared."""
     quantile = 2 * float(special.gammaincinv(df / 2, probability))
     return df / quantile if quantile else math.inf
 

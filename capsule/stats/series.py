@@ -129,7 +129,8 @@ def _ranks_beyond(n: int, share: float, tail: float) -> int:
 
 
 def variation(values: Sequence[float]) -> float | None:
-    """Coefficient of variation: the values' standard deviation over the size of their mean.
+    """Return the coefficient of variation: the values' standard deviation over the size of their
+    mean.
 
     None for fewer than two values, or where the mean is nothing but their rounding.
 

@@ -53,7 +53,7 @@ def _name_points(
     options: tuple[Option, ...],
     points: Iterable[Point | tuple[int, ...]],
 ) -> tuple[tuple[str, Point], ...]:
-    """Points with their case names; the second of two equal ones ends in `.2`."""
+    """Return points with their case names; the second of two equal ones ends in `.2`."""
     cases: dict[str, Point] = {}
     for written in points:
         point = dict(written) if isinstance(written, Mapping) else dict(zip(sizes, written))

@@ -75,7 +75,7 @@ class Module:
 
     @property
     def choices(self) -> int:
-        """Predictions of one sample that are judged."""
+        """Return predictions of one sample that are judged."""
         return prod(self.inputs[self.due].shape)
 
 

@@ -262,7 +262,7 @@ def find_trunk(network: str, sizes: Mapping[str, int]) -> Trunk | None:
 
 
 def _chain(axes: int, channels: int, side: int, steps: Iterable[Step]) -> Trunk:
-    """Layers over samples of (channels, side, ...) with so many spatial axes."""
+    """Return layers over samples of (channels, side, ...) with so many spatial axes."""
     rows, layers, counts = side, list[Layer](), dict[str, int]()
     for operator, width, window, stride, padding in steps:
         counts[operator] = counts.get(operator, 0) + 1

@@ -371,8 +371,9 @@ def metrics(
 
 
 def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = False) -> str | None:
-    """Why a framework cannot train the networks of the catalogue, or a user's module; None where
-    it can. See `optimizers.mismatch` too.
+    """Return why a framework cannot train the networks of the catalogue, or a user's module.
+
+    None if it can. See `optimizers.mismatch`, too.
 
     Args:
         framework: Its name.

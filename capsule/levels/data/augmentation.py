@@ -46,7 +46,7 @@ def augment(images: Any, how: Augmentation, seed: int, epoch: int, first: int) -
 
 
 def _below(drawn: Any, bounds: Sequence[int]) -> list[list[int]]:
-    """Rows of whole numbers from 0 and below a bound each, of words of random bits."""
+    """Return rows of whole numbers from 0 and below a bound each, of words of random bits."""
     import numpy
 
     half = numpy.uint64(32)

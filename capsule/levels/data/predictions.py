@@ -159,7 +159,8 @@ def qualities(quality: str, array: Any) -> list[float]:
 
 
 def _choose(quality: str, outputs: Any) -> Any:
-    """Outputs themselves, or the class with the largest score along axis 1, the first of equals.
+    """Return outputs themselves, or the class with the largest score along axis 1, the first of
+    equals.
 
     The score of two classes is how much more the second one has.
     """
@@ -173,7 +174,7 @@ def _choose(quality: str, outputs: Any) -> Any:
 
 
 def _count_right(chosen: Any, due: Any) -> Any:
-    """Labels that were chosen rightly, and all."""
+    """Return labels that were chosen rightly, and all."""
     import numpy
 
     return numpy.array([numpy.count_nonzero(chosen == due), due.size], "int64")

@@ -101,7 +101,7 @@ def share(order: Any, batch: int, *, rank: int = 0, ranks: int = 1) -> Any:
 
 
 def check_measure(sampler: str, array: Any, count: int) -> Any:
-    """Lengths or weights of samples, float64 (count,).
+    """Return lengths or weights of samples, float64 (count,).
 
     Args:
         sampler: Key of `catalog.training.SAMPLERS`.

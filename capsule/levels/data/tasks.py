@@ -155,7 +155,7 @@ def jets(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
 
 
 def _enlarge(coarse: Any, side: int) -> Any:
-    """Squares of (n, k, k) as (n, side, side), straight lines between their points."""
+    """Return squares of (n, k, k) as (n, side, side), straight lines between their points."""
     import numpy
 
     last = coarse.shape[-1] - 1

@@ -105,7 +105,9 @@ class Memory(Protocol):
         """Start to watch the peak."""
 
     def peak(self) -> int:
-        """Most bytes that tensors held at once since `reset_peak`, those from before included."""
+        """Return the most bytes that tensors held at once since `reset_peak`, those from before
+        included.
+        """
 
 
 class Gradient(Protocol):

@@ -58,7 +58,7 @@ class DifferentiatedModule(Protocol):
         """
 
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
-        """Seconds of each operation of the backward pass alone, in its order.
+        """Return seconds of each operation of the backward pass alone, in its order.
 
         Args:
             inputs: As of `training`.
@@ -116,7 +116,7 @@ class InferringModule(Protocol):
         """
 
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
-        """Seconds of each operation alone, in order, with what reaches it.
+        """Return seconds of each operation alone, in order, with what reaches it.
 
         Args:
             inputs: As of `inference`.
@@ -124,7 +124,8 @@ class InferringModule(Protocol):
         """
 
     def fewest_flops(self, inputs: Mapping[str, NativeTensor]) -> float:
-        """Operations that any algorithm needs for its products in its dtype; see `roofs.fewest`.
+        """Return operations that any algorithm needs for its products in its dtype; see
+        `roofs.fewest`.
 
         Args:
             inputs: As of `inference`.

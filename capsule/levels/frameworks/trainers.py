@@ -155,7 +155,7 @@ class ModuleTrainer(Resumable, Protocol):
     def differentiate(
         self, values: Mapping[str, NativeTensor], inputs: Mapping[str, NativeTensor]
     ) -> dict[str, NativeTensor]:
-        """Gradients of a step's loss by the trained parameters that it depends on, by name.
+        """Return gradients of a step's loss by the trained parameters that it depends on, by name.
 
         Args:
             values: What these are; the module keeps them.

@@ -97,7 +97,7 @@ def calculator(dtype: str) -> Rounding:
 
 
 def _run(graph: Graph, values: Values, step: Any) -> dict[tuple[str, str], Any]:
-    """Outputs, loss and gradients, computed step by step."""
+    """Return outputs, loss and gradients, computed step by step."""
     computed = evaluate(graph.nodes, values, step)
     results = {("value", name): as_reals(computed[name]) for name in graph.outputs}
     if graph.loss is None:

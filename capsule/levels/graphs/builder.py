@@ -142,14 +142,14 @@ class Builder(Draft):
         return self._product(name, [x, *self._glorot(name, (width, k), k, width)], width)
 
     def embedding(self, index: str, table: str) -> str:
-        """Rows of a parameter, by whole numbers of shape (count,)."""
+        """Return rows of a parameter, by whole numbers of shape (count,)."""
         rows, width = self.shape(table)
         (count,) = self.shape(index)
         sizes = {"rows": rows, "width": width, "count": count}
         return self.node("embedding", (table, index), sizes)
 
     def attention(self, q: str, k: str, v: str, *, causal: bool = False) -> str:
-        """Scaled dot product attention of (batch, heads, length, width)."""
+        """Return scaled dot product attention of (batch, heads, length, width)."""
         sizes = dict(zip(("batch", "heads", "length", "width"), self.shape(q)))
         return self.node("attention", (q, k, v), {**sizes, "causal": int(causal)})
 
@@ -230,7 +230,7 @@ class Builder(Draft):
         return self.view(x, (n, prod(rest)))
 
     def transpose(self, x: str, axes: Iterable[int]) -> str:
-        """Axes in another order."""
+        """Return axes in another order."""
         return self.node("transpose", (x,), {"of": self.shape(x), "axes": tuple(axes)})
 
     def concat(self, values: Iterable[str], axis: int) -> str:

@@ -92,7 +92,7 @@ def _latents(graph: Graph, stream: str, first: int) -> dict[str, Any]:
 
 
 def parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
-    """Weights and constants by name, in `ARITHMETIC[dtype].stored`.
+    """Return weights and constants by name, in `ARITHMETIC[dtype].stored`.
 
     Those that the network brings are rounded to the dtype. Uniform ones are whole multiples of a
     power of two between -`bound` and `bound`, which the dtype holds exactly.

@@ -51,7 +51,7 @@ def time(
     before: Before = None,
     first: int = 0,
 ) -> tuple[tuple[float, ...], tuple[Any, ...]]:
-    """Seconds of each call, and what the last one returned.
+    """Return seconds of each call, and what the last one returned.
 
     Args:
         framework: Where.
@@ -130,7 +130,7 @@ def arrays(
     shapes: Iterable[tuple[int, ...]],
     types: Sequence[str | None] = (),
 ) -> tuple[Any, ...]:
-    """Results as numpy arrays, once they have the shapes and the types that are due.
+    """Return results as numpy arrays, once they have the shapes and the types that are due.
 
     Args:
         framework: Whose they are.

@@ -34,7 +34,7 @@ EXACT = 2.0**-126
 def errors(
     results: tuple[Any, ...], reference: tuple[Any, ...], bounds: tuple[float, ...]
 ) -> dict[str, tuple[float, ...]]:
-    """Norms of the difference over all outputs together.
+    """Return norms of the difference over all outputs together.
 
     Args:
         results: What the framework returned.
@@ -111,7 +111,9 @@ def worst_element(results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
 
 
 def settle(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> tuple[Any, ...]:
-    """Results with what is due in place of each infinity that rounding it to the dtype makes."""
+    """Return results with what is due in place of each infinity that rounding it to the dtype
+    makes.
+    """
     import numpy
 
     limit = overflows_from(dtype)
@@ -201,7 +203,8 @@ def derivatives(
     noise: float | None = None,
     halvings: int = 0,
 ) -> float:
-    """Gradients against central differences of the reference's formula, which knows no derivative.
+    """Return gradients against central differences of the reference's formula, which knows no
+    derivative.
 
     For a direction d the number <gradient, d> must equal the derivative of L along d, here
     (L(x + h d) - L(x - h d)) / 2 h in float64. Along each element where all of x together have at
@@ -314,7 +317,7 @@ def _difference(result: Any, right: Any) -> Any:
 
 
 def _subtract(result: Any, right: Any) -> Any:
-    """Sizes of the differences, float64; none where both are the same infinity."""
+    """Return sizes of the differences, float64; none where both are the same infinity."""
     import numpy
 
     result = result.astype(right.dtype)

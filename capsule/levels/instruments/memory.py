@@ -23,7 +23,7 @@ class Watch(Protocol):
         """Start to watch the peak."""
 
     def peak(self) -> int:
-        """Most bytes since `reset_peak`."""
+        """Return the most bytes since `reset_peak`."""
 
 
 class Resident:

@@ -29,7 +29,8 @@ def drop(paths: Iterable[Path]) -> None:
 
 
 def resident_share(paths: Iterable[Path]) -> float:
-    """Share of the pages of some files that lie in memory, from 0 to 1, as mincore(2) counts.
+    """Return the share of the pages of some files that lie in memory, from 0 to 1, as mincore(2)
+    counts.
 
     Raises:
         OSError: A file cannot be read, or the system does not say.

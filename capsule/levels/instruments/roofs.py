@@ -83,7 +83,7 @@ def require_possible(
 
 
 def fewest(operator: Operator, sizes: Mapping[str, Any]) -> float:
-    """Operations that any algorithm needs: of a window one for each result.
+    """Return operations that any algorithm needs: of a window one for each result.
 
     Transforms (Winograd, FFT) replace the products of a window by fewer, of which one is left. None
     of an operator whose products are of another type, which may be many times as fast.
@@ -161,7 +161,7 @@ def _time(
     dtype: str,
     shapes: Iterable[tuple[int, ...]],
 ) -> list[int]:
-    """Nanoseconds of each call of an operator after one to warm up; nothing of it is kept.
+    """Return nanoseconds of each call of an operator after one to warm up; nothing of it is kept.
 
     Each call gets other values, and its result is in the host's memory if that is where tensors
     live: what keeps results, or puts them off, is no roof.

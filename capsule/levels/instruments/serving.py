@@ -64,7 +64,7 @@ def arrivals_ns(count: int, rate: float, seed: int) -> list[int]:
 
 
 def _send_each(query: Query, count: int) -> list[int]:
-    """Nanoseconds of each; the clock is read once between two of them."""
+    """Return nanoseconds of each; the clock is read once between two of them."""
     readings = [0] * (count + 1)
     readings[0] = perf_counter_ns()
     for number in range(count):

@@ -50,7 +50,7 @@ class _Prepared:
         return self.framework.operators
 
     def place(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arrays on the device, which may be filled there with others."""
+        """Return arrays on the device, which may be filled there with others."""
         return tuple(self.framework.from_numpy(array.copy(), self.dtype) for array in values)
 
     def fill(self, tensors: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
@@ -81,11 +81,13 @@ class _Prepared:
         )
 
     def keep(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Results as numpy arrays of their own, whatever they are."""
+        """Return results as numpy arrays of their own, whatever they are."""
         return tuple(self.framework.to_numpy(result).copy() for result in results)
 
     def outputs(self, results: Any) -> tuple[Any, ...]:
-        """Results as numpy arrays of their own, once they have the shapes and the dtype due."""
+        """Return results as numpy arrays of their own, once they have the shapes and the dtype
+        due.
+        """
         return self._arrays(results, self.operator.outputs(self.sizes))
 
     def gradients(self, results: Any) -> tuple[Any, ...]:
@@ -196,7 +198,7 @@ class _Both:
     once: float = 0.0
 
     def series(self) -> Iterator[Series]:
-        """Their metrics."""
+        """Yield the metrics of both."""
         yield Series("compile_time", (self.once,))
         yield Series("repeatable", (float(self.same),))
 

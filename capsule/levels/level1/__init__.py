@@ -168,7 +168,7 @@ def _require_limit(single: Graph, framework: str, device: str) -> None:
 
 
 def _choose(trial: Prepared, limit: int) -> tuple[int, ...]:
-    """Sizes of the parts that the minibatch is run in."""
+    """Return sizes of the parts that the minibatch is run in."""
     watch = memory.watch(trial.framework)
 
     def cost(size: int) -> Cost:

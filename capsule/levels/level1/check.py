@@ -87,7 +87,7 @@ def right(
 def compute(
     parts: Sequence[Part], whole: Part, parameters: Mapping[str, Any], dtype: str, trains: bool
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Outputs, and loss and gradients, as in `Right`.
+    """Return outputs, and loss and gradients, as in `Right`.
 
     They are those of the whole minibatch, unless examples are coupled: then of the parts.
     """

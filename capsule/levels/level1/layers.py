@@ -29,7 +29,7 @@ Seconds = Callable[[Graph, Mapping[str, Any], Framework, str, Clock], "list[floa
 
 
 def measure(trial: Prepared, parts: Sequence[Part], seconds: Seconds) -> tuple[float, ...]:
-    """Seconds of each node, of all parts of a minibatch together.
+    """Return seconds of each node, of all parts of a minibatch together.
 
     Args:
         trial: Says how often, and where.
@@ -63,7 +63,7 @@ def make_clock(framework: Framework, calls: int, before: Before = None) -> Clock
 def forward(
     graph: Graph, values: Mapping[str, Any], framework: Framework, dtype: str, clock: Clock
 ) -> list[float]:
-    """Median seconds of stand-alone calls of each node of `graph.inference`, in order.
+    """Return median seconds of stand-alone calls of each node of `graph.inference`, in order.
 
     Each node runs as a network of its own (by `Networks.alone`), once to yield the value that the
     next ones take (which compiles it, too), and then timed; nodes that differ in nothing but their
@@ -86,7 +86,8 @@ def forward(
 def backward(
     graph: Graph, values: Mapping[str, Any], framework: Framework, dtype: str, clock: Clock
 ) -> list[float]:
-    """Median seconds of the backward calls of each node of `graph.training` that has one, in order.
+    """Return median seconds of the backward calls of each node of `graph.training` that has one,
+    in order.
 
     As `forward`, by `Networks.backward`; the gradient that arrives is what the node yields.
     """

@@ -94,7 +94,7 @@ class Prepared:
         return microbatch.training(self._calls(train, parts, read), shares)
 
     def arrays(self, parts: Sequence[Part], results: Any, *, trained: bool) -> tuple[Any, ...]:
-        """Results as numpy arrays of their own, once they have the shapes and the dtype due.
+        """Return results as numpy arrays of their own, once they have the shapes and the dtype due.
 
         Of inference those of the whole minibatch, of training the loss and the gradients.
         """
@@ -148,7 +148,7 @@ def _types(graph: Graph) -> list[str | None]:
 
 
 def _join(results: tuple[Any, ...], parts: int) -> tuple[Any, ...]:
-    """Outputs of the minibatch, of those of its parts one after the other."""
+    """Return outputs of the minibatch, of those of its parts one after the other."""
     import numpy
 
     count = len(results) // parts

@@ -311,7 +311,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
 
 
 def _evaluate(trial: Prepared, trainer: Trainer, so_far: Progress) -> tuple[float, float]:
-    """Loss and quality over all test data; a rest that fills no batch counts as what it is.
+    """Return loss and quality over all test data; a rest that fills no batch counts as what it is.
 
     What has to be trained in parts to fit memory is evaluated in parts.
     """

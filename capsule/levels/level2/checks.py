@@ -172,7 +172,7 @@ def _hold_evaluation(
 
 
 def choose_parts(recipe: Recipe, graph: Graph) -> tuple[int, int]:
-    """Samples of a micro-batch that is held to the reference, and how many of these.
+    """Return samples of a micro-batch that is held to the reference, and how many of these.
 
     Args:
         recipe: Says how many samples and micro-batches a step has.

@@ -103,5 +103,5 @@ def _pick(trial: Prepared, tensors: Mapping[str, Any], names: Sequence[str]) -> 
 
 
 def _copy(trial: Prepared, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays of their own: those of torch change where the tensors do."""
+    """Return arrays of their own: those of torch change where the tensors do."""
     return {name: array.copy() for name, array in trial.fetch(tensors).items()}

@@ -116,7 +116,7 @@ def follow(
 
 
 def copy(framework: Framework, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Tensors as arrays of their own: those of torch change where the parameters do."""
+    """Return tensors as arrays of their own: those of torch change where the parameters do."""
     import numpy
 
     return {name: numpy.array(framework.to_numpy(tensor)) for name, tensor in tensors.items()}

@@ -67,7 +67,9 @@ class Prepared:
     team: Team
 
     def place(self, arrays: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
-        """Arrays as tensors on the device, by their names, in the trial's dtype or another."""
+        """Return arrays as tensors on the device, by their names, in the trial's dtype or
+        another.
+        """
         return {
             name: self.framework.from_numpy(array, dtype or self.dtype)
             for name, array in arrays.items()
@@ -119,7 +121,7 @@ class Prepared:
         )
 
     def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        """Tensors as arrays."""
+        """Return tensors as arrays."""
         return {name: self.framework.to_numpy(tensor) for name, tensor in tensors.items()}
 
     @cached_property

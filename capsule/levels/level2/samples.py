@@ -128,7 +128,7 @@ def batches(count: int, batch: int) -> Iterator[Any]:
 
 
 def _read_measure(folder: Path, sampler: str, count: int) -> Any:
-    """Lengths or weights, float64 (count,); None for a sampler that goes by nothing."""
+    """Return lengths or weights, float64 (count,); None for a sampler that goes by nothing."""
     name = training.SAMPLERS[sampler]
     if name is None:
         return None

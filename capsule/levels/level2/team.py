@@ -39,7 +39,9 @@ class Team:
         return graph
 
     def judged_samples(self, batch: int, parts: int) -> int:
-        """Samples of a step, and so many micro-batches, that `hold` needs the reference for."""
+        """Return samples of a step, and so many micro-batches, that `hold` needs the reference
+        for.
+        """
         return 0 * batch * parts
 
     def hold(self, trial: Prepared) -> None:

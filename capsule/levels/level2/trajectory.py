@@ -96,7 +96,7 @@ def evaluate(
     parameters: Mapping[str, Any],
     inputs: Mapping[str, Any],
 ) -> list[Any]:
-    """Outputs and loss of an evaluation, in float64.
+    """Return outputs and loss of an evaluation, in float64.
 
     Args:
         graph: What `graphs.statistics.evaluation` makes of the network.

@@ -55,7 +55,7 @@ class Bucketed(Exchange):
         self._arrived.clear()
 
     def _count(self) -> list[int]:
-        """Elements that each bucket waits for: those of each micro-batch."""
+        """Return elements that each bucket waits for: those of each micro-batch."""
         return [one.numel() * self.member.parts for one in self._buckets]
 
     def _cut(self, first: int, leaf: Any) -> list[tuple[int, int]]:

@@ -78,7 +78,7 @@ class _Numbers:
         return self._shift(call) + numpy.float32(rank % _OFFSETS)
 
     def total(self, ranks: int, call: int) -> Array:
-        """Their sums over so many ranks."""
+        """Return the sums over so many ranks."""
         offsets = sum(rank % _OFFSETS for rank in range(ranks))
         return self._shift(call) * numpy.float32(ranks) + numpy.float32(offsets)
 

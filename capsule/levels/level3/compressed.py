@@ -67,7 +67,7 @@ class TopK(Compressed):
         return total
 
     def _choose(self, kept: Any) -> Any:
-        """Places of the largest elements, by their absolute values."""
+        """Return places of the largest elements, by their absolute values."""
         count = count_largest(kept.numel(), self.member.numbers["density"])
         return torch.sort(kept.abs(), descending=True, stable=True).indices[:count]
 

@@ -48,7 +48,7 @@ def count_threads_per_core(communicator: Communicator, threads: int) -> float:
 
 
 def share(rank: int, places: Sequence[AbstractSet[object]], threads: Sequence[int]) -> float:
-    """Threads for each core, of all ranks that share any with a rank or with one that does.
+    """Return threads for each core, of all ranks that share any with a rank or with one that does.
 
     Args:
         rank: Of whom.

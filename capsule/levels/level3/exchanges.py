@@ -96,7 +96,9 @@ class Exchange:
         """Exchange after a step; return the number of finished steps."""
 
     def state(self) -> Mapping[str, Any]:
-        """Tensors that later steps depend on beside the rank's trainer, by name, to be put back."""
+        """Return tensors that later steps depend on beside the rank's trainer, by name, to be put
+        back.
+        """
         return {}
 
     def read(self) -> Any:
@@ -109,7 +111,7 @@ class Exchange:
         yield
 
     def list_tensors(self) -> Sequence[Any]:
-        """Tensors that are there between steps beside the rank's trainer's state."""
+        """Return tensors that are there between steps beside the rank's trainer's state."""
         gradients = [one for one in self.member.gradients() if one is not None]
         return [*gradients, *self.state().values()]
 

@@ -173,7 +173,7 @@ class Ranks(Team):
         return loss
 
     def average(self, losses: Sequence[float], batch: int) -> list[float]:
-        """Weighed by samples, which several ranks may have."""
+        """Return the values weighed by samples, which several ranks may have."""
         del batch
         weight = self._require_exchange().share_of_losses
         flat = torch.tensor(losses, dtype=torch.float64) * weight

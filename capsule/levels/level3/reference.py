@@ -88,7 +88,7 @@ class World:
         self._optimizers = [start(setting.optimizer, setting.numbers) for _ in range(ranks)]
 
     def differentiate(self, rank: int, step: int) -> Any:
-        """Gradients of a rank's own samples of a step, weighed."""
+        """Return gradients of a rank's own samples of a step, weighed."""
         first, end = self._setting.spans[rank]
         inputs = {}
         for name, array in self._setting.batches[step].items():
@@ -106,7 +106,7 @@ class World:
         return flatten(gradients, self._names) * self.weights[rank]
 
     def move(self, rank: int, flat: Any, gradients: Any, step: int) -> Any:
-        """Parameters after a step of a rank's optimizer."""
+        """Return parameters after a step of a rank's optimizer."""
         optimizer, rate = self._optimizers[rank], self._setting.rates[step]
         named = self._split(gradients)
         moved = optimizer.descend(self._split(flat), lambda _: (0.0, named), rate)
@@ -123,7 +123,7 @@ class World:
 
 
 def flatten(arrays: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """Arrays one after the other, in float64."""
+    """Return arrays one after the other, in float64."""
     import numpy
 
     none = numpy.zeros(0)

@@ -72,7 +72,7 @@ class Sharded(Exchange):
         flat.grad = None
 
     def read(self) -> Any:
-        """Gathered for it."""
+        """Return the parameters gathered for it."""
         with self.gather():
             return self._module.flat.detach().clone()
 

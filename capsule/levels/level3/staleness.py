@@ -47,7 +47,8 @@ class Server:
         self.most = 0
 
     def take(self, rank: int, gradients: Any, communicator: Communicator) -> Any:
-        """Step by a rank's weighed gradients, and give it parameters as soon as it may have them.
+        """Take a step by a rank's weighed gradients, and give it parameters as soon as it may have
+        them.
 
         Raises:
             RuntimeError: Another rank has left.
@@ -64,7 +65,7 @@ class Server:
             return flatten(self._leaves)
 
     def list_tensors(self) -> list[Any]:
-        """Tensors that are there between steps."""
+        """Return tensors that are there between steps."""
         names = tuple(map(str, range(len(self._leaves))))
         gradients = [one.grad for one in self._leaves if one.grad is not None]
         return [*self._leaves, *gradients, *keep(self._optimizer, names).values()]

@@ -13,7 +13,7 @@ _LAST_SIDE = 4
 
 
 def cosmoflow(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """Four cosmological parameters of a volume of dark matter at four redshifts.
+    """Return four cosmological parameters of a volume of dark matter at four redshifts.
 
     Volumes (batch, 4, side, side, side), halved by convolutions of 3 x 3 x 3 and pooling until 4
     are left on a side, with twice the channels each time: five of them, and 8,907,556 parameters,

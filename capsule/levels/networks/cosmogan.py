@@ -15,7 +15,8 @@ _DEVIATION = 0.02
 
 
 def cosmogan(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """Mass maps of weak lensing out of noise, by a network that another one tells from real maps.
+    """Return mass maps of weak lensing out of noise, by a network that another one tells from real
+    maps.
 
     The generator makes maps (batch, 1, side, side) in (-1, 1) of vectors (batch, latent): a linear
     layer, and transposed convolutions that double the side and halve the channels; each is
@@ -94,7 +95,7 @@ class _Discriminator:
         self._last = last, g.parameter("discriminator.bias", (1,))
 
     def judge(self, x: str, *, learns: bool) -> str:
-        """Logits (batch, 1) of maps being real.
+        """Return logits (batch, 1) of maps being real.
 
         Args:
             x: The maps.

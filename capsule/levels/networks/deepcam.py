@@ -130,7 +130,7 @@ def _block(parts: _Parts, x: str, widths: tuple[int, int], stride: int) -> str:
 
 
 def _middle(parts: _Parts, x: str) -> str:
-    """Three separable convolutions beside the identity."""
+    """Apply three separable convolutions beside the identity."""
     width = parts.g.shape(x)[1]
     y = parts.norm(parts.separable(x, width))
     y = parts.norm(parts.separable(y, width))
@@ -152,7 +152,7 @@ def _pyramid(parts: _Parts, x: str) -> str:
 
 
 def _decode(parts: _Parts, x: str, low: str, classes: int) -> str:
-    """Logits of each pixel, in images."""
+    """Return logits of each pixel, in images."""
     g, width = parts.g, parts.channels(256)
     for _ in range(2):
         x = parts.norm(parts.up(x, width))

@@ -11,7 +11,8 @@ DEPTH = 4
 
 
 def unet(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """Four times down and up: a class for each pixel of images (batch, 1, side, side).
+    """Build a network four times down and up: a class for each pixel of images (batch, 1, side,
+    side).
 
     As the paper's, with `width` channels at the top (64 there), but convolutions are padded, so
     that nothing is cropped and the result has the size of the image; a side is a multiple of 16.

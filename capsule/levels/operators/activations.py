@@ -52,7 +52,7 @@ class Relu(_Activation):
     smooth = False
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """Zeros where x < 0."""
+        """Return zeros where x < 0."""
         (x,) = inputs
         positive = c.value(x) > 0
         return c.store(c.select(lambda array: array * positive, x))

@@ -39,7 +39,7 @@ class Attention(Operator):
         return (_shape(sizes),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Scores, weights, mean of v."""
+        """Return scores, weights, mean of v."""
         q, k, v = inputs
         weights = self._weights(c, sizes, q, k)
         return c.store(c.bilinear(_product, weights, v, sizes["length"]))
@@ -63,7 +63,7 @@ class Attention(Operator):
         return sizes["batch"] * sizes["heads"] * pairs * (4 * sizes["width"] + 6)
 
     def workspace(self, sizes: Sizes) -> int:
-        """Scores, weights and their bounds."""
+        """Return scores, weights and their bounds."""
         return 8 * sizes["batch"] * sizes["heads"] * sizes["length"] ** 2
 
     def _weights(self, c: Calculator, sizes: Sizes, q: Any, k: Any) -> Any:
@@ -140,7 +140,7 @@ class GroupedAttention(Operator):
         return (self._shape(sizes),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Scores, weights, mean of v."""
+        """Return scores, weights, mean of v."""
         q, k, v = self._together(c, sizes, inputs)
         weights = _weigh(c, sizes["w"], q, k, self.visible(sizes, *inputs[3:]))
         mean = c.bilinear(_product, weights, v, sizes["k"])
@@ -173,7 +173,7 @@ class GroupedAttention(Operator):
         return sizes["n"] * sizes["h"] * pairs * (4 * sizes["w"] + 6)
 
     def workspace(self, sizes: Sizes) -> int:
-        """Scores, weights and their bounds."""
+        """Return scores, weights and their bounds."""
         return 8 * prod(sizes[name] for name in ("n", "h", "m", "k"))
 
     def visible(self, sizes: Sizes, *hiding: Any) -> Any:
@@ -224,7 +224,7 @@ def _positions(sizes: Sizes, lengths: Any) -> Any:
 
 
 def _weigh(c: Calculator, width: int, q: Any, k: Any, seen: Any) -> Any:
-    """Shares of the keys that are seen, along the last axis; of the others 0."""
+    """Return shares of the keys that are seen, along the last axis; of the others 0."""
     import numpy
 
     scores = c.store(c.bilinear(_product_with_transpose, q, k, width) / _root(c, width, q))

@@ -93,7 +93,7 @@ class Operator(ABC):
 
     @abstractmethod
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """Shape of each result."""
+        """Return the shape of each result."""
 
     def bytes(self, sizes: Sizes, dtype: str) -> int:
         """Return the bytes that the operation must move: inputs read and outputs written once.
@@ -110,7 +110,9 @@ class Operator(ABC):
         return read + size * sum(map(prod, self.outputs(sizes)))
 
     def workspace(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """Elements that the formula holds at once beside inputs, outputs and their gradients."""
+        """Return elements that the formula holds at once beside inputs, outputs and their
+        gradients.
+        """
         return 0
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
@@ -159,7 +161,7 @@ class Operator(ABC):
         return arrays
 
     def wrt(self, sizes: Sizes) -> tuple[int, ...]:
-        """Positions of the inputs that it is differentiated by."""
+        """Return positions of the inputs that it is differentiated by."""
         return tuple(
             place for place, tensor in enumerate(self.tensors(sizes).values()) if tensor.gradient
         )

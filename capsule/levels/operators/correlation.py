@@ -30,7 +30,9 @@ class Window:
     groups: int
 
     def length(self, size: int, window: int) -> int:
-        """Positions along an axis of `size`, floor((size + 2 p - d (window - 1) - 1) / s) + 1."""
+        """Return positions along an axis of `size`, floor((size + 2 p - d (window - 1) - 1) / s) +
+        1.
+        """
         return (size + 2 * self.padding - self.dilation * (window - 1) - 1) // self.stride + 1
 
     def slices(self, window: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Any]:
@@ -112,7 +114,7 @@ def weigh(x: Array, g: Array, how: Window, window: tuple[int, ...]) -> Array:
 
 
 def _parts(samples: int, height: int, counts: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
-    """Samples and places along the first axis, some at once; all places where a sample fits.
+    """Yield samples and places along the first axis, some at once; all places where a sample fits.
 
     Args:
         samples: How many there are.

@@ -33,7 +33,7 @@ class Embedding(Operator):
         return c.store(c.select(lambda array: array[index], table))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """Sums over the places where a row went."""
+        """Return sums over the places where a row went."""
         import numpy
 
         table, index = inputs

@@ -28,14 +28,14 @@ class Rfft(Operator):
         return ((sizes["rows"], sizes["n"] // 2 + 1, 2),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Products with the table."""
+        """Return products with the table."""
         (x,) = inputs
         (shape,) = self.outputs(sizes)
         y = c.bilinear(lambda a, b: a @ b, x, self._table(c, sizes, x), sizes["n"])
         return c.store(c.select(lambda array: array.reshape(shape), y))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """Products with the transposed table."""
+        """Return products with the transposed table."""
         flat = c.select(lambda array: array.reshape(sizes["rows"], -1), upstream)
         table = self._table(c, sizes, inputs[0])
         terms = 2 * (sizes["n"] // 2 + 1)
@@ -50,7 +50,7 @@ class Rfft(Operator):
         return 6 * sizes["n"] * (sizes["n"] + 2)
 
     def _table(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
-        """Cosines and negative sines in turn, (n, 2 (n // 2 + 1))."""
+        """Return the cosines and negative sines in turn, (n, 2 (n // 2 + 1))."""
         import numpy
 
         n, dtype = sizes["n"], c.value(x).dtype

@@ -107,7 +107,7 @@ class Einsum(Operator):
     equation = "bri,ihc->bhrc"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Vectors x and weights w."""
+        """Return vectors x and weights w."""
         batch, rows, inner, heads, columns = self._lengths(sizes)
         return {"x": Tensor((batch, rows, inner)), "w": Tensor((inner, heads, columns))}
 

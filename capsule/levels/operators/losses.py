@@ -27,7 +27,7 @@ class CrossEntropy(_Loss):
     name = "cross_entropy"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Probabilities and labels."""
+        """Return probabilities and labels."""
         return {
             "p": Tensor((sizes["rows"], sizes["columns"]), 0.0),
             "labels": _labels(sizes),
@@ -65,7 +65,7 @@ class SoftmaxCrossEntropy(_Loss):
     name = "softmax_cross_entropy"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Logits, labels and, where they are, weights."""
+        """Return logits, labels and, where they are, weights."""
         tensors = {
             "x": Tensor((sizes["rows"], sizes["columns"]), -8.0, 16.0),
             "labels": _labels(sizes),
@@ -116,7 +116,7 @@ class SigmoidCrossEntropy(_Loss):
     name = "sigmoid_cross_entropy"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Logits and targets."""
+        """Return logits and targets."""
         return {
             "x": Tensor((sizes["n"],), -8.0, 16.0),
             "y": Tensor((sizes["n"],), 0.0, gradient=False),

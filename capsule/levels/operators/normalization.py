@@ -77,11 +77,11 @@ class _Normalization(Operator):
         return 0
 
     def _axes(self, sizes: Sizes) -> tuple[int, ...]:
-        """Axes of the grouped x that mean and variance are taken over."""
+        """Return axes of the grouped x that mean and variance are taken over."""
         raise NotImplementedError
 
     def _repeated_axes(self, sizes: Sizes) -> tuple[int, ...]:
-        """Axes of x along which w and b repeat."""
+        """Return axes of x along which w and b repeat."""
         raise NotImplementedError
 
     def _group(self, c: Calculator, sizes: Sizes, x: Any) -> Any:  # noqa: ARG002

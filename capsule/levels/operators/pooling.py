@@ -112,7 +112,7 @@ class MaxPool(_Pool):
         return (x - x.dtype.type(0.75),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Gathered from where the maximum is."""
+        """Gather from where the maximum is."""
         winner, slices = self._winner(c, sizes, inputs[0]), self._slices(sizes)
 
         def gather(array: Any) -> Any:
@@ -122,7 +122,7 @@ class MaxPool(_Pool):
         return c.store(c.select(gather, inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """Scattered to where the maximum was; windows that overlap add up."""
+        """Scatter to where the maximum was; windows that overlap add up."""
         winner, slices = self._winner(c, sizes, inputs[0]), self._slices(sizes)
 
         def spread(array: Any) -> Any:
@@ -153,7 +153,7 @@ class AveragePool(_Pool):
     name = "average_pool2d"
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Sums over windows divided by how many elements each has."""
+        """Return sums over windows divided by how many elements each has."""
         slices = self._slices(sizes)
 
         def add_up(array: Any) -> Any:

@@ -91,13 +91,13 @@ class ReduceMax(_Reduction):
         return (round_to(x - 2, dtype),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Gathered from where the maximum is."""
+        """Gather from where the maximum is."""
         places = c.value(inputs[0]).argmax(axis=1)
         rows = range(sizes["rows"])
         return c.store(c.select(lambda array: array[rows, places], inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """Scattered to where the maximum was."""
+        """Scatter to where the maximum was."""
         import numpy
 
         x = c.value(inputs[0])

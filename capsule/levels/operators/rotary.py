@@ -21,7 +21,7 @@ class Rotary(Operator):
     name = "rotary"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Vectors x and the two tables."""
+        """Return vectors x and the two tables."""
         table = Tensor((sizes["length"], sizes["pairs"]), -2.0, 4.0, gradient=False)
         return {"x": Tensor(self.outputs(sizes)[0]), "cos": table, "sin": table}
 

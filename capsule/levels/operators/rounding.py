@@ -81,19 +81,19 @@ class Calculator(Protocol):
     """Interface that formulas use: `Exact` on arrays, `Rounding` on `Rounded` ones."""
 
     def exp(self, x: Any) -> Any:
-        """Exponential."""
+        """Return the exponential."""
 
     def log(self, x: Any) -> Any:
-        """Natural logarithm."""
+        """Return the natural logarithm."""
 
     def tanh(self, x: Any) -> Any:
-        """Hyperbolic tangent."""
+        """Return the hyperbolic tangent."""
 
     def sqrt(self, x: Any) -> Any:
-        """Square root."""
+        """Return the square root."""
 
     def erf(self, x: Any) -> Any:
-        """Error function."""
+        """Return the error function."""
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Any:
         """`function(x, y)`, of which each element is a sum of at most `terms` products."""
@@ -127,31 +127,31 @@ class Exact:
     """Plain numpy, in the dtype of what it is given."""
 
     def exp(self, x: Any) -> Any:
-        """Exponential."""
+        """Return the exponential."""
         import numpy
 
         return numpy.exp(x)
 
     def log(self, x: Any) -> Any:
-        """Natural logarithm."""
+        """Return the natural logarithm."""
         import numpy
 
         return numpy.log(x)
 
     def tanh(self, x: Any) -> Any:
-        """Hyperbolic tangent."""
+        """Return the hyperbolic tangent."""
         import numpy
 
         return numpy.tanh(x)
 
     def sqrt(self, x: Any) -> Any:
-        """Square root."""
+        """Return the square root."""
         import numpy
 
         return numpy.sqrt(x)
 
     def erf(self, x: Any) -> Any:
-        """Error function, of what doubles hold by the C library's.
+        """Return the error function, of what doubles hold by the C library's.
 
         Else by the series 2/sqrt(pi) exp(-x**2) sum of 2**n x**(2n+1) / (2n+1)!!. All its terms
         have one sign, so it loses nothing to cancellation; its sum is off by several roundings.
@@ -282,7 +282,7 @@ class Rounding:
         return Rounded(value, numpy.zeros_like(value), self._inside)
 
     def exp(self, x: Any) -> Rounded:
-        """Exponential; dx makes it wrong by a factor."""
+        """Return the exponential; dx makes it wrong by a factor."""
         import numpy
 
         value = numpy.exp(x.value)
@@ -292,26 +292,26 @@ class Rounding:
         return self._function(value, value * numpy.expm1(numpy.where(value > 0, error, 0.0)) + most)
 
     def log(self, x: Any) -> Rounded:
-        """Natural logarithm, off by dx / (x - dx)."""
+        """Return the natural logarithm, off by dx / (x - dx)."""
         import numpy
 
         return self._function(numpy.log(x.value), x.error / (x.value - x.error))
 
     def tanh(self, x: Any) -> Rounded:
-        """Hyperbolic tangent: its derivative is at most 1."""
+        """Return the hyperbolic tangent: its derivative is at most 1."""
         import numpy
 
         return self._function(numpy.tanh(x.value), x.error)
 
     def sqrt(self, x: Any) -> Rounded:
-        """Square root; its error is at most dx over itself."""
+        """Return the square root; its error is at most dx over itself."""
         import numpy
 
         value = numpy.sqrt(x.value)
         return self._function(value, x.error / value)
 
     def erf(self, x: Any) -> Rounded:
-        """Error function: its derivative is at most 2/sqrt(pi) < 1.2."""
+        """Return the error function: its derivative is at most 2/sqrt(pi) < 1.2."""
         return self._function(EXACT.erf(x.value), 1.2 * x.error)
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:

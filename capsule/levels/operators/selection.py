@@ -121,7 +121,7 @@ class Gather(_Indexed):
         return c.store(_take(c, x, index))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """Sums over the places where an element went."""
+        """Return sums over the places where an element went."""
         _, index = inputs
         return (c.store(_add_up(c, upstream, index, sizes["columns"])),)
 
@@ -156,7 +156,7 @@ class ScatterAdd(_Indexed):
         return ((sizes["rows"], sizes["columns"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Sums of an element and what is added to it."""
+        """Return sums of an element and what is added to it."""
         import numpy
 
         x, index, source = inputs
@@ -186,7 +186,7 @@ def _take(c: Calculator, x: Any, index: Any) -> Any:
 
 
 def _add_up(c: Calculator, x: Any, index: Any, columns: int) -> Any:
-    """Sums of those elements of each row that have the same index."""
+    """Return sums of those elements of each row that have the same index."""
     import numpy
 
     def add_up(array: Any) -> Any:

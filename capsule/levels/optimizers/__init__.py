@@ -153,7 +153,7 @@ def slots(name: Chosen, numbers: Numbers) -> int:
 
 
 def _sgd(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[Any, State]:
-    """Momentum without dampening (Sutskever et al., ICML 2013, with the rate outside)."""
+    """Compute momentum without dampening (Sutskever et al., ICML 2013, with the rate outside)."""
     gradient = _add_decay(step, parameter, gradient)
     if not state:
         return -step.rate * gradient, ()
@@ -229,7 +229,7 @@ def _layer(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[Any
 
 
 def _trust(step: Step, parameter: Any, direction: Any) -> Any:
-    """Norm of a parameter by that of its direction, 1 where either is 0."""
+    """Return the norm of a parameter by that of its direction, 1 where either is 0."""
     length, way = (step.sqrt(step.total(one * one)) for one in (parameter, direction))
     # so that nothing is divided by 0
     one = 0 * way + 1

@@ -167,7 +167,7 @@ class _Line:
         self._flat = self._flat + way * direction
 
     def parameters(self, flat: NDArray[Any] | None = None) -> dict[str, Any]:
-        """Arrays by name, those here or those of another flat array."""
+        """Return arrays by name, those here or those of another flat array."""
         rest, named = self._flat if flat is None else flat, dict(self._all)
         for name in self._names:
             shape, size = named[name].shape, named[name].size

@@ -202,7 +202,7 @@ def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
 
 
 def _order_universe(volume: Any, target: Any, path: Path) -> dict[str, Any]:
-    """Counts, (1, 4, side, side, side), and the target, (1, 4), of a sample."""
+    """Return counts, (1, 4, side, side, side), and the target, (1, 4), of a sample."""
     if target.dtype.kind != "f" or target.shape != (4,):
         raise FormatError(path, f"has y of {target.dtype} {target.shape}, expected four floats")
     least, most = int(volume.min()), int(volume.max())

@@ -102,7 +102,9 @@ def write_folders(parameters: Numbers, folder: Path) -> None:
 
 
 def _pictures(parameters: Numbers) -> list[tuple[Any, Any]]:
-    """Images, uint8 (samples, channels, side, side), and labels, uint8, to train on and others."""
+    """Return images, uint8 (samples, channels, side, side), and labels, uint8, to train on and
+    others.
+    """
     import numpy
 
     parts = []
@@ -164,7 +166,7 @@ def _universes(parameters: Numbers, folder: Path) -> Iterator[tuple[Path, Any, A
 
 
 def count_matter(volume: Any) -> Any:
-    """Counts of particles that a field stands for, channels last.
+    """Return counts of particles that a field stands for, channels last.
 
     They double with each unit of the field, and are 31 where it is 0, so that log(1 + count) is
     nearly linear in it; between two powers of 2 a straight line stands for the curve, for the last

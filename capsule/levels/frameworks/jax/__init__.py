@@ -71,7 +71,7 @@ class Jax:
         numpy.random.seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """Threads as counted, determinism, precision and compiler switches."""
+        """Return threads as counted, determinism, precision and compiler switches."""
         return settings.read(self._settings)
 
 

@@ -16,7 +16,7 @@ _IMAGE = (-1, 1, 1)
 
 
 def batch(x: NativeTensor, w: NativeTensor, b: NativeTensor) -> NativeTensor:
-    """Moments of each channel."""
+    """Return moments of each channel."""
     return _normalize(x, (0, 2, 3), w.reshape(_IMAGE), b.reshape(_IMAGE))
 
 
@@ -30,12 +30,12 @@ def batch_inference(
 
 
 def layer(x: NativeTensor, w: NativeTensor, b: NativeTensor) -> NativeTensor:
-    """Moments of each row."""
+    """Return moments of each row."""
     return _normalize(x, (1,), w, b)
 
 
 def group(sizes: Sizes) -> Function:
-    """Moments of each group of channels."""
+    """Return moments of each group of channels."""
     groups = sizes["groups"]
 
     def function(x: NativeTensor, w: NativeTensor, b: NativeTensor) -> NativeTensor:

@@ -29,7 +29,9 @@ def compile_for(jitted: Any, operands: tuple[Any, ...]) -> Function:
 
 
 def widen(*tensors: NativeTensor) -> tuple[NativeTensor, ...]:
-    """Elements of 16 bits as float32, as Flax's layers normalize them; others as they are."""
+    """Return elements of 16 bits as float32, as Flax's layers normalize them; others as they
+    are.
+    """
     return tuple(one.astype(jnp.promote_types(one.dtype, jnp.float32)) for one in tensors)
 
 

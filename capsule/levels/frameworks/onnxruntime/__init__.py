@@ -57,7 +57,7 @@ class OnnxRuntime:
         onnxruntime.set_seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """Threads as counted, determinism, and what sessions are made with."""
+        """Return threads as counted, determinism, and what sessions are made with."""
         return {"device": "cpu", **self._sessions.describe(), "missing": {}}
 
 

@@ -83,7 +83,7 @@ class TensorFlow:
         tensorflow.random.set_seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """Threads, determinism, precision and compiler switches."""
+        """Return threads, determinism, precision and compiler switches."""
         return settings.read(self._settings)
 
 
@@ -125,5 +125,5 @@ def create(
 
 
 def _effective(configured: int) -> int:
-    """Threads of a pool: 0 stands for one for each CPU that this process may use."""
+    """Return threads of a pool: 0 stands for one for each CPU that this process may use."""
     return configured or len(os.sched_getaffinity(0))

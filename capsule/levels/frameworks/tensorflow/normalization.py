@@ -47,7 +47,7 @@ def batch_inference(case: Case) -> Operation:  # noqa: ARG001
 
 
 def layer(case: Case) -> Operation:  # noqa: ARG001
-    """Moments of each row, and `tensorflow.nn.batch_normalization`."""
+    """Return moments of each row, and `tensorflow.nn.batch_normalization`."""
 
     def function(x: Any, w: Any, b: Any) -> Any:
         wide, w, b = _widen(x, w, b)
@@ -59,7 +59,7 @@ def layer(case: Case) -> Operation:  # noqa: ARG001
 
 
 def group(case: Case) -> Operation:
-    """Moments of each group of channels, and `tensorflow.nn.batch_normalization`."""
+    """Return moments of each group of channels, and `tensorflow.nn.batch_normalization`."""
     n, c, h, w = (case.sizes[name] for name in ("n", "c", "h", "w"))
     groups = case.sizes["groups"]
     apart, together = (n, h, w, groups, c // groups), (n, h, w, c)

@@ -100,7 +100,9 @@ def channels_second(rank: int) -> tuple[int, ...]:
 
 
 def window_first(rank: int) -> tuple[int, ...]:
-    """Axes of weights whose window comes first, followed by the two channel axes, swapped."""
+    """Return axes of weights whose window comes first, followed by the two channel axes,
+    swapped.
+    """
     return (*range(2, rank + 2), 1, 0)
 
 

@@ -142,7 +142,7 @@ class Plan:
         return run
 
     def in_order(self, results: tuple[NativeTensor, ...]) -> tuple[NativeTensor, ...]:
-        """Results, and gradients behind them, to be read in the graph's order of axes."""
+        """Return results, and gradients behind them, to be read in the graph's order of axes."""
         return self._order(results, (*self._results, *self._trained))
 
     def _order(

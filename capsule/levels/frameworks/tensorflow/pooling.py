@@ -41,7 +41,9 @@ def make_maximum(rank: int) -> Callable[[Case], Operation]:
 
 
 def _pool_twice(x: Any, window: tuple[int, ...], stride: int) -> Any:
-    """Maxima over height and width, and of these over depth: (N, D, H, W, C) without padding."""
+    """Return maxima over height and width, and of these over depth: (N, D, H, W, C) without
+    padding.
+    """
     count, depth, height, width, channels = x.shape
     flat = tensorflow.reshape(x, (count * depth, height, width, channels))
     flat = tensorflow.nn.max_pool2d(flat, window[1:], stride, "VALID")

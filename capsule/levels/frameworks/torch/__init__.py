@@ -112,7 +112,7 @@ class Torch:
         torch.manual_seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """Threads, determinism, precision and library switches."""
+        """Return threads, determinism, precision and library switches."""
         device = {"device": str(self._device)}
         if self._device.type == "cuda":
             device["device_name"] = torch.cuda.get_device_name(self._device)
@@ -137,7 +137,7 @@ class _CudaMemory:
         torch.cuda.reset_peak_memory_stats(self._device)
 
     def peak(self) -> int:
-        """Most bytes in tensors at once."""
+        """Return the most bytes in tensors at once."""
         return int(torch.cuda.max_memory_allocated(self._device))
 
 

@@ -69,7 +69,8 @@ class ModuleTrainer:
             return outputs, self._loss.of(outputs, due)
 
     def differentiate(self, values: Values, inputs: Values) -> dict[str, NativeTensor]:
-        """Gradients of the loss in the mode of training, by the parameters that it depends on.
+        """Return gradients of the loss in the mode of training, by the parameters that it depends
+        on.
 
         Args:
             values: What these are, by name; they stay so.
@@ -88,7 +89,7 @@ class ModuleTrainer:
         return self._leaves_to_train()
 
     def state(self) -> dict[str, NativeTensor]:
-        """Parameters and buffers, what the optimizer keeps, and the generators."""
+        """Return parameters and buffers, what the optimizer keeps, and the generators."""
         return {
             **{f"module/{name}": one for name, one in self._tensors().items()},
             **keep(self._optimizer, tuple(self._leaves_to_train())),

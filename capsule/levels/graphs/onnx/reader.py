@@ -99,7 +99,7 @@ class Reader:
         return length // self.fixed * self.batch
 
     def shape(self, value: str) -> tuple[int, ...]:
-        """Lengths of the axes, as the file has them but for the batch."""
+        """Return the lengths of the axes, as the file has them but for the batch."""
         if value in self.constants:
             return tuple(self.constants[value].shape)
         if value in self._whole:
