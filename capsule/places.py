@@ -186,7 +186,7 @@ def _not_private(folder: Path, fault: str, advice: str) -> CannotRunError:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which gets its name when it is whole, and is removed when it is not.
+    """Make a folder to fill, which is named when complete, and removed otherwise.
 
     Only this user can enter it, whatever the umask is.
 
@@ -214,7 +214,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """A folder of this user's alone for as long as it is needed; the next process removes it else.
+    """Make a private temporary folder; the next process removes it if this one cannot.
 
     Args:
         parent: Where, None for the system's temporary folder.

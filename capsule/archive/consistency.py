@@ -146,7 +146,7 @@ def _plan_faults(
 
 
 def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
-    """Runs that count nowhere, where none was called for."""
+    """Yield control runs that nothing calls for."""
     controls = [name for name, trial in trials.items() if trial["seed_source"] == "control"]
     if controls and record.verifies is None:
         yield f"trial {controls[0]} is a control run, and nothing is verified"

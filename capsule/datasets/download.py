@@ -129,7 +129,7 @@ class _Transfer:
         return leavings.size_bytes(self.content)
 
     def run(self, progress: Progress | None) -> None:
-        """One connection's worth of it.
+        """Run one connection.
 
         Raises:
             _BrokenOff: It ended before the file did.

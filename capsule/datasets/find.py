@@ -384,7 +384,7 @@ def _write(form: str, generator: str, parameters: Mapping[str, int], target: Pat
 
 @contextmanager
 def _whole(target: Path) -> Iterator[Path]:
-    """A folder to fill, which takes the name of `target` where nothing fails."""
+    """Make a folder to fill, which gets the name of `target` on success."""
     partial = target.with_name(f".new-{uuid.uuid4().hex}")
     try:
         partial.mkdir(parents=True)

@@ -48,7 +48,7 @@ class CommandWorkload:
         start: Start,
         setting: Setting,  # noqa: ARG002
     ) -> None:
-        """All that a command is told, it is told by variables; its setup has logs of its own."""
+        """Write nothing: variables tell a command everything; its setup has logs of its own."""
         (trial,) = group.trials
         if group.ranks > 1:
             _copy_hook(start.hook)

@@ -48,7 +48,7 @@ class LevelsWorkload:
     """All trials of a group in one program, told by a job file, which reports in a journal."""
 
     def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
-        """The job, in the form `capsule-job/1`: the slice of the plan that `levels` reads."""
+        """Write the job, in the form `capsule-job/1`: the slice of the plan that `levels` reads."""
         inputs = setting.runtime.inside(inputs_mount(workspace, setting))
         data = {
             name: setting.runtime.inside(mount)
@@ -80,7 +80,7 @@ class LevelsWorkload:
         setting: Setting,
         rank: int,
     ) -> None:
-        """The program prepares itself what it measures."""
+        """Do nothing: the program prepares its own measurements."""
 
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int

@@ -17,10 +17,10 @@ class Listener(Protocol):
     hears_output: bool
 
     def trial(self, trial: str) -> None:
-        """A trial begins."""
+        """Report that a trial begins."""
 
     def output(self, line: str) -> None:
-        """A line was printed."""
+        """Report a printed line."""
 
 
 class Progress:

@@ -123,7 +123,7 @@ class WorkingCopy:
         return sorted(wrong)
 
     def _restore_folder(self, name: str, wrong: list[str]) -> None:
-        """One folder and the files in it; those above it have been restored."""
+        """Restore one folder and its files; the folders above it are restored already."""
         path, known = self._folder / name, self._stamps.get(name)
         if not path.is_dir() or path.is_symlink():
             if os.path.lexists(path):

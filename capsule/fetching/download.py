@@ -81,7 +81,7 @@ class _Transfer:
         self._end: Future[None] = Future()
 
     def run(self) -> None:
-        """All of the work, in a thread of its own."""
+        """Do all of the work, in a thread of its own."""
         try:
             self._receive()
         except BaseException as error:

@@ -46,7 +46,7 @@ class Parts:
 
 @contextmanager
 def open_store(file: ImageFile) -> Iterator[Store]:
-    """The files of a layout or an archive.
+    """Open the files of a layout or an archive.
 
     Raises:
         DamagedError: It is no archive.

@@ -147,7 +147,7 @@ def make_sif(reference: str, *, platform: str, tree: Digest | None, where: str) 
 
 
 def _check_offer(index: Index, manifest: Manifest, config: Config, where: str) -> None:
-    """Whether the index has this manifest for the platform that its configuration is for."""
+    """Check that the index offers this manifest for its configuration's platform."""
     platforms = [offer.platform for offer in index.offers if offer.digest == manifest.digest]
     if not platforms:
         raise DamagedError(

@@ -114,7 +114,7 @@ def _write(
 
 
 def _copy_layer(stream: BinaryIO, layer: Layer, copy: Copy) -> None:
-    """The bytes of a layer, and no others.
+    """Copy exactly the bytes of a layer.
 
     Raises:
         DamagedError: They are not as long as stated, or not those of the digest.

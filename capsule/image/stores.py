@@ -132,7 +132,7 @@ class _Part(io.RawIOBase):
 
 @contextmanager
 def open_archive(stream: BinaryIO, where: str) -> Iterator[Archive]:
-    """The archive in a file; one that is packed with gzip is unpacked beside for so long.
+    """Open the archive in a file; a gzipped one is unpacked beside it meanwhile.
 
     Raises:
         DamagedError: It is no tar, or unpacks without end.

@@ -120,17 +120,17 @@ class LaunchFolder:
         )
 
     def note_begin(self, rank: int, begun: Begin) -> None:
-        """A rank is there."""
+        """Note that a rank has started."""
         self._write(self.path / "begun" / f"{rank:04}", asdict(begun))
 
     def note_end(self, rank: int, ended: Ended) -> None:
-        """A rank has ended."""
+        """Note that a rank has ended."""
         self._write(self.path / "ended" / f"{rank:04}", asdict(ended))
         if is_failure(ended):
             (self.path / "failed" / f"{rank:04}").touch()
 
     def note_stop(self, rank: int, state: str) -> None:
-        """A rank is asked to end, and does this."""
+        """Note that a rank was asked to end, and ends."""
         self._write(self.path / "stopped" / f"{rank:04}", {"state": state})
 
     def stops(self) -> Mapping[int, str]:

@@ -237,7 +237,7 @@ class Submission:
 
     @contextmanager
     def _lock(self) -> Iterator[int]:
-        """One submission at a time decides; a descriptor that lasts as long as `sbatch` does."""
+        """Lock the submission; return a descriptor that `sbatch` inherits."""
         try:
             lock, _ = places.wait_to_hold(self.folder)
         except places.NoLocksError as error:

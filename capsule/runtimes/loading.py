@@ -37,7 +37,7 @@ def names(image: Image) -> list[str]:
 
 @contextmanager
 def archive(image: Image) -> Iterator[Path]:
-    """An archive as of `docker save` of an image without a registry, for as long as the block runs.
+    """Write an archive like `docker save`'s for the duration of the block, without a registry.
 
     Raises:
         CannotRunError: It is in no file that is named, and in no engine of this machine.

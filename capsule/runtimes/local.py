@@ -63,7 +63,7 @@ def find(written: str, where: str | None) -> Image | None:
 
 @contextmanager
 def save(identity: Digest) -> Iterator[Path]:
-    """An archive as of `docker save` of an image that an engine here has, while the block runs.
+    """Save a local engine's image like `docker save` for the duration of the block.
 
     Raises:
         CannotRunError: Neither Docker nor Podman is here and has it.

@@ -31,8 +31,7 @@ MPI = "numpy"
 """The framework whose arrays go by MPI."""
 
 LIBRARIES = {"torch": "torch.distributed", MPI: "MPI"}
-"""By the framework whose arrays are exchanged, what exchanges them: a process group of gloo, of
-NCCL on GPUs; MPI by mpi4py."""
+"""Library of the exchange, by framework: process group of gloo, of NCCL on GPUs; MPI by mpi4py."""
 
 
 @dataclass(frozen=True)

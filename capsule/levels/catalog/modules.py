@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from math import prod
 
 NEEDED = ("inputs", "quality", "network")
-"""What a module's file defines at its top level."""
+"""Names that a module's file must define at its top level."""
 
 _DUE = {"accuracy": "label", "mean_absolute_error": "target"}
 _USUAL = {"accuracy": "cross_entropy", "mean_absolute_error": "mean_squared_error"}

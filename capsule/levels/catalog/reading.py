@@ -16,8 +16,8 @@ DECODED = {
     "storms": "deepcam-hdf5",
     "markov": "tokens-uint32",
 }
-"""By generator the format whose decoded samples are what `ARRAYS` holds: one that holds all that
-the generator makes."""
+"""Format whose decoded samples equal those of `ARRAYS`, by generator. It
+holds everything that the generator makes."""
 
 CACHES = ("cold", "warm")
 """State of the files' pages before an epoch: on the storage, or in memory."""

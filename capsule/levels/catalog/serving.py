@@ -54,6 +54,6 @@ METRICS = {
         MetricFacts("offline_throughput", "1/s", "higher", "machine", 0.0, "trial"),
     ),
 }
-"""By scenario what trials yield besides: throughput in examples; `queueing_time` is the part of a
-latency before its query's turn, and `busy_share` that of the time which was spent on queries: near
-1 they come faster than they are answered, and latencies grow with their number."""
+"""Further metrics of trials by scenario: throughput in examples; `queueing_time`, the part of a
+latency before its query's turn; `busy_share`, the share of time spent on queries. Near 1, queries
+arrive faster than they are answered, and latencies grow with their number."""

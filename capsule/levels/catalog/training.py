@@ -68,8 +68,8 @@ OPTIMIZERS: dict[str, tuple[Number, ...]] = {
         *(Number("tolerance_gradient", 1e-7), Number("tolerance_change", 1e-9)),
     ),
 }
-"""The formulas are those of `levels.optimizers`; `nesterov`, `bias_correction` and `strong_wolfe`
-are 0 or 1."""
+"""Optimizers, with the formulas of `levels.optimizers`; `nesterov`, `bias_correction` and
+`strong_wolfe` are 0 or 1."""
 
 _WARMUP = Number("warmup_epochs", 0.0)
 _END = Number("end", 0.0)
@@ -113,7 +113,7 @@ CLASSIFIES = ("accuracy", "mean_iou")
 """Qualities of networks that choose classes."""
 
 GENERATES = ("spectrum_distance",)
-"""Qualities of networks that generate samples, and train against one that judges these: losses of
+"""Qualities of networks that generate samples and train against a judging network: the losses of
 one network grow as the other one learns."""
 
 GROWN = 2.0
@@ -125,12 +125,12 @@ SAMPLERS: dict[str, str | None] = {
     "bucketed": "length",
     "weighted": "weight",
 }
-"""In which order samples are taken (see `levels.data.samplers`), and the file NAME.npy beside the
-data, a number for each sample to train on, that it goes by."""
+"""Samplers, that is orders in which samples are taken (see `levels.data.samplers`), with the file
+NAME.npy beside the data that a sampler needs, one number for each training sample."""
 
 PICTURES = ("lenet", "alexnet", "resnet9", "resnet18", "resnet44", "resnet50", "multilabel")
-"""Networks whose pictures may be augmented: what is to be said of one stays when it is moved,
-mirrored or partly covered."""
+"""Networks whose pictures may be augmented: labels stay correct if one is moved, mirrored or
+partly covered."""
 
 
 class Augmentation(NamedTuple):
@@ -176,8 +176,8 @@ EXACT = "float64"
 """Dtype in which they are taken besides the trial's own: there rounding hides no wrong step."""
 
 MIXED = "bfloat16-mixed"
-"""Dtype of a training whose parameters, and what the optimizer does with them, are float32, and
-whose products of matrices and convolutions are taken of copies in bfloat16."""
+"""Dtype of a training with parameters and optimizer in float32, and products of matrices and
+convolutions computed from copies in bfloat16."""
 
 TRAINERS = tuple(name for name, facts in FRAMEWORKS.items() if facts.trains)
 """Frameworks that train."""

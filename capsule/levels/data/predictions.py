@@ -255,9 +255,10 @@ def _mean_average_precision(scores: Any, due: Any) -> float:
 
 
 def _find_spectra(maps: Any) -> Any:
-    """How strong waves of each length are in each map, float32 (samples, side // 2): the mean of
-    |c|**2 over the coefficients c of its discrete Fourier transform, divided by its pixels, whose
-    wave number, rounded to a whole one, is 1, 2, ... side // 2 per side.
+    """Return the power of waves of each length in each map, float32 (samples, side // 2).
+
+    It is the mean of |c|**2 over the coefficients c of the map's discrete Fourier transform,
+    divided by the number of pixels, whose wave number, rounded, is 1, 2, ... side // 2 per side.
 
     Args:
         maps: (samples, 1, side, side).

@@ -135,7 +135,7 @@ def _backward(node: Node) -> Formula:
 
 
 def _sum(c: Calculator, one: Any, other: Any) -> Any:
-    """Of the gradients that a value gets from two places."""
+    """Add the gradients that a value gets from two places."""
     return c.store(one + other)
 
 
@@ -164,5 +164,5 @@ def _sources(node: Node) -> list[str]:
 
 
 def _operands(node: Node, values: Values, results: Values) -> list[Any]:
-    """What a node takes: values of earlier nodes, inputs and parameters."""
+    """Return the inputs of a node: values of earlier nodes, inputs and parameters."""
     return [results[name] if name in results else values[name] for name in node.inputs]

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MARGIN = 10.0
-"""How far above the fastest product a rate is still believed: products reach half of what the units
-can and more, and other programs or a lower clock slow them down meanwhile."""
+"""Largest credible ratio of a rate to the fastest product: products reach at least half of the
+units' peak, and other programs or a lower clock may slow them down meanwhile."""
 
 BELIEVED = 5e10
-"""FLOP/s that are believed of any machine, with nothing measured: a core of today does as many, and
-what keeps its results does a hundred times as many."""
+"""FLOP/s that are credible of any machine without measurement: a present core reaches as many, and
+reused results give a hundred times as many."""
 
 ALWAYS = 1024
 """Size up to which products are tried, however long the smaller ones took."""

@@ -49,7 +49,7 @@ def measure(
 
 @contextmanager
 def rest_collector() -> Iterator[None]:
-    """The garbage collector rests."""
+    """Pause the garbage collector."""
     collected = gc.isenabled()
     gc.disable()
     try:

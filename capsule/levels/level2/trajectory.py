@@ -80,7 +80,7 @@ def follow(
 def look(
     graph: Graph, parameters: Mapping[str, Any], batch: Mapping[str, Any], first: reference.Step
 ) -> None:
-    """The first step of `follow` alone, which moves nothing.
+    """Take only the first step of `follow`, without moving anything.
 
     Args:
         graph: See `follow`.

@@ -139,7 +139,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
 
 @contextmanager
 def _join(trial: Trial) -> Iterator[Library]:
-    """The library that exchanges arrays of the trial's framework, with all ranks there."""
+    """Open the library that exchanges the framework's arrays, with all ranks in it."""
     context = trial.context
     if context.framework == collectives.MPI:
         from .overmpi import OverMpi
@@ -242,7 +242,7 @@ def _bounce(trial: Trial, library: Library) -> _Calls:
 
 
 def _play(trial: Trial, library: Library, first: int, peer: int, calls: _Calls) -> None:
-    """The ping-pongs of two ranks, the first of which has this rank's time if it is this rank."""
+    """Play ping-pong between two ranks, with the first rank's time."""
     assert trial.collective is not None
     count = trial.collective.size // ITEM_BYTES
     numbers, begins = _Numbers(count), trial.context.rank == first

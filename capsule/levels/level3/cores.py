@@ -26,7 +26,7 @@ def find_own() -> frozenset[int]:
 
 
 def count_threads_per_core(communicator: Communicator, threads: int) -> float:
-    """How many threads there are for each core that this rank, and whoever it shares with, has.
+    """Return the threads for each core that this rank and its sharers have.
 
     Args:
         communicator: Of all ranks; what they tell each other here is counted by it.

@@ -124,7 +124,7 @@ class AllReduce(Exchange):
     """`allreduce`."""
 
     def before_step(self) -> None:
-        """One operation for all gradients."""
+        """Exchange all gradients in one operation."""
         flat = self.member.weigh()
         self.communicator.all_reduce(flat)
         fill(self.member.gradients(), flat)

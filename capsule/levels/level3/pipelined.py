@@ -117,7 +117,7 @@ class Pipelined(Exchange):
 
     @contextmanager
     def gather(self) -> Iterator[None]:
-        """All ranks at a time."""
+        """Gather the parameters of all ranks meanwhile."""
         self._gathered = self._name_parts(self.read())
         try:
             yield

@@ -78,7 +78,7 @@ class Sharded(Exchange):
 
     @contextmanager
     def gather(self) -> Iterator[None]:
-        """All ranks at a time; within another one it is nothing."""
+        """Gather the parameters of all ranks meanwhile; nested, do nothing."""
         if self._is_gathered:
             yield
             return

@@ -49,7 +49,7 @@ class Spatial(AllReduce):
         return slabs.split(graph, rank, ranks)
 
     def before_step(self) -> None:
-        """One operation for all gradients."""
+        """Exchange all gradients in one operation."""
         flat = flatten(
             leaf.grad if self.is_counted(name) else torch.zeros_like(leaf)
             for name, leaf in self.member.leaves.items()

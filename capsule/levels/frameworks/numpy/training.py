@@ -62,7 +62,7 @@ class NumpyTrainer:
         return {**{f"parameter/{name}": one for name, one in self.parameters().items()}, **kept}
 
     def restore(self, state: Values) -> None:
-        """The arrays in place of those that are there."""
+        """Replace the present arrays by these."""
         for name, array in self.parameters().items():
             require_shape(name, state[f"parameter/{name}"].shape, array.shape)
             self._values[name] = state[f"parameter/{name}"]

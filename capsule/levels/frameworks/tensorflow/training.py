@@ -107,7 +107,7 @@ class TensorFlowTrainer:
         }
 
     def restore(self, state: Values) -> None:
-        """The tensors in place of those that are there."""
+        """Replace the present tensors by these."""
         for group in (self._leaves, self._statistics):
             for name, one in group.items():
                 require_shape(name, state[f"parameter/{name}"].shape, one.shape)

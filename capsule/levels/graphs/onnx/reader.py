@@ -260,7 +260,7 @@ class Reader:
 
 
 def _find_ranges(graph: Any, constants: Mapping[str, Any]) -> dict[str, int]:
-    """Of each input of whole numbers that looks something up in a constant how many there are."""
+    """Return the table size for each whole-number input that indexes a constant."""
     origin = {value.name: value.name for value in graph.input}
     ranges: dict[str, int] = {}
     for node in graph.node:

@@ -54,7 +54,7 @@ def write(
 
 
 def _versions(graph: Graph) -> dict[str, int]:
-    """Of each domain the version in which all nodes mean what they are to mean."""
+    """Return the version of each domain in which all nodes keep their meaning."""
     steps = [
         alone.parse(step.sizes["model"]) for step in graph.nodes if step.operator == structure.ONNX
     ]
