@@ -62,7 +62,7 @@ class How:
 
     Attributes:
         nonce: What their seeds follow from besides the capsule's id.
-        quick: Whether they leave out what decides nothing.
+        quick: True if they leave out what decides nothing.
         set: What is set of the manifest's mutable part.
     """
 

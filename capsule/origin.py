@@ -56,7 +56,7 @@ class Verification:
         set: What whoever verifies changed of the manifest's mutable part: JSON pointer to value.
         added: Earlier verifications whose runs count with these, in the order of their seeds; this
             one's capsule has them all.
-        quick: Whether benchmarks were left out because no deciding claim is about them.
+        quick: True if benchmarks were left out because no deciding claim is about them.
     """
 
     kind: ClassVar[str] = "verification"

@@ -72,7 +72,7 @@ class Part(NamedTuple):
     Attributes:
         start, end: Where it stands, its parentheses included.
         name: The group's; empty for one without.
-        is_placeholder: Whether it is `{number}` outside of every capturing group, and so is one.
+        is_placeholder: True if it is `{number}` outside of every capturing group, and so is one.
     """
 
     start: int

@@ -33,7 +33,7 @@ def count_values(ranks: int, count: int, *, whole: bool) -> int:
     Args:
         ranks: Their number.
         count: Of the values of each.
-        whole: Whether all of them are to be kept where they can be.
+        whole: True if all of them are to be kept where they can be.
     """
     if not can_be_reduced(ranks, count) or (whole and ranks * count <= MOST_WHOLE):
         return ranks * (1 + count)

@@ -290,7 +290,7 @@ def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> s
     Args:
         stated: By the capsule.
         due: Made of its runs; of which a verification has others than those that froze the claim.
-        verifies: Whether it is one.
+        verifies: True if it is one.
     """
     # planned from the number of the original's runs, as the rest of the reader checks
     due = replace(due, looks=stated.looks)

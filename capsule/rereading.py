@@ -201,7 +201,7 @@ def read_again(
         before: The record.
         manifest: The other one, of which the texts that it names were sealed.
         load: Gives the pieces of a file, by its path below `data/`.
-        before_whole: Whether by the rules before 0.3.0.
+        before_whole: True if by the rules before 0.3.0.
     """
     there = _readings(before, load)
     here = _readings(replace(before, manifest=manifest), load, before_whole=before_whole)

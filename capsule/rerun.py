@@ -194,7 +194,7 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
         original: The capsule.
         planned: Of the verification.
         options: As asked for.
-        own: Whether the capsule is this user's, which needs no bounds.
+        own: True if the capsule is this user's, which needs no bounds.
     """
     asked_for = Limits(
         walltime=options.walltime, disk=options.disk, pids=options.pids, memory=options.memory

@@ -85,7 +85,7 @@ class Request:
         levels: Folder of the measuring program.
         inputs: Folder that the manifest's input paths are relative to.
         data: Folder of the datasets that an earlier run carries.
-        keep_keyring: Whether workloads may reach the user's keys of the kernel.
+        keep_keyring: True if workloads may reach the user's keys of the kernel.
     """
 
     manifest: Manifest
@@ -175,7 +175,7 @@ class Choice:
     Attributes:
         runtime: The engine.
         image: What it starts, None without a container.
-        own: Whether the code that it starts is this user's.
+        own: True if the code that it starts is this user's.
     """
 
     runtime: Runtime

@@ -59,7 +59,7 @@ class Terms:
         image: Reference that took the place of the image, None when that one is used.
         keep_hosts: Record host names and serial numbers in the clear.
         side: Which side of a pair it is, None for a run by itself.
-        quick: Whether the plan of a verification leaves out what decides nothing.
+        quick: True if the plan of a verification leaves out what decides nothing.
     """
 
     runs: int | None = None
@@ -76,9 +76,9 @@ class Session:
     Attributes:
         claims: Those of the capsule that it verifies; None for the manifest's, frozen at the end.
         gatherer: Reads what the process starts leave behind.
-        room: Whether all that they say can be sealed.
+        room: True if all that they say can be sealed.
         earlier: A capsule whose trials are not run again, and count; None for none.
-        own: Whether what it executes is this user's: its capsule is, then, too.
+        own: True if what it executes is this user's: its capsule is, then, too.
         follows: When the original that it verifies ended, ISO 8601 UTC; None for other runs.
     """
 
@@ -121,7 +121,7 @@ def begin(
         work: The folder to make, None for one of a new name in the current folder.
         claims: Those of the capsule that is verified.
         earlier: A verification of it whose runs count with these.
-        own: Whether what it executes is this user's.
+        own: True if what it executes is this user's.
         follows: When that capsule's runs ended.
 
     Raises:

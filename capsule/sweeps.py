@@ -69,7 +69,7 @@ class Sweep:
     Attributes:
         benchmark: Its id.
         framework: Its name.
-        kind: Whether all ranks share one batch, whatever their number, or each has its own.
+        kind: True if all ranks share one batch, whatever their number, or each has its own.
         sizes: In the order of their cases.
     """
 

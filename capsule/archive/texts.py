@@ -124,7 +124,7 @@ def read_again(
     Args:
         record: Says where its metrics are.
         load: Gives the texts.
-        before_whole: Whether by the rules before 0.3.0; None for those that it was sealed by.
+        before_whole: True if by the rules before 0.3.0; None for those that it was sealed by.
     """
     by_old = took_parts(record) if before_whole is None else before_whole
     yield from _read_texts(record.manifest, record.attempts, load, before_whole=by_old)
@@ -153,7 +153,7 @@ def count_lines(
         manifest: Says where its metrics are.
         attempts: Those that are counted, of which the first ones stand for the rest.
         load: Gives the texts.
-        before_whole: Whether by the rules before 0.3.0.
+        before_whole: True if by the rules before 0.3.0.
     """
     counts: dict[str, tuple[int, int]] = {}
     chosen = [one for one in attempts if one.outcome == "completed"][:_COUNTED]

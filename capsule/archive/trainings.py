@@ -42,8 +42,8 @@ class Training:
         trial: Id of the trial.
         attempt: From 1.
         seed: Of the trial.
-        completed: Whether the attempt ended well.
-        diverged: Whether it is said to have diverged.
+        completed: True if the attempt ended well.
+        diverged: True if it is said to have diverged.
         quality: Name of the metric that is the network's quality.
         settings: How it trains.
         made: Samples for training and for testing that the manifest's generator makes; None for

@@ -137,7 +137,7 @@ def verify(
     Args:
         path: The file or folder.
         expected: How its id has to begin, None for any; anything else is looked at afterwards.
-        stop: Whether nobody wants to know any more.
+        stop: True if nobody wants to know any more.
 
     Raises:
         UsageError: There is no such file.

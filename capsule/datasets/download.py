@@ -74,7 +74,7 @@ def download(
         url: Its address, https, or http.
         folder: Of this download alone, locked by whoever calls.
         most_bytes: That it may have.
-        trusts_bytes: Whether a digest is held against the whole afterwards, so that the rest may be
+        trusts_bytes: True if a digest is held against the whole afterwards, so that the rest may be
             asked for even where the server cannot say that its file is the same as before.
         source: Who named the address.
         progress: Called in this thread with (bytes done, bytes in all or 0).

@@ -39,7 +39,7 @@ class Fetched:
 
     Attributes:
         name: In the manifest.
-        state: Whether it was here, came, needs nothing, or is missing.
+        state: True if it was here, came, needs nothing, or is missing.
         digest: Of what is here, None where nothing is.
         bytes: Of all its files, None where nothing is here.
         path: Where it is, None where nothing is or a capsule carries it.
@@ -76,7 +76,7 @@ def fetch(
         site: This machine's settings.
         cache: Folder that it is kept in.
         most_bytes: That may come, and be unpacked, where nobody says how large it is.
-        own: Whether the address is this user's, and not a stranger's.
+        own: True if the address is this user's, and not a stranger's.
         progress: Called with (bytes done, bytes in all, or 0 while nobody knows).
 
     Raises:

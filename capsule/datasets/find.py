@@ -328,7 +328,7 @@ def put(new: Path, entry: Path, *, replaces: bool = True) -> None:
     Args:
         new: Beside it.
         entry: The name.
-        replaces: Whether what has the name already makes way.
+        replaces: True if what has the name already makes way.
 
     Raises:
         OSError: It cannot be written.

@@ -111,7 +111,7 @@ class _Inventory:
         Args:
             name: Of the entry.
             to: A path from the entry's folder, of a hard link from the top of the archive.
-            is_hard: Whether it is a hard link.
+            is_hard: True if it is a hard link.
         """
         place = self._claim(name)
         if to.startswith("/") or "\0" in to or "\\" in to:

@@ -87,7 +87,7 @@ class _Folder:
         checkout: What it is of.
         rules: Of git, those that count more come later.
         ignored: Git ignores it, but for files in it that it keeps all the same.
-        is_whole: Whether it is the manifest's own, or lies in it, where that is the input.
+        is_whole: True if it is the manifest's own, or lies in it, where that is the input.
     """
 
     name: str

@@ -30,7 +30,7 @@ class Progress:
         group: Its trials have limits of their time.
         begins: Tells which trial begins.
         files: Where the rank prints to.
-        is_told: Whether whoever is told has been told of the trials, when something ran before.
+        is_told: True if whoever is told has been told of the trials, when something ran before.
     """
 
     def __init__(

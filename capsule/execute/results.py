@@ -30,7 +30,7 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
     Args:
         path: The file that `CAPSULE_RESULTS` named, which need not exist.
         trial: The trial, whose benchmark declares the metrics.
-        ended_well: Whether the command ended with exit code 0. Of one that did not, the report is
+        ended_well: True if the command ended with exit code 0. Of one that did not, the report is
             left open, and holds what was reported up to its end.
         rank: Whose file it is.
     """

@@ -42,7 +42,7 @@ class Sighting:
     """Report of the processes of one rank.
 
     Attributes:
-        has_python: Whether a Python began in which worlds are noted.
+        has_python: True if a Python began in which worlds are noted.
         made: The worlds, in order.
     """
 
@@ -98,7 +98,7 @@ def judge(sightings: Sequence[Sighting], command: Command, *, joined: bool) -> F
     Args:
         sightings: Of every rank, by rank.
         command: What they ran.
-        joined: Whether each needs MPI of the family of a launcher that was seen to join as many.
+        joined: True if each needs MPI of the family of a launcher that was seen to join as many.
     """
     whole = find_whole(sightings)
     if whole and command.ranks_independent:

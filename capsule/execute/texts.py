@@ -38,7 +38,7 @@ def read(
             will be sealed.
         trial: The trial, whose benchmark declares the metrics.
         paths: Of this machine, which are not sealed.
-        ended_well: Whether the command ended with exit code 0; of one that did not, nothing is
+        ended_well: True if the command ended with exit code 0; of one that did not, nothing is
             read: what it would still have printed is not known.
         rank: Whose files.
     """
@@ -112,7 +112,7 @@ def find(files: RankFiles, trial: Trial, rank: int, *, reported: bool) -> Iterat
         files: What the rank left, after `read`.
         trial: The trial, whose benchmark declares the metrics.
         rank: Whose files.
-        reported: Whether what it reported by our protocol is to be kept too.
+        reported: True if what it reported by our protocol is to be kept too.
     """
     # the streams in any case: a corrected manifest may find its numbers there
     names = {source.text for source in _select(trial, rank).values()} | set(_STREAMS)

@@ -112,7 +112,7 @@ class Workload(Protocol):
             workspace: The run folder, whose own path is sealed nowhere.
             group: Its trials are those that the start was given.
             start: Where the ranks wrote.
-            ended_well: Whether every rank ended with exit code 0.
+            ended_well: True if every rank ended with exit code 0.
         """
 
 

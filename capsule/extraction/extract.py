@@ -106,7 +106,7 @@ def extract(
         sources: Where each is, by its name.
         texts: By the names that sources have for them; those that are not there are left out.
         absent: Why those are not there, by their names, for a message.
-        before_whole: Whether numbers are read as before 0.3.0, which took parts of numbers.
+        before_whole: True if numbers are read as before 0.3.0, which took parts of numbers.
         load: Gives the standard output or error, to see whether a number is there instead.
     """
     founds: dict[str, Found] = {}

@@ -107,7 +107,7 @@ class Whole:
 
     Attributes:
         unit: What stands behind it as its unit, empty for nothing.
-        is_declared: Whether the pattern or the metric's unit declares that, or nothing stands.
+        is_declared: True if the pattern or the metric's unit declares that, or nothing stands.
     """
 
     unit: str = ""

@@ -129,7 +129,7 @@ def decompress(
         read: The compressed bytes.
         method: How all of the streams are compressed.
         where: The file, for messages.
-        may_be_padded: Whether zeros may follow the last stream.
+        may_be_padded: True if zeros may follow the last stream.
 
     Raises:
         DamagedError: The data is broken or cut short, something else follows it, or it is made of

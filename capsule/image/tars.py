@@ -72,7 +72,7 @@ class TarReader:
         pull: Gives so many bytes, fewer at the end alone.
         skip: Passes over so many bytes.
         where: The file, for messages.
-        reads_sparse: Whether files may be stored without their holes.
+        reads_sparse: True if files may be stored without their holes.
     """
 
     def __init__(

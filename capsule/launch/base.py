@@ -61,7 +61,7 @@ class Joins(Protocol):
     """A launcher whose ranks are a world of MPI's too, where the image has MPI of its family.
 
     Attributes:
-        joins_all: Whether all ranks that it starts are; else those that ask for it.
+        joins_all: True if all ranks that it starts are; else those that ask for it.
     """
 
     joins_all: bool

@@ -32,7 +32,7 @@ class Call:
     Attributes:
         runtime: Name of the engine.
         ranks: World size.
-        far: Whether the ranks are on several nodes, and so meet at an address of rank 0's node.
+        far: True if the ranks are on several nodes, and so meet at an address of rank 0's node.
     """
 
     runtime: str

@@ -36,7 +36,7 @@ def find_change(report: Report, started: Invocation, *, are_apart: bool) -> Faul
     Args:
         report: Of that one.
         started: As it was started, with a place where no other rank ever comes.
-        are_apart: Whether the ranks are to be on several nodes.
+        are_apart: True if the ranks are to be on several nodes.
     """
     place = report.variables.get(RENDEZVOUS)
     # who is told nothing at all is found, and better explained, among the others

@@ -41,8 +41,8 @@ def lay_out(
         runtime: The engine.
         prepared: The image.
         invocations: By rank.
-        far: Whether they are on several nodes.
-        joins: Whether MPI joins them.
+        far: True if they are on several nodes.
+        joins: True if MPI joins them.
 
     Raises:
         CannotRunError: The engine starts containers by a service of one machine.

@@ -39,7 +39,7 @@ class Report:
     """All that a rank has said so far.
 
     Attributes:
-        arrived: Whether it has said who it is.
+        arrived: True if it has said who it is.
         variables: What told it so, by name; None where a variable is not set.
         host: Name of its machine.
         node: What its node is called, which is the machine's name where no scheduler has another.
@@ -50,7 +50,7 @@ class Report:
         digest: SHA-256 of that one.
         sums: What it reached the others by, in order.
         message: Why it could not go on, empty where it could.
-        done: Whether it came to its end.
+        done: True if it came to its end.
     """
 
     arrived: bool = False

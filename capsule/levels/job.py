@@ -78,13 +78,13 @@ class Trial:
         level: Key of `SUBJECTS`.
         subject: Name of the operator or network; empty for a reading and a collective.
         source: File in which a user defines the subject; None for one of the catalogue.
-        trains: Whether the training of a network is measured where it has a loss.
+        trains: True if the training of a network is measured where it has a loss.
         dtype: Word of `catalog.DTYPES`.
         case: Name of the case.
         parameters: Of the case, by name.
         repetitions: Timed calls after the warm-up, at least 1; of trainings and readings always 1.
         warmup: Calls before those.
-        roofline: Whether the machine's roofline is measured beside an operator.
+        roofline: True if the machine's roofline is measured beside an operator.
         serving: How queries come to a network, whose latencies are measured too; None for none.
         conditions: Those of `catalog.CONDITIONS` under which it is timed.
         recipe: Of a training of Level 2 or 3 alone.

@@ -30,7 +30,7 @@ class Target:
 
     Attributes:
         value: In the unit of the network's quality, `catalog.training.QUALITY`.
-        stop: Whether training ends when it is reached, and not after its last epoch.
+        stop: True if training ends when it is reached, and not after its last epoch.
     """
 
     value: float
@@ -55,7 +55,7 @@ class Recipe:
         sampler: Key of `catalog.training.SAMPLERS`.
         workers: Threads that gather minibatches ahead of the steps.
         augmentation: What is done to each picture of a minibatch.
-        has_own_optimizer: Whether the optimizer is that of a file.
+        has_own_optimizer: True if the optimizer is that of a file.
         scheme: How ranks train together; None for one process. The batch is that of all of them.
         batch_norm_group: Samples that ranks normalize together, a micro-batch of one rank; None
             where a rank's samples are not grouped.

@@ -22,7 +22,7 @@ class Operator:
         source: Path below the inputs of the user's file that defines it, None for the catalogue's.
         dtype: Element type of its tensors.
         repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
-        roofline: Whether what the machine can do at most is measured beside it.
+        roofline: True if what the machine can do at most is measured beside it.
         conditions: Those of `catalog.CONDITIONS` that hold for each call.
     """
 
@@ -41,7 +41,7 @@ class Network:
     """A Level 1 subject, measured by `levels`.
 
     Attributes:
-        trains: Whether its training is measured too, where the framework trains. The others are
+        trains: True if its training is measured too, where the framework trains. The others are
             those of `Operator`.
         serving: How queries come whose latencies are measured too; None for none.
     """
@@ -62,7 +62,7 @@ class Target(NamedTuple):
 
     Attributes:
         value: In the unit of the network's quality; at least it, or at most where less is better.
-        stop: Whether training ends when it is reached, and not after its last epoch.
+        stop: True if training ends when it is reached, and not after its last epoch.
     """
 
     value: float
@@ -134,7 +134,7 @@ class Scaling(NamedTuple):
     """Comparison of a training's cases with different numbers of ranks.
 
     Attributes:
-        kind: Whether the batch that the author wrote is that of all ranks, or of each.
+        kind: True if the batch that the author wrote is that of all ranks, or of each.
         bases: By the name of a case that of the one, with the fewest ranks, that it is held to;
             those with the fewest are left out.
     """
@@ -161,7 +161,7 @@ class OwnOptimizer(NamedTuple):
     Attributes:
         path: Of the file, below the inputs.
         numbers: What it takes besides the learning rate, with defaults.
-        has_formula: Whether its steps can be held to one.
+        has_formula: True if its steps can be held to one.
     """
 
     path: str
@@ -263,11 +263,11 @@ class Command:
         setup: Words of what is run before it in each process start, untimed; none for nothing.
         environment: Variables that it gets besides those of every workload; placeholders likewise.
         cwd: Where it starts, an input folder or one below; None for the folder that it may write.
-        copies_cwd: Whether it may write there, in a copy that each process start has of its own.
+        copies_cwd: True if it may write there, in a copy that each process start has of its own.
         stdin: What it reads as its standard input, an input file or one below; None for nothing.
-        injects_seed: Whether it is a Python program whose own seeds are replaced.
-        ranks_independent: Whether several ranks of it are separate on purpose.
-        declares_world: Whether its author says that its ranks form a world which nobody sees.
+        injects_seed: True if it is a Python program whose own seeds are replaced.
+        ranks_independent: True if several ranks of it are separate on purpose.
+        declares_world: True if its author says that its ranks form a world which nobody sees.
     """
 
     words: tuple[str, ...]

@@ -123,7 +123,7 @@ def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bo
     Args:
         benchmark: The benchmark.
         folder: Where its files lie.
-        compiled: Whether sources of compiled programs count.
+        compiled: True if sources of compiled programs count.
     """
     command = benchmark.subject
     if not isinstance(command, Command):
@@ -146,7 +146,7 @@ def ranks_pitfall(
         benchmark: The benchmark.
         folder: As of `find_pitfalls`.
         ranks: How many are asked for.
-        joins: Whether what starts them joins ranks of MPI.
+        joins: True if what starts them joins ranks of MPI.
     """
     command = benchmark.subject
     if ranks == 1 or joins or folder is None or not isinstance(command, Command):
@@ -180,7 +180,7 @@ def find_lost_meeting(benchmark: Benchmark, *, are_apart: bool) -> str | None:
 
     Args:
         benchmark: The benchmark.
-        are_apart: Whether its ranks are to run on several nodes.
+        are_apart: True if its ranks are to run on several nodes.
     """
     command = benchmark.subject
     if not isinstance(command, Command):

@@ -37,8 +37,8 @@ class _Axis(NamedTuple):
     Attributes:
         values: In their order; none for a range.
         low, high: Ends of the range, both of them in it.
-        log: Whether equal ratios of it are equally likely, not equal differences.
-        whole: Whether it has whole numbers alone.
+        log: True if equal ratios of it are equally likely, not equal differences.
+        whole: True if it has whole numbers alone.
         steps: How many values of it stand in a grid.
     """
 
@@ -118,7 +118,7 @@ def put_points(
         raw: It without them, of which what is right fits the schema.
         points: Those that are written, from `take_points`.
         problems: Knows what is wrong, and collects what is wrong with points.
-        draws: Whether those that are not written are drawn.
+        draws: True if those that are not written are drawn.
     """
     entries = list(raw["benchmarks"]) if isinstance(raw.get("benchmarks"), list) else []
     drawn = False

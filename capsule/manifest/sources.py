@@ -85,7 +85,7 @@ class EventTag:
     Attributes:
         text: `out/`, the path of a file or folder below the out folder, and `SCALARS`.
         tag: Such as `train/loss`.
-        is_curve: Whether each of its numbers counts, with its step, or the last.
+        is_curve: True if each of its numbers counts, with its step, or the last.
     """
 
     text: str

@@ -17,7 +17,7 @@ def choose(name: str, *, needs_image: bool) -> Runtime:
 
     Args:
         name: `auto`, or one of `NAMES`.
-        needs_image: Whether there is an image to run.
+        needs_image: True if there is an image to run.
 
     Raises:
         UsageError: No such engine.

@@ -296,7 +296,7 @@ def _choose_keyring(sif: Path, *, own: bool) -> Keyring:
 
     Args:
         sif: The image.
-        own: Whether it is this user's: a stranger's Python would set no filter against itself.
+        own: True if it is this user's: a stranger's Python would set no filter against itself.
 
     Raises:
         CannotRunError: They cannot be, or the image lies where those keys are needed.

@@ -38,8 +38,8 @@ class Scratch:
     Attributes:
         start: Number of the process start, from 1.
         rank: Its rank there.
-        is_first: Whether it finds them empty; else as an earlier process of this start left them.
-        is_last: Whether they are removed when it has ended; they are in any case if it failed.
+        is_first: True if it finds them empty; else as an earlier process of this start left them.
+        is_last: True if they are removed when it has ended; they are in any case if it failed.
     """
 
     start: int
@@ -58,7 +58,7 @@ class Invocation:
         mounts: Everything of the host that it can see.
         cwd: Working folder, as the workload sees it.
         devices: Names of the devices to expose, as the driver counts them; none exposes none.
-        network: Whether it may use the network.
+        network: True if it may use the network.
         label: Marks every process and container of this run, so that a later process can find them.
         pids: Processes and threads that it may have, None for as many as it likes; an engine that
             cannot hold it to that leaves it to whoever watches `Running.tasks`.
@@ -67,7 +67,7 @@ class Invocation:
         stdin: File on this machine that it reads as its standard input, None for nothing.
         stdout: File that its standard output is appended to.
         stderr: File that its standard error is appended to.
-        joins: Whether MPI is to join it with other ranks, which it then reaches by process id and
+        joins: True if MPI is to join it with other ranks, which it then reaches by process id and
             shared memory where they are on its node.
         handles: File descriptors of this process that it inherits under their numbers.
         scratch: Its own HOME and temporary folder where nothing is contained; None for HOME as the
@@ -239,8 +239,8 @@ class Runtime(Protocol):
         Args:
             image: None without one.
             cache: Folder of images that are kept.
-            keep_keyring: Whether workloads may reach the user's keys.
-            own: Whether what runs in it is this user's; a stranger's image is no help in keeping
+            keep_keyring: True if workloads may reach the user's keys.
+            own: True if what runs in it is this user's; a stranger's image is no help in keeping
                 its workload from anything.
 
         Raises:

@@ -97,7 +97,7 @@ class ContainerEngine(ABC):
             name: What it is called.
             prepared: The image.
             invocation: What it is to run.
-            held: Whether the engine limits its memory.
+            held: True if the engine limits its memory.
         """
 
     @abstractmethod

@@ -137,7 +137,7 @@ class _Private:
     Args:
         running: The process.
         own: Its folders.
-        is_last: Whether no other process of the same start needs them after one that ended well.
+        is_last: True if no other process of the same start needs them after one that ended well.
     """
 
     def __init__(self, running: Running, own: Folders, *, is_last: bool) -> None:

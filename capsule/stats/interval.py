@@ -61,7 +61,7 @@ def shift(a: Runs, b: Runs, *, alpha: float, relabel: bool = True) -> Interval |
         a: The original's runs.
         b: The re-execution's runs.
         alpha: One-sided level.
-        relabel: Whether few enough runs are guarded by all their relabelings. Ranks are coarser,
+        relabel: True if few enough runs are guarded by all their relabelings. Ranks are coarser,
             but take microseconds where 10 + 10 runs take 20 milliseconds.
 
     Returns:

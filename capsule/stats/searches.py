@@ -15,7 +15,7 @@ def order(values: Iterable[float | None], *, lower: bool) -> list[float | None]:
 
     Args:
         values: Of trials or studies, None of what failed.
-        lower: Whether less is better.
+        lower: True if less is better.
 
     >>> order([0.9, None, 0.7], lower=False)
     [None, 0.7, 0.9]
@@ -31,7 +31,7 @@ def score(studies: Sequence[Sequence[float | None]], *, lower: bool) -> float | 
 
     Args:
         studies: The values of the trials of each, none of them empty.
-        lower: Whether less is better.
+        lower: True if less is better.
 
     Returns:
         None where half of the studies or more have no trial that succeeded; of an even number the
@@ -56,7 +56,7 @@ def best_of(values: Sequence[float | None], k: int, *, lower: bool) -> float | N
     Args:
         values: Of all trials, n of them.
         k: From 1 to n.
-        lower: Whether less is better.
+        lower: True if less is better.
 
     >>> best_of([1, 2, 3, 4], 2, lower=False)
     3

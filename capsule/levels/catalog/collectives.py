@@ -39,7 +39,7 @@ class Operation:
     """Effect of an operation on arrays.
 
     Attributes:
-        parted: Whether an array has a part of each rank's.
+        parted: True if an array has a part of each rank's.
     """
 
     parted: bool = False

@@ -26,7 +26,7 @@ def make_operator(
         parameters: Names of its sizes, with spaces between.
         options: That a case may leave out.
         module: Of `levels.operators`, where it is not called as the operator.
-        computes: Whether it has FLOPs.
+        computes: True if it has FLOPs.
         dtypes: Of its tensors.
         sets: Cases by the name of their set, each a point or the sizes in their order.
     """

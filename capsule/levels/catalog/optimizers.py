@@ -64,7 +64,7 @@ class Optimizer:
     Attributes:
         numbers: All that it takes, the learning rate among them.
         slots: Arrays that its formula keeps of a parameter.
-        has_formula: Whether there is one.
+        has_formula: True if there is one.
     """
 
     numbers: tuple[Number, ...]

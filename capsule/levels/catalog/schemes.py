@@ -47,11 +47,11 @@ class Scheme:
 
     Attributes:
         numbers: What it takes.
-        consistent: Whether parameters are equal on all ranks after each step.
-        exact: Whether its steps are those of one process with the whole batch.
-        asynchronous: Whether a rank may be ahead of another one.
-        independent: Whether ranks train without each other.
-        splits_network: Whether ranks share the network, each with all samples of a batch.
+        consistent: True if parameters are equal on all ranks after each step.
+        exact: True if its steps are those of one process with the whole batch.
+        asynchronous: True if a rank may be ahead of another one.
+        independent: True if ranks train without each other.
+        splits_network: True if ranks share the network, each with all samples of a batch.
     """
 
     numbers: tuple[Number, ...] = ()
@@ -145,7 +145,7 @@ def refusal(
         device: `cpu` or `cuda`.
         optimizer: Key of `training.OPTIMIZERS`, or anything else for a user's.
         dtype: Word of `DTYPES`, or `training.MIXED`.
-        is_module: Whether a user's module is trained.
+        is_module: True if a user's module is trained.
     """
     if framework != "torch" or device != "cpu":
         return f"ranks train together in torch on cpu, not in {framework} on {device}"

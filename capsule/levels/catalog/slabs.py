@@ -27,7 +27,7 @@ class Layer:
         window: Rows that one row of its result depends on.
         stride: Rows between two of these.
         padding: Rows of zeros on either side.
-        pools: Whether it is a pooling.
+        pools: True if it is a pooling.
     """
 
     name: str

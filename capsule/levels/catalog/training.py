@@ -25,7 +25,7 @@ class Number:
         default: None where a recipe has to say it.
         least: Smallest value.
         most: Largest value, None where there is no limit.
-        whole: Whether it has no fraction.
+        whole: True if it has no fraction.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Augmentation(NamedTuple):
     Attributes:
         crop: Zeros that are put on each of its four sides, before a window of its own size is cut
             out anywhere (He et al. 2016, section 4.2).
-        flip: Whether every second one, at random, is mirrored left to right.
+        flip: True if every second one, at random, is mirrored left to right.
         cutout: Side of a square of zeros, whose centre lies anywhere in it and which may reach out
             of it (DeVries and Taylor 2017).
     """
@@ -319,12 +319,12 @@ def metrics(
 
     Args:
         name: Of the quality.
-        has_target: Whether a quality is to be reached.
-        stops: Whether training ends there; what it ends with is no quality of the recipe then.
-        is_module: Whether it is a user's module, of which there is no reference.
-        mixed: Whether it trains in `MIXED`, where a framework chooses the types of its operations,
+        has_target: True if a quality is to be reached.
+        stops: True if training ends there; what it ends with is no quality of the recipe then.
+        is_module: True if it is a user's module, of which there is no reference.
+        mixed: True if it trains in `MIXED`, where a framework chooses the types of its operations,
             and so no node has a bound.
-        has_formula: Whether the optimizer has one that its steps are held to.
+        has_formula: True if the optimizer has one that its steps are held to.
     """
     better: Literal["lower", "higher"] = "lower" if is_error(name) else "higher"
     ends = (
@@ -379,7 +379,7 @@ def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = Fal
         framework: Its name.
         optimizer: Its name.
         dtype: Word of `DTYPES`, or `MIXED`.
-        is_module: Whether a user's module is trained.
+        is_module: True if a user's module is trained.
     """
     facts = FRAMEWORKS.get(framework)
     if is_module and facts and not facts.modules:

@@ -66,7 +66,7 @@ def make_network(name: str, parameters: object, options: object, *, trains: bool
         name: How trials call it.
         parameters: The file's `parameters`.
         options: The file's `options`, `{}` where it has none.
-        trains: Whether training is measured too, which needs a loss.
+        trains: True if training is measured too, which needs a loss.
 
     Raises:
         ValueError: `parameters` or `options` is not what it has to be.

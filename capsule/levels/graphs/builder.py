@@ -125,7 +125,7 @@ class Builder(Draft):
         Args:
             x: The rows.
             width: Columns of the result.
-            bias: Whether there is one.
+            bias: True if there is one.
             weight: A parameter to share; None for one of its own.
         """
         k = self.shape(x)[1]

@@ -21,7 +21,7 @@ class Input:
         below: For whole numbers (tokens, class labels), from 0 to `below - 1`; None for reals.
         percent: Of a mask that dropout multiplies by, how many of a hundred elements are 0, the
             others 1; `values.noise` draws it anew for each step. None for what is no mask.
-        is_latent: Whether it is what a generator makes its samples of, nearly normal numbers that
+        is_latent: True if it is what a generator makes its samples of, nearly normal numbers that
             `values.noise` draws likewise.
     """
 
@@ -39,7 +39,7 @@ class Parameter:
         shape: Lengths of its axes.
         initial: `uniform` over +-`bound`, `ones` or `zeros`; ignored where `value` is there.
         bound: See `initial`.
-        trainable: Whether the network is differentiated by it.
+        trainable: True if the network is differentiated by it.
         value: A numpy array, of a network that comes with its weights.
     """
 

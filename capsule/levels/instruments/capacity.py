@@ -61,7 +61,7 @@ def network_fits(
         checked: The same for those that are held to the reference.
         dtype: Of its tensors.
         framework: Where it runs.
-        trains: Whether it is trained.
+        trains: True if it is trained.
         arrays: How many there are of `checked`.
 
     Raises:

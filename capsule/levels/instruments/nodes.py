@@ -74,7 +74,7 @@ class Record:
 
         Args:
             dtype: A key of `ARITHMETIC`.
-            per_element: Whether each element is bounded too.
+            per_element: True if each element is bounded too.
         """
         import numpy
 

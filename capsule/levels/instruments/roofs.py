@@ -2,8 +2,8 @@
 
 The roof over arithmetic is the rate of products of square matrices. The roof over memory is the
 rate of copies of arrays that fit in no cache (S. Williams, A. Waterman, D. Patterson: Roofline,
-CACM 52, 2009). An operator whose data stay in a cache may exceed the second roof; nothing can exceed the
-first.
+CACM 52, 2009). An operator whose data stay in a cache may exceed the second roof; nothing can
+exceed the first.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class _Both:
     """Combined results of forward and backward runs.
 
     Attributes:
-        same: Whether further calls yielded the bits of the last timed one.
+        same: True if further calls yielded the bits of the last timed one.
         once: Seconds until the first result was there.
     """
 

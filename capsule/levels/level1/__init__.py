@@ -56,7 +56,7 @@ class _Reached:
             the last.
         training: Loss and gradients of these; empty where there is no training.
         again: Outputs, and loss and gradients, for other values in the same tensors.
-        same: Whether further calls yielded the bits of the last one.
+        same: True if further calls yielded the bits of the last one.
         seconds: Of a call of inference, the middle one of those timed.
         once: Seconds until the first results were there, of inference and of training.
     """

@@ -61,7 +61,7 @@ def right(
         parameters: Numpy arrays by name.
         dtype: A key of `ARITHMETIC`, that of the arrays.
         seed: See `bounds`.
-        trains: Whether loss and gradients are due.
+        trains: True if loss and gradients are due.
     """
     import numpy
 

@@ -26,7 +26,7 @@ class Prepared:
         batch: Of the case.
         parameters: Numpy arrays by name.
         tensors: The same on the device.
-        trains: Whether training is measured.
+        trains: True if training is measured.
         placed: What `_calls` laid out on the device, one after the other.
     """
 

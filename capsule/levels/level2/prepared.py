@@ -32,7 +32,7 @@ class Prepared:
         evaluation: The same with a loss by kept statistics.
         parameters: Numpy arrays by name, as they are before the first step.
         optimizer: That of the recipe, a user's file imported.
-        mixed: Whether it trains in `training.MIXED`; `dtype` is that of the parameters then.
+        mixed: True if it trains in `training.MIXED`; `dtype` is that of the parameters then.
         order: Gives the numbers of the samples in the order of an epoch, from 0.
         quality: Name of the metric.
         steps: Of an epoch.

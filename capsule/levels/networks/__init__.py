@@ -40,7 +40,7 @@ def find(name: str, source: str | None = None, *, trains: bool = True) -> catalo
     Args:
         name: As the trial calls it.
         source: Path of a user's `.py` or `.onnx` file.
-        trains: Whether the training of a user's network is measured.
+        trains: True if the training of a user's network is measured.
 
     Raises:
         ValueError: There is none, or the file does not define one.

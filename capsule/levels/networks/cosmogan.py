@@ -99,7 +99,7 @@ class _Discriminator:
 
         Args:
             x: The maps.
-            learns: Whether the gradient reaches these parameters, and not the maps alone.
+            learns: True if the gradient reaches these parameters, and not the maps alone.
         """
         g = self._g
 

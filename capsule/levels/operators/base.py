@@ -35,9 +35,9 @@ class Tensor:
             are exact in every dtype.
         below: For whole numbers (indices, class labels), from 0 to `below - 1`; `None` for reals.
             With `below` 2 and `real` it is a mask of zeros and ones in the dtype.
-        real: Whether its elements have the trial's dtype.
+        real: True if its elements have the trial's dtype.
         stored: numpy's dtype of those that have not; what it does not hold wraps around.
-        gradient: Whether the operator is differentiated by it.
+        gradient: True if the operator is differentiated by it.
     """
 
     shape: tuple[int, ...]
@@ -55,7 +55,7 @@ class Operator(ABC):
     Attributes:
         name: As in the catalogue.
         smooth: False for an operator that is linear but for kinks, as a maximum is.
-        typed: Whether its products are of the trial's dtype, so that none is faster than a product
+        typed: True if its products are of the trial's dtype, so that none is faster than a product
             of matrices in it.
         natives: What a user's operator brings to be measured: by framework, a function of the sizes
             and tensors. None for an operator of the catalogue, which frameworks have themselves.

@@ -26,7 +26,7 @@ class Column:
         shape: Of a row.
         dtype: Of what is taken.
         rows: Of each sample; None where as many as a network likes are one.
-        is_stream: Whether it may end within a sample, which is then left out.
+        is_stream: True if it may end within a sample, which is then left out.
     """
 
     length: int

@@ -19,7 +19,7 @@ class Sessions:
 
     Attributes:
         threads: Inside one operation; 0 leaves ONNX Runtime's own choice.
-        deterministic: Whether kernels are deterministic ones only.
+        deterministic: True if kernels are deterministic ones only.
     """
 
     threads: int

@@ -104,7 +104,7 @@ def create(
         threads: Threads inside one operation; None leaves TensorFlow's own choice.
         determinism: `strict` turns nondeterministic kernels into errors.
         name: That of a variant.
-        compiled: Whether XLA compiles each operation.
+        compiled: True if XLA compiles each operation.
 
     Raises:
         FrameworkError: `device` is another one, or TensorFlow has started with other settings.

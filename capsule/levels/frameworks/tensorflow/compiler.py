@@ -15,7 +15,7 @@ class Compiler:
     """Compilation of a function before the clock starts.
 
     Attributes:
-        compiles: Whether XLA compiles it.
+        compiles: True if XLA compiles it.
     """
 
     compiles: bool

@@ -20,8 +20,8 @@ class Case:
 
     Attributes:
         sizes: Parameters and options of the case.
-        compiled: Whether XLA compiles it; XLA knows forms that the kernels for CPUs lack.
-        differentiated: Whether its gradient is wanted.
+        compiled: True if XLA compiles it; XLA knows forms that the kernels for CPUs lack.
+        differentiated: True if its gradient is wanted.
     """
 
     sizes: Sizes

@@ -66,7 +66,7 @@ class Plan:
             nodes: Those to be run.
             results: Names of the values that a call yields.
             trained: Parameters that gradients are taken by, none for inference.
-            compiled: Whether XLA compiles the calls.
+            compiled: True if XLA compiles the calls.
 
         Raises:
             FrameworkError: TensorFlow lacks an operator.
