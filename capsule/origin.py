@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 from capsule.manifest import Scalar
 
 SEED_RULE = 2
-"""Number of the rule by which fresh seeds follow from a capsule's id; see `plan.fresh_seeds`."""
+"""Number of the rule that derives fresh seeds from a capsule's id; see `plan.fresh_seeds`."""
 
 JUDGE_RULE = 2
-"""Number of the rules by which claims are frozen and judged; see docs/explanation/statistics.md."""
+"""Number of the rules that fix and judge claims; see docs/explanation/statistics.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Added:
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """A re-execution of a capsule's plan.
+    """A re-run of a capsule's plan.
 
     Attributes:
         of: Id of the capsule, 64 hex digits.
@@ -74,7 +74,7 @@ class Verification:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of two variants that ran interleaved on one node.
+    """One of two variants that ran in turn on one node.
 
     Attributes:
         pair: What both sides share.
@@ -94,7 +94,7 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """A capsule's runs, and more of its own plan, under further seeds.
+    """An extension of a capsule's runs by further seeds of its plan.
 
     Attributes:
         of: Id of the capsule, 64 hex digits.
@@ -108,7 +108,7 @@ class Extension:
 
 @dataclass(frozen=True, kw_only=True)
 class Rereading:
-    """A capsule's kept files, read again without running anything.
+    """A second reading of a capsule's kept files, without running anything.
 
     Attributes:
         of: Id of the capsule, 64 hex digits.

@@ -56,7 +56,7 @@ _SOURCES: tuple[SeedSource, SeedSource] = ("manifest", "fresh")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """Case x framework x seed: the unit of execution, journal and resume.
+    """A trial: one case, framework and seed, the unit of execution and resumption.
 
     Attributes:
         id: `benchmark/case/framework/seed`, unique in a plan and the same in every plan of the
@@ -76,7 +76,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """The trials of one framework, seed and world size, in their order; see `starts`.
+    """Trials of one framework, seed and world size, in order; see `starts`.
 
     Attributes:
         id: Fit for a file name; starts with the group's place in the plan, from 0001.
@@ -121,7 +121,7 @@ def make(
     nonce: str | None = None,
     only: Collection[str] | None = None,
 ) -> Plan:
-    """Lay out every process start of a run, or of a verification of somebody's run.
+    """Lay out every process start of a run or a verification.
 
     Without `verifies` every benchmark runs under the manifest's seeds. With it, a benchmark runs
     under the manifest's seeds if an `exact` or paired claim matches it; under fresh seeds if any

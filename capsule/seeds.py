@@ -1,4 +1,4 @@
-"""Seeds that nobody could choose: they follow from a capsule's id, and a word if one is named."""
+"""Seeds that nobody can choose: derived from a capsule's id, and from a nonce if one is given."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def winner_seeds(
 
 
 def require_winner(manifest: Manifest) -> None:
-    """Stop at the winner of a search whose seeds somebody chose.
+    """Check that a search's winner runs under the seeds derived from the search.
 
     Args:
         manifest: Any; of one that is no winner's nothing is asked.
@@ -151,7 +151,7 @@ def require_winner(manifest: Manifest) -> None:
 
 
 def require_nonce(word: str) -> None:
-    """Stop at a word that two people could read differently, or not at all.
+    """Check that a nonce is printable and unambiguous.
 
     Raises:
         UsageError: It is empty or too long, has characters that no one sees, or a space at an end.

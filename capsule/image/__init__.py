@@ -69,7 +69,7 @@ class ImageFile(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """An image pinned by digests that we computed over bytes that we read.
+    """An image pinned by digests that capsule computed over the bytes it read.
 
     Attributes:
         reference: As the user wrote it; `FORM:NAME` for a file or folder of this machine.
@@ -135,7 +135,7 @@ def resolve(
     access: Access | None = None,
     engines: Callable[[str, str | None], Image | None] | None = None,
 ) -> Image:
-    """Pin the image of a manifest, or the one that was named in its place.
+    """Pin the manifest's image, or the image named instead.
 
     Args:
         spec: The manifest's `image`.

@@ -1,4 +1,4 @@
-"""Read a manifest: strict JSON, the published schema, then the rules that a schema can't say."""
+"""Read a manifest: strict JSON, then the published schema, then further rules."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _advise_missing(path: Path) -> str:
 
 
 def load_correction(path: Path, subjects: Sequence[Mapping[str, Any]]) -> Manifest:
-    """Read a manifest for runs that were made: what it names lies in their capsule, not beside it.
+    """Read a corrected manifest, whose files are in a capsule instead of beside it.
 
     Args:
         path: The file.

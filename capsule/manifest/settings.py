@@ -1,4 +1,4 @@
-"""A manifest out of a capsule with what whoever verifies sets of it."""
+"""Set mutable fields of a capsule's manifest for a verification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report numbers, and time regions of a script: one file, for any Python from 3.9 on.
+"""Report numbers of a script, and time its regions. One file, for Python 3.9 or later.
 
     from capsule_regions import region, report
 
@@ -7,18 +7,18 @@
             loss = train()
         report("loss", loss, step=epoch)
 
-Under `capsule run` each number is a line of the file that `CAPSULE_RESULTS` names, and each call
-of a region a sample of the metric `NAME_time`, in seconds. By hand, where nothing names a file,
-the script runs all the same and keeps nothing. A copy beside a script needs nothing else.
+Under `capsule run`, each number becomes a line of the file CAPSULE_RESULTS, and each call of a
+region a sample of the metric `NAME_time`, in seconds. Without CAPSULE_RESULTS, the script runs as
+usual and nothing is recorded. A copy of this file beside a script works without capsule.
 
-A report is with the kernel when `report` returns. Times are kept in memory and written by `flush`,
-at the interpreter's end and at SIGTERM, unless the script handles that itself; a process that is
-killed outright, or leaves by `os._exit` as a forked worker does, loses those not yet flushed. Of
-each region the first 100 000 calls are kept, and standard error says how many were not.
+When `report` returns, the kernel has the number. Times stay in memory. They are written by `flush`,
+at the interpreter's end, and at SIGTERM unless the script handles it. A process that is killed by
+SIGKILL, or that leaves by `os._exit` like a forked worker, loses the times since the last flush.
+The first 100 000 calls of each region are recorded; stderr tells how many were not.
 
-Threads may report, and time regions of one name, side by side; one `region` object belongs to the
-thread that made it, while a decorated function may be called from any. A forked process measures
-and reports on its own, and never what its parent measured before the fork.
+Several threads may report, and may time regions of one name. A `region` object belongs to the
+thread that made it; a decorated function may be called from any thread. A forked process measures
+and reports on its own, without the times of its parent.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class region:  # noqa: N801 - reads as a word of the language
 
 
 def flush() -> None:
-    """Write the times of all calls that have ended, and wait for the devices of those with events.
+    """Write the times of all finished calls, waiting for devices with pending events.
 
     Raises:
         OSError: The results file cannot be written.
