@@ -91,7 +91,7 @@ class Builder(Draft):
         return self.node("conv_transpose2d", operands, {**sizes, **how, "bias": int(bias)}, name)
 
     def batch_norm(self, x: str, affine: tuple[str, str] | None = None) -> str:
-        """Per channel of (n, c, h, w): by the batch's statistics for the loss, else kept ones.
+        """Normalize each channel of (n, c, h, w): by batch statistics for the loss, else by kept ones.
 
         Args:
             x: The values.
@@ -113,14 +113,14 @@ class Builder(Draft):
         return value
 
     def layer_norm(self, x: str) -> str:
-        """Over the columns of (rows, columns)."""
+        """Normalize over the columns of (rows, columns)."""
         name = self._name("layer_norm")
         rows, columns = self.shape(x)
         operands = (x, *self._affine(name, columns))
         return self.node("layer_norm", operands, {"rows": rows, "columns": columns}, name)
 
     def linear(self, x: str, width: int, *, bias: bool = True, weight: str | None = None) -> str:
-        """(rows, k) times the transpose of a (width, k) weight, plus a bias.
+        """Multiply (rows, k) by the transpose of a (width, k) weight, and add a bias.
 
         Args:
             x: The rows.
@@ -136,37 +136,37 @@ class Builder(Draft):
         return self._product(name, operands, width)
 
     def dense(self, x: str, width: int) -> str:
-        """`linear` with initial weights of Glorot and Bengio (AISTATS 2010) and biases 0."""
+        """Apply `linear` with initial weights of Glorot and Bengio (AISTATS 2010) and biases 0."""
         k = self.shape(x)[1]
         name = self._name("dense")
         return self._product(name, [x, *self._glorot(name, (width, k), k, width)], width)
 
     def embedding(self, index: str, table: str) -> str:
-        """Return rows of a parameter, by whole numbers of shape (count,)."""
+        """Look up rows of a parameter by whole numbers of shape (count,)."""
         rows, width = self.shape(table)
         (count,) = self.shape(index)
         sizes = {"rows": rows, "width": width, "count": count}
         return self.node("embedding", (table, index), sizes)
 
     def attention(self, q: str, k: str, v: str, *, causal: bool = False) -> str:
-        """Return scaled dot product attention of (batch, heads, length, width)."""
+        """Compute scaled dot product attention of (batch, heads, length, width)."""
         sizes = dict(zip(("batch", "heads", "length", "width"), self.shape(q)))
         return self.node("attention", (q, k, v), {**sizes, "causal": int(causal)})
 
     def relu(self, x: str) -> str:
-        """Return the larger of x and 0."""
+        """Compute the larger of x and 0."""
         return self._elementwise("relu", x)
 
     def leaky_relu(self, x: str, percent: int) -> str:
-        """Return the values where they are positive, else so many percent of them."""
+        """Keep positive values, and scale the others to a percentage."""
         return self._elementwise("leaky_relu", x, percent=percent)
 
     def tanh(self, x: str) -> str:
-        """Return the hyperbolic tangent."""
+        """Compute the hyperbolic tangent."""
         return self._elementwise("tanh", x)
 
     def gelu(self, x: str, *, approximate: bool = False) -> str:
-        """Return the Gaussian error linear unit, or its form with a tanh."""
+        """Compute the Gaussian error linear unit, or its form with a tanh."""
         return self._elementwise("gelu", x, approximate=int(approximate))
 
     def dropout(self, x: str, percent: int) -> str:
@@ -190,42 +190,42 @@ class Builder(Draft):
         return value
 
     def sum(self, *values: str) -> str:
-        """x0 + x1 + ... of one shape."""
+        """Add x0, x1, ... of one shape."""
         count = len(values)
         return self.node("sum", values, {"n": prod(self.shape(values[0])), "count": count})
 
     def add_rows(self, x: str, row: str) -> str:
-        """Return a vector added to each row of (rows, columns)."""
+        """Add a vector to each row of (rows, columns)."""
         rows, columns = self.shape(x)
         return self.node("add", (x, row), {"rows": rows, "columns": columns})
 
     def max_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
-        """Return the largest of each window."""
+        """Compute the largest value of each window."""
         return self._pool("max_pool2d", x, window, stride, padding)
 
     def max_pool3d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
-        """Return the largest of each window of (n, c, d, h, w)."""
+        """Compute the largest value of each window of (n, c, d, h, w)."""
         how = {"q": window, "r": window, "s": window, "stride": stride, "padding": padding}
         return self.node("max_pool3d", (x,), {**dict(zip("ncdhw", self.shape(x))), **how})
 
     def average_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
-        """Return the mean of each window."""
+        """Compute the mean of each window."""
         return self._pool("average_pool2d", x, window, stride, padding)
 
     def global_average_pool(self, x: str) -> str:
-        """(n, c, h, w) to (n, c, 1, 1)."""
+        """Average (n, c, h, w) to (n, c, 1, 1)."""
         return self.node("global_average_pool", (x,), dict(zip("nchw", self.shape(x))))
 
     def softmax(self, x: str) -> str:
-        """Along the rows of (rows, columns)."""
+        """Compute the softmax along the rows of (rows, columns)."""
         return self.node("softmax", (x,), dict(zip(("rows", "columns"), self.shape(x))))
 
     def view(self, x: str, shape: Iterable[int]) -> str:
-        """Return the same elements in another shape, in C order."""
+        """View the same elements in another shape, in C order."""
         return self.node("view", (x,), {"of": self.shape(x), "shape": tuple(shape)})
 
     def flat(self, x: str) -> str:
-        """(n, ...) as (n, elements)."""
+        """View (n, ...) as (n, elements)."""
         n, *rest = self.shape(x)
         return self.view(x, (n, prod(rest)))
 

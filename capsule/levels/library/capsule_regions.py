@@ -67,19 +67,17 @@ def report(metric: str, value: SupportsFloat, step: SupportsFloat | None = None)
 
 
 class region:  # noqa: N801 - reads as a word of the language
-    """Time what runs inside: `with region("forward"):`, or `@region("forward")` on a function.
+    """Time a block with `with region("forward"):`, or a function with `@region("forward")`.
 
-    Regions may be nested, and entered again inside themselves. A call that ends by an exception
-    counts too.
+    Regions may be nested, also in themselves. A call that ends by an exception counts, too.
 
     Args:
-        name: `epoch`, `batch`, `forward`, `backward`, `communication`, `io`, or any other.
-        cuda: Measure on the current CUDA stream, between two events, what was launched inside.
-            Where the script has not imported torch, or torch has no device, this process's clock
-            measures, as without it.
+        name: `epoch`, `batch`, `forward`, `backward`, `communication`, `io`, or any other name.
+        cuda: True to measure the work launched on the current CUDA stream, between two events.
+            If torch is not imported or has no device, the process's clock measures instead.
 
     Raises:
-        ValueError: `NAME_time` is no name of a metric.
+        ValueError: `NAME_time` is not a valid metric name.
     """
 
     __slots__ = ("_cuda", "_name", "_starts", "_times")
