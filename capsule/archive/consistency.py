@@ -40,17 +40,17 @@ def faults(record: Record) -> Iterator[str]:
     for claim in record.claims:
         yield from _claim_faults(claim, claimable)
         if claim.looks != looks.of(claim.pattern, planned):
-            yield f"the claim on {claim.metric} is not judged as it was planned: {claim.looks}"
+            yield f"the looks of the claim on {claim.metric} contradict the plan: {claim.looks}"
     known = {spec.name: spec.digest for spec in record.manifest.datasets}
     for dataset in record.datasets:
         if dataset.name not in known:
-            yield f"dataset {dataset.name} is none of the manifest's"
+            yield f"dataset {dataset.name} is not in the manifest"
         elif known[dataset.name] not in (None, dataset.digest):
-            yield f"dataset {dataset.name} is not the one whose digest the manifest has"
+            yield f"dataset {dataset.name} has another digest than in the manifest"
     if record.contained and record.image is None:
         yield "a contained run without an image"
     if record.image is not None and not record.contained:
-        yield "an image, in which nothing ran"
+        yield "an image for a run without a container"
 
 
 def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
@@ -141,7 +141,7 @@ def _plan_faults(
         if seed != str(trial["seed"]):
             yield f"trial {name} has seed {trial['seed']}"
         if trial["seed_source"] == "manifest" and trial["seed"] not in seeds:
-            yield f"trial {name} has a seed that the manifest does not"
+            yield f"trial {name} has a seed that is not in the manifest"
     yield from _control_faults(record, trials)
 
 
@@ -149,7 +149,7 @@ def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
     """Yield control runs that nothing calls for."""
     controls = [name for name, trial in trials.items() if trial["seed_source"] == "control"]
     if controls and record.verifies is None:
-        yield f"trial {controls[0]} is a control run, and nothing is verified"
+        yield f"trial {controls[0]} is a control run outside of a verification"
     failed = {
         attempt.trial.rpartition("/")[0]
         for attempt in record.attempts
@@ -160,7 +160,7 @@ def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
         if subjects[subject] > 1:
             yield f"{subject} has a second control run"
         if subject not in failed:
-            yield f"{subject} has a control run, and no fresh one of it failed"
+            yield f"{subject} has a control run, but no failed fresh run"
 
 
 def _added_faults(record: Record) -> Iterator[str]:
@@ -170,7 +170,7 @@ def _added_faults(record: Record) -> Iterator[str]:
     trials = summary.planned_trials(record.plan)
     fresh = {trial["seed"] for trial in trials if trial["seed_source"] == "fresh"}
     if record.chain and fresh <= summary.earlier_seeds(record):
-        yield "all of its runs are said to be those of earlier verifications"
+        yield "all runs are claimed to be those of earlier verifications"
 
 
 def _setup_faults(record: Record) -> Iterator[str]:
@@ -183,9 +183,9 @@ def _setup_faults(record: Record) -> Iterator[str]:
         name = f"attempt {attempt.attempt} of {attempt.trial}"
         is_prepared = attempt.trial.partition("/")[0] in prepared
         if attempt.setup_seconds is not None and not is_prepared:
-            yield f"{name} says how long its setup command took, and it has none"
+            yield f"{name} has a setup duration, but no setup command"
         if attempt.setup_seconds is None and is_prepared and attempt.outcome == "completed":
-            yield f"{name} completed, and does not say how long its setup command took"
+            yield f"{name} completed, but its setup duration is missing"
 
 
 def _world_faults(record: Record) -> Iterator[str]:
@@ -195,17 +195,17 @@ def _world_faults(record: Record) -> Iterator[str]:
     planned = {group["ranks"] for group in record.plan["groups"]}
     for world in record.worlds:
         if world.ranks not in planned:
-            yield f"pre-flight is said to have seen ranks that nobody planned: {world.ranks}"
+            yield f"the recorded test saw {world.ranks} ranks, which were not planned"
         if any(node >= len(record.nodes) for node in world.nodes):
-            yield "pre-flight is said to have seen ranks on a node that is not recorded"
+            yield "the recorded test saw ranks on an unrecorded node"
         if (world.means, world.bytes, world.seconds) != ((), 0, 0) and not (
             world.means and world.bytes
         ):
-            yield "pre-flight is said to have seen ranks, and not by what, or nothing added up"
+            yield "the recorded test of ranks lacks its means or its sum"
     seen = {(world.ranks, frozenset(world.nodes)) for world in record.worlds}
     for attempt in record.attempts:
         if attempt.ranks > 1 and (attempt.ranks, frozenset(attempt.nodes)) not in seen:
-            yield f"attempt {attempt.attempt} of {attempt.trial} ran without a pre-flight"
+            yield f"attempt {attempt.attempt} of {attempt.trial} ran without a test of its ranks"
         if attempt.world and (fault := _own_world_fault(attempt, record)):
             yield f"attempt {attempt.attempt} of {attempt.trial} {fault}"
 
@@ -215,16 +215,16 @@ def _own_world_fault(attempt: Attempt, record: Record) -> str | None:
     benchmarks = {one.id: one.subject for one in record.manifest.benchmarks}
     command = benchmarks.get(attempt.trial.partition("/")[0])
     if attempt.ranks == 1 or not isinstance(command, Command):
-        return "states a world, and is not of several ranks of a command"
+        return "states a world, but is not a command of several ranks"
     if attempt.world == DECLARED and not command.declares_world:
         return "states a world that its author did not declare"
     if attempt.world == INDEPENDENT and not command.ranks_independent:
-        return "states independent ranks, and its author did not say so"
+        return "states independent ranks, which its author did not declare"
     seen = ((world.ranks, world.means) for world in record.worlds)
     if attempt.world == JOINED and not any(
         ranks == attempt.ranks and _MPI in means for ranks, means in seen
     ):
-        return "states ranks that the launcher joined, and pre-flight did not see it join as many"
+        return "states joined ranks, but the recorded test did not see as many"
     return None
 
 
@@ -244,21 +244,21 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
         if attempt.seed_source != trial["seed_source"]:
             yield f"{name} has another seed source than its trial"
         if any(node >= len(record.nodes) for node in attempt.nodes):
-            yield f"{name} ran on a node that is not recorded"
+            yield f"{name} ran on an unrecorded node"
         if len(attempt.nodes) != len(set(attempt.nodes)):
             yield f"{name} names a node twice"
         if attempt.ranks != trial_ranks[attempt.trial]:
             yield f"{name} ran with another number of ranks than planned: {attempt.ranks}"
         if any(evidence.rank >= attempt.ranks for evidence in attempt.evidence):
-            yield f"{name} has evidence of a rank that it did not have"
+            yield f"{name} has evidence of a missing rank"
         if (attempt.reason is None) != (attempt.outcome == "completed"):
-            yield f"{name} has an outcome and a reason that exclude each other"
+            yield f"{name} has contradictory outcome and reason"
         tries.setdefault(attempt.trial, []).append(attempt)
     for trial_id, attempts in tries.items():
         if [attempt.attempt for attempt in attempts] != list(range(1, len(attempts) + 1)):
-            yield f"the attempts of {trial_id} are not numbered from 1 on"
+            yield f"the attempts of {trial_id} are not numbered from 1"
         if any(map(summary.final_outcome, attempts[:-1])):
-            yield f"{trial_id} was tried again after its outcome was settled"
+            yield f"{trial_id} was tried again after its final outcome"
 
 
 def _resumption_faults(record: Record) -> Iterator[str]:
@@ -271,19 +271,19 @@ def _resumption_faults(record: Record) -> Iterator[str]:
         every = recipes.checkpoint_epochs(benchmarks[benchmark], case)
         name = f"attempt {attempt.attempt} of {attempt.trial}"
         if every is None:
-            yield f"{name} went on from a checkpoint, of which its benchmark has none"
+            yield f"{name} resumed from a checkpoint, but its benchmark has none"
         elif attempt.attempt == 1:
-            yield f"{name} went on from a checkpoint, and there was none before it"
+            yield f"{name} resumed from a checkpoint, but no attempt before it left one"
         elif not recipes.has_checkpoint(benchmarks[benchmark], case, attempt.resumed_after):
-            yield f"{name} went on after {attempt.resumed_after} epochs, which have no checkpoint"
+            yield f"{name} resumed after {attempt.resumed_after} epochs, where no checkpoint is"
 
 
 def _rank_fault(line: Samples, attempt: Attempt, *, is_repeated: bool) -> str | None:
     """Return why a rank has no such samples; `is_repeated` where another one has them, too."""
     if line.rank >= attempt.ranks:
-        return f"there was no rank {line.rank}"
+        return f"rank {line.rank} does not exist"
     if is_repeated and line.per != "rank" and attempt.outcome == "completed":
-        return "several ranks have it, and it is not one per rank"
+        return "several ranks have it, but it is not declared per rank"
     return None
 
 
@@ -292,15 +292,15 @@ def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
     if not isinstance(line, RankSamples):
         return None
     if line.ranks != attempt.ranks or line.ranks <= rankseries.MANY_RANKS:
-        return f"a series of {line.ranks} ranks, and {attempt.ranks} were started"
+        return f"a series of {line.ranks} ranks; {attempt.ranks} were started"
     if attempt.outcome == "completed" and not line.count:
-        return "its ranks measured different numbers of values, though it completed"
+        return "the ranks of a completed attempt measured different numbers of values"
     return next(rankseries.faults(line), None)
 
 
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
     if any(starmap(ge, pairwise(map(sample_order, record.samples)))):
-        yield "samples are not sorted by metric, seed, attempt and rank, or there twice"
+        yield "samples are repeated, or not sorted by metric, seed, attempt and rank"
     attempts = {(attempt.trial, attempt.attempt): attempt for attempt in record.attempts}
     # of how many metrics each attempt has samples
     counts = dict.fromkeys(attempts, 0)
@@ -377,10 +377,10 @@ def _usable(line: Samples) -> bool:
 
 def _claim_faults(claim: FrozenClaim, paths: Collection[str]) -> Iterator[str]:
     if claim.metric not in paths:
-        yield f"the claim on {claim.metric} is about no metric of the manifest"
+        yield f"the claim on {claim.metric} matches no metric of the manifest"
     if any(getattr(claim, name) != getattr(claim.pattern, name) for name in _AS_WRITTEN):
-        yield f"the claim on {claim.metric} is not judged as it was written"
+        yield f"the claim on {claim.metric} is judged otherwise than written"
     if claim.primary != (claim.pattern.primary and not claim.later):
-        yield f"the claim on {claim.metric} does not decide as it was written"
+        yield f"the claim on {claim.metric} counts otherwise than written"
     if claim.lower is not None and claim.upper is not None and claim.lower > claim.upper:
         yield f"the claim on {claim.metric} allows nothing: {claim.lower} to {claim.upper}"

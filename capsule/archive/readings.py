@@ -135,11 +135,11 @@ def _count_faults(one: Read) -> Iterator[str]:
     for name, count in due.items():
         values = one.values.get(name, ())
         if len(values) != count:
-            yield f"{name} has {len(values)} values, and {count} are due"
+            yield f"{name} has {len(values)} values, expected {count}"
         elif name in ("open_time", "batch_latency") and min(values) <= 0:
-            yield f"{name} has a value that is no time"
+            yield f"{name} has a value that is not a duration"
     if [*one.values.get("training_samples", ())] != [one.samples]:
-        yield f"training_samples is not {one.samples}, which its generator makes"
+        yield f"training_samples is not {one.samples}, the number that its generator makes"
 
 
 def _rate_faults(one: Read) -> Iterator[str]:
@@ -151,21 +151,21 @@ def _rate_faults(one: Read) -> Iterator[str]:
             value, due = one.values[name][epoch], reading.rate(one.whole * amount, opened, seconds)
             if not isclose(value, due, rel_tol=_ROUNDING):
                 yield (
-                    f"{name} is {value:.9g} in epoch {epoch + 1}, and its latencies give {due:.9g}"
+                    f"{name} is {value:.9g} in epoch {epoch + 1}; its latencies give {due:.9g}"
                 )
 
 
 def _cache_faults(one: Read) -> Iterator[str]:
     for share in one.values["resident_share"]:
         if not 0 <= share <= 1 or not reading.is_cache(one.cache, share):
-            yield f"resident_share is {share:.9g}, and its cache is said to be {one.cache}"
+            yield f"resident_share {share:.9g} contradicts its {one.cache} cache"
 
 
 def _format_faults(one: Read, other: Read) -> Iterator[str]:
     for name in _SAME:
         (value,), (due,) = one.values[name], other.values[name]
         if value != due:
-            yield f"{name} is {value:.17g}, and {due:.17g} in {other.trial}: other samples"
+            yield f"{name} is {value:.17g}, but {due:.17g} in {other.trial}: different samples"
 
 
 def _order_faults(one: Read) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _order_faults(one: Read) -> Iterator[str]:
     due = remade.fingerprint(one.subject, one.samples, one.seed, epochs, ())
     (value,) = one.values["order_fingerprint"]
     if value != due:
-        yield f"order_fingerprint is {value:.17g}, and {due:.17g} follows from its seed"
+        yield f"order_fingerprint is {value:.17g}; its seed gives {due:.17g}"
 
 
 def _order_cost(one: Read) -> int:

@@ -176,10 +176,10 @@ def _curve_faults(one: Training) -> Iterator[str]:
         return
     values, steps = curve.values, curve.steps or ()
     if list(steps) != list(range(1, len(values) + 1)):
-        yield f"{one.quality} is not there for every epoch from the first"
+        yield f"{one.quality} is missing for some epochs"
     target = one.settings.target
     if one.completed and not (target and target.stop) and len(values) != one.settings.epochs:
-        yield f"it completed with {len(values)} of {one.settings.epochs} epochs"
+        yield f"completed with {len(values)} of {one.settings.epochs} epochs"
     last = values[-training.LAST :]
     yield from _differs(one, f"final_{one.quality}", sum(last) / len(last))
     best = min(values) if training.is_error(one.quality) else max(values)
@@ -195,16 +195,16 @@ def _resumption_faults(one: Training) -> Iterator[str]:
         if line is None:
             continue
         if len(line.values) < one.resumed_after:
-            yield f"{name} has fewer than the {one.resumed_after} epochs that it went on after"
+            yield f"{name} has fewer epochs than the {one.resumed_after} before the attempt"
         # a machine that went down may have lost the last points before it
         taken = zip(line.values, before.values if before else (), strict=False)
         for epoch, (value, other) in enumerate(islice(taken, one.resumed_after), 1):
             if value != other and not (isnan(value) and isnan(other)):
-                yield f"{name} of epoch {epoch} is not that of the attempt that it went on from"
+                yield f"{name} of epoch {epoch} differs from the earlier attempt's"
                 break
     times, curve = one.series.get("epoch_time"), one.series.get(one.quality)
     if times and curve and len(times.values) != len(curve.values) - one.resumed_after:
-        yield "epoch_time is not of its own epochs alone"
+        yield "epoch_time covers other epochs than the attempt's own"
 
 
 def _target_faults(one: Training) -> Iterator[str]:
@@ -222,10 +222,10 @@ def _target_faults(one: Training) -> Iterator[str]:
     )
     if reached is None:
         if one.completed or "epochs_to_target" in one.series:
-            yield "it has not reached its target, and is not said to have failed for it"
+            yield "the target was missed, but the attempt did not fail for that"
         return
     if target.stop and len(curve.values) != reached:
-        yield "it went on behind its target"
+        yield "the training continued after its target"
     yield from _differs(one, "epochs_to_target", float(reached))
     total = _number(one, "training_samples")
     if total is not None:
@@ -252,10 +252,10 @@ def _divergence_faults(one: Training) -> Iterator[str]:
         None,
     )
     if left is not None and (one.completed or left < len(curve.values)):
-        yield f"it went on, though its loss diverged in epoch {left}"
+        yield f"the training continued although its loss diverged in epoch {left}"
     judged = one.series.get("loss")
     if one.diverged and left is None and (judged is None or all(map(isfinite, judged.values))):
-        yield "it is said to have diverged, and no loss of it has"
+        yield "recorded as diverged, but no loss diverged"
 
 
 def _class_faults(one: Training) -> Iterator[str]:
@@ -264,14 +264,14 @@ def _class_faults(one: Training) -> Iterator[str]:
         return
     whole = sum(counts.values)
     if whole <= 0 or not all(count >= 0 and count % 1 == 0 for count in counts.values):
-        yield "its class_counts count nothing"
+        yield "class_counts are all 0"
         return
     yield from _differs(one, "largest_class_share", max(counts.values) / whole)
     batch = one.settings.batch
     if total is not None and one.quality in training.CLASSIFIES:
         due = total // batch * batch * one.choices
         if whole != due:
-            yield f"its class_counts sum up to {whole:g}, and {due} labels were taken"
+            yield f"class_counts sum up to {whole:g}, expected {due} labels"
 
 
 def _time_faults(one: Training) -> Iterator[str]:
@@ -306,7 +306,7 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
     shape = (1 + len(last), one.made[1], one.choices) if one.made else None
     if one.predictions is None:
         if one.completed and shape and prod(shape) <= predictions.MOST_VALUES:
-            yield "it completed, and what it predicted is not there"
+            yield "completed, but its predictions are missing"
         return
     try:
         array = predictions.decode(extraction.take(load(one.predictions)))
@@ -315,18 +315,18 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
         yield f"{one.predictions} cannot be judged: {error}"
         return
     if array.shape != (shape or (1 + len(last), array.shape[1], one.choices)):
-        yield f"{one.predictions} is {array.shape}, not of its last evaluations"
+        yield f"{one.predictions} has shape {array.shape}, which does not fit the last evaluations"
     for value, other in zip(last, due, strict=False):
         # sums over batches and over all are rounded otherwise
         if not isclose(value, other, rel_tol=_ROUNDING):
-            yield f"{one.quality} is {value:.9g}, and its predictions give {other:.9g}"
+            yield f"{one.quality} is {value:.9g}; its predictions give {other:.9g}"
 
 
 def _order_faults(one: Training, load: Load) -> Iterator[str]:
     total = _number(one, "training_samples")
     if total is None or not _has_order(one):
         if total and one.completed and total <= predictions.MOST_VALUES:
-            yield f"what its {one.settings.sampler} samples went by is not there"
+            yield f"the file of its {one.settings.sampler} sampler is missing"
         return
     try:
         kept = load(one.measure) if one.measure else ()
@@ -359,8 +359,8 @@ def _rate_faults(one: Training) -> Iterator[str]:
         due = schedule.mean(epoch, steps)
         if place != epoch or not isclose(value, due, rel_tol=_ROUNDING):
             yield (
-                f"learning_rate is {value:.9g} in epoch {place:g}, and {due:.9g} follows from its"
-                f" recipe in epoch {epoch}"
+                f"learning_rate is {value:.9g} in epoch {place:g}; the recipe gives {due:.9g} in"
+                f" epoch {epoch}"
             )
             return
 
@@ -386,7 +386,7 @@ def _differs(
 ) -> Iterator[str]:
     line = one.series.get(metric)
     if line is not None and not _are(line.values, due):
-        yield f"{metric} is {line.values[0]:.17g}, and {due:.17g} {how}"
+        yield f"{metric} is {line.values[0]:.17g}; {due:.17g} {how}"
 
 
 def _are(values: Sequence[float], due: float) -> bool:

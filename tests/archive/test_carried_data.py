@@ -41,7 +41,7 @@ def add(name: str) -> Callable[[Files], Files]:
     ("forge", "words"),
     [
         (state("embedded", True), "the files of dataset ramp contradict its digest"),
-        (state("digest", f"sha256:{'6' * 64}"), "is not the one whose digest the manifest has"),
+        (state("digest", f"sha256:{'6' * 64}"), "has another digest than in the manifest"),
         (add("ramp/x"), "contains dataset ramp; the record says it does not"),
         (add("ramp"), "contains dataset ramp; the record says it does not"),
         (add("other/x"), "datasets/other is not a dataset of the record"),

@@ -159,14 +159,14 @@ def image_layer(field: str) -> Forge:
         *(
             (
                 forge_json("data/capsule.json", set_in("claims", 0, field, to=value)),
-                "not judged as it was written",
+                "judged otherwise than written",
             )
             for field, value in {"alpha": 0.4, "paired": True}.items()
         ),
         *(
             (
                 forge_json("data/capsule.json", set_in("claims", 0, "looks", to=looks)),
-                "not judged as it was planned",
+                "contradict the plan",
             )
             for looks in ([], [3, 6])
         ),
@@ -181,11 +181,11 @@ def image_layer(field: str) -> Forge:
             forge_text(
                 "data/results/attempts.jsonl", b'"setup_seconds":null', b'"setup_seconds":1.5'
             ),
-            "says how long its setup command took, and it has none",
+            "has a setup duration, but no setup command",
         ),
         (
             forge_text("data/results/attempts.jsonl", b'"reason":null', b'"reason":"exit"'),
-            "exclude each other",
+            "contradictory outcome and reason",
         ),
         (
             forge_json(
@@ -245,8 +245,8 @@ def test_runs_are_not_hidden_as_controls(tmp_path: Path, files: Files, runs: int
     with pytest.raises(DamagedError) as caught:
         read_files(rehash(files | texts), tmp_path)
     complaint = str(caught.value)
-    assert "is a control run, and nothing is verified" in complaint
-    assert "has a control run, and no fresh one of it failed" in complaint
+    assert "is a control run outside of a verification" in complaint
+    assert "has a control run, but no failed fresh run" in complaint
     assert ("has a second control run" in complaint) == (runs > 1)
 
 
@@ -323,7 +323,7 @@ def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path:
         (
             (dataclasses.replace(EVIDENCE, rank=1),),
             [File(path="evidence/a/curve.png", source=b"png")],
-            "evidence of a rank that it did not have",
+            "evidence of a missing rank",
         ),
     ],
 )

@@ -69,7 +69,7 @@ def test_orders_are_made_again_by_the_reader(sealed: Path) -> None:
         (lambda weights: weights[::-1], "order_fingerprint is"),
         (lambda weights: weights[:-1], "expected 90 numbers"),
         (lambda weights: -weights, "negative or non-finite"),
-        (None, "what its weighted samples went by is not there"),
+        (None, "the file of its weighted sampler is missing"),
     ],
 )
 def test_other_weights_than_it_went_by_are_damage(

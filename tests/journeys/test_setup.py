@@ -114,7 +114,7 @@ def test_a_setup_whose_time_was_taken_out_is_refused(author: User) -> None:
     pack(rehash(files), author.folder / "b.zip")
     ended = author.run("check", "b.zip")
     assert ended.returncode == 4
-    assert "does not say how long its setup command took" in " ".join(ended.stderr.split())
+    assert "its setup duration is missing" in " ".join(ended.stderr.split())
 
 
 def test_a_setup_that_cannot_be_started_is_told_as_such(author: User) -> None:

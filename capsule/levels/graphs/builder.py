@@ -91,7 +91,7 @@ class Builder(Draft):
         return self.node("conv_transpose2d", operands, {**sizes, **how, "bias": int(bias)}, name)
 
     def batch_norm(self, x: str, affine: tuple[str, str] | None = None) -> str:
-        """Normalize each channel of (n, c, h, w): by batch statistics for the loss, else by kept ones.
+        """Normalize each channel of (n, c, h, w), by batch statistics for the loss, else kept ones.
 
         Args:
             x: The values.

@@ -207,7 +207,7 @@ CASES = (
         name="archive/two-hundred-thousand-sample-lines",
         prepare=_forge(_sample_lines),
         status=4,
-        says="samples are not sorted",
+        says="samples are repeated, or not sorted",
         mib=_MIB,
     ),
     Case(
@@ -221,7 +221,7 @@ CASES = (
         name="archive/a-hundred-thousand-attempts-at-one-trial",
         prepare=_forge(_attempt_lines),
         status=4,
-        says="are not numbered from 1 on",
+        says="are not numbered from 1",
         mib=_MIB,
     ),
     Case(
