@@ -1,10 +1,10 @@
-"""Format durations for people."""
+"""How long something took, as people read it."""
 
 from __future__ import annotations
 
 
 def duration(seconds: float) -> str:
-    """Return minutes and seconds, with hours where there are some.
+    """Minutes and seconds, with hours where there are some.
 
     >>> duration(42.4), duration(3725)
     ('0:42', '1:02:05')

@@ -74,8 +74,8 @@ def test_the_work_of_a_sample_does_not_depend_on_the_batch(
         (["lenet", "side=-1"], "'side=-1' is not SIZE=N"),
         (["lenet", "side=\u0663"], "is not SIZE=N"),
         (["lenet", "side=1234567890"], "side has more than 9 digits"),
-        (["lenet", "--evidence"], "apply to capsules, not to networks"),
-        (["lenet", "--id", "ad880485dd78"], "apply to capsules, not to networks"),
+        (["lenet", "--evidence"], "of capsules, and a network is shown"),
+        (["lenet", "--id", "ad880485dd78"], "of capsules, and a network is shown"),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -106,7 +106,7 @@ def test_the_program_in_images_says_how_it_is_started(words: list[str]) -> None:
         (["traffic", "manifest.json"], "`show traffic` is removed: run the manifest"),
         (["traffic", "manifest.json", "--ranks", "4096"], "`show traffic` is removed"),
         (["scaling", "a.zip", "b.zip", "--json"], "`show scaling` is removed: measure cases"),
-        (["a.zip", "--ranks", "2"], "--ranks was removed, with `show traffic` and `show scaling`"),
+        (["a.zip", "--ranks", "2"], "--ranks is removed, with `show traffic` and `show scaling`"),
         (["traffic"], "traffic: no such capsule"),
     ],
 )

@@ -28,8 +28,7 @@ Entity = dict[str, Any]
 
 
 def entities(record: Record, paths: Callable[[], Iterator[str]]) -> Iterator[Entity]:
-    """Yield the action first, then what it refers to; lists of files are iterators, to be written
-    once.
+    """The action first, then what it refers to; lists of files are iterators, to be written once.
 
     Args:
         record: What is described.
@@ -75,8 +74,7 @@ def _run(record: Record) -> Entity:
 
 
 def crate_time(text: str) -> str:
-    """Return an ISO 8601 time as the profile's pattern wants it: milliseconds at most, a `+`
-    offset.
+    """An ISO 8601 time as the profile's pattern wants it: milliseconds at most, a `+` offset.
 
     >>> crate_time("2026-03-01T10:00:42.512345Z")
     '2026-03-01T10:00:42.512+00:00'
@@ -85,7 +83,7 @@ def crate_time(text: str) -> str:
 
 
 def references(ids: Iterable[str]) -> Entity | Iterator[Entity]:
-    """Return references to entities, made one by one: one alone is no list."""
+    """References to entities, made one by one: one alone is no list."""
     links = ({"@id": identifier} for identifier in ids)
     first = list(islice(links, 2))
     return first[0] if len(first) == 1 else chain(first, links)
@@ -100,7 +98,7 @@ def _engine(record: Record) -> str:
 
 
 def _faults(record: Record) -> str:
-    """Return the trials that did not complete; empty if all did."""
+    """Which trials did not complete, empty when all did."""
     completed = {attempt.trial for attempt in record.attempts if attempt.outcome == "completed"}
     trials = [trial["id"] for trial in summary.planned_trials(record.plan)]
     open_trials = [trial for trial in trials if trial not in completed]
@@ -111,7 +109,7 @@ def _faults(record: Record) -> str:
 
 
 def _software(record: Record) -> Entity:
-    """Return the program that measured, which is carried along in `levels/`."""
+    """The program that measured, which is carried along in `levels/`."""
     entity: Entity = {
         # the profile wants an http address; `identifier` names the bytes
         "@id": f"https://pypi.org/project/capsule-hpc/{record.tool}/",
@@ -193,13 +191,13 @@ def _original(record: Record) -> list[Entity]:
 
 
 def _claimed_paths(record: Record) -> list[str]:
-    """Return the path of every claimed metric."""
+    """The path of every claimed metric."""
     runs = summary.metric_runs(record)
     return sorted({claim.metric for claim in record.claims} & runs.keys())
 
 
 def _headlines(record: Record) -> Iterator[Entity]:
-    """Yield the median over runs of every claimed metric."""
+    """The median over runs of every claimed metric."""
     runs = summary.metric_runs(record)
     for n, path in enumerate(_claimed_paths(record), 1):
         median = averages.median(summary.list_values(runs[path].runs))

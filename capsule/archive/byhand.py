@@ -27,7 +27,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True, kw_only=True)
 class _Places:
-    """Paths of folders as a workload sees them."""
+    """Where a workload sees things."""
 
     out: str = "/out"
     inputs: str = "/capsule/inputs"
@@ -71,7 +71,7 @@ class _Start:
 def lines(
     record: Record, benchmarks: Sequence[Benchmark], payload: Mapping[str, Digest | None]
 ) -> Iterator[str]:
-    """Return instructions for running commands by hand, in Markdown.
+    """How to run commands by hand, in Markdown.
 
     Args:
         record: What the capsule states, of one rank.
@@ -89,7 +89,7 @@ def lines(
 
 
 def _names(payload: Collection[str]) -> Iterator[str]:
-    """Return commands that restore the authors' file names where the capsule escapes them."""
+    """How files get the names that their authors gave them, where these are other ones here."""
     stored = escapes.encode([name for name in payload if name.startswith(escapes.FOLDERS)])
     tops = {name.partition("/")[0] for name in stored if stored[name] != name}
     if not tops:
@@ -150,9 +150,7 @@ def _benchmark(
 
 
 def _find_data(record: Record, name: str, payload: Mapping[str, Digest | None]) -> str:
-    """Return the place of a dataset as a shell reads it: in the capsule, or wherever the reader
-    has it.
-    """
+    """The place of a dataset as a shell reads it: in the capsule, or wherever the reader has it."""
     digest = next((one.digest for one in record.datasets if one.name == name and one.embedded), "")
     place = f"datasets/{name}"
     carried = {path: str(one) for path, one in payload.items() if path.startswith(f"{place}/")}
@@ -166,14 +164,14 @@ def _find_data(record: Record, name: str, payload: Mapping[str, Digest | None]) 
 
 
 def _in_turn(start: _Start) -> Iterator[_Start]:
-    """Yield the setup, where there is one, and then the command."""
+    """The setup, where there is one, and then the command."""
     if start.setup:
         yield replace(start, words=start.setup, stdin=None)
     yield start
 
 
 def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]:
-    """Return where the results appear, and further hints."""
+    """Where the numbers come out, and what else there is to know."""
     sources = [metric.source for metric in benchmark.metrics]
     if any(source is None for source in sources):
         yield f"What it reports stands in `out/{benchmark.id}/results.jsonl` then."
@@ -189,7 +187,7 @@ def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]
 
 
 def _first(record: Record, benchmark: Benchmark, names: Collection[str], places: _Places) -> _Start:
-    """Return the first trial of a benchmark, filled in as `execute` fills it in."""
+    """The first trial of a benchmark, filled in as `execute` fills it in."""
     group, trial = _trials(record, benchmark)[0]
     command = benchmark.subject
     assert isinstance(command, Command)
@@ -253,7 +251,7 @@ def _first(record: Record, benchmark: Benchmark, names: Collection[str], places:
 def _trials(
     record: Record, benchmark: Benchmark
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return the trials of a benchmark in their order, each with its process start."""
+    """The trials of a benchmark in their order, each with its process start."""
     return [
         (group, trial)
         for group in record.plan["groups"]
@@ -268,7 +266,7 @@ def _values(
     trial: Mapping[str, Any],
     places: _Places,
 ) -> dict[str, str]:
-    """Return the values of placeholders."""
+    """What placeholders stand for."""
     case = {one.name: one for one in benchmark.cases}[trial["case"]]
     return {
         **{name: commands.show(value) for name, value in case.parameters.items()},
@@ -286,9 +284,7 @@ def _values(
 
 
 def _place(word: str, benchmark: Benchmark, names: Collection[str], places: _Places) -> str:
-    """Return a word; one that is the path of an input, or of something inside one, as where that
-    lies.
-    """
+    """A word; one that is the path of an input, or of something inside one, as where that lies."""
     path = f"inputs/{word}"
     is_inside = (
         commands.is_below(word, benchmark.inputs)
@@ -299,7 +295,7 @@ def _place(word: str, benchmark: Benchmark, names: Collection[str], places: _Pla
 
 
 def _below(folder: str, path: str) -> str:
-    """Return an input in the folder of inputs, which `.` itself is."""
+    """An input in the folder of inputs, which `.` itself is."""
     return folder if path == "." else f"{folder}/{path}"
 
 
@@ -360,13 +356,13 @@ def _on_the_host(start: _Start) -> Iterator[str]:
 
 
 def _input(start: _Start) -> Iterator[str]:
-    """Return the command's input, which the shell opens before the start."""
+    """What the command reads, which the shell opens before any of it starts."""
     if start.stdin is not None:
         yield f"<{shlex.quote(f'inputs/{start.stdin}')}"
 
 
 def _quote(text: str) -> str:
-    """Return a word of a shell in which variables are filled in."""
+    """A word of a shell in which variables are filled in."""
     texts = text.split(_MARK)
     if len(texts) == 1:
         return shlex.quote(text)
@@ -376,7 +372,7 @@ def _quote(text: str) -> str:
 
 
 def _fold(parts: Iterator[str]) -> Iterator[str]:
-    """Yield one command line in several, which a shell reads as one."""
+    """One command line in several, which a shell reads as one."""
     folded: Sequence[str] = list(parts)
     for number, part in enumerate(folded):
         ahead = _INDENT if number == 0 else _INDENT + "  "

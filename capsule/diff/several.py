@@ -59,22 +59,22 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
     """
     if len(records) < LEAST:
         raise UsageError(
-            f"{len(records)} capsules given, at least 3 needed",
-            advice="give the original and at least two re-runs",
+            f"{len(records)} capsules are not several",
+            advice="name the original and two re-executions at least",
         )
     for index, capsule_id in enumerate(ids):
         if capsule_id is not None and capsule_id in ids[:index]:
             raise UsageError(
                 f"{label(ids.index(capsule_id))} and {label(index)} are the same capsule"
                 f" {capsule_id[:12]}",
-                advice="give each capsule once",
+                advice="every capsule counts once: a copy of a machine's runs is no new machine",
             )
     original, *reruns = records
     for index, rerun in enumerate(reruns, 1):
         if rounds.pair_of(original, rerun) is not None:
             raise UsageError(
                 f"{label(0)} and {label(index)} are the two sides of one pair",
-                advice="compare only these two: capsule diff A B",
+                advice="compare them alone: capsule diff A B",
             )
     pairs = [
         compare(original, rerun, original_id=ids[0], rerun_id=rerun_id)

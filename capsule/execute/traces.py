@@ -1,4 +1,4 @@
-"""Traces of a process start that the next one could find: inputs, /dev/shm, its HOME."""
+"""What a process start leaves where the next one could find it: inputs, /dev/shm, its own HOME."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Earlier:
 
     @property
     def segment(self) -> Segment:
-        """Return the same, as it lies there."""
+        """The same, as it lies there."""
         return Segment(os.fsencode(self.path), self.device, self.inode)
 
 
@@ -89,7 +89,7 @@ class Traces:
         self.spared_bytes = self._count_spared() if setting.limits.disk is not None else 0
 
     def folders(self, start: Start) -> Iterator[Path]:
-        """Yield everything that the start can leave on the disk of this machine."""
+        """Everything that the start can leave on the disk of this machine."""
         yield start.folder
         if self._setting.writable:
             yield self._workspace.work
@@ -129,7 +129,7 @@ class Traces:
             self._setting.runtime.clear_scratch(self._setting.label)
 
     def explain(self, attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
-        """Return the same attempts; one that failed on a segment says whose that is."""
+        """The same attempts; one that failed on a segment says whose that is."""
         if not self._is_shared or all(one.outcome == "completed" for one in attempts):
             return tuple(attempts)
         ledger = {one.segment: one for one in read_ledger()}
@@ -150,7 +150,7 @@ class Traces:
         yield from (os.fsdecode(one.path) for one in left)
 
     def _count_spared(self) -> int:
-        """Return the size of the inputs, without those that the start has copied."""
+        """What the inputs take by themselves, but for those that the start has copied."""
         work = self._workspace.work
         if not self._setting.writable:
             return 0
@@ -160,7 +160,7 @@ class Traces:
 
 
 def describe(paths: Sequence[str], trial: str) -> str:
-    """Describe shared memory segments that a trial left, with the command to remove them."""
+    """What is said of segments that a trial left, with the command that removes them."""
     return (
         f"{', '.join(map(plain.clean, paths))} appeared while {trial} ran, and nothing uses it now:"
         f" the next trial may find it; to remove it: {segments.removal(paths)}"
@@ -168,7 +168,7 @@ def describe(paths: Sequence[str], trial: str) -> str:
 
 
 def read_ledger() -> list[Earlier]:
-    """Return the segments that trials of this user left and that are still there."""
+    """The segments that trials of this user left and that are still there."""
     stream = leavings.open_file(_ledger())
     if stream is None or places.weak_spot(_ledger()) is not None:
         return []
@@ -234,6 +234,6 @@ def _explain(
 
 
 def _names(message: str, segment: Segment) -> bool:
-    """Return whether a message names a segment as programs do: without the folder."""
+    """Whether a message names a segment as programs do: without the folder."""
     name = Path(os.fsdecode(segment.path)).name.removeprefix("sem.")
     return bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message))

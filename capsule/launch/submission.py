@@ -41,7 +41,7 @@ _INTERRUPTED = (130, 143)
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """End of a job.
+    """How a job ended.
 
     Attributes:
         job: Its id.
@@ -57,7 +57,7 @@ class Ended:
 
     @property
     def is_cut_off(self) -> bool:
-        """Return whether another job goes on with it."""
+        """Whether another job goes on with it."""
         return self.code is None or self.code in _INTERRUPTED or self.code > 128
 
 
@@ -70,14 +70,13 @@ class Submission:
 
     @property
     def wish(self) -> Wish:
-        """Return the run to submit."""
+        """What it is to run."""
         return self._state.wish
 
     def settle(
         self, resources: Resources, options: Mapping[str, str], tell: Callable[[str], None]
     ) -> str:
-        """Return the job to follow: the one under way, else a new one where there is something to
-        do.
+        """The job to follow: the one under way, else a new one where there is something to do.
 
         Args:
             resources: What the manifest asks for.
@@ -127,9 +126,7 @@ class Submission:
             self._write(replace(wishes.read(self.folder), reported_job=ended.job))
 
     def _recover(self, tell: Callable[[str], None]) -> str | None:
-        """Return the last job, also where this process' predecessor was killed while it handed one
-        in.
-        """
+        """The last job, also where this process' predecessor was killed while it handed one in."""
         jobs = self._state.jobs
         if not jobs or jobs[-1] is not None:
             return jobs[-1] if jobs else None
@@ -169,9 +166,9 @@ class Submission:
         goes_on = (self.folder / "run" / "run.json").exists()
         if not goes_on and of_bytes(state.wish.manifest.read_bytes()) != state.wish.digest:
             raise UsageError(
-                "the manifest was changed after it was submitted",
+                "the manifest is no longer the one that was submitted",
                 where=str(state.wish.manifest),
-                advice="submit it with another folder: --work FOLDER",
+                advice="submit it into another folder, which --work names",
             )
         path = self.folder / _SCRIPT
         script = Script(
@@ -194,7 +191,7 @@ class Submission:
             slurm.cancel(job)
             self._write(state)
             raise CannotRunError(
-                f"the job would wait forever: {status.explain()}",
+                f"the job would wait for ever: {status.explain()}",
                 where=str(path),
                 advice=slurm.ADVICE,
             )
@@ -225,9 +222,9 @@ class Submission:
                 capsule = self._state.folder / json.loads(result.read_bytes())["capsule"]
         if code == 0 and capsule is None:
             raise ExecutionError(
-                f"job {job} ended successfully, but its result file is unreadable",
+                f"job {job} ended well, and which capsule it sealed cannot be read here",
                 where=str(result),
-                advice="see the job's log beside it, and check that this machine sees its folder",
+                advice="what it said is in its log beside it; does this machine see its folder?",
             )
         return Ended(job=job, code=code, state=state, capsule=capsule)
 
@@ -237,7 +234,7 @@ class Submission:
 
     @contextmanager
     def _lock(self) -> Iterator[int]:
-        """Lock the submission; return a descriptor that `sbatch` inherits."""
+        """One submission at a time decides; a descriptor that lasts as long as `sbatch` does."""
         try:
             lock, _ = places.wait_to_hold(self.folder)
         except places.NoLocksError as error:
@@ -268,7 +265,7 @@ class _Tail:
 
 
 def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
-    """Return the folder of a submission, made where it is missing.
+    """The folder of a submission, made where it is missing.
 
     Args:
         folder: Where.
@@ -293,7 +290,7 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
     there = submission.wish
     if (there.manifest, there.digest) != (wish.manifest, wish.digest):
         raise UsageError(
-            f"this folder belongs to another submission: {there.manifest}, {there.digest}",
+            f"another manifest was submitted here: {there.manifest}, {there.digest}",
             where=str(folder),
             advice="name another folder with --work",
         )
@@ -303,7 +300,7 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
 
 
 def reopen(folder: Path) -> Submission:
-    """Return the folder of a submission that was made before.
+    """The folder of a submission that was made before.
 
     Args:
         folder: Where.
@@ -315,13 +312,13 @@ def reopen(folder: Path) -> Submission:
     folder = folder.absolute()
     if not (folder / wishes.NAME).is_file():
         raise UsageError(
-            "not the folder of a submission",
+            "no submission lies here",
             where=str(folder),
-            advice="give a manifest, or the folder that `capsule submit` made",
+            advice="name a manifest, or the folder that `capsule submit` made for one",
         )
     if (folder / wishes.NAME).stat().st_uid != os.geteuid():
         raise UntrustedError(
-            "this submission is untrusted: it would run commands as you",
+            "somebody else submitted this, and what its file says would run as you",
             where=str(folder),
             advice="submit the manifest yourself",
         )

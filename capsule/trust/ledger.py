@@ -126,9 +126,9 @@ def _check(path: Path) -> None:
     """
     if not _is_private(path.stat(), _OTHERS_WRITE):
         raise ExecutionError(
-            "other users can write this list of your capsules, so capsule ignores it",
+            "others can write it, so it is not believed",
             where=str(path),
-            advice="remove the others' write permission: chmod go-w",
+            advice="make it yours alone: chmod go-w",
         )
 
 

@@ -223,12 +223,12 @@ def _open(path: Path) -> FileIO:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise ExecutionError(
-            f"cannot read for sealing: {error.strerror}", where=str(path)
+            f"cannot be read for sealing: {error.strerror}", where=str(path)
         ) from None
     stream = FileIO(handle)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         stream.close()
-        raise ExecutionError("not a regular file; capsule seals only files", where=str(path))
+        raise ExecutionError("is no file, and cannot be sealed", where=str(path))
     return stream
 
 
@@ -261,9 +261,9 @@ def _write(copy: FileIO, data: bytes) -> None:
 
 def _unwritable(error: OSError, path: Path) -> ExecutionError:
     return ExecutionError(
-        f"cannot write: {error.strerror}",
+        f"cannot be written: {error.strerror}",
         where=str(path),
-        advice="free some space, then continue with --resume; all measurements are kept",
+        advice="free some space, then take up the run with --resume; what was measured is kept",
     )
 
 

@@ -75,11 +75,11 @@ def _init(arguments: InitArguments, console: Console) -> int:
         path.with_name("manifest-1.schema.json").write_bytes(schema.text("manifest-1"))
     except FileExistsError:
         advice = "choose another name"
-        raise UsageError("already exists", where=str(path), advice=advice) from None
+        raise UsageError("exists already", where=str(path), advice=advice) from None
     except OSError as error:
         if is_ours:
             path.unlink(missing_ok=True)
-        raise UsageError(f"cannot write: {error.strerror}", where=str(path)) from None
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from None
     following = ("lint",) if arguments.command is None else ("run", "--try")
     console.data(f"wrote {path}; next: {verb.command(*following, path, flags={})}")
     return 0
@@ -93,13 +93,13 @@ def _text(arguments: InitArguments) -> bytes:
     if command is None:
         if arguments.metric:
             raise UsageError(
-                "--metric needs a command",
-                advice="add it after --, for example: --metric loss -- python3 train.py",
+                "--metric is a number of a command's, and there is no command",
+                advice="write it behind --, as in: --metric loss -- python3 train.py",
             )
         return starter(path.stem)
     metrics = dict(arguments.metric)
     if len(metrics) < len(arguments.metric):
-        raise UsageError("--metric gives one metric twice")
+        raise UsageError("--metric names one metric twice")
     return starter_of(path.stem, command, metrics, path.parent)
 
 
@@ -125,8 +125,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
     if path.is_dir() or (path.is_file() and is_zipfile(path)):
         if arguments.frameworks:
             advice = "leave --frameworks out, or lint the manifest"
-            message = "--frameworks applies only to a manifest"
-            raise UsageError(message, where=str(path), advice=advice)
+            raise UsageError("a capsule is linted as it is", where=str(path), advice=advice)
         with reading.read(path) as capsule:
             checked = capsule.record.manifest
             measured = lint.warnings_of_runs(capsule.record)

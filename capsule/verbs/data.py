@@ -144,7 +144,7 @@ def _read(path: Path) -> tuple[Manifest, Mapping[str, Dataset], bool]:
             with path.open("rb") as stream:
                 is_capsule = stream.read(2) == b"PK"
     except OSError as error:
-        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from None
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from None
     if not is_capsule:
         return manifests.load(path), {}, True
     with reading.read(path) as capsule:

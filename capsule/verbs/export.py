@@ -73,7 +73,7 @@ def _figure(arguments: FigureArguments, console: Console) -> int:
 
     output = arguments.output
     if output.exists():
-        raise UsageError("already exists; name another file", where=str(output))
+        raise UsageError("it is there already", where=str(output))
     with (
         located.locate(arguments.capsule, arguments.id, console) as place,
         reading.read(place.path, place.id) as capsule,
@@ -83,9 +83,9 @@ def _figure(arguments: FigureArguments, console: Console) -> int:
         with output.open("xb") as stream:
             stream.write(picture)
     except FileExistsError:
-        raise UsageError("already exists; name another file", where=str(output)) from None
+        raise UsageError("it is there already", where=str(output)) from None
     except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror}", where=str(output)) from None
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(output)) from None
     console.data(str(output))
     return 0
 

@@ -94,9 +94,9 @@ def _find_image(word: str) -> Image:
         recorded = capsule.record.image
     if recorded is None:
         raise UsageError(
-            "nothing to save: this capsule was sealed without an image",
+            "this capsule was sealed without an image, so there is none to save",
             where=word,
-            advice="give a capsule of a run in a container, or docker://HOST/NAME:TAG",
+            advice="name a capsule of a run in a container, or docker://HOST/NAME:TAG",
         )
     return recorded
 

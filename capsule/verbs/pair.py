@@ -104,7 +104,7 @@ def _pair(arguments: Arguments, console: Console) -> int:
         )
         paired = api.resume_pair(arguments.resume, options, watch)
     elif arguments.manifest is None:
-        raise UsageError("give one or two manifests, or the folder of a pair with --resume")
+        raise UsageError("name one manifest or two, or the folder of a pair with --resume")
     elif arguments.trust or arguments.allow_host:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
     else:
@@ -120,7 +120,7 @@ def _pair(arguments: Arguments, console: Console) -> int:
 
 def _refuse_beside_resume(arguments: Arguments) -> None:
     if arguments.manifest is not None:
-        raise UsageError("give either manifests, or the folder of a pair with --resume")
+        raise UsageError("name manifests, or the folder of a pair with --resume, but not both")
     free = {field.name for field in fields(ResumePairOptions)}
     for field in fields(PairOptions):
         own = getattr(arguments, field.name)

@@ -114,7 +114,7 @@ def _show_network(arguments: Arguments, console: Console) -> int:
     from capsule import networks
 
     if arguments.evidence or arguments.id is not None:
-        raise UsageError("--evidence and --id apply to capsules, not to networks")
+        raise UsageError("--evidence and --id are of capsules, and a network is shown")
     name, *sizes = arguments.words
     network = networks.describe(name, dict(map(_size, sizes)))
     if arguments.json:
@@ -134,14 +134,14 @@ def _refuse_removed(arguments: Arguments) -> None:
     if arguments.words and arguments.capsule in _REMOVED:
         raise UsageError(_REMOVED[arguments.capsule])
     if arguments.ranks is not None:
-        raise UsageError("--ranks was removed, with `show traffic` and `show scaling`")
+        raise UsageError("--ranks is removed, with `show traffic` and `show scaling`")
 
 
 def _size(text: str) -> tuple[str, int]:
     """SIZE=N, as typed."""
     name, equals, number = text.partition("=")
     if not (name and equals and number.isascii() and number.isdigit()):
-        raise UsageError(f"{text!r} is not SIZE=N with a whole number, for example batch=8")
+        raise UsageError(f"{text!r} is not SIZE=N with a whole number, such as batch=8")
     if len(number) > _MOST_DIGITS:
         raise UsageError(f"{name} has more than {_MOST_DIGITS} digits")
     return name, int(number)

@@ -85,7 +85,7 @@ def _run(arguments: Arguments, console: Console) -> int:
         )
         sealed = api.resume(arguments.resume, options, watch)
     elif arguments.manifest is None:
-        raise UsageError("give a manifest, or a run folder with --resume")
+        raise UsageError("name a manifest, or a run folder with --resume")
     elif arguments.trust or arguments.allow_host:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
     elif arguments.try_out:
@@ -133,13 +133,13 @@ def _check_addition(arguments: Arguments) -> None:
     for flag in (flag for flag, value in unfit.items() if value):
         raise UsageError(
             f"--add-seeds and {flag} exclude each other",
-            advice=f"leave {flag} out: --add-seeds runs the capsule's own plan under further seeds",
+            advice="added runs are those of the capsule's own plan, under further seeds",
         )
 
 
 def _check_resumption(arguments: Arguments) -> None:
     if arguments.manifest is not None:
-        raise UsageError("give either a manifest, or a run folder with --resume")
+        raise UsageError("name a manifest, or a run folder with --resume, but not both")
     unfit = {
         "--frameworks": arguments.frameworks,
         "--dry-run": arguments.dry_run,
@@ -180,7 +180,7 @@ def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
     for flag in (flag for flag, value in flags.items() if value):
         raise UsageError(
             f"--try and {flag} exclude each other",
-            advice=f"leave {flag} out: --try runs one trial and seals nothing",
+            advice="--try runs one trial, and neither seals nor keeps anything",
         )
     wanted = manifest.load(path, arguments.frameworks)
     tryout = api.try_out(wanted, arguments, console.listen())

@@ -46,7 +46,7 @@ def _stage(arguments: Arguments, console: Console) -> int:
         staged = api.stage(manifest.load(Path(name), arguments.frameworks), arguments, watch)
     else:
         if arguments.frameworks:
-            raise UsageError("--frameworks applies only to a manifest, not to a capsule")
+            raise UsageError("--frameworks goes with a manifest: a capsule is verified as a whole")
         with located.locate(arguments.source, arguments.id, console) as place:
             name = place.name
             arguments = replace(arguments, id=place.id)

@@ -130,12 +130,12 @@ def _refuse_options(arguments: Arguments) -> None:
     for field in fields(RunOptions):
         if getattr(arguments, field.name) != field.default:
             raise UsageError(
-                f"--{field.name.replace('_', '-')} applies only to a manifest;"
-                f" {arguments.source} is a folder",
-                advice="give the manifest to submit it with other options",
+                f"--{field.name.replace('_', '-')} goes with a manifest, and"
+                f" {arguments.source} is the folder of one",
+                advice="the folder says how it was submitted; name the manifest to change that",
             )
     if arguments.frameworks:
-        raise UsageError("--frameworks applies only to a manifest")
+        raise UsageError("--frameworks goes with a manifest")
 
 
 def _way_on(arguments: Arguments, submitted: Submission) -> str:

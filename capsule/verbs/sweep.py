@@ -96,10 +96,10 @@ def _winner(arguments: WinnerArguments, console: Console) -> int:
         with arguments.output.open("xb") as stream:
             stream.write(text)
     except FileExistsError:
-        raise UsageError("already exists; name another file", where=str(arguments.output)) from None
+        raise UsageError("it is there already", where=str(arguments.output)) from None
     except OSError as error:
         raise UsageError(
-            f"cannot write: {error.strerror}", where=str(arguments.output)
+            f"cannot be written: {error.strerror}", where=str(arguments.output)
         ) from None
     console.data(f"{arguments.output} runs {which.winner} of {which.benchmark} again")
     return 0
@@ -121,7 +121,7 @@ def _choose(outcomes: Sequence[Outcome], arguments: WinnerArguments) -> Outcome:
         return meant[0]
     names = [f"--benchmark {one.benchmark} --framework {one.framework}" for one in outcomes]
     raise UsageError(
-        "the capsule has several searches" if meant else "the capsule has no such search",
+        "it holds several searches, and one is meant" if meant else "it holds no such search",
         advice=f"choose one: {', or '.join(names[:_MOST_NAMES])}",
     )
 

@@ -202,11 +202,11 @@ def seconds(text: str) -> int:
     """A duration, as typed."""
     parts = text.split(":")
     if len(parts) != 3 or not all(part.isdecimal() and len(part) < 6 for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration HH:MM:SS, such as 12:00:00")
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration HH:MM:SS, such as 12:00:00")
     hours, minutes, rest = map(int, parts)
     total = 3600 * hours + 60 * minutes + rest
     if total == 0:
-        raise argparse.ArgumentTypeError("the duration must be more than 0")
+        raise argparse.ArgumentTypeError("a run takes more than no time")
     return total
 
 
@@ -215,7 +215,7 @@ def size(text: str) -> int:
     number, unit = text.rstrip("KMGTiB"), text.lstrip("0123456789").removesuffix("B")
     power = _UNITS.get(unit.removesuffix("i"))
     if power is None or not number.isdecimal() or not 0 < len(number) < 10 or int(number) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size, for example 500M or 20G")
+        raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 500M or 20G")
     return int(number) << power
 
 
@@ -223,7 +223,7 @@ def tasks(text: str) -> int:
     """A number of processes and threads, as typed."""
     if not text.isdecimal() or not _FEWEST_TASKS <= int(text) <= _MOST_TASKS:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number from {_FEWEST_TASKS} to {_MOST_TASKS}"
+            f"{text!r} is no number from {_FEWEST_TASKS} to {_MOST_TASKS}"
         )
     return int(text)
 
@@ -231,7 +231,7 @@ def tasks(text: str) -> int:
 def count(text: str) -> int:
     """A number of runs, as typed."""
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_RUNS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_RUNS}")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {_MOST_RUNS}")
     return int(text)
 
 
@@ -259,7 +259,7 @@ def path(text: str) -> Path:
 
     if is_remote(text):
         raise argparse.ArgumentTypeError(
-            f"{text} is an address, expected a file: download it first"
+            f"{text} is an address, and a file is needed here: download it first"
         )
     return Path(text)
 
@@ -272,7 +272,7 @@ def names(text: str) -> tuple[str, ...]:
 def refuse_several(verb: str, one: str, words: Sequence[str]) -> UsageError:
     """The error where a pattern of the shell's matched several files, and one is meant."""
     return UsageError(
-        f"{verb} takes one {one}; these match: {', '.join(words)}", advice="give one of them"
+        f"{verb} takes one {one}; these match: {', '.join(words)}", advice="name one of them"
     )
 
 
@@ -298,14 +298,14 @@ def conflict(option: str) -> UsageError:
     """The error of an option that stands beside `--resume`."""
     return UsageError(
         f"--resume and {option} exclude each other",
-        advice=f"leave {option} out: the run continues with the options of its start",
+        advice="the run goes on as it was begun, which its folder says",
     )
 
 
 def without_resume(option: str) -> UsageError:
     """The error of an option that is only of use beside `--resume`."""
     return UsageError(
-        f"{option} applies only to --resume: your own manifest needs no consent",
+        f"{option} goes with --resume: a manifest that you name runs as yours",
         advice=f"leave {option} out",
     )
 

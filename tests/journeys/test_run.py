@@ -193,13 +193,13 @@ def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author: User) -> Non
     ("arguments", "code", "words"),
     [
         (["run", "none.json"], 2, "none.json"),
-        (["run"], 2, "give a manifest"),
-        (["run", "tiny.json", "--resume", "x"], 2, "give either a manifest"),
+        (["run"], 2, "name a manifest"),
+        (["run", "tiny.json", "--resume", "x"], 2, "name a manifest"),
         (["run", "--resume", "nowhere.run"], 2, "the run folder does not exist"),
         (["check", "none.capsule.zip"], 2, "none.capsule.zip"),
         (["run", "tiny.json", "--runtime", "apptainer"], 2, "names no image"),
         (["rnu"], 2, "rnu"),
-        (["init", "tiny.json"], 2, "already exists"),
+        (["init", "tiny.json"], 2, "exists already"),
     ],
 )
 def test_a_wrong_command_line_is_one_clear_error(

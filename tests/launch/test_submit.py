@@ -243,7 +243,7 @@ def test_a_manifest_that_changes_while_its_job_waits_is_not_run(ordinary: User) 
     ("resources", "says"),
     [
         # which this Slurm takes, and lets wait
-        ({"nodes": 5}, "the job would wait forever: "),
+        ({"nodes": 5}, "the job would wait for ever: "),
         # which it does not take
         ({"cpus_per_rank": 9}, "sbatch refused the job: "),
     ],

@@ -347,13 +347,13 @@ CASES = (
         name="consent/a-ledger-that-all-can-write",
         prepare=_ledger(lambda state: (state / "sealed.txt").chmod(0o666)),
         status=4,
-        says="other users can write this list of your capsules",
+        says="others can write it, so it is not believed",
     ),
     Case(
         name="consent/a-ledger-in-a-folder-that-all-can-write",
         prepare=_ledger(lambda state: state.chmod(0o777)),
         status=4,
-        says="other users can write this list of your capsules",
+        says="others can write it, so it is not believed",
     ),
     Case(
         name="consent/a-ledger-that-is-no-text",
@@ -372,6 +372,6 @@ CASES = (
         name="consent/permission-for-ones-own-manifest",
         prepare=_with_permission,
         status=2,
-        says="--trust applies only to --resume",
+        says="--trust goes with --resume",
     ),
 )
