@@ -156,7 +156,7 @@ def _has_folder() -> bool:
 
 
 def _trace(error: Exception, console: Console) -> None:
-    """Show where it came from: line by line, since the texts in it may be a stranger's."""
+    """Show the traceback line by line, because its texts may be untrusted."""
     import traceback
 
     for line in "".join(traceback.format_exception(error)).split("\n"):

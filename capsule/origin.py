@@ -122,7 +122,7 @@ Origin = Original | Verification | Side | Extension | Rereading
 
 
 def original_id(origin: Origin) -> str | None:
-    """Return the id of the capsule that was re-executed, None where none was."""
+    """Return the id of the verified capsule, or None."""
     return origin.of if isinstance(origin, Verification) else None
 
 

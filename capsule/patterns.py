@@ -1,4 +1,4 @@
-"""A stranger's regular expressions: whatever they are, a search takes time linear in the text.
+"""Untrusted regular expressions, searched in time linear in the text.
 
 Python's own engine tries one way after the other, for which some patterns and texts take centuries.
 RE2 follows all ways at once; look-around and references back to a group, which need the other

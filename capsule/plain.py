@@ -1,4 +1,4 @@
-"""A stranger's text as a screen may show it: nothing in it steers a terminal, and none is endless.
+"""Untrusted text made safe for a screen: without control sequences, and of limited length.
 
 Everything that capsule prints for people has passed here: by the console, the only one that prints,
 by a report's cells, whose width has to be known before, and by an error's own message. What has

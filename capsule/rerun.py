@@ -27,7 +27,7 @@ from capsule.trust.outlook import Measured, Outlook
 from capsule.verdict import Verdict
 from capsule.watch import SILENT, Watch
 
-# how far a stranger's re-run may go beyond the original: slower machines, imports from cold disks
+# how far an untrusted re-run may exceed the original: slower machines, imports from cold disks
 _TIMES = 10
 _START_SECONDS = 60.0
 _SPARE_SECONDS = 600.0

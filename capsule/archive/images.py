@@ -54,7 +54,7 @@ def from_json(value: Mapping[str, Any], documents: Documents, *, where: str) -> 
     it says.
 
     Args:
-        value: What `to_json` wrote, or what a stranger wrote in its place.
+        value: Output of `to_json`, or untrusted data.
         documents: The raw bytes beside it.
         where: Its name, for messages.
 

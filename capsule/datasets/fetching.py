@@ -76,7 +76,7 @@ def fetch(
         site: This machine's settings.
         cache: Folder that it is kept in.
         most_bytes: That may come, and be unpacked, where nobody says how large it is.
-        own: True if the address is this user's, and not a stranger's.
+        own: True if the address is this user's, False if untrusted.
         progress: Called with (bytes done, bytes in all, or 0 while nobody knows).
 
     Raises:

@@ -253,7 +253,7 @@ def _hold_trainings(
     """Return the same attempts, as failed ones where readers would find what they told to be no
     outcome.
 
-    A program that measures may be a stranger's.
+    The measuring program may be untrusted.
     """
     from capsule.archive import trainings
 

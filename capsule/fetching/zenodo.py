@@ -1,4 +1,4 @@
-"""Find the capsule among the files of a Zenodo record, whose JSON is read as a stranger's."""
+"""Find the capsule among the files of a Zenodo record, whose JSON is untrusted."""
 
 from __future__ import annotations
 

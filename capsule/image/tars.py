@@ -1,4 +1,4 @@
-"""Read tar files of strangers: in one pass, in bounded memory, and as every engine reads them.
+"""Read untrusted tar files: in one pass, in bounded memory, and as every engine reads them.
 
 What readers take differently is refused rather than guessed: headers that hold for all files after
 them, bytes behind the end and, in images, sparse files.

@@ -296,7 +296,7 @@ def _choose_keyring(sif: Path, *, own: bool) -> Keyring:
 
     Args:
         sif: The image.
-        own: True if it is this user's: a stranger's Python would set no filter against itself.
+        own: True if the image is this user's: an untrusted Python would set no filter.
 
     Raises:
         CannotRunError: They cannot be, or the image lies where those keys are needed.

@@ -240,7 +240,7 @@ class Runtime(Protocol):
             image: None without one.
             cache: Folder of images that are kept.
             keep_keyring: True if workloads may reach the user's keys.
-            own: True if what runs in it is this user's; a stranger's image is no help in keeping
+            own: True if the code is this user's; an untrusted image is no help in keeping
                 its workload from anything.
 
         Raises:

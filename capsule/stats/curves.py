@@ -85,7 +85,7 @@ def curve_shift(
 
     Args:
         a: The original's curves by seed.
-        b: The re-execution's curves by seed.
+        b: The re-run's curves by seed.
         margin: Largest shift that still counts as the same, in the metric's unit.
         alpha: One-sided error rate of either verdict.
         resolution: Smallest step that a value can make, in the metric's unit.

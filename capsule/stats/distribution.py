@@ -73,7 +73,7 @@ def kolmogorov(
 
     Args:
         a: The original's samples, in any order, none NaN.
-        b: The re-execution's samples.
+        b: The re-run's samples.
         effective_a: How many independent samples A's are worth.
         effective_b: How many independent samples B's are worth.
         alpha: Error rate of the band.

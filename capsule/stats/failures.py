@@ -50,8 +50,8 @@ def runs_to_lift(
     Args:
         failed_a: The original's failures.
         n_a: The original's runs, at least one.
-        failed_b: The re-execution's failures so far.
-        n_b: The re-execution's runs so far.
+        failed_b: The re-run's failures so far.
+        n_b: The re-run's runs so far.
         power: Wanted probability that the veto is lifted.
 
     Returns:

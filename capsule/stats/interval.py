@@ -59,7 +59,7 @@ def shift(a: Runs, b: Runs, *, alpha: float, relabel: bool = True) -> Interval |
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         alpha: One-sided level.
         relabel: True if few enough runs are guarded by all their relabelings. Ranks are coarser,
             but take microseconds where 10 + 10 runs take 20 milliseconds.
@@ -205,7 +205,7 @@ def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
 
     Args:
         a: The original; one side has a single run, the other at least two.
-        b: The re-execution.
+        b: The re-run.
         alpha: One-sided level.
     """
     known = a if a.n > 1 else b

@@ -40,7 +40,7 @@ def p_beyond(a: Runs, b: Runs, region: Region) -> float | None:
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         region: The claim's region.
 
     Returns:

@@ -43,7 +43,7 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
 
     Args:
         a: The original's runs, at least two.
-        b: The re-execution's runs, at least two; one side at least has a spread.
+        b: The re-run's runs, at least two; one side at least has a spread.
         shift: In the metric's unit.
 
     >>> a, b = Runs.of({1: 0, 2: 1, 3: 2}), Runs.of({1: 1, 2: 2, 3: 3})
@@ -69,7 +69,7 @@ def reaches(a: Runs, b: Runs, alpha: float, *, at_least: float) -> tuple[float, 
 
     Args:
         a: The original's runs, at least two.
-        b: The re-execution's runs, at least two; one side at least has a spread.
+        b: The re-run's runs, at least two; one side at least has a spread.
         alpha: One-sided level.
         at_least: Another interval's reach, in standard errors.
 
@@ -202,7 +202,7 @@ def _extreme(a: Runs, b: Runs, apart: float, sides: Sequence[int]) -> list[_Rela
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         apart: In standard errors, 0 or more.
         sides: 1 where B is held to be higher by that much, -1 where lower.
 

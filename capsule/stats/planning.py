@@ -36,7 +36,7 @@ def narrowest_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -
 
     Args:
         n_a: The original's runs.
-        n_b: The re-execution's; None for as many as one likes.
+        n_b: The re-run's; None for as many as one likes.
         alpha: The claim's one-sided error rate.
         power: Wanted probability of REPRODUCED.
 

@@ -42,7 +42,7 @@ def runs_to_decide(
     Args:
         a: The original's runs, at least two, on the scale of `region`; None for a constant, and
             for differences of pairs.
-        b: The re-execution's runs so far.
+        b: The re-run's runs so far.
         interval: Their interval; its level is the one reckoned with.
         region: The claim's region.
         power: Wanted probability of a verdict.
@@ -88,7 +88,7 @@ def verdict_probability(
         truth: The true shift.
         region: The claim's region.
         a: Standard deviation and number of the original's runs.
-        b: The same of the re-execution.
+        b: The same of the re-run.
         level: One-sided level of the interval.
         cost: How much farther than Welch's the interval reaches.
     """

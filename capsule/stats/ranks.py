@@ -28,7 +28,7 @@ def interval(a: Runs, b: Runs, alpha: float) -> tuple[float, float] | None:
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         alpha: One-sided level.
 
     Returns:
@@ -78,7 +78,7 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         shift: In the metric's unit.
 
     Returns:

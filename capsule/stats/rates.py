@@ -32,8 +32,8 @@ def p_within(failed_a: int, n_a: int, failed_b: int, n_b: int, margin: float) ->
     Args:
         failed_a: The original's failures.
         n_a: The original's runs.
-        failed_b: The re-execution's failures.
-        n_b: The re-execution's runs.
+        failed_b: The re-run's failures.
+        n_b: The re-run's runs.
         margin: Above 0, below 1.
 
     >>> round(p_within(0, 30, 0, 30, 0.1), 4), p_within(0, 5, 0, 5, 0.1) > 0.5
@@ -73,8 +73,8 @@ def runs_to_confirm_rate(
     Args:
         failed_a: The original's failures.
         n_a: The original's runs.
-        failed_b: The re-execution's failures so far.
-        n_b: The re-execution's runs so far.
+        failed_b: The re-run's failures so far.
+        n_b: The re-run's runs so far.
         margin: As above.
         alpha: Level of the test.
         power: Wanted probability.

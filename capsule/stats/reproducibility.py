@@ -14,7 +14,7 @@ mean            Paule and Mandel (1982) with Hartung and Knapp's t, never narrow
                 heterogeneity (Roever, Knapp and Friede 2015, BMC Med. Res. Methodol. 15:99). The
                 sides' errors are pooled: an own variance out of three runs gives useless weights.
 
-Machines that re-execute one capsule draw the same fresh seeds, so their runs are not independent.
+Machines that verify one capsule draw the same fresh seeds, so their runs are not independent.
 Runs under one seed are reckoned as fully correlated, which never makes an interval narrower than
 it should be; taken as independent, ten such machines miss the mean 55 % of the time.
 """
