@@ -127,9 +127,7 @@ def original_id(origin: Origin) -> str | None:
 
 
 def predecessor_id(origin: Origin) -> str | None:
-    """Return the id of the capsule that another one was made of without any re-execution, None for
-    a run.
-    """
+    """Return the id of the predecessor of an extension or second reading, or None."""
     return origin.of if isinstance(origin, Extension | Rereading) else None
 
 
