@@ -182,7 +182,7 @@ def _noninferiority(claim: Claim, metric: MetricRuns) -> _Frozen:
         raise ManifestError(
             f"{metric.metric} has no direction, which a noninferiority claim needs",
             where="/claims",
-            advice="set its "direction" to "lower" or "higher", or claim equivalence",
+            advice='set its "direction" to "lower" or "higher", or claim equivalence',
         )
     scale, margin, source = _margin(claim, metric)
     if margin is None:

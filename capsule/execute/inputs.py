@@ -136,9 +136,9 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
         stdin = subject.stdin if isinstance(subject, Command) else None
         if stdin is not None and stdin not in walk.files:
             raise UsageError(
-                "is the "stdin" of a command, but is left out of its input folder",
+                'is the "stdin" of a command, but is left out of its input folder',
                 where=stdin,
-                advice="list the file itself in "inputs"",
+                advice='list the file itself in "inputs"',
             )
     return Inputs(
         files=dict(sorted(walk.files.items())),

@@ -76,7 +76,7 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
             problems.add(f"{here}{place}", message)
     if raw.get("ranks_independent") and "world" in raw:
         problems.add(
-            f"{here}/world", "ranks_independent excludes "world": independent ranks form no world"
+            f"{here}/world", 'ranks_independent excludes "world": independent ranks form no world'
         )
     cwd = raw.get("cwd")
     subject = Command(
@@ -191,7 +191,7 @@ def fault(name: str, known: Sequence[str]) -> str:
     if name.startswith(DATA):
         data = [one for one in known if one.startswith(DATA)]
         if not data:
-            return f"{{{name}}}: this benchmark has no datasets; list them in its "datasets""
+            return f'{{{name}}}: this benchmark has no datasets; list them in its "datasets"'
         return f"unknown placeholder {{{name}}}; there are: {_braces(data)}"
     near = nearest(name, known)
     meant = f"did you mean {{{near}}}?" if near else f"there are: {_braces(known)}"

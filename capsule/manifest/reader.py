@@ -285,7 +285,7 @@ def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:
         names = entry.get("datasets")
         for index, name in enumerate(names if isinstance(names, list) else ()):
             if isinstance(name, str) and isinstance(known, dict) and name not in known:
-                more = instead(name, known) if known else "declare it under "datasets""
+                more = instead(name, known) if known else 'declare it under "datasets"'
                 message = f"no dataset {quote(name)}; {more}"
                 problems.add(f"{here}/datasets/{index}", message)
 

@@ -344,7 +344,7 @@ def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _
         message = "leave points out: the values of a grid determine its points"
         problems.add(f"{here}/points", message)
     elif not is_grid and "points" not in search:
-        problems.add(here, f"{search['method']} needs "points", the number of points of each study")
+        problems.add(here, f'{search["method"]} needs "points", the number of points of each study')
     axes = {}
     for name, raw in search["space"].items():
         place = f"{here}/space{pointer(name[:200])}"

@@ -53,7 +53,7 @@ def check(raw: Raw, here: str, problems: Problems) -> None:
         message = 'scenario "server" needs a rate in queries per second, for example "rate": 20'
         problems.add(where, message)
     elif scenario != "server" and "rate" in chosen:
-        message = f"only scenario "server" has a rate, not {scenario}"
+        message = f'only scenario "server" has a rate, not {scenario}'
         problems.add(f"{where}/rate", message)
 
 
@@ -103,7 +103,7 @@ def refuse(benchmark: Benchmark, metric: str) -> str | None:
     if serving is None or metric not in PERCENTILES:
         return None
     if serving.scenario == "offline":
-        return "scenario "offline" has no latencies: claim a throughput"
+        return 'scenario "offline" has no latencies: claim a throughput'
     if serving.queries >= fewest(PERCENTILES[metric]):
         return None
     share = PERCENTILES[metric]

@@ -64,4 +64,4 @@ def test_what_is_read_may_not_be_left_out(author: User) -> None:
     ended = author.run("run", write(author, exclude=["*.in"]))
     assert ended.returncode == 2
     message = " ".join(ended.stderr.split())
-    assert "repo/small.in: is the "stdin" of a command, but is left out" in message
+    assert 'repo/small.in: is the "stdin" of a command, but is left out' in message

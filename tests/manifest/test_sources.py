@@ -63,7 +63,7 @@ def test_a_source_is_read(source: JsonObject, expected: Source) -> None:
         ({"pattern": "(x)(y)"}, "has 2 groups: mark the number's group"),
         ({"pattern": "(?P<loss>x)"}, "the group 'loss' means nothing"),
         ({"pattern": "(?P<step>x)", "occurrence": "all"}, "none for the number"),
-        ({"pattern": CURVE}, '"occurrence": "all" alone makes use of'),
+        ({"pattern": CURVE}, 'which needs "occurrence": "all"'),
         ({"pattern": "(x"}, "not a valid pattern: missing )"),
         ({"pattern": "(x)(?!y)"}, "look-around, as in (?=...), is not supported"),
         ({"pattern": r"(x)\1"}, "references back to a group are not supported"),
