@@ -93,7 +93,7 @@ def _require_room(before: Capsule) -> None:
         archive.rehearse(replace(before.record, origin=origin, predecessor=before.as_predecessor()))
     except DamagedError as error:
         raise UsageError(
-            f"the new capsule, with its predecessor inside, would exceed the format's limits:"
+            "the new capsule, with its predecessor inside, would exceed the format's limits:"
             f" {error.what}",
             where=str(before.path),
             advice="run the manifest again with all seeds",
@@ -128,7 +128,7 @@ def _require_own(before: Capsule, options: RunOptions) -> None:
         release = levels["release"] or before.record.tool
         raise UsageError(
             f"its runs were measured by capsule-hpc {release}; this version's measuring code"
-            f" differs",
+            " differs",
             where=where,
             advice=f"install capsule-hpc {release}, or run the manifest again with all seeds",
         )

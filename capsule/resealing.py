@@ -69,7 +69,7 @@ def _require_room(record: Record) -> None:
         archive.rehearse(record)
     except DamagedError as error:
         raise UsageError(
-            f"the new capsule, with its predecessor inside, would exceed the format's limits:"
+            "the new capsule, with its predecessor inside, would exceed the format's limits:"
             f" {error.what}",
             advice="declare fewer metrics, or claims that match fewer metrics",
         ) from None

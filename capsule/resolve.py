@@ -283,7 +283,7 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     if request.image is None and request.used is not None:
         if request.used.image is None:
             raise UsageError(
-                "the original ran without an image, so {runtime.name} has none to run",
+                f"the original ran without an image, so {runtime.name} has none to run",
                 advice="add --runtime host, or name an image with --image",
             )
         platforms.require(request.used.image)
