@@ -10,6 +10,9 @@ from capsule.plan import Plan
 MOST_TRIALS = 500
 """Trials of one process start, so that no more have to be looked through where it is cut off."""
 
+LACKING = "exit code 0, but metric"
+"""First words of the fault of a trial that ended well without a value of a metric."""
+
 _WORLD_SIZE = "world_size"
 
 
@@ -43,7 +46,6 @@ def describe_world(world: str, ranks: int) -> str:
     word = world or NOT_SEEN
     return word if word in (NOT_SEEN, INDEPENDENT) else f"{ranks}, {word}"
 
-
 @dataclass(frozen=True, kw_only=True)
 class World:
     """What capsule's own pre-flight program saw of several ranks before their first trial.
@@ -76,6 +78,17 @@ class World:
 def count_starts(plan: Plan) -> int:
     """How many it takes where none is cut off: one a group, or one for every `MOST_TRIALS`."""
     return sum(-(-len(group.trials) // MOST_TRIALS) for group in plan.groups)
+
+
+def word_missing(metrics: Sequence[str]) -> str:
+    """Return the fault of a trial that ended well, but gave no value of some metrics.
+
+    >>> print(word_missing(["'loss'", "'time' from rank 1"]))
+    exit code 0, but metrics 'loss', 'time' from rank 1 are missing
+    """
+    if len(metrics) == 1:
+        return f"{LACKING} {metrics[0]} is missing"
+    return f"{LACKING}s {', '.join(metrics)} are missing"
 
 
 def world_fault(metric: str, values: Sequence[float], ranks: int) -> str | None:

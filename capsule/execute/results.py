@@ -74,7 +74,7 @@ def _tell_others(names: Sequence[str]) -> str:
     """What is said of values that no metric takes from there."""
     shown = ", ".join(writable(name[:_LONGEST_NAME]) for name in names[:_NAMES])
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return f"reported {shown}{more}, of which the manifest knows nothing: kept, not judged"
+    return f"reported {shown}{more}, which the manifest does not declare: kept, not judged"
 
 
 def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
