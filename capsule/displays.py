@@ -73,7 +73,9 @@ def lay_out(facts: Iterable[str], columns: int) -> Iterator[str]:
     for fact in facts:
         label, _, value = plain.clean(fact).partition(": ")
         width = max(columns - len(space), _LEAST_COLUMNS)
-        rows = wrap(value, width, subsequent_indent="  ", break_on_hyphens=False)
+        rows = wrap(
+            value, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+        )
         for n, row in enumerate(rows or [""]):
             yield f"  {'' if n or label == shown else label:{_LABEL_COLUMNS}}{row}".rstrip()
         shown = label

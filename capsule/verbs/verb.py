@@ -343,7 +343,7 @@ def conflict(option: str) -> UsageError:
 def without_resume(option: str) -> UsageError:
     """Return the error of an option that needs `--resume`."""
     return UsageError(
-        f"{option} goes with --resume: a manifest that you name runs as yours",
+        f"{option} needs --resume: a manifest that you name runs as your own",
         advice=f"leave {option} out",
     )
 

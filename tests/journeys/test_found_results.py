@@ -163,8 +163,8 @@ with open(os.environ["CAPSULE_RESULTS"], "w") as results:
     (first, *_) = read_lines(author, "attempts.jsonl")
     assert first["outcome"] == "completed"
     shown = author.run("show", "a.capsule.zip").stdout
-    assert "note: reported extra, of which the manifest knows nothing: kept, not judged" in shown
-    assert first["message"].startswith("reported extra, of which the manifest knows nothing")
+    assert "note: reported extra, which the manifest does not declare: kept, not judged" in shown
+    assert first["message"].startswith("reported extra, which the manifest does not declare")
     with zipfile.ZipFile(author.folder / "a.capsule.zip") as opened:
         kept = opened.read("data/evidence/0001/results.jsonl")
     assert json.loads(kept) == {"metric": "extra", "value": 1}

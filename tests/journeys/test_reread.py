@@ -67,7 +67,7 @@ def test_a_second_reading_is_verified_as_any_capsule(author_with_run: User) -> N
     assert ended.returncode in (0, 3), ended.stdout + ended.stderr
     shown = " ".join(ended.stdout.split())
     assert "secondary claim: no part of the capsule's verdict" in shown
-    assert "its numbers were read again from what capsule" in shown
+    assert "values re-read from capsule" in shown
     assert user.run("check", "v.zip").returncode == 0
     assert user.run("diff", "b", "v.zip").returncode == ended.returncode
 
@@ -206,7 +206,7 @@ def test_nothing_private_is_sealed_where_nothing_private_may_be(author_with_run:
     path = correct(author_with_run, secret)
     ended = author_with_run.run("reread", "a", "--manifest", path, "--strict-privacy")
     assert ended.returncode == 5
-    assert "may be private" in " ".join(ended.stderr.split())
+    assert "possibly private" in " ".join(ended.stderr.split())
 
 
 def test_from_python(author_with_run: User, tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ def failure(record: Record, target: pathlib.Path) -> ExecutionError:
     there = {_framework(attempt) for attempt in record.attempts} - absent
     if absent and there:
         advice += (
-            f"\n  to run without {', '.join(sorted(absent))}: --frameworks {','.join(sorted(there))}"
+            f"\n  to run without {', '.join(sorted(absent))}:"
+            f" --frameworks {','.join(sorted(there))}"
         )
     return ExecutionError(
         f"failed ({first.reason}){more}: {first.message.strip()}",
