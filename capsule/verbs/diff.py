@@ -61,7 +61,7 @@ def _diff(arguments: Arguments, console: Console) -> int:
     else:
         console.show(*report.draw_verdict(judged, full=arguments.full))
         if going_on:
-            console.data(f"to decide it: {going_on}")
+            console.data(f"to settle it: {going_on}")
     return verdict.exit_code(judged)
 
 

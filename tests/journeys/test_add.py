@@ -144,7 +144,7 @@ def test_an_open_verdict_ends_with_the_command_that_decides_it(author: User) -> 
     ended = author.run("verify", "a.zip", "--runs", "2", "--output", "first.zip")
     assert ended.returncode == 3, ended.stdout
     told = ended.stdout.splitlines()[-1]
-    assert told == "to decide it: capsule verify a.zip --add first.zip --runs 5"
+    assert told == "to settle it: capsule verify a.zip --add first.zip --runs 5"
     compared = author.run("diff", "a.zip", "first.zip")
     assert compared.stdout.splitlines()[-1] == told
     assert author.json("diff", "a.zip", "first.zip", code=3)["next"] in told

@@ -88,7 +88,7 @@ def test_what_goes_on_needs_neither_login_nor_server(
     (cut_off,) = (line for line in ended.stderr.splitlines() if "to resume if interrupted" in line)
     assert f"{named} --resume " in cut_off
     assert f"--id {number}" in cut_off
-    (way_on,) = (line for line in ended.stdout.splitlines() if "to decide it: " in line)
+    (way_on,) = (line for line in ended.stdout.splitlines() if "to settle it: " in line)
     assert named in way_on
     files.clear()
     again = stranger.run(*shlex.split(way_on.partition(": capsule ")[2]))

@@ -296,7 +296,7 @@ def test_what_is_open_goes_on_quickly(author: User) -> None:
     ended = author.run("verify", "a.zip", "--quick", "--runs", "2", "--output", "quick.zip")
     assert ended.returncode == 3, ended.stdout
     last = ended.stdout.splitlines()[-1]
-    assert last.startswith("to decide it: capsule verify a.zip --add quick.zip --runs ")
+    assert last.startswith("to settle it: capsule verify a.zip --add quick.zip --runs ")
     assert last.endswith(" --quick")
     again = author.run(*last.partition("capsule ")[2].split(), "--output", "sum.zip")
     assert again.returncode == 0, again.stdout + again.stderr
