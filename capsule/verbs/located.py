@@ -16,7 +16,7 @@ from capsule.fetching import is_remote
 if TYPE_CHECKING:
     from capsule.console import Console
 
-HELP = "a capsule file or folder, https://..., oci://HOST/NAME:TAG, or a DOI of Zenodo"
+HELP = "capsule file or folder, https://..., oci://HOST/NAME:TAG, or Zenodo DOI"
 
 
 class Located(NamedTuple):

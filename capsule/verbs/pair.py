@@ -86,7 +86,7 @@ def _add(parser: ArgumentParser) -> None:
         "--work",
         type=Path,
         metavar="DIR",
-        help="folder of both runs, removed after sealing (default: a new NAME-….pair in the"
+        help="folder of both runs, removed after sealing (default: a new NAME-*.pair in the"
         " current folder)",
     )
     parser.add_argument(

@@ -45,7 +45,7 @@ def _add(parser: ArgumentParser) -> None:
         "--work",
         type=Path,
         metavar="DIR",
-        help="folder of the submission: job script, logs and run folder (default: a new NAME-….job"
+        help="folder of the submission: job script, logs and run folder (default: a new NAME-*.job"
         " in the current folder)",
     )
     verb.add_offline(parser)
