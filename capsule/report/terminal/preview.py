@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from capsule.report.terminal.style import grid, text
 from capsule.sizes import size
-from capsule.trust import outlook
 from capsule.verdict.wording import count
 
 if TYPE_CHECKING:
@@ -28,6 +27,9 @@ def draw_preview(preview: Preview) -> Iterator[RenderableType]:
 
 
 def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
+    # loads engines, which commands that start nothing do without
+    from capsule.trust import outlook
+
     first, manifest = preview.invocation, preview.plan.manifest
     if preview.setup is not None:
         yield "setup", shlex.join(preview.setup.command)
@@ -73,7 +75,9 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
 def _describe_container(preview: Preview) -> str:
     """Return the engine with its image, or what it means that there is none."""
     if not preview.contained:
-        return f"NONE: {outlook.UNCONTAINED}"
+        from capsule.trust.outlook import UNCONTAINED
+
+        return f"NONE: {UNCONTAINED}"
     if preview.engine is None:
         return f"no engine works here: {preview.fault}"
     if preview.image is None:
