@@ -283,6 +283,8 @@ def _describe_benchmarks(every: tuple[Benchmark, ...], plan: Plan) -> Iterator[s
     benchmarks = [benchmark for benchmark in every if benchmark.id in planned]
     for benchmark in benchmarks[:_SHOWN_BENCHMARKS]:
         name = f"{benchmark.id}: " if len(benchmarks) > 1 else ""
+        if isinstance(benchmark.subject, Command) and benchmark.subject.setup:
+            yield f"setup: {name}{_quote(benchmark.subject.setup)} (before each start)"
         yield f"command: {name}{_describe(benchmark)}"
     if (more := len(benchmarks) - _SHOWN_BENCHMARKS) > 0:
         yield f"command: and {more} more benchmarks: `capsule show` lists them"
@@ -311,8 +313,6 @@ def _describe(benchmark: Benchmark) -> str:
 
 def _describe_command(command: Command, cases: int) -> str:
     facts: list[str] = []
-    if command.setup:
-        facts.append(f"before each start: {_quote(command.setup)}")
     if command.cwd:
         facts.append(f"in {'a copy of ' if command.copies_cwd else ''}{command.cwd}")
     if command.stdin:
