@@ -137,7 +137,7 @@ CASES = (
         name="limits/usual-ones-are-announced",
         prepare=_verify("", "--runs", "2"),
         status=0,
-        says="with at most 4.0 GiB on the disk in each process start (--disk)",
+        says="per start 4.0 GiB of disk (--disk)",
     ),
     Case(
         name="limits/an-original-that-took-for-ever",
