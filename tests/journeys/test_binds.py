@@ -128,7 +128,7 @@ def test_a_stranger_is_run_with_this_machines_binds_which_are_told_before(
     ended = stranger.run(*words)
     assert ended.returncode == 4
     said = " ".join(ended.stderr.split())
-    assert f"mounts {tree} of this machine at {FOLDER}, read-only (site file)" in said
+    assert f"{tree} of this machine at {FOLDER}, read-only (site file)" in said
     mounts = stranger.json(*words, "--dry-run")["first"]["mounts"]
     assert {"source": str(tree.resolve()), "target": FOLDER, "writable": False} in mounts
     ended = stranger.run(*words, "--trust", "-o", "b.zip")

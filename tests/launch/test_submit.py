@@ -148,7 +148,7 @@ def test_a_kill_around_sbatch_leaves_one_job(ordinary: User, hands_in: str) -> N
 
     ended = ordinary.run("submit", path, "--runtime", "host")
     assert ended.returncode == 0, ended.stderr
-    assert ("cut off right then" in ended.stderr) == bool(hands_in)
+    assert ("which an interrupted `submit` had submitted" in ended.stderr) == bool(hands_in)
     assert len(jobs(ordinary)) == 1
 
 
@@ -243,7 +243,7 @@ def test_a_manifest_that_changes_while_its_job_waits_is_not_run(ordinary: User) 
     ("resources", "says"),
     [
         # which this Slurm takes, and lets wait
-        ({"nodes": 5}, "the job would wait for ever: "),
+        ({"nodes": 5}, "the job can never start: "),
         # which it does not take
         ({"cpus_per_rank": 9}, "sbatch takes no such job: "),
     ],
