@@ -23,7 +23,7 @@ from capsule.manifest.sources import OUT
 from capsule.origin import JUDGE_RULE, Rereading
 from capsule.predecessor import Predecessor
 from capsule.record import Attempt, FrozenClaim, Reason, Record, Samples, sample_order
-from capsule.starts import world_fault
+from capsule.starts import word_missing, world_fault
 
 Load = Callable[[str], Iterable[bytes]]
 
@@ -318,10 +318,13 @@ class _Outcome:
         for line in lines:
             by_name.setdefault(line.metric.rpartition("/")[2], []).append(line)
         due = benchmark.due("command")
-        missing = [one.name for one in due if not _is_whole(one, by_name.get(one.name, ()), ranks)]
+        missing = [
+            f"'{one.name}'"
+            for one in due
+            if not _is_whole(one, by_name.get(one.name, ()), ranks)
+        ]
         if missing:
-            message = f"exit status 0, but metric {', '.join(missing)} is missing"
-            return cls(reason="no-result", message=message)
+            return cls(reason="no-result", message=word_missing(missing))
         for metric in due:
             for line in by_name[metric.name]:
                 fault = _misfit(metric, line, len(by_name[metric.name]))

@@ -122,7 +122,7 @@ COMMANDS: dict[str, Here | There] = {
         test="journeys/test_documented_commands.py::test_a_shown_command_does_what_it_should"
     ),
     "capsule run --try manifest.json": Here(
-        command="capsule run --try tiny.json", says="completed, under a seed"
+        command="capsule run --try tiny.json", says="trial completed (fresh seed"
     ),
     "capsule run manifest.json --image docker://registry.example/torch@sha256:...": Here(
         command="capsule run tiny.json --image {image}", needs=("engines",), says="sealed tiny-"

@@ -67,7 +67,7 @@ def test_a_second_reading_is_verified_as_any_capsule(author_with_run: User) -> N
     assert ended.returncode in (0, 3), ended.stdout + ended.stderr
     shown = " ".join(ended.stdout.split())
     assert "secondary claim: no part of the capsule's verdict" in shown
-    assert "its numbers were read again from what capsule" in shown
+    assert "values re-read from capsule" in shown
     assert user.run("check", "v.zip").returncode == 0
     assert user.run("diff", "b", "v.zip").returncode == ended.returncode
 

@@ -135,7 +135,7 @@ def test_a_setup_is_shown_before_it_may_run(author: User, stranger: User) -> Non
     ended = stranger.run("verify", "a.zip")
     assert ended.returncode == 4
     screen = " ".join(ended.stderr.split())
-    assert "'python3 prepare.py 0.{seed}', and then 'python3 tiny.py'" in screen
+    assert "setup python3 prepare.py 0.{seed} (before each start) command python3 tiny.py" in screen
 
 
 def test_a_placeholder_of_a_setup_is_checked_like_the_commands(author: User) -> None:

@@ -137,8 +137,8 @@ def test_a_stranger_sees_the_words_variables_and_folder_before_he_trusts(
     refused = stranger.run("verify", "a.zip")
     assert refused.returncode == 4
     line = " ".join(refused.stderr.split())
-    assert "--seed {seed} --lr {lr} --out {out}/log.txt', started in repo" in line
-    assert "DATA_WORKERS='0', 2 cases" in line
+    assert "--seed {seed} --lr {lr} --out {out}/log.txt (in repo; " in line
+    assert "DATA_WORKERS='0'; 2 cases)" in line
 
 
 def test_a_script_finds_its_data_by_variable_and_by_placeholder(author: User) -> None:

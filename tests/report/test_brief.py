@@ -100,7 +100,7 @@ def test_one_claim_that_holds_is_one_sentence() -> None:
     assert " final_loss: original 1 (5 runs), here 1.008 (5 runs), allowed" in claim
     assert claim.endswith("allowed +-0.2 (20 % of the original's mean)")
     assert lines[1].endswith("A tiny training run, by Ada Author, Ben Author")
-    for words in ("aaaaaaaaaaaa", "5 runs in 0:42", "Example CPU, 2 cores", "docker dc51d779663c"):
+    for words in ("aaaaaaaaaaaa", "5 runs in 42 s", "Example CPU, 2 cores", "docker dc51d779663c"):
         assert words in lines[2]
     assert "bbbbbbbbbbbb" in lines[3]
 
@@ -240,7 +240,7 @@ def test_a_side_without_a_container_says_so_in_its_line() -> None:
 
 
 def test_a_machine_whose_runs_failed_says_so_in_its_line() -> None:
-    assert "5 runs (1 failed) in 0:42" in draw(judged(failed=(101,)))
+    assert "5 runs (1 failed) in 42 s" in draw(judged(failed=(101,)))
 
 
 # how likely a wrong verdict is

@@ -1,4 +1,4 @@
-"""What searches gave: their score, the best after so many trials, and who won."""
+"""Sealed searches on a terminal: score, quality by budget, winner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 20
 
 
 def draw_searches(outcomes: Sequence[Outcome]) -> tuple[RenderableType, ...]:
-    """Searches as rich renderables, to be printed one below the other."""
+    """Draw searches, one below the other."""
     tables = []
     for outcome in outcomes:
         rows = grid()
@@ -38,8 +38,8 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         f" {seeds} seed{'s' * (seeds != 1)}{failed}",
     )
     scores = [_write(value) for value in outcome.scores.values()]
-    yield "score", f"{join_first(scores, _MOST)}: a seed's median over studies of the best of each"
-    yield "studies", f"{join_first(list(map(_write, outcome.studies)), _MOST)}: the best of each"
+    yield "score", f"{join_first(scores, _MOST)} (per seed: median over the studies' best)"
+    yield "studies", f"{join_first(list(map(_write, outcome.studies)), _MOST)} (best of each)"
     for count, value in outcome.budget:
         yield f"best of {count}", _write(value)
     if outcome.winner is not None:
@@ -47,8 +47,8 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "winner", f"{outcome.winner}: {values}"
         yield (
             "",
-            f"{_write(outcome.value)}, picked as the best of all, is no claim: `capsule sweep"
-            " winner` writes the manifest that runs it again under fresh seeds",
+            f"{_write(outcome.value)}, selected as the best of all, so it is biased: run it again"
+            " under fresh seeds with the manifest from `capsule sweep winner`",
         )
 
 

@@ -279,7 +279,7 @@ CASES = (
     # what is derived
     _refuse("readme-changed", _check_files(forging.with_another_readme), "README.md does not"),
     _refuse("crate-changed", _check_files(forging.with_another_crate), "describes otherwise: ./"),
-    _refuse("note-dropped", _check(forging.without_notes), "a note is missing: nothing was"),
+    _refuse("note-dropped", _check(forging.without_notes), "a note is missing: ran on the host"),
     _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the record"),
     _refuse(
         "note-reworded",
