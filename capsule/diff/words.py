@@ -100,12 +100,10 @@ def quick(*, claims: int, benchmarks: int, decides: bool) -> str:
         decides: Whether one of these claims decides in the original.
     """
     number, thing = (claims, "claim") if claims else (benchmarks, "benchmark")
-    some = f"{number} {thing}{'s' * (number > 1)}"
-    if not claims:
-        some += " without a claim"
-    elif not decides:
+    some = f"{number} {'' if claims else 'unclaimed '}{thing}{'s' * (number > 1)}"
+    if claims and not decides:
         some += f" that {'decides' if number == 1 else 'decide'} nothing"
-    return f"a re-run with --quick ({some} not run)"
+    return f"a re-run with --quick (without {some})"
 
 
 # notes

@@ -153,7 +153,7 @@ def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
         console.document(report.verdict_to_json(judged, going_on))
     else:
         console.show(*report.draw_verdict(judged, full=arguments.full))
-        console.data(f"second capsule {rerun.path}")
+        console.data(f"sealed {rerun.path}")
         if going_on:
             console.data(f"to decide it: {going_on}")
     return verdict.exit_code(judged)

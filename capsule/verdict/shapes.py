@@ -67,7 +67,9 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 def _sentence(decision: stats.CurveDecision, claim: FrozenClaim, original: MetricRuns) -> Sentence:
     interval, log = decision.interval, claim.scale == "log"
     assert interval is not None
-    limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
+    limits = wording.limits(
+        interval.estimate, interval.lower, interval.upper, log=log, is_signed=not log
+    )
     return words.judgements.curve(
         word=decision.word,
         is_ratio=log,

@@ -118,7 +118,7 @@ def test_too_few_runs_are_inconclusive(author: User) -> None:
     assert ended.returncode == 3
     assert "Claims" not in ended.stdout
     (second,) = author.folder.glob("*.verification.zip")
-    assert f"second capsule {second.name}\n" in ended.stdout
+    assert f"sealed {second.name}\n" in ended.stdout
     full = author.run("diff", "a.capsule.zip", second, "--full").stdout
     assert "Claims" in full
     assert "mean, original" in full

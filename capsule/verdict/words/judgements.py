@@ -331,7 +331,7 @@ JUDGEMENTS |= {
     " the two sides have none in common",
     "values-too-large": "every value of {side} is beyond {most:number}, the largest that can be"
     " judged: report the metric in a larger unit",
-    "no-values": "no run of {side} has a value",
+    "no-values": "{side} has no run with a value",
     "no-margin": "no margin: the author set none, and a single run has no spread",
 }
 

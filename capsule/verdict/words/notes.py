@@ -39,7 +39,7 @@ def earlier_runs(*, runs: int | None, earlier: int) -> str:
 
 NOTES |= {
     "not-finite": "{values:d} of {runs:d} runs of {here} have a value that is not finite (first:"
-    " {value:r}, seed {seed:d}); no run of {there} has one",
+    " {value:r}, seed {seed:d}); {there} has none",
 }
 
 
