@@ -165,7 +165,7 @@ def test_what_fails_is_told_in_full_beside_what_agrees() -> None:
     assert re.search(r" 0.9969 \(n=6\) +1.498 \(n=6\) +\+0.501 \[\+0.48\d, \+0.5\d+\] ", claim)
     assert claim.endswith(" \xb10.0997, 10 % of the original's mean")
     assert lines.index("DIFFERENT (1)") < lines.index(claim) < lines.index("REPRODUCED (9)")
-    assert "what now     before you report it: compare environments" in "\n".join(lines)
+    assert "what now     Before you report it: compare environments" in "\n".join(lines)
 
 
 def test_too_many_failures_are_counted_by_name() -> None:
@@ -179,7 +179,7 @@ def test_too_many_failures_are_counted_by_name() -> None:
 def test_an_open_claim_says_what_would_decide_it() -> None:
     shown = draw(judged(Claim(metric=LOSS, type="equivalence", margin=Margin(relative=0.012))))
     assert shown.startswith("INCONCLUSIVE A tiny training run\n             1 claim undecided\n")
-    assert "what now     more re-runs cannot settle this: the original has too few runs." in shown
+    assert "what now     More re-runs cannot settle this: the original has too few runs." in shown
 
 
 def test_published_numbers_stand_in_the_originals_place() -> None:

@@ -37,7 +37,7 @@ _WORDS: tuple[ClaimWord, ...] = ("DIFFERENT", "INCONCLUSIVE", "SKIPPED", "REPROD
 _WARNINGS = 3
 _NOTE_LINES = 2
 _REASON_LINES = 3
-_BEFORE_A_REPORT = "before you report it: compare environments (--full), then ask the author"
+_BEFORE_A_REPORT = "Before you report it: compare environments (--full), then ask the author."
 # these notes say what is compared, and warn of nothing
 _DESIGN = frozenset({"pair", "runs-added"})
 # where the images are one, and their names are not
@@ -194,7 +194,8 @@ def _reasons(one: Claimed, width: int) -> Iterator[str]:
     """Yield what a row's cells leave out: why it is so, and what its reader must know."""
     judged = one.judged
     if needs_sentence(judged):
-        yield " ".join(cut(wrap(judged.sentence, width), _REASON_LINES, width))
+        lines = wrap(judged.sentence, width)
+        yield " ".join(cut(lines, _REASON_LINES, width) if len(lines) > _REASON_LINES else lines)
     if judged.word != "REPRODUCED":
         yield from (note.sentence for note in judged.notes if note.code not in _IN_ROWS)
 
@@ -212,7 +213,8 @@ def advise(verdict: Verdict, claims: Sequence[Claimed]) -> Iterator[str]:
         first.setdefault(one.judged.advice.answer, (one, one.judged.advice))
     for one, advice in first.values():
         sentence = _shorten_advice(advice)
-        yield sentence if len(advised) == 1 else f"{one.name}: {sentence}"
+        is_alone = len(advised) == 1
+        yield f"{sentence[:1].upper()}{sentence[1:]}." if is_alone else f"{one.name}: {sentence}"
     if len(advised) > len(first):
         yield f"{count(len(advised) - len(first), 'more claim')} with advice: --full"
 

@@ -203,9 +203,8 @@ class ClaimNames:
         if self._named[self._name(one)] == 1 or one.claim is None:
             return self._name(one)
         typed = self._add_type(one)
-        if self._typed[typed] == 1:
-            return typed
-        return f"{typed}, {'equal seeds' if one.seeds == 'same' else 'other seeds'}"
+        is_alone = self._typed[typed] == 1 or one.seeds != "same"
+        return typed if is_alone else f"{typed}, equal seeds"
 
     def _name(self, one: Judged) -> str:
         pattern = None if one.claim is None else one.claim.pattern
@@ -252,8 +251,9 @@ def needs_sentence(one: Judged) -> bool:
 def _side(judged: Judged, *, is_original: bool = False) -> Cell:
     published = judged.claim.pattern.published if judged.claim is not None else None
     if is_original and published is not None:
+        unit = "" if judged.rerun.unit == "1" else f" {judged.rerun.unit}"
         number_of_runs = "" if published.n is None else f", n={published.n}"
-        return Cell(number(published.mean, 4), f"(published{number_of_runs})")
+        return Cell(f"{number(published.mean, 4)}{unit}", f"(published{number_of_runs})")
     counts = judged.original if is_original else judged.rerun
     return Cell("-" if counts.mean is None else mean(counts), f"({runs(counts)})")
 
@@ -272,7 +272,7 @@ def _difference(judged: Judged) -> Cell:
     value, low, high = format_interval(
         judged.estimate, judged.lower, judged.upper, log=log, is_signed=is_shift and not log
     )
-    interval = f"[{low}, {high}]"
+    interval = "" if judged.lower is None and judged.upper is None else f"[{low}, {high}]"
     if judged.step is not None:
         interval += f" at step {number(judged.step, 6)}"
     if kind == "threshold":
@@ -302,11 +302,10 @@ def _margin(one: Claimed, plus_minus: str) -> Cell:
     unit = "" if original.unit == "1" else f" {original.unit}"
     if claim.type == "curve":
         source = ", ".join(filter(None, (source, "at every step")))
-    if claim.scale == "log":
-        value = value.removeprefix("a ")
-    else:
-        value += unit
+    value = value.removeprefix("a ") if claim.scale == "log" else f"{value}{unit}"
     if claim.type == "noninferiority":
-        return Cell(f"{value} worse" if claim.scale == "linear" else value, source, ", ")
-    return Cell(f"{plus_minus}{value}" if claim.scale == "linear" else value, source, ", ")
+        value += " worse"
+    elif claim.scale == "linear":
+        value = f"{plus_minus}{value}"
+    return Cell(value, source, ", ")
 

@@ -55,8 +55,7 @@ def _draw(verdict: Verdict, width: int, plus_minus: str) -> Iterator[Text]:
     for line in _failure_rates(verdict):
         yield from draw_labelled("failed runs", line, width)
     yield from draw_labelled("seeds", _word_seeds(verdict), width)
-    decisive = [one for one, _ in claimed if one.judged.decisive]
-    for line in list(advise(verdict, decisive))[:1]:
+    for line in advise(verdict, ()):
         yield from draw_labelled("what now", line, width)
     yield blank
     yield from draw_sides(differences, width)
