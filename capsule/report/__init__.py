@@ -1,7 +1,7 @@
 """Verdicts and records as text for people and as JSON for programs, a folder a medium.
 
-    report.draw_verdict(verdict)       a verdict as rich renderables, short or full
-    report.draw_several(verdict)       that of several re-executions, alike
+    report.draw_verdict(verdict)       a verdict as rich renderables, one screen or all of it
+    report.draw_several(verdict)       a verdict of several re-runs, likewise
     report.draw_sealed(record, id)     a new record in brief
     report.draw_record(record, id)     a record
     report.draw_tryout(tryout, warnings)  a trial that was not kept
@@ -13,7 +13,7 @@
     report.draw_findings(findings)     what works on it
     report.draw_staging(staged)        what was brought here for a run without a network
     report.verdict_to_json(verdict)    a verdict as a value of the schema comparison-1
-    report.several_to_json(verdict)    that of several re-executions, of the schema several-1
+    report.several_to_json(verdict)    a verdict of several re-runs, of the schema several-1
     report.record_to_json(record, id)  a record as a JSON value
     report.preview_to_json(preview)    what a run would start as a JSON value
     report.tryout_to_json(tryout, warnings)  a trial that was not kept as a JSON value

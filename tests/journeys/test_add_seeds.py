@@ -99,10 +99,10 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
     ended = author.run("verify", "b", "--trust", "--allow-host", "--output", "v.zip", "--full")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     words = " ".join(ended.stdout.split())
-    assert "6 + 6" in words
-    assert "secondary claim: no part of the capsule's verdict" in words
+    assert words.count("(n=6)") >= 2
+    assert "secondary claim: does not count for the capsule's verdict" in words
     assert "original: 3 of its 6 seeds were added" in words
-    assert "Error rate: none can be stated for 1 hard bound" in words
+    assert "error rate none for 1 hard bound" in words
     assert author.run("check", "v.zip").returncode == 0
     assert author.run("diff", "b", "v.zip").returncode == 0
     for sides in (("a", "b"), ("b", "a")):
@@ -110,8 +110,8 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
         assert compared.returncode == 3, compared.stdout + compared.stderr
         words = " ".join(compared.stdout.split())
         assert "to which seeds were added" in words
-        assert "both capsules have one and the same run in them" in words
-        assert "separate runs" not in words
+        assert "two capsules with the same run" in words
+        assert "independent runs" not in words
 
 
 BREAKS_UNDER_ADDED = f"{SCRIPT}\nassert seed <= 3\n"

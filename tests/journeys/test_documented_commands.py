@@ -158,7 +158,7 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "capsule verify mine.capsule.zip --add mine-1a2b3c4d.verification.zip": Here(
         command="capsule verify a.capsule.zip --add here.capsule.zip --trust --allow-host",
-        says="10 runs (5 of them before)",
+        says="counts runs of earlier verifications: 5 of",
     ),
     "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run": There(
         test="journeys/test_resume.py::test_a_killed_verification_goes_on_and_reaches_its_verdict"

@@ -100,9 +100,9 @@ def test_what_decides_runs_as_in_the_whole_and_no_more(author: User) -> None:
         "--quick runs 1 of 3 benchmarks; not needed by a primary claim: beside, bare, with 2"
         " claims" in flat(ended.stderr)
     )
-    told = "with --quick: 2 claims that decide nothing were not run"
-    assert f"REPRODUCED the only primary claim is reproduced, {told}" in flat(ended.stdout)
-    assert "2 claims not run, 1 ratio only reported" in flat(ended.stdout)
+    told = "a re-run with --quick (without 2 claims that decide nothing)"
+    assert f"the claim holds. Compared: {told}" in flat(ended.stdout)
+    assert "2 claims not run, 1 ratio not judged" in flat(ended.stdout)
     one, other = (record_of(author.folder / name) for name in ("quick.zip", "whole.zip"))
     assert planned(one) == of({"main"}, planned(other))
     judged = author.json("diff", "a.zip", "quick.zip")
@@ -114,9 +114,7 @@ def test_what_decides_runs_as_in_the_whole_and_no_more(author: User) -> None:
         numbers = ("estimate", "look", "advice", "p_different", "p_different_holm", "alpha_used")
         assert [claim["verdict"], *map(claim.get, numbers)] == ["SKIPPED", *[None] * 6]
         assert claim["rerun"]["seeds"] == []
-        assert claim["sentence"] == (
-            "not run: the re-execution left out what decides nothing (--quick)"
-        )
+        assert claim["sentence"] == "not run: with --quick, the re-run left out what decides nothing"
     assert len(skipped) == 2
     assert {one["metric"].partition("/")[0] for one in judged["reported"]} == {"main"}
     check_what_reads_it(author)
@@ -231,7 +229,7 @@ def test_what_differs_is_told_by_the_exit_code_as_of_the_whole(author: User) -> 
     seal(author, ("main", "beside"), claims)
     ended = author.run("verify", "a.zip", "--quick", "--output", "quick.zip")
     assert ended.returncode == 1
-    assert "with --quick: 1 claim that decides nothing was not run" in flat(ended.stdout)
+    assert "with --quick (without 1 claim that decides nothing)" in flat(ended.stdout)
 
 
 def test_without_a_claim_that_decides_there_is_nothing_quick(author: User) -> None:
@@ -339,13 +337,13 @@ def test_a_quick_one_stands_beside_others(author: User) -> None:
     author.json("verify", "a.zip", "--output", "whole.zip")
     several = author.json("diff", "a.zip", "quick.zip", "whole.zip")
     assert several["verdict"] == "REPRODUCED"
-    assert "B under seeds drawn with --nonce '7', with --quick: 2 claims" in several["sentence"]
+    assert "B compared: a re-run under seeds drawn with --nonce '7', a re-run with --quick (without 2" in several["sentence"]
     assert [side["quick"] for side in several["sides"]] == [False, True, False]
     (beside,) = [one for one in several["metrics"] if one["metric"] == metric("beside")]
     left_out = [note["sentence"] for note in beside["notes"] if note["code"] == "left-out"]
     assert left_out == ["B did not run it (--quick) and is left out"]
     full = flat(author.run("diff", "a.zip", "quick.zip", "whole.zip", "--full").stdout)
-    assert "SKIPPED" in full
+    assert "B SKIPPED: not run" in full
     # whichever side was quick, and whatever the other one is
     turned = author.json("diff", "quick.zip", "whole.zip")
     assert [one["verdict"] for one in turned["claims"] if one["metric"] == metric("beside")] == [
@@ -354,7 +352,7 @@ def test_a_quick_one_stands_beside_others(author: User) -> None:
     ]
     assert "--quick" not in turned["sentence"]
     sentence = turned["claims"][0]["sentence"]
-    assert sentence == "not run: the original left out what decides nothing (--quick)"
+    assert sentence == "not run: with --quick, the original left out what decides nothing"
 
 
 def test_a_claim_that_decides_elsewhere_is_not_passed_over(author: User) -> None:
@@ -365,8 +363,8 @@ def test_a_claim_that_decides_elsewhere_is_not_passed_over(author: User) -> None
     both = [{"metric": metric(name), **WIDE} for name in ("main", "beside")]
     seal(author, ("beside", "main", "bare"), both)
     judged = author.json("diff", "a.zip", "quick.zip", code=3)
-    assert "1 of 2 primary claims reproduced, none different" in judged["sentence"]
-    assert "with --quick: 1 claim was not run" in judged["sentence"]
+    assert "1 of 2 primary claims undecided, 1 reproduced" in judged["sentence"]
+    assert "with --quick (without 1 claim)" in judged["sentence"]
     shown = author.run("diff", "a.zip", "quick.zip").stdout
     assert "SKIPPED" in shown
 
@@ -391,4 +389,4 @@ def test_what_decides_in_another_capsule_is_not_said_to_decide_nothing(author: U
     seal(author, ("main", "beside"), [{"metric": metric("beside"), **WIDE}])
     ended = author.run("diff", "a.zip", "quick.zip")
     assert ended.returncode == 3
-    assert "left out what decides nothing by its own claims (--quick)" in flat(ended.stdout)
+    assert "left out what decides nothing by its own claims" in flat(ended.stdout)

@@ -63,7 +63,7 @@ def test_a_script_that_takes_arguments_is_run_and_verified_unchanged(author: Use
     assert log.endswith("workers 0\n")
     verified = author.run("verify", "a.zip", "--output", "b.zip")
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert "REPRODUCED  both primary claims are reproduced" in verified.stdout
+    assert "both primary claims hold" in verified.stdout
 
 
 PRINTED = {"loss": {"from": {"pattern": "loss: ([0-9.]+)"}}}
