@@ -24,6 +24,7 @@ class Outlook:
     Attributes:
         metric: The claim's pattern.
         type: The claim's.
+        label: The claim's.
         mean_of_last: The claim's.
         seeds: The original's runs.
         rerun_seeds: The re-execution's: as many, which is the first look, or those of the last
@@ -43,6 +44,7 @@ class Outlook:
 
     metric: str
     type: str
+    label: str | None = None
     mean_of_last: int | None = None
     paired: bool = False
     seeds: int
@@ -91,6 +93,7 @@ def _of_pairs(claim: Claim, seeds: int) -> Outlook:
     return Outlook(
         metric=claim.metric,
         type=claim.type,
+        label=claim.label,
         mean_of_last=claim.mean_of_last,
         paired=True,
         seeds=seeds,
@@ -152,6 +155,7 @@ def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
     return Outlook(
         metric=claim.metric,
         type=claim.type,
+        label=claim.label,
         seeds=there,
         rerun_seeds=here,
         alpha=alpha,
@@ -176,6 +180,7 @@ def _of_distribution(claim: Claim, manifest: Manifest) -> Outlook:
     return Outlook(
         metric=claim.metric,
         type=claim.type,
+        label=claim.label,
         seeds=len(manifest.seeds),
         rerun_seeds=look.runs,
         alpha=look.alpha,
@@ -191,6 +196,7 @@ def _of_bound(claim: Claim, seeds: int) -> Outlook:
     return Outlook(
         metric=claim.metric,
         type=claim.type,
+        label=claim.label,
         seeds=seeds,
         rerun_seeds=seeds,
         alpha=claim.alpha,

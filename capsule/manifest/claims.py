@@ -21,6 +21,7 @@ def claim(raw: Mapping[str, Any]) -> Claim:
     return Claim(
         metric=raw["metric"],
         type=raw["type"],
+        label=raw.get("label"),
         margin=_margin(raw["margin"]) if "margin" in raw else None,
         at_most=_number(raw.get("at_most")),
         at_least=_number(raw.get("at_least")),

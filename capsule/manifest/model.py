@@ -252,6 +252,7 @@ class Claim:
     Attributes:
         metric: Four segments, `*` stands for one whole segment; each match is a claim of its own.
         type: Which rule judges it (docs/explanation/statistics.md).
+        label: What screens call it, such as "Table 2, row 3"; None for its type.
         margin: None means the default of two between-run standard deviations of the original,
             three for curves, frozen at sealing.
         at_most: Threshold claims: the constant that the metric's mean may not exceed; claims of a
@@ -274,6 +275,7 @@ class Claim:
 
     metric: str
     type: ClaimType
+    label: str | None = None
     margin: Margin | None = None
     at_most: float | None = None
     at_least: float | None = None
