@@ -69,7 +69,7 @@ def test_any_number_of_metrics_fits_and_no_name_is_broken(
     shown = show(measure(paths), width)
     assert_fits(shown, width)
     segments = {segment for path in paths for segment in path.split("/")}
-    found = re.findall(r"(?:b{2,}|c{2,}|f{2,}|m{2,})\d*\b", shown)
+    found = re.findall(r"\b(?:b{2,}|c{2,}|f{2,}|m{2,})\d*\b", shown)
     assert found
     assert set(found) <= segments
     assert "equivalence, ±0.05" in shown
@@ -158,7 +158,7 @@ def test_the_prefix_is_printed_once_and_units_stand_in_cells() -> None:
 
 
 def test_a_narrow_screen_leaves_out_columns_and_a_wide_one_has_them() -> None:
-    record = measure(["b/c/f/" + "m" * 30, "b/c/f/" + "n" * 20], 1, unit="MB")
+    record = measure(["b/c/f/" + "m" * 44, "b/c/f/" + "n" * 20], 1, unit="MB")
     narrow, wide = show(record, 80), show(record, 160)
     (heading,) = [line for line in narrow.splitlines() if line.startswith("metric ")]
     assert heading.split() == ["metric", "mean", "claim"]
@@ -216,8 +216,8 @@ def test_everything_stands_in_the_full_screen() -> None:
     )
     vars(record)["_run_values"] = {path: make_metric(path, [1.0, 2.0]) for path in paths}
     shown = show(record, full=True)
-    for words in (ID, record.started, record.ended, *paths, *map(str, SEEDS), "not: 29"):
-        assert words.removeprefix("not: ") in shown, words
+    for words in (ID, record.started, record.ended, *paths, *map(str, SEEDS), "network: 29"):
+        assert words in shown, words
     assert "--full" not in shown
 
 

@@ -59,6 +59,6 @@ def test_prose_is_cut_between_words() -> None:
     words = f"of {'a' * 10}/{'b' * 10}/{'c' * 10} and more words that go on and on"
     assert draw([Prose(words, most_lines=2)], 24).splitlines() == [
         "of",
-        "aaaaaaaaaa/ ... (--full)",
+        "... (--full)",
     ]
     assert draw([Prose(words)], 24).splitlines()[1] == "aaaaaaaaaa/bbbbbbbbbb/"
