@@ -176,6 +176,7 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "capsule reread a.capsule.zip --manifest corrected.json": Here(says=".reread.zip"),
     "capsule show a.capsule.zip --json": Here(says='"tiny/default/command/loss"'),
+    "capsule show a.capsule.zip --full": Here(says="tiny/default/command/loss"),
     "capsule show a.capsule.zip --evidence": Here(says="reported to CAPSULE_RESULTS"),
     **documented.SEARCHES,
     **documented.EXPORTS,

@@ -71,7 +71,7 @@ def test_seeds_that_a_script_cannot_take_are_named_and_nobody_is_called_differen
     assert claim["rerun"]["seeds"] == seeds
     shown = " ".join(author.run("show", "b.capsule.zip").stdout.split())
     fresh = dict.fromkeys(str(one["seed"]) for one in attempts if one["seed_source"] == "fresh")
-    assert f"seeds fresh {', '.join(fresh)}; of a control run 1 " in shown
+    assert f"fresh seeds {', '.join(fresh)}, control seed 1, " in shown
 
 
 def test_the_range_that_the_advice_names_mends_it(author: User) -> None:

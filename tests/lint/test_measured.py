@@ -180,9 +180,9 @@ def test_data_that_the_capsule_carries_is_not_told_of(author: User) -> None:
 def test_a_busy_machine_is_told_of_at_sealing_in_show_and_beside_the_verdict() -> None:
     busy, idle = on_node(9.04), on_node(0.4)
     assert f"busy when the run began, {BUSY}" in "\n".join(lint.warnings_of_runs(busy))
-    assert f"(busy when the run began: {BUSY})" in draw(report.draw_record(busy, None), 200)
+    assert f"when the run began: {BUSY}" in draw(report.draw_record(busy, None, full=True), 200)
     assert "busy" not in "\n".join(lint.warnings_of_runs(idle))
-    assert "busy" not in draw(report.draw_record(idle, None), 200)
+    assert "busy" not in draw(report.draw_record(idle, None, full=True), 200)
     differences = diff.compare(busy, idle)
     (note,) = [one for one in differences.notes if one.code == "busy"]
     assert note.sentence.startswith(

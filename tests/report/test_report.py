@@ -258,7 +258,7 @@ def test_a_new_capsule_shows_the_means_that_a_verdict_will_show() -> None:
 
 def test_show_tells_what_ran_and_what_is_claimed() -> None:
     record = make_record()
-    shown = draw(report.draw_record(record, ID), 140)
+    shown = draw(report.draw_record(record, ID, full=True), 140)
     for words in (
         ID,
         image_digest(record),
@@ -273,7 +273,7 @@ def test_show_tells_what_ran_and_what_is_claimed() -> None:
 
 def test_show_of_an_uncontained_run_with_failures_says_so() -> None:
     shown = draw(report.draw_record(make_record(image=False, failed=(18,)), None), 120)
-    assert "host, not contained" in shown
+    assert "host (no container)" in shown
     assert "1 failed" in shown
     assert "4 of 5" in shown
     assert "not sealed" in shown

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from capsule import summary
 from capsule.errors import ExecutionError
 from capsule.levels.catalog import FRAMEWORKS
-from capsule.record import Attempt, Record
+from capsule.record import Attempt, FrozenClaim, Record
 from capsule.report.terminal import derivation
 from capsule.report.terminal.agreement import mean
-from capsule.report.terminal.contents import head, name_claim, name_rule, remarks
+from capsule.report.terminal.contents import head
+from capsule.report.terminal.remarks import list_remarks
 from capsule.report.terminal.style import Path, draw_notes, table, text
 from capsule.sentences import Sentence
 from capsule.summary import MetricRuns
@@ -51,7 +52,7 @@ def draw_sealed(
         head(record, capsule_id),
         *(_draw_claims(record, rules) if record.claims else _draw_metrics(record, rules)),
     ]
-    return (*drawn, *draw_notes(remarks(record)), *_draw_warnings(warnings))
+    return (*drawn, *draw_notes(list_remarks(record)), *_draw_warnings(warnings))
 
 
 def _draw_warnings(warnings: Sequence[Sentence]) -> Iterator[RenderableType]:
@@ -72,11 +73,19 @@ def _draw_claims(record: Record, rules: Mapping[str, str]) -> Iterator[Renderabl
     claims = sorted(record.claims, key=lambda claim: not claim.primary)
     for claim in claims[:_ROWS]:
         runs = summary.values_for(claim.pattern, metrics[claim.metric])
-        name = name_claim(claim, rules.get(claim.metric))
+        name = _name_claim(claim, rules.get(claim.metric))
         rows.add_row(name, *_values(runs), text(wording.region(claim, runs)))
     yield rows
     if len(claims) > _ROWS:
         yield text(f"and {len(claims) - _ROWS} more claims: capsule show", "dim")
+
+
+def _name_claim(claim: FrozenClaim, rule: str | None) -> RenderableType:
+    """The metric of a claim, and the value that is judged, or how each run's value is made."""
+    from rich.console import Group
+
+    words = claim.pattern.value or rule
+    return Group(Path(claim.metric), text(words, "dim")) if words else Path(claim.metric)
 
 
 def _draw_metrics(record: Record, rules: Mapping[str, str]) -> Iterator[RenderableType]:
@@ -89,7 +98,7 @@ def _draw_metrics(record: Record, rules: Mapping[str, str]) -> Iterator[Renderab
         spread = sides.counts(metrics[path], all_count=False).sd
         shown = "" if spread is None else number(spread, 3)
         rule = rules.get(path)
-        name = Group(Path(path), name_rule(rule)) if rule else Path(path)
+        name = Group(Path(path), text(rule, "dim")) if rule else Path(path)
         rows.add_row(name, *_values(metrics[path]), shown)
     yield rows
     if len(metrics) > _ROWS:

@@ -75,7 +75,7 @@ def _odd_programs(user: User) -> list[str | Path]:
     observations = {f"program \u202e{number}": "\u202eowned" for number in range(3000)}
     notes_due = (notes.no_container(),)
     record = make_record(image=False, image_observations=observations, notes=notes_due)
-    return ["show", seal(user.folder, record)]
+    return ["show", seal(user.folder, record), "--full"]
 
 
 def _own_bind(user: User) -> list[str | Path]:
