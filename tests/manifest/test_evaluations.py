@@ -86,13 +86,13 @@ MISTAKES: dict[str, tuple[JsonObject, Sequence[str]]] = {
         on_loss(per="call", value=LAST_THREE),
         [
             "/claims/0/metric",
-            'is judged by the mean of the last 3 of its evaluations, and "loss" is declared per',
+            'is judged by the mean of the last 3 of its evaluations, but "loss" is declared per',
             'per call: declare it "per": "step", and report a step beside each value',
         ],
     ),
     "one number for the trial": (
         on_loss(per="trial", value={"mean_of_last": 1}),
-        ['is judged by the last of its evaluations, and "loss" is declared per trial'],
+        ['is judged by the last of its evaluations, but "loss" is declared per trial'],
     ),
     "a star that reaches a metric without steps": (
         on_loss(metric="train/*/*/*", value=LAST_THREE),
@@ -102,7 +102,7 @@ MISTAKES: dict[str, tuple[JsonObject, Sequence[str]]] = {
         variant(
             claims=[{"metric": "gemm/*/*/*", "type": "equivalence", "value": {"mean_of_last": 1}}]
         ),
-        ["has no steps", "leave value out"],
+        ["has no steps", 'remove "value"'],
     ),
 }
 
