@@ -27,8 +27,8 @@ def recognize(data: bytes) -> tuple[str, str] | None:
         return "is UTF-16", "save it as UTF-8"
     if data.startswith(b"PK"):
         return (
-            "is a zip file, as a capsule is, and no manifest",
-            "`capsule verify` runs a capsule again, and `capsule show` tells what is in it",
+            "is a zip file, probably a capsule, and not a manifest",
+            "to re-run a capsule: `capsule verify`; to see what is in it: `capsule show`",
         )
     if not data.strip():
         return "is empty", "`capsule init` writes a manifest to start from"

@@ -59,12 +59,12 @@ def test_a_source_is_read(source: JsonObject, expected: Source) -> None:
         ({"mllog": "a", "step": "b"}, "step goes with csv alone"),
         ({"regex": "(x)"}, "unknown field"),
         ({"json": "a/b"}, "not a JSON pointer"),
-        ({"pattern": "x"}, "has no group that holds the number"),
-        ({"pattern": "(x)(y)"}, "has 2 groups, and one is to hold the number"),
+        ({"pattern": "x"}, "has no group for the number"),
+        ({"pattern": "(x)(y)"}, "has 2 groups, and one must hold the number"),
         ({"pattern": "(?P<loss>x)"}, "the group 'loss' means nothing"),
         ({"pattern": "(?P<step>x)", "occurrence": "all"}, "none for the number"),
-        ({"pattern": CURVE}, '"occurrence": "all" alone makes use of'),
-        ({"pattern": "(x"}, "not a pattern that is taken: missing )"),
+        ({"pattern": CURVE}, 'add "occurrence": "all"'),
+        ({"pattern": "(x"}, "invalid pattern: missing )"),
         ({"pattern": "(x)(?!y)"}, "look-around, as in (?=...), is not supported"),
         ({"pattern": r"(x)\1"}, "references back to a group are not supported"),
         ({"pattern": r"(\pL{1,200})"}, "is too large"),
@@ -79,7 +79,7 @@ def test_what_means_nothing_is_refused(source: JsonObject, words: str) -> None:
     [
         ({"pattern": "(x)"}, 'needs "occurrence": "all" and a group (?P<step>...)'),
         ({"csv": "a", "file": "a"}, 'needs "step", the column that holds it'),
-        ({"json": "", "file": "a"}, "a place in a JSON document has none"),
+        ({"json": "", "file": "a"}, "a place in a JSON document has no steps"),
     ],
 )
 def test_a_curve_needs_steps(source: JsonObject, words: str) -> None:
