@@ -188,7 +188,7 @@ def _check_pattern(source: Pattern, here: str, problems: Problems) -> None:
             else "has no group for the number: write {number} where the number stands",
         )
     elif "step" in pattern.names and "value" not in pattern.names:
-        problems.add(here, "has a group for the step, but none for the number: write (?P<value>...)")
+        problems.add(here, "has a group for the step, none for the number: add (?P<value>...)")
     elif "step" in pattern.names and source.occurrence != "all":
         problems.add(here, 'has a group (?P<step>...): add "occurrence": "all"')
 

@@ -77,9 +77,9 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "five segments": (with_claim(metric="a/b/c/d/e"), ["has 5 segments,", "for example"]),
     "a number for a margin": (
         on_loss(margin=0.02),
-        ['0.02: write {"absolute": 0.02} for so much', '{"relative": 0.02} for such a part'],
+        ['0.02: write {"absolute": 0.02} in the metric', '{"relative": 0.02} as a part'],
     ),
-    "a text for a margin": (on_loss(margin="5 %"), ['"5 %": write {"absolute": 0.1} for so much']),
+    "a text for a margin": (on_loss(margin="5 %"), ['"5 %": write {"absolute": 0.1} in the metric']),
     "a truth for a margin": (on_loss(margin=True), ['true: write {"absolute": 0.1}']),
     "three segments of a command": (
         with_claim(metric="train/command/loss"),
@@ -105,7 +105,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "two margins": (with_claim(margin={"ratio": 2, "absolute": 1}), ["exactly one of absolute"]),
     "margin of a threshold": (
         with_claim(type="threshold", at_most=1, margin={"ratio": 2}),
-        ["a margin belongs to claims of equivalence, noninferiority"],
+        ["a margin is for claims of equivalence, noninferiority"],
     ),
     "threshold of nothing": (with_claim(type="threshold"), ["exactly one of at_most and at_least"]),
     "two thresholds": (
@@ -114,26 +114,26 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     ),
     "a constant of no threshold": (
         with_claim(at_most=1),
-        ["belong to claims of a threshold or a bound"],
+        ["are for claims of type threshold and bound"],
     ),
     "bound of nothing": (with_claim(type="bound"), ["exactly one of at_most and at_least"]),
     "margin of a bound": (
         with_claim(type="bound", at_most=1, margin={"ratio": 2}),
-        ["a margin belongs to claims of equivalence, noninferiority"],
+        ["a margin is for claims of equivalence, noninferiority"],
     ),
     "looks at a bound": (
         with_claim(type="bound", at_most=1, looks=[3, 6]),
-        ["looks belong to claims that an interval decides"],
+        ["exact, bound and ratio claims have no looks"],
     ),
     "resolution of a bound": (
         with_claim(type="bound", at_most=1, resolution=0.5),
-        ["take values as they are"],
+        ["claims have no resolution"],
     ),
     "paired bound": (
         with_claim(type="bound", at_most=1, paired=True),
         ["only claims of equivalence and noninferiority can be paired"],
     ),
-    "mean without threshold": (with_claim(mean="geometric"), ["mean belongs to threshold claims"]),
+    "mean without threshold": (with_claim(mean="geometric"), ["mean is for threshold claims"]),
     "geometric mean of at most nothing": (
         with_claim(type="threshold", at_most=0, mean="geometric"),
         ["/claims/0/at_most", "0 is not more than 0"],
@@ -151,7 +151,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     ),
     "distance of a shift": (
         on_loss(margin={"distance": 0.1}),
-        ["a distance is the margin of claims on a distribution"],
+        ["distance is for claims of type distribution"],
     ),
     "distribution without a distance": (
         on_loss(type="distribution", margin={"absolute": 1}),
@@ -182,7 +182,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     ),
     "looks of an exact claim": (
         on_loss(type="exact", looks=[3, 6]),
-        ["looks belong to claims that an interval decides"],
+        ["exact, bound and ratio claims have no looks"],
     ),
     "looks of pairs": (
         on_loss(paired=True, looks=[3, 6]),
@@ -194,7 +194,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     ),
     "published for equivalence": (
         on_loss(published={"mean": 1, "sd": 1}),
-        ["published numbers belong to claims of prediction"],
+        ["published is for claims of type prediction"],
     ),
     "published without a spread": (
         on_loss(type="prediction", published={"mean": 1}),
@@ -207,7 +207,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "a curve of an operator": (with_claim(type="curve"), ["/claims/0/metric", "has no steps"]),
     "resolution of exact values": (
         on_loss(type="exact", resolution=1),
-        ["take values as they are"],
+        ["claims have no resolution"],
     ),
     "a test set of nothing": (
         command(metrics={"accuracy": {"test_set": 0}}),

@@ -61,7 +61,7 @@ def test_the_same_claim_with_and_without_it_are_two() -> None:
     assert [claim.mean_of_last for claim in claims] == [None, 3]
 
 
-_NOT_JUDGED = "a mean of evaluations is judged by claims of equivalence, noninferiority, threshold"
+_NOT_JUDGED = "value is for claims of equivalence, noninferiority, threshold"
 MISTAKES: dict[str, tuple[JsonObject, Sequence[str]]] = {
     "exact": (on_loss(type="exact", value=LAST_THREE), [_NOT_JUDGED]),
     "bound": (on_loss(type="bound", at_most=1, value=LAST_THREE), [_NOT_JUDGED]),

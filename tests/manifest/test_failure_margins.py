@@ -26,7 +26,7 @@ def test_a_failure_margin_lies_between_none_and_all(margin: Json) -> None:
 @pytest.mark.parametrize("kind", ["exact", "ratio"])
 def test_what_needs_every_value_or_decides_nothing_has_no_failure_margin(kind: str) -> None:
     message = complaint(on_loss(type=kind, failure_margin=0.1))
-    assert "an exact claim needs a value of every run" in message
+    assert "exact and ratio claims have no failure_margin" in message
 
 
 @pytest.mark.parametrize(
