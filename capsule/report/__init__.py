@@ -5,6 +5,7 @@
     report.draw_sealed(record, id)     a new record in brief
     report.draw_record(record, id)     a record
     report.draw_tryout(tryout, warnings)  a trial that was not kept
+    report.draw_lint(place, manifest, warnings)  what lint found in a manifest
     report.draw_searches(outcomes)     what searches gave
     report.draw_preview(preview)       what a run would start
     report.draw_evidence(quotations)   the lines that its numbers were read from
@@ -40,6 +41,7 @@ from capsule.report.figures import draw_figure
 from capsule.report.terminal.contents import draw_record
 from capsule.report.terminal.evidence import draw_evidence
 from capsule.report.terminal.inventory import draw_inventory
+from capsule.report.terminal.linted import draw_lint
 from capsule.report.terminal.preview import draw_preview
 from capsule.report.terminal.sealed import draw_sealed, failure
 from capsule.report.terminal.searches import draw_searches
@@ -53,6 +55,7 @@ __all__ = [
     "draw_figure",
     "draw_findings",
     "draw_inventory",
+    "draw_lint",
     "draw_preview",
     "draw_record",
     "draw_sealed",

@@ -212,3 +212,15 @@ def test_from_python(author_with_run: User, tmp_path: Path) -> None:
     sealed = api.reread(author_with_run.folder / "a", correct(author_with_run), options)
     with api.open(sealed.path) as capsule:
         assert capsule.id == sealed.id
+
+
+def test_a_label_that_is_added_changes_no_claim(author_with_run: User) -> None:
+    user = author_with_run
+    labelled = [{**CLAIMS[0], "label": "Table 2"}, CLAIMS[1]]
+    manifest = correct(user, METRICS, claims=labelled)
+    ended = user.run("reread", "a", "--manifest", manifest, "--output", "c")
+    assert ended.returncode == 0, ended.stderr
+    assert user.run("check", "c").returncode == 0
+    first, second = user.json("show", "c")["claims"]
+    assert (first["label"], second["label"]) == ("Table 2", None)
+    assert (first["primary"], second["primary"]) == (True, True)

@@ -157,7 +157,7 @@ def test_a_winner_runs_under_seeds_that_nobody_chose(author: User, searched: Pat
 def test_the_shipped_search_is_whole(author: User) -> None:
     ended = author.run("lint", ROOT / "manifests" / "search.json")
     assert ended.returncode == 0, ended.stderr
-    assert "a search without a claim" not in ended.stdout
+    assert "search-unclaimed" not in ended.stdout
 
 
 def test_framework_by_framework_the_same_points_are_searched(author: User) -> None:
