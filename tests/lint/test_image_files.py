@@ -37,8 +37,8 @@ def test_one_that_is_missing_is_told_with_a_way_out(
 ) -> None:
     said = lint(author, reference, capsys)
     path = author.folder / reference.rpartition(":")[2]
-    assert f"the image {reference} cannot be used, {path}: there is no image file" in said
-    assert "Name a file that is there, or an image of a registry" in said
+    assert f"the image {reference} cannot be used, {path}: cannot read the image file" in said
+    assert "Name an existing file, or an image of a registry" in said
 
 
 def test_one_that_is_no_image_or_another_one_is_told(
