@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from capsule import lint, plain
 from capsule.manifest import Claim, Manifest
-from capsule.manifest.lines import MOST_SCANNED, scan
+from capsule.manifest.lines import scan
+from capsule.manifest.problems import MOST_SCANNED
 from capsule.report.terminal.prose import Prose, wrap
 from capsule.report.terminal.reach import draw_reach
 from capsule.report.terminal.style import text
@@ -108,7 +109,7 @@ class _Warnings:
         if left := Counter(one.code for one in self._warnings) - shown:
             codes = ", ".join(f"{number} {code}" for code, number in left.items())
             yield Prose(f"and {count(left.total(), 'more warning')} ({codes}): --full", "dim")
-        anchor = f"#{[*shown][0]}" if len(shown) == 1 else ", by code"
+        anchor = f"#{next(iter(shown))}" if len(shown) == 1 else ", by code"
         yield Prose(f"explained in {_PAGE}{anchor}", "dim")
 
 

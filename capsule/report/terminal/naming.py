@@ -22,7 +22,7 @@ class ShortNames:
 
     def __init__(self, paths: Iterable[str]) -> None:
         parents = [path.split("/")[:-1] for path in paths]
-        shared = commonprefix(parents) if parents else []
+        shared = commonprefix(parents) if parents else []  # noqa: RUF071 - of lists of segments
         self.prefix = "".join(f"{segment}/" for segment in shared)
 
     def shorten(self, path: str) -> str:
