@@ -1,4 +1,4 @@
-"""Where an address leads: to this machine, to what only its provider serves, or elsewhere."""
+"""Classification of addresses: this machine, its provider, or other machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CARRIERS = ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's own loopback.
+    """Return whether a host name or address is this machine's own loopback.
 
     >>> is_loopback("[::1]"), is_loopback("127.1"), is_loopback("127.0.0.1.example.org")
     (True, True, False)
@@ -42,14 +42,14 @@ def is_plainly_loopback(host: str) -> bool:
 
 
 def explain_address(host: str, *, may_be_this_machine: bool) -> str | None:
-    """Why nothing is asked of an address, or None: it may be, or it is a name.
+    """Return why an address must not be contacted, as a relative clause; None if it may be.
 
     Args:
         host: An address in any spelling that resolvers know, or a name.
-        may_be_this_machine: Whether loopback addresses may be asked.
+        may_be_this_machine: True to allow loopback addresses.
 
     >>> explain_address("169.254.169.254", may_be_this_machine=True)
-    "which only this machine's own provider serves"
+    "which is reserved for this machine's own provider"
     >>> explain_address("64:ff9b::7f00:1", may_be_this_machine=False)
     'which is this machine itself'
     >>> explain_address("10.0.0.1", may_be_this_machine=False)
@@ -61,21 +61,21 @@ def explain_address(host: str, *, may_be_this_machine: bool) -> str | None:
     address = _parse(host)
     for one in _meanings(address) if address else ():
         if one.is_link_local or str(one) in _PROVIDERS:
-            return "which only this machine's own provider serves"
+            return "which is reserved for this machine's own provider"
         # what is bound to no address answers at all of this machine's
         inwards = one.is_loopback or one.is_unspecified
         if inwards and not may_be_this_machine:
             return _THIS_MACHINE
         if one.is_multicast or one == ipaddress.IPv4Address("255.255.255.255"):
-            return "which is no single server's"
+            return "which is a multicast or broadcast address"
     return None
 
 
 def split(url: str) -> SplitResult:
-    """The parts of an address that somebody else wrote, its host the one that would be asked.
+    """Split an untrusted URL into its parts, with the host that a client would contact.
 
     Raises:
-        ValueError: It is none, or a client takes another part of it for the host.
+        ValueError: The text is no URL, or clients disagree about its host.
     """
     # urlsplit reads on, and HTTP clients end the host there as browsers do
     if "\\" in url:
@@ -84,7 +84,7 @@ def split(url: str) -> SplitResult:
 
 
 def explain_refusal(url: str, target: str) -> str | None:
-    """Why a server may not send on from one address to another, or None: it may.
+    """Return why a redirect must be refused, as a relative clause; None if it may be followed.
 
     Never from HTTPS to HTTP, to another protocol, inwards to this machine, or to link-local ones.
 
@@ -106,7 +106,7 @@ def explain_refusal(url: str, target: str) -> str | None:
 
 
 def _parse(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that a host is written as, of which resolvers know more forms than one."""
+    """Parse a host as an address, in any spelling that resolvers accept; None for a name."""
     host = host.strip("[]").partition("%")[0]
     if not (host[:1].isdigit() or ":" in host):
         return None
@@ -124,7 +124,7 @@ def _parse(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _meanings(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
-    """An address, and each of IPv4 that a gateway would make of it."""
+    """Yield an address, and every IPv4 address that a gateway would translate it to."""
     import ipaddress
 
     yield address

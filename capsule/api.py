@@ -1,11 +1,12 @@
-"""The corridor: run a manifest, verify a capsule, run two side by side, compare them, open one.
+"""Public Python API: run a manifest, verify a capsule, run a pair, compare capsules, open one.
 
     manifest.load -> plan.make -> resolve -> perform -> assemble -> seal
     open -> choose -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal -> judge
-    (manifest.load -> plan -> resolve) x 2 -> perform by turns -> (assemble -> seal) x 2 -> judge
+    (manifest.load -> plan -> resolve) x 2 -> perform in turn -> (assemble -> seal) x 2 -> judge
 
-Nothing here prints, exits or asks. A failure is an exception of `capsule.errors`; whoever wants to
-follow a run hands in a `Watch`. A run that is cut off keeps its folder for `resume` to go on with.
+The functions print nothing, ask nothing and never exit. Errors are exceptions of
+`capsule.errors`; a `Watch` receives progress. An interrupted run keeps its run folder, from which
+`resume` continues.
 """
 
 from __future__ import annotations
@@ -84,11 +85,11 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """A capsule was run again here, and judged.
+    """Result of a verification.
 
     Attributes:
-        verdict: The judgement of the original's claims.
-        rerun: The second capsule.
+        verdict: Judgement of the original's claims.
+        rerun: Capsule of the verification.
     """
 
     verdict: Verdict
@@ -97,11 +98,11 @@ class Verification:
 
 @dataclass(frozen=True, kw_only=True)
 class Paired:
-    """What became of a pair.
+    """Result of a pair.
 
     Attributes:
-        verdict: Of the ratio of B to A.
-        a, b: The capsules of both sides.
+        verdict: Judgement of the ratio of B to A.
+        a, b: Capsules of the two variants.
     """
 
     verdict: Verdict
@@ -112,17 +113,23 @@ class Paired:
 def run(
     manifest: str | Path | Manifest, options: RunOptions = RunOptions(), watch: Watch = SILENT
 ) -> Sealed:
-    """Run a manifest's benchmarks on this machine, and seal what came of them.
+    """Run a manifest's benchmarks on this machine, and seal the result.
 
-    Trials that fail are outcomes, sealed with the rest: see `failures` of what is returned. But a
-    run whose very first trial fails stops there, unless `options.keep_going`.
+    A failed trial is an outcome: it is sealed, and listed in `Sealed.failures`. If the first trial
+    fails, the run stops, unless `options.keep_going` is set.
+
+    Args:
+        manifest: Path of a manifest, or a loaded one.
+        options: Engine, image, output and limits of the run.
+        watch: Receiver of progress.
 
     Raises:
-        UsageError: The manifest or an option is wrong, or the output exists already.
-        CannotRunError: An engine, the image, a dataset or a device is missing here.
-        DamagedError: An image, a dataset or an input is not what it should be.
-        FirstTrialError: The first trial failed; the folder can be resumed with `keep_going`.
-        ExecutionError: It was cut off, or cannot be written; its folder can be resumed.
+        UsageError: The manifest or an option is wrong, or the output already exists.
+        CannotRunError: This machine lacks an engine, the image, a dataset or a device.
+        DamagedError: An image, a dataset or an input has other bytes than its digest requires.
+        FirstTrialError: The first trial failed; resume the run folder with `keep_going`.
+        ExecutionError: The run was interrupted, or the capsule cannot be written; resume the run
+            folder.
     """
     places.check(output=options.output, work=options.work)
     if not isinstance(manifest, Manifest):
@@ -146,9 +153,15 @@ def run(
 def try_out(
     manifest: str | Path | Manifest, options: RunOptions = RunOptions(), watch: Watch = SILENT
 ) -> Tryout:
-    """Run one trial of a manifest under a seed as verifiers will draw it, and keep nothing.
+    """Run one trial of a manifest under a fresh seed and report its values without sealing.
 
-    A trial that fails is an outcome of it. Errors are those of `run`, but that nothing is resumed.
+    A failed trial is a result, too: see `Tryout.attempt`. The errors are those of `run`, but
+    nothing can be resumed.
+
+    Args:
+        manifest: Path of a manifest, or a loaded one.
+        options: Engine, image and limits; `output` and `work` are ignored.
+        watch: Receiver of progress.
     """
     if not isinstance(manifest, Manifest):
         manifest = manifests.load(Path(manifest))
@@ -159,14 +172,19 @@ def try_out(
 def resume(
     folder: str | Path, options: ResumeOptions = ResumeOptions(), watch: Watch = SILENT
 ) -> Sealed:
-    """Go on with a run that was cut off; what was finished is not run again.
+    """Continue an interrupted run; finished trials are not repeated.
+
+    Args:
+        folder: Run folder of the interrupted run.
+        options: Output and limits.
+        watch: Receiver of progress.
 
     Raises:
-        UsageError: It is no run's folder, or that of one that verifies a capsule.
-        UntrustedError: Somebody else began it, and nobody said that its code may run here.
-        CannotRunError: Another process works on it, or as for `run`.
-        DamagedError: As for `run`.
-        ExecutionError: As for `run`.
+        UsageError: The folder is no run folder, or belongs to a verification or a pair.
+        UntrustedError: The run folder is untrusted, and `options.trust` is not set.
+        CannotRunError: Another process uses the run folder, or as in `run`.
+        DamagedError: As in `run`.
+        ExecutionError: As in `run`.
     """
     cut_off = interruption.reopen(Path(folder), verifies=None)
     if isinstance(cut_off.setup.origin, Side):
@@ -206,17 +224,23 @@ def _finish(session: Session, options: RunOptions | ResumeOptions, watch: Watch)
 def verify(
     capsule: str | Path, options: VerifyOptions = VerifyOptions(), watch: Watch = SILENT
 ) -> Verification:
-    """Run a capsule's plan again on this machine with fresh seeds, and judge its claims.
+    """Re-run a capsule's plan on this machine under fresh seeds, and judge its claims.
 
-    With `options.add` the seeds go on where an earlier verification ended, and its runs count.
+    With `options.add`, the runs of an earlier verification count, and the seeds continue after
+    them.
+
+    Args:
+        capsule: Path of the original.
+        options: Engine, output, limits, seeds and consent.
+        watch: Receiver of progress.
 
     Raises:
-        UsageError: There is no such capsule, an option is wrong, the output exists already, or
-            runs here would not be of one kind with those that they are added to.
-        DamagedError: A capsule, its image or a dataset is not what it should be.
-        UntrustedError: It is a stranger's, and nobody said that its code may run here.
-        CannotRunError: As for `run`.
-        ExecutionError: As for `run`, but that `resume_verification` goes on.
+        UsageError: The capsule does not exist, an option is wrong, the output already exists, or
+            this machine differs from that of the earlier verification in `options.add`.
+        DamagedError: A capsule, its image or a dataset has other bytes than its digest requires.
+        UntrustedError: The capsule is untrusted, and `options.trust` is not set.
+        CannotRunError: As in `run`.
+        ExecutionError: As in `run`; continue with `resume_verification`.
     """
     places.check(output=options.output, work=options.work)
     if options.nonce is not None:
@@ -259,12 +283,19 @@ def resume_verification(
     options: ResumeOptions = ResumeOptions(),
     watch: Watch = SILENT,
 ) -> Verification:
-    """Go on with a verification that was cut off.
+    """Continue an interrupted verification.
+
+    Args:
+        capsule: Path of the original.
+        folder: Run folder of the interrupted verification.
+        options: Output, limits and consent.
+        watch: Receiver of progress.
 
     Raises:
-        UsageError: It is not the folder of a run that verifies this capsule, or as for `verify`.
-        CannotRunError: Another process works on it, or as for `verify`.
-        DamagedError, UntrustedError, ExecutionError: As for `verify`.
+        UsageError: The run folder does not belong to a verification of this capsule, or as in
+            `verify`.
+        CannotRunError: Another process uses the run folder, or as in `verify`.
+        DamagedError, UntrustedError, ExecutionError: As in `verify`.
     """
     with offline.enforce(options.offline), open(capsule, options.id) as original:
         record = original.record
@@ -318,17 +349,17 @@ def pair(
     options: PairOptions = PairOptions(),
     watch: Watch = SILENT,
 ) -> Paired:
-    """Run two variants by turns on this machine, and judge the ratio of B to A.
+    """Run two variants in turn on this machine, and judge the ratio of B to A.
 
     Args:
-        a: A manifest.
-        b: Another one, None for the same one with another image or engine.
-        options: How, how often, and how far the two may be apart.
-        watch: Follows both.
+        a: Manifest of variant A.
+        b: Manifest of variant B; None to run A's manifest with another image or engine.
+        options: Engines, images, number of rounds and margin.
+        watch: Receiver of progress of both variants.
 
     Raises:
-        UsageError: A manifest or an option is wrong, or an output exists already.
-        CannotRunError, DamagedError, ExecutionError: As for `run`; `resume_pair` goes on.
+        UsageError: A manifest or an option is wrong, or an output already exists.
+        CannotRunError, DamagedError, ExecutionError: As in `run`; continue with `resume_pair`.
     """
     pairing.check_outputs((options.output_a, options.output_b), options.work)
     one = a if isinstance(a, Manifest) else manifests.load(Path(a))
@@ -356,13 +387,18 @@ def resume_pair(
     options: ResumePairOptions = ResumePairOptions(),
     watch: Watch = SILENT,
 ) -> Paired:
-    """Go on with a pair that was cut off.
+    """Continue an interrupted pair.
+
+    Args:
+        folder: Run folder of the interrupted pair.
+        options: Outputs and consent.
+        watch: Receiver of progress of both variants.
 
     Raises:
-        UsageError: It is not the folder of a pair, or an output exists already.
-        UntrustedError: As for `resume`.
-        CannotRunError: Another process works on it, or as for `run`.
-        DamagedError, ExecutionError: As for `pair`.
+        UsageError: The folder is not the run folder of a pair, or an output already exists.
+        UntrustedError: As in `resume`.
+        CannotRunError: Another process uses the run folder, or as in `run`.
+        DamagedError, ExecutionError: As in `pair`.
     """
     cut_off = pairing.reopen(Path(folder))
     codes = [trust.of_folder(side.workspace, side.plan.manifest) for side in cut_off.both]
@@ -405,14 +441,16 @@ def open(  # noqa: A001 - reads as `api.open`
     capsule: str | Path,
     id: str | None = None,  # noqa: A002 - as in `VerifyOptions`
 ) -> Capsule:
-    """Open a capsule, a file or a folder, that is whole; to be closed, or used in a `with` block.
+    """Open a capsule, a zip or a folder, after checking that it is whole.
+
+    Close the returned capsule, or use it in a `with` block.
 
     Args:
-        capsule: Where it lies; of one that was published, the `path` that `fetch` returns.
-        id: Id that it must have, or at least its first 12 digits; None for any.
+        capsule: Path of the capsule; for a published one, the `path` that `fetch` returns.
+        id: Required id, or at least its first 12 digits; None accepts any.
 
     Raises:
-        UsageError: There is no such capsule.
-        DamagedError: It is another one, or not as it was sealed, or its parts do not agree.
+        UsageError: The capsule does not exist.
+        DamagedError: The capsule has another id, was changed after sealing, or contradicts itself.
     """
     return reading.read(Path(capsule), None if id is None else parse_id(id))

@@ -15,7 +15,7 @@ VERY_FEW = 500
 
 
 def median(values: Sequence[float], few: int = FEW) -> float | None:
-    """The middle value, the mean of the two middle ones, or None when that is no finite number.
+    """Return the median, or None if it is not a finite number.
 
     >>> median([3.0, 1.0, 2.0, 4.0])
     2.5
@@ -36,7 +36,7 @@ def median(values: Sequence[float], few: int = FEW) -> float | None:
 
 
 def medians(series: Sequence[Sequence[float]]) -> list[float | None]:
-    """The median of each series; where they are packed and equally long, of all at once.
+    """Return the median of each series; packed series of equal length are handled together.
 
     >>> medians([[3.0, 1.0, 2.0], [1.0, math.inf], []])
     [2.0, None, None]
@@ -62,7 +62,7 @@ def medians(series: Sequence[Sequence[float]]) -> list[float | None]:
 
 
 def _is_table(series: Sequence[Sequence[float]]) -> TypeGuard[Sequence[array[float]]]:
-    """Whether they are equally long arrays, with enough in them."""
+    """Return whether the series are arrays of equal length with enough values."""
     return (
         len(series) > 1
         and len(series) * len(series[0]) > VERY_FEW
@@ -72,7 +72,7 @@ def _is_table(series: Sequence[Sequence[float]]) -> TypeGuard[Sequence[array[flo
 
 
 def _middle(values: Sequence[float]) -> list[float]:
-    """As few of many values as have the same median: the middle ones, or what is not finite."""
+    """Return the fewest values with the same median: the middle ones, or the non-finite ones."""
     import numpy as np
 
     array = np.array(values, dtype=float)
@@ -85,7 +85,7 @@ def _middle(values: Sequence[float]) -> list[float]:
 
 
 def finite(values: Sequence[float]) -> bool:
-    """Whether no value is NaN or infinite.
+    """Return whether all values are finite.
 
     >>> finite([1e308, 1e308]), finite([1.0, math.nan])
     (True, False)
@@ -95,7 +95,7 @@ def finite(values: Sequence[float]) -> bool:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The arithmetic mean of their sum, rounded once, or None without one that is a number."""
+    """Return the arithmetic mean, rounded once; None if it is not a number."""
     if not values:
         return None
     try:

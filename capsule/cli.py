@@ -1,4 +1,4 @@
-"""The command `capsule`: the frame of its arguments, and the only exit."""
+"""The command `capsule`: arguments, and the only exit."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from capsule.errors import (
     ExecutionError,
     FirstStartError,
     FirstTrialError,
+    UntrustedError,
     UsageError,
 )
 
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 _EXITS = """\
 exit codes:
   0 done, REPRODUCED     1 DIFFERENT              2 bad usage or manifest   3 INCONCLUSIVE
-  4 damaged or untrusted 5 execution failed       6 cannot run here        70 a fault of capsule
-  129, 130, 143 interrupted (terminal closed, Ctrl-C, SIGTERM); go on with --resume
+  4 damaged or untrusted 5 execution failed       6 cannot run here        70 bug in capsule
+  129, 130, 143 interrupted (terminal closed, Ctrl-C, SIGTERM); resume with --resume
 """
 _BROKEN_PIPE = 141
 # Python's 700 made a tenth of `check` a search for garbage among what imports leave for good
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(command, console)
     except KeyboardInterrupt as stop:
         way_on = console.way_on
-        talk = f"interrupted; go on with: {way_on}" if way_on else "interrupted"
+        talk = f"interrupted; to resume: {way_on}" if way_on else "interrupted"
         _tell(console, console.say, talk)
         return 128 + (stop.number if isinstance(stop, _Stopped) else signal.SIGINT)
     finally:
@@ -116,7 +117,7 @@ def _run(command: _Command, console: Console) -> int:
 
 
 def _explain(error: Exception, *, debug: bool) -> CapsuleError:
-    """What is no error of ours by its class: a full disk, a folder that is gone, a bug."""
+    """Translate an exception of another class: a full disk, a missing folder, a bug."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = str(error.filename) if error.filename else None
         return ExecutionError(
@@ -130,24 +131,24 @@ def _explain(error: Exception, *, debug: bool) -> CapsuleError:
         )
     if isinstance(error, OSError) and not _has_folder():
         return CannotRunError(
-            "the current folder is not there any more",
-            advice="change to one that is, and try again",
+            "the current folder no longer exists",
+            advice="change to an existing folder, and try again",
         )
     if isinstance(error, UnicodeEncodeError) and error.encoding != "utf-8":
         return CannotRunError(
-            f"this locale writes {error.encoding}, which has no letters for {error.object!a}",
+            f"this locale uses {error.encoding}, which cannot encode {error.object!a}",
             advice="set LC_ALL=C.UTF-8",
         )
     return BugError(
-        f"a fault of capsule {__version__}: {type(error).__name__}: {error}",
-        advice="report what stands above"
+        f"bug in capsule {__version__}: {type(error).__name__}: {error}",
+        advice="report this message and the traceback above"
         if debug
-        else "run it again with --debug and report what it prints",
+        else "run the command again with --debug, and report its output",
     )
 
 
 def _has_folder() -> bool:
-    """Whether the folder that it was started in can still be named."""
+    """Return whether the folder in which the command started still exists."""
     try:
         os.getcwd()  # noqa: PTH109 - the command starts without pathlib
     except OSError:
@@ -156,7 +157,7 @@ def _has_folder() -> bool:
 
 
 def _trace(error: Exception, console: Console) -> None:
-    """Show where it came from: line by line, since the texts in it may be a stranger's."""
+    """Show the traceback line by line, because its texts may be untrusted."""
     import traceback
 
     for line in "".join(traceback.format_exception(error)).split("\n"):
@@ -164,12 +165,13 @@ def _trace(error: Exception, console: Console) -> None:
 
 
 def _fail(error: CapsuleError, console: Console) -> int:
-    _tell(console, console.fail, str(error))
+    is_question = isinstance(error, UntrustedError) and error.flags
+    _tell(console, console.ask if is_question else console.fail, str(error))
     if way_on := console.way_on:
-        kept = "what was finished is kept; go on with"
+        kept = "finished trials are kept; to resume"
         if isinstance(error, FirstTrialError | FirstStartError):
             kept, way_on = (
-                "to count it as an outcome, run the rest and seal",
+                "to seal it as a failure and run the other trials",
                 f"{way_on} --keep-going",
             )
         _tell(console, console.say, f"{kept}: {way_on}")
@@ -227,7 +229,7 @@ def _parse(argv: Sequence[str] | None) -> _Command:
 
 
 def _suggest_option(surplus: Sequence[str], verb: Verb) -> str:
-    """The option of a verb that was probably meant, as the end of a sentence."""
+    """Return the option that was probably meant, as the end of a sentence."""
     parser = _Parser(prog="capsule", description="capsule")
     verb.add(parser)
     words = [word.partition("=")[0].lower() for word in surplus if word.startswith("--")]
@@ -267,14 +269,16 @@ def _refuse_surplus(command: _Command) -> None:
 
 
 def _parser(name: str | None) -> ArgumentParser:
-    """The parser of every verb, which knows the arguments of the one that is typed."""
+    """Return the parser of all verbs, with the arguments of the typed verb."""
     parser = _Parser(
         prog="capsule",
-        description="Re-run a published deep-learning benchmark number elsewhere, and judge it.",
+        description="Re-run published deep-learning benchmarks, and judge whether the numbers hold.",
         epilog=_EXITS,
     )
     parser.add_argument("--version", action="version", version=f"capsule {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of a fault")
+    parser.add_argument(
+        "--debug", action="store_true", help="print the traceback of an internal error"
+    )
     subparsers = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
     # each parser takes a while to make, and only help and a misspelt verb need all of them
     known = name if name in verbs.TABLE else None
@@ -342,6 +346,6 @@ class _Once(Action):
         option_string: str | None = None,  # noqa: ARG002
     ) -> None:
         if self._used:
-            raise ArgumentError(self, "is given twice")
+            raise ArgumentError(self, "given twice; give it once")
         self._used = True
         setattr(namespace, self.dest, values)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def pause_collector() -> Iterator[None]:
-    """It would look through them again and again, in vain; pauses may lie within each other."""
+    """Pause the garbage collector while building many long-lived objects; pauses may nest."""
     enabled = gc.isenabled()
     gc.disable()
     try:

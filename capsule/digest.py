@@ -34,7 +34,7 @@ class Digest:
             raise UsageError(
                 f"not a digest: {text!r}",
                 where=where,
-                advice="a digest is 'sha256:' followed by 64 lower-case hex digits",
+                advice="write 'sha256:' and 64 lower-case hex digits",
             )
         return cls(hex=text.removeprefix("sha256:"))
 
@@ -43,7 +43,7 @@ class Digest:
 
 
 def parse_id(text: str) -> str:
-    """The id of a capsule, or its beginning: 12 hex digits or more, as a paper prints them.
+    """Parse the id of a capsule, or its beginning of at least 12 hex digits, as papers print it.
 
     Raises:
         UsageError: It is neither.
@@ -54,14 +54,14 @@ def parse_id(text: str) -> str:
     match = _ID.fullmatch(text.lower())
     if match is None:
         raise UsageError(
-            f"not an id: {text!r}",
-            advice="a capsule's id has 64 hex digits; name all of them, or the first 12 or more",
+            f"not a capsule id: {text!r}",
+            advice="give all 64 hex digits of the id, or at least the first 12",
         )
     return match["hex"]
 
 
 def of_bytes(data: bytes) -> Digest:
-    """The digest of some bytes in memory.
+    """Return the digest of bytes in memory.
 
     >>> str(of_bytes(b""))[:19]
     'sha256:e3b0c44298fc'
@@ -70,12 +70,12 @@ def of_bytes(data: bytes) -> Digest:
 
 
 def of_stream(stream: BufferedIOBase) -> Digest:
-    """The digest of a binary stream from its position to its end."""
+    """Return the digest of a binary stream from its position to its end."""
     return Digest(hex=hashlib.file_digest(stream, "sha256").hexdigest())
 
 
 def of_file(path: Path) -> Digest:
-    """The digest of a file's bytes.
+    """Return the digest of a file's bytes.
 
     Raises:
         OSError: The file cannot be read.
@@ -85,7 +85,7 @@ def of_file(path: Path) -> Digest:
 
 
 def of_pieces(pieces: Iterable[bytes]) -> Digest:
-    """The digest of bytes that need not be in memory all together."""
+    """Return the digest of bytes given in pieces."""
     hasher = hashlib.sha256()
     for piece in pieces:
         hasher.update(piece)
@@ -93,7 +93,7 @@ def of_pieces(pieces: Iterable[bytes]) -> Digest:
 
 
 def of_json(value: object) -> Digest:
-    """The digest of a JSON value in canonical form."""
+    """Return the digest of a JSON value in canonical form."""
     return of_bytes(canonical_json(value))
 
 
@@ -108,7 +108,7 @@ def expect(actual: Digest, expected: Digest, *, what: str, where: str | None = N
 
 
 def canonical_json(value: object) -> bytes:
-    """One byte string per JSON value: sorted keys, no spaces, UTF-8, shortest round-trip floats.
+    """Return a JSON value as canonical bytes: sorted keys, no spaces, UTF-8, shortest floats.
 
     Raises:
         ValueError: The value holds NaN or an infinity, which JSON has not.
@@ -122,7 +122,7 @@ def canonical_json(value: object) -> bytes:
 
 
 def of_tree(files: Mapping[str, Digest]) -> Digest:
-    """The digest of a folder, given the digest of each file below it.
+    """Return the digest of a folder, given the digest of each file below it.
 
     It is the SHA-256 of what `sha256sum` prints for the files, sorted bytewise by their path below
     the folder: one line `<hex>  <path>` each, where a path with a backslash has two of it, and the
@@ -142,7 +142,7 @@ def _line(path: bytes, hex_: bytes) -> bytes:
 
 
 def of_sources(folder: Path, parts: tuple[str, ...] = ("",)) -> Digest:
-    """The tree digest of the Python files below a folder.
+    """Return the tree digest of the Python files below a folder.
 
     Args:
         folder: The folder.

@@ -40,29 +40,29 @@ class Earlier:
 
     @property
     def record(self) -> Record:
-        """What its capsule states."""
+        """Return the record of the earlier verification."""
         return self.capsule.record
 
     @property
     def chain(self) -> tuple[Added, ...]:
-        """What whoever adds to it states to have added."""
+        """Return the ids of the earlier verifications that this one adds to."""
         before = self.record.chain
         own = len(self.seeds) - sum(one.runs for one in before)
         return (*before, Added(id=self.capsule.id, runs=own))
 
     @property
     def trials(self) -> frozenset[str]:
-        """Ids of the trials that need not run again."""
+        """Return ids of the trials that need not run again."""
         return frozenset(trial["id"] for trial in summary.planned_trials(self.record.plan))
 
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """How further runs will be made, which earlier ones have to be made alike to count.
+    """Conditions of further runs, which earlier runs must share to count.
 
     Attributes:
         nonce: What their seeds follow from besides the capsule's id.
-        quick: Whether they leave out what decides nothing.
+        quick: True if they leave out what decides nothing.
         set: What is set of the manifest's mutable part.
     """
 
@@ -95,10 +95,10 @@ def take(original: Capsule, paths: Sequence[Path], how: How = How()) -> Earlier 
     for one in opened:
         if one.capsule.id not in counted:
             raise UsageError(
-                f"its {len(one.seeds)} runs have the seeds of runs in {last.capsule.path}, and one"
-                " seed is one run",
+                f"{len(one.seeds)} of its seeds also occur in {last.capsule.path}; a seed counts"
+                " only once",
                 where=str(one.capsule.path),
-                advice="name one of the two: --add counts seeds that follow each other",
+                advice="give only one of the two verifications with --add",
             )
         counted.remove(one.capsule.id)
     return last
@@ -123,9 +123,9 @@ def reopen_capsule(path: Path, capsule_id: str) -> Capsule:
     capsule = reading.read(path)
     if capsule.id != capsule_id:
         raise DamagedError(
-            f"this is capsule {capsule.id[:12]}, and the run adds to {capsule_id[:12]}",
+            f"found capsule {capsule.id[:12]}, expected {capsule_id[:12]}, to which the run adds",
             where=str(path),
-            advice="its run folder was changed; start anew",
+            advice="the run folder was changed; start a new run",
         )
     return capsule
 
@@ -144,7 +144,7 @@ def keep(earlier: Earlier | Extended, path: Path) -> None:
             shutil.copyfile(source, path)
     except OSError as error:
         raise ExecutionError(
-            f"cannot be copied: {error.strerror or error}", where=str(source)
+            f"cannot copy: {error.strerror or error}", where=str(source)
         ) from None
 
 
@@ -156,7 +156,11 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
     """
     where, record = str(earlier.capsule.path), earlier.record
     for sentence in earlier.capsule.refused_values()[:1]:
-        raise UsageError(sentence, where=where, advice="make its runs anew by this version")
+        raise UsageError(
+            sentence,
+            where=where,
+            advice="verify the original again with this version, without --add",
+        )
     there, here = record.image, resolved.image
     if (there or here) and relate_images(there, here) not in SAME_IMAGE:
         names = [
@@ -164,25 +168,25 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
         ]
         override = record.image_override
         raise UsageError(
-            f"its runs are of another image: {names[0]}, and {names[1]} would run here",
+            f"different images: earlier runs used {names[0]}, new runs would use {names[1]}",
             where=where,
             advice=f"add to it with --image {override}"
             if override
-            else "add to it in the image and with the kind of runtime that it ran with",
+            else "use the image and the kind of engine of the earlier runs",
         )
     if payload.levels_facts(resolved.levels, record.manifest)["digest"] != record.levels["digest"]:
         release = record.levels["release"]
         raise UsageError(
-            "its runs were measured by another release of levels"
+            "the earlier runs were measured by another release of capsule's measuring code"
             + (f", that of capsule-hpc {release}" if release else ""),
             where=where,
-            advice="add to it as it was verified, with or without --levels own"
-            + (f", by capsule-hpc {release}" if release else ""),
+            advice="use --levels own only if the earlier verification used it"
+            + (f", and install capsule-hpc {release}" if release else ""),
         )
 
 
 def merge(record: Record, earlier: Earlier | Extended) -> Record:
-    """One record of the runs of both; nodes of the earlier one come last.
+    """Merge the runs of both verifications into one record; earlier nodes come last.
 
     Args:
         record: Of what ran now. Its plan is that of both.
@@ -205,7 +209,7 @@ def merge(record: Record, earlier: Earlier | Extended) -> Record:
 
 
 def files(earlier: Earlier, folder: Path) -> list[File]:
-    """What its capsule carries beside its record, for the new one.
+    """Return the files that the new capsule takes over from an earlier verification.
 
     Args:
         earlier: Its capsule is read again.
@@ -224,7 +228,7 @@ def files(earlier: Earlier, folder: Path) -> list[File]:
 
 
 def carry(capsule: Capsule, folder: Path) -> list[File]:
-    """Logs and evidence of a capsule, where they lie in it.
+    """Return logs and evidence of a capsule, where they lie in it.
 
     Args:
         capsule: Is read again.
@@ -243,7 +247,7 @@ def carry(capsule: Capsule, folder: Path) -> list[File]:
 
 
 def _carried_path(path: str, earlier: Earlier) -> str:
-    """Where a log or evidence of it lies: process starts are counted from 1 in each run."""
+    """Return the path of a log or evidence in the new capsule; each run numbers starts from 1."""
     kind, _, rest = path.partition("/")
     return f"{kind}/{earlier.capsule.id[:12]}/{rest}"
 
@@ -265,7 +269,7 @@ def _software_notes(record: Record, before: Record) -> list[Note]:
 
 
 def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
-    """A capsule whose runs further ones of a verification may be added to.
+    """Check that further runs may be added to a capsule.
 
     Raises:
         UsageError: They may not.
@@ -275,31 +279,31 @@ def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
     origin = record.origin
     if not isinstance(origin, Verification):
         raise UsageError(
-            "it is no verification, so further runs cannot be added to it",
+            "--add needs a verification; this capsule is not one",
             where=where,
-            advice="name the second capsule that `capsule verify` sealed",
+            advice="give a capsule that `capsule verify` sealed",
         )
     if origin.of != original.id:
         raise UsageError(
-            f"it verifies capsule {origin.of[:12]}, and not {original.id[:12]}",
+            f"verifies capsule {origin.of[:12]}, expected {original.id[:12]}",
             where=where,
-            advice=f"add to a verification of {original.path}",
+            advice=f"give a verification of {original.path}",
         )
     reexecution.require(original, capsule)
     _require_alike(origin, how, where)
     seeds = reading.fresh_seeds(record)
     if not seeds:
         raise UsageError(
-            "it has no fresh seeds: no claim of the capsule"
-            + (" that decides" if origin.quick else "")
-            + " asks for any, and more runs change nothing",
+            "this verification has no fresh seeds, and needs none: no"
+            + (" primary" if origin.quick else "")
+            + " claim of the original is judged under fresh seeds; more runs change nothing",
             where=where,
         )
     if any(trial["seed_source"] == "control" for trial in summary.planned_trials(record.plan)):
         raise UsageError(
-            "every fresh run of a benchmark failed alike there, as a control run had to explain",
+            "all fresh runs of a benchmark failed in the same way; its control runs show the cause",
             where=where,
-            advice="mend what its verdict says is at fault, and verify the capsule anew",
+            advice="mend the cause that its verdict names, and verify the original again",
         )
     return Earlier(capsule=capsule, seeds=seeds)
 
@@ -314,27 +318,27 @@ def _require_alike(origin: Verification, how: How, where: str) -> None:
         drawn = "without a nonce" if origin.nonce is None else f"with the nonce {origin.nonce!r}"
         further = "without one" if how.nonce is None else f"with {how.nonce!r}"
         raise UsageError(
-            f"its seeds were drawn {drawn}, and further ones would be drawn {further}",
+            f"its seeds were drawn {drawn}, the new ones would be drawn {further}",
             where=where,
-            advice="verify the capsule anew"
+            advice="leave --nonce out, or verify the original again without --add"
             if origin.nonce is None
             else f"add to it with --nonce {shlex.quote(origin.nonce)}",
         )
     if origin.quick != how.quick:
         raise UsageError(
-            "benchmarks were left out there (--quick), and would run here"
+            "the earlier verification left benchmarks out (--quick), this one would run them"
             if origin.quick
-            else "every benchmark ran there, and some would be left out here (--quick)",
+            else "the earlier verification ran all benchmarks, this one would not (--quick)",
             where=where,
-            advice="add to it with --quick, or verify the capsule anew without --add"
+            advice="add --quick, or verify the original again without --add"
             if origin.quick
             else "leave --quick out",
         )
     if dict(origin.set) != dict(how.set):
         there = ", ".join(f"{place}={value}" for place, value in origin.set.items())
         raise UsageError(
-            f"its runs were made with {there or 'nothing set'}, and further ones would be with"
-            f" {', '.join(f'{place}={value}' for place, value in how.set.items()) or 'nothing'}",
+            f"the earlier runs used --set {there or '(nothing)'}, the new ones would use"
+            f" {', '.join(f'{place}={value}' for place, value in how.set.items()) or '(nothing)'}",
             where=where,
-            advice="add to it with the same --set, or verify the capsule anew without --add",
+            advice="give the same --set, or verify the original again without --add",
         )

@@ -1,19 +1,19 @@
-"""Every failure a user can meet: its class, its exit code, and a message that says how to mend it.
+"""Errors that users meet: class, exit code, and a message with its remedy.
 
     CapsuleError
     |-- UsageError          2    wrong arguments
-    |   `-- ManifestError   2    the manifest is not what its schema and rules ask
-    |-- DamagedError        4    a capsule, image or dataset is not the bytes it claims to be
-    |   |-- NotJsonError    4    bytes that should be a JSON document are none
-    |   `-- UntrustedError  4    intact, but nobody said that its code may run here
-    |-- ExecutionError      5    the benchmark itself failed or was cut off
-    |   `-- FirstTrialError 5    the first trial of a run failed, and the rest waits
+    |   `-- ManifestError   2    the manifest breaks its schema or a rule
+    |-- DamagedError        4    bytes of a capsule, image or dataset differ from their digest
+    |   |-- NotJsonError    4    bytes that should be a JSON document are not JSON
+    |   `-- UntrustedError  4    intact, but the user has not allowed its code to run
+    |-- ExecutionError      5    the benchmark itself failed or was interrupted
+    |   `-- FirstTrialError 5    the first trial of a run failed; the run stopped there
     |-- CannotRunError      6    this machine lacks an engine, image, dataset, device or scheduler
     |   |-- ProgramError    6    a program is missing, or the kernel refuses to execute it
-    |   `-- FirstStartError 6    the first trial's program could not be started, and the rest waits
-    `-- BugError           70    a fault of capsule
+    |   `-- FirstStartError 6    the program of the first trial did not start; the run stopped there
+    `-- BugError           70    a bug in capsule
 
-Only `capsule.cli` turns one of these into an exit status; nothing else prints or exits.
+Only `capsule.cli` turns an error into an exit status; nothing else prints or exits.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from capsule import plain
 
 
 class CapsuleError(Exception):
-    """A failure with an exit code, told as what happened, where, and what to do next.
+    """A failure with an exit code and a message: what happened, where, and what to do next.
 
     Args:
-        what: One sentence: what is wrong, with the value that was found.
-        where: File, JSON pointer, trial or host it concerns.
-        advice: What would mend it, naming the command or field.
+        what: What is wrong, with the value that was found; one sentence.
+        where: File, JSON pointer, trial or host of the failure.
+        advice: Remedy, with the command or field to change.
     """
 
     exit_code: ClassVar[int] = 1
@@ -41,10 +41,10 @@ class CapsuleError(Exception):
         self.advice = advice
 
     def __str__(self) -> str:
-        r"""The message as printed: two lines as a rule, and what follows the first stands below it.
+        r"""Return the message as printed: usually two lines, further lines indented.
 
-        The attributes are as they came; in here nothing steers a terminal, whoever wrote it.
-
+        Control characters are escaped: the text may be untrusted. The attributes keep the raw
+        text.
         >>> print(UsageError("no such verb: rnu", advice="did you mean run?"))
         no such verb: rnu
           did you mean run?
@@ -58,31 +58,33 @@ class CapsuleError(Exception):
 
 
 class UsageError(CapsuleError):
-    """The command line asks for something that does not exist or does not fit together."""
+    """A command line with an unknown, impossible or contradictory request."""
 
     exit_code = 2
 
 
 class ManifestError(UsageError):
-    """The manifest breaks its schema or a rule that a schema cannot say."""
+    """A manifest that breaks its schema, or a rule that a schema cannot express."""
 
 
 class DamagedError(CapsuleError):
-    """Bytes differ from the digest that names them: a capsule, an image, a dataset."""
+    """Bytes that differ from the digest that names them: a capsule, an image, a dataset."""
 
     exit_code = 4
 
 
 class NotJsonError(DamagedError):
-    """Not JSON at all, as opposed to JSON that two readers could understand differently."""
+    """Bytes that are not JSON, as opposed to JSON that two readers could read differently."""
 
 
 class UntrustedError(DamagedError):
-    """An intact capsule of somebody else, which nobody allowed to execute here.
+    """An intact, untrusted capsule that the user has not allowed to run.
 
     Args:
-        what: As of `CapsuleError`, like the rest.
-        flags: The options that would allow it, none where no option does.
+        what: What is wrong, as in `CapsuleError`.
+        where: File of the failure.
+        advice: Remedy.
+        flags: Options that allow the run; empty if no option does.
     """
 
     def __init__(
@@ -98,30 +100,30 @@ class UntrustedError(DamagedError):
 
 
 class ExecutionError(CapsuleError):
-    """The benchmark failed, or ended before it had results."""
+    """A benchmark that failed, or that ended without results."""
 
     exit_code = 5
 
 
 class FirstTrialError(ExecutionError):
-    """The first trial of a run failed: the rest waits for somebody to say that it shall run."""
+    """A failure of a run's first trial, at which the run stops until it is resumed."""
 
 
 class CannotRunError(CapsuleError):
-    """Something that the plan needs is missing on this machine."""
+    """A lack of this machine: an engine, image, dataset, device or scheduler."""
 
     exit_code = 6
 
 
 class ProgramError(CannotRunError):
-    """A program that is missing or that the kernel refuses to execute: to try again is vain."""
+    """A program that is missing, or that the kernel refuses to execute; a retry cannot help."""
 
 
 class FirstStartError(CannotRunError):
-    """The program of a run's first trial could not be started: the rest waits, as above."""
+    """A failure to start the program of a run's first trial, at which the run stops."""
 
 
 class BugError(CapsuleError):
-    """A state that capsule's own code should have made impossible."""
+    """A bug: a state that capsule's own code should have made impossible."""
 
     exit_code = 70

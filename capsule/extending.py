@@ -1,4 +1,4 @@
-"""More seeds for a run that was sealed: the same plan goes on, in a capsule of its own."""
+"""Extend a sealed run by more seeds, in a new capsule with all runs."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from capsule.watch import SILENT, Watch
 def extend(
     capsule: str | Path, seeds: int, options: RunOptions = RunOptions(), watch: Watch = SILENT
 ) -> Sealed:
-    """Run a capsule's plan under more seeds here, and seal its runs and these together.
+    """Run a capsule's plan under more seeds, and seal a new capsule with all runs.
 
     Args:
-        capsule: This user's own, of a run that was begun by itself.
-        seeds: How many more; which they are follows from the capsule's id.
-        options: As for a run; engine and image are those that it ran with.
-        watch: Follows the run.
+        capsule: Path of a capsule that this user sealed with `run`.
+        seeds: Number of seeds to add; their values are derived from the capsule's id.
+        options: Output and limits; engine and image stay those of the capsule.
+        watch: Receiver of progress.
 
     Raises:
-        UsageError: It is another kind of capsule, an option is wrong, or runs here would not be of
-            one kind with its own.
-        UntrustedError: Somebody else sealed it.
-        CannotRunError: As for a run.
-        DamagedError: As for a run, or the capsule is not as it was sealed.
-        ExecutionError: As for a run.
+        UsageError: The capsule is no original, an option is wrong, or this machine or version
+            differs from the capsule's.
+        UntrustedError: Another user sealed the capsule.
+        CannotRunError: As in `run`.
+        DamagedError: As in `run`, or the capsule was changed after sealing.
+        ExecutionError: As in `run`.
     """
     places.check(output=options.output, work=options.work)
     with reading.read(Path(capsule)) as before, places.scratch() as scratch:
@@ -83,52 +83,52 @@ def extend(
 
 
 def _require_room(before: Capsule) -> None:
-    """Stop before anything runs, if the capsule has no room for what it carries of its predecessor.
+    """Check before any trial runs that the new capsule can hold its predecessor.
 
     Raises:
-        UsageError: It has none.
+        UsageError: The new capsule would exceed the format's limits.
     """
     origin = Extension(of=before.id, seeds=1)
     try:
         archive.rehearse(replace(before.record, origin=origin, predecessor=before.as_predecessor()))
     except DamagedError as error:
         raise UsageError(
-            f"with what it carries of its predecessor, the capsule would be more than is read:"
+            "the new capsule, with its predecessor inside, would exceed the format's limits:"
             f" {error.what}",
             where=str(before.path),
-            advice="run the manifest anew with all seeds",
+            advice="run the manifest again with all seeds",
         ) from None
 
 
 def _require_own(before: Capsule, options: RunOptions) -> None:
-    """Stop unless these are runs of this user's own, to be gone on with as they were made.
+    """Check that the capsule is an original of this user, with the same engine and version.
 
     Raises:
-        UsageError: It is another kind of capsule, another engine or image was asked for, or it is
-            of another version.
-        UntrustedError: Somebody else sealed it.
+        UsageError: The capsule is no original, another engine or image is requested, or another
+            version measured it.
+        UntrustedError: Another user sealed the capsule.
     """
     resealing.take(before, "added to")
     where = str(before.path)
     if not ledger.holds(before.id):
         raise UntrustedError(
-            "you did not seal this capsule, and only its author adds seeds to it",
+            "this capsule is untrusted: only its author can add seeds to it",
             where=where,
-            advice=f"capsule verify {before.path} runs it under fresh seeds, and judges it",
+            advice=f"capsule verify {before.path}",
         )
     if options.image is not None or options.runtime not in ("auto", before.record.runtime):
         raise UsageError(
-            "added runs have the image and the engine of the first ones",
+            "--add-seeds uses the capsule's own image and engine",
             where=where,
-            advice="leave --image and --runtime out, or run the manifest anew",
+            advice="leave --image and --runtime out, or run the manifest again",
         )
     levels = before.record.levels
     is_own = levels["digest"] == reading.own_program(before.record.manifest)
     if levels["release"] != (__version__ if is_own else None):
         release = levels["release"] or before.record.tool
         raise UsageError(
-            f"its runs were measured by the program of capsule-hpc {release}, and added ones would"
-            f" be measured by another one",
+            f"its runs were measured by capsule-hpc {release}; this version's measuring code"
+            " differs",
             where=where,
-            advice=f"add to it by capsule-hpc {release}, or run the manifest anew with all seeds",
+            advice=f"install capsule-hpc {release}, or run the manifest again with all seeds",
         )

@@ -38,27 +38,27 @@ class Extended:
 
     @property
     def record(self) -> Record:
-        """What its capsule states."""
+        """Return the record of the extended capsule."""
         return self.capsule.record
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Fresh seeds of a verification, of which it has none."""
+        """Return the fresh seeds of a verification; empty here."""
         return ()
 
     @property
     def trials(self) -> frozenset[str]:
-        """Ids of the trials that need not run again."""
+        """Return ids of the trials that need not run again."""
         return frozenset(trial["id"] for trial in summary.planned_trials(self.record.plan))
 
     def name_origin(self, longer: Manifest) -> Extension:
-        """Why a run with more seeds takes place."""
+        """Return the origin of a run with more seeds."""
         count = len(longer.seeds) - len(self.record.manifest.seeds)
         return Extension(of=self.capsule.id, seeds=count)
 
 
 def add_seeds(before: Record, capsule_id: str, count: int) -> Manifest:
-    """The manifest of a run with so many seeds more.
+    """Return the manifest of a run with more seeds.
 
     Raises:
         UsageError: Its range of seeds has not so many left.
@@ -76,7 +76,7 @@ def add_seeds(before: Record, capsule_id: str, count: int) -> Manifest:
 
 
 def _more_seeds(first: Manifest, capsule_id: str, count: int) -> tuple[int, ...]:
-    """The seeds that are added to a run.
+    """Return the seeds to add to a run.
 
     Raises:
         UsageError: Its range of seeds has not so many left.
@@ -90,7 +90,7 @@ def _more_seeds(first: Manifest, capsule_id: str, count: int) -> tuple[int, ...]
 
 
 def merge(record: Record, extended: Extended) -> Record:
-    """One record of the runs of both, the first ones as they were.
+    """Merge the runs of both records, the first ones unchanged.
 
     Args:
         record: Of what ran now. Its plan is that of both.
@@ -116,7 +116,7 @@ def merge(record: Record, extended: Extended) -> Record:
 
 
 def place(files: list[File]) -> list[File]:
-    """Logs and evidence of the added runs, where those of the first ones do not lie."""
+    """Return logs and evidence of the added runs, under paths of their own."""
     return [replace(one, path=_place_path(one.path)) for one in files]
 
 
@@ -134,7 +134,7 @@ def _place_path(path: str) -> str:
 
 
 def claims(record: Record) -> Iterator[FrozenClaim]:
-    """The claims of a record with added seeds: as frozen by the first ones, looks by all.
+    """Yield the claims of a record with added seeds: fixed by the first runs, looks by all.
 
     Raises:
         ManifestError: A claim matches no metric.
@@ -154,7 +154,7 @@ def claims(record: Record) -> Iterator[FrozenClaim]:
 
 
 def _is_of_reruns(claim: FrozenClaim, metric: MetricRuns | None) -> bool:
-    """Whether re-runs alone decide a claim: no value of the original's, and none of its failures.
+    """Return whether only re-runs decide a claim: no value or failure of the original's runs.
 
     Every claim compares how often runs fail. Where all of the original's ran well, there was but
     one way to go on, so its number of runs is as good as fixed.
@@ -169,7 +169,7 @@ def _is_of_reruns(claim: FrozenClaim, metric: MetricRuns | None) -> bool:
 
 
 def due_notes(record: Record) -> Iterator[notes.Note]:
-    """What a reader must know of a record with added seeds."""
+    """Yield notes that a reader of a record with added seeds must know."""
     assert isinstance(record.origin, Extension)
     assert record.predecessor is not None
     before = record.predecessor.record
@@ -188,7 +188,7 @@ def due_notes(record: Record) -> Iterator[notes.Note]:
 
 
 def deviations(record: Record, origin: Extension) -> Iterator[str]:
-    """Where a record that says it has added seeds is not its predecessor's with such seeds.
+    """Yield differences of a record with added seeds from its predecessor plus such seeds.
 
     Args:
         record: With its predecessor.
@@ -202,19 +202,19 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     first = before.manifest.seeds
     more = _more_seeds(before.manifest, origin.of, origin.seeds)
     if tuple(record.manifest.seeds) != (*first, *more):
-        yield f"its seeds are not its predecessor's and the {origin.seeds} that follow from its id"
+        yield f"its seeds differ from its predecessor's and the {origin.seeds} derived from its id"
     if record.attempts[: len(before.attempts)] != before.attempts or any(
         one.seed in first for one in record.attempts[len(before.attempts) :]
     ):
-        yield "its attempts under the first seeds are not its predecessor's"
+        yield "its attempts under the first seeds differ from its predecessor's"
     if [repr(one) for one in record.samples if one.seed in first] != list(
         map(repr, before.samples)
     ):
-        yield "its samples under the first seeds are not its predecessor's"
+        yield "its samples under the first seeds differ from its predecessor's"
     if record.nodes[: len(before.nodes)] != before.nodes:
-        yield "its nodes do not begin with its predecessor's"
+        yield "its nodes do not begin with its predecessor's nodes"
     if record.worlds[: len(before.worlds)] != before.worlds:
-        yield "its worlds do not begin with its predecessor's"
+        yield "its worlds do not begin with its predecessor's worlds"
     for name in _KEPT:
         if getattr(record, name) != getattr(before, name):
-            yield f"its {name} is not its predecessor's"
+            yield f"its {name} differs from its predecessor's"

@@ -49,7 +49,7 @@ def freeze(claims: Iterable[Claim], metrics: Mapping[str, MetricRuns]) -> tuple[
 
 
 def follow(claims: Iterable[Claim], metrics: Mapping[str, MetricRuns]) -> Iterator[FrozenClaim]:
-    """What `freeze` returns, each claim frozen when it is asked for.
+    """Yield the result of `freeze`, each claim when it is requested.
 
     Raises:
         ManifestError: As `freeze`.
@@ -63,7 +63,7 @@ def follow(claims: Iterable[Claim], metrics: Mapping[str, MetricRuns]) -> Iterat
 
 
 def is_of_runs(claim: Claim) -> bool:
-    """Whether runs of the original have a part in how wide a claim's margin is."""
+    """Return whether a claim's margin depends on the original's runs."""
     margin = claim.margin or Margin()
     if claim.type not in _SHIFTS or margin.ratio is not None or margin.absolute is not None:
         return False
@@ -71,7 +71,7 @@ def is_of_runs(claim: Claim) -> bool:
 
 
 def spreads(claim: Claim) -> float | None:
-    """The claim's margin in between-run standard deviations, None where it is given otherwise.
+    """Return the claim's margin in standard deviations between runs; None if given otherwise.
 
     >>> spreads(Claim(metric="a/b/c/d", type="equivalence"))
     2.0
@@ -83,7 +83,7 @@ def spreads(claim: Claim) -> float | None:
 
 
 def fraction_error(metric: MetricRuns) -> float:
-    """The standard error of a fraction of the test set, 0 where the metric is none.
+    """Return the standard error of a fraction of the test set; 0 for other metrics.
 
     Returns:
         In the metric's unit: a fraction of `1`, or of 100 where the unit is `%`.
@@ -97,7 +97,7 @@ def fraction_error(metric: MetricRuns) -> float:
 
 
 def curve_spread(metric: MetricRuns) -> float | None:
-    """The median over all common steps of the standard deviation between the runs there.
+    """Return the median over all common steps of the standard deviation between runs.
 
     Returns:
         In the metric's unit, unbiased for normal runs; None for fewer than two curves.
@@ -117,9 +117,11 @@ def _matching(claim: Claim, paths: Sequence[str]) -> list[str]:
 
         near = difflib.get_close_matches(claim.metric, paths, n=1, cutoff=0)
         raise ManifestError(
-            f"the claim on {claim.metric} matches no metric",
+            f"the claim's metric {claim.metric} matches no metric of the manifest",
             where="/claims",
-            advice=f"the nearest metric is {near[0]}" if near else "there are no metrics at all",
+            advice=f"did you mean {near[0]}?"
+            if near
+            else "declare a metric first: the manifest has none",
         )
     return matching
 
@@ -178,9 +180,9 @@ def _distribution(claim: Claim, _metric: MetricRuns) -> _Frozen:
 def _noninferiority(claim: Claim, metric: MetricRuns) -> _Frozen:
     if metric.direction == "none":
         raise ManifestError(
-            f"noninferiority of {metric.metric} needs a metric with a direction",
+            f"{metric.metric} has no direction, which a noninferiority claim needs",
             where="/claims",
-            advice="give the metric the direction lower or higher, or claim equivalence",
+            advice='set its "direction" to "lower" or "higher", or claim equivalence',
         )
     scale, margin, source = _margin(claim, metric)
     if margin is None:
@@ -203,7 +205,7 @@ def _margin(
 
 
 def _finite(margin: float) -> float | None:
-    """A margin of numbers so large that it overflows is none."""
+    """Check that a margin is finite."""
     return margin if math.isfinite(margin) else None
 
 
@@ -215,7 +217,7 @@ def _mean(claim: Claim, metric: MetricRuns) -> float | None:
 
 
 def _spread(claim: Claim, metric: MetricRuns) -> float | None:
-    """So many standard deviations as asked, but not less than what rounding and test set blur.
+    """Return the requested number of standard deviations, at least the effect of rounding.
 
     Of a number that moves in steps the margin is put halfway between two of them where it would
     lie below that: rank limits sit on whole steps, and a margin there loses power for nothing.
@@ -233,7 +235,7 @@ def _spread(claim: Claim, metric: MetricRuns) -> float | None:
 
 
 def _sd_between(claim: Claim, metric: MetricRuns) -> float | None:
-    """The original's standard deviation between runs, unbiased for normal ones."""
+    """Return the original's standard deviation between runs, unbiased for normal values."""
     if claim.type == "curve":
         return curve_spread(metric)
     if claim.published is not None:

@@ -40,12 +40,12 @@ class CutOff:
     only: frozenset[str] | None = None
 
     def prospect(self, output: Path | None, limits: Limits = Limits()) -> Outlook:
-        """What will come of it, with what has come already."""
+        """Return the outlook on the run, including the finished trials."""
         return Outlook(plan=self.plan, work=self.workspace.folder, output=output, limits=limits)
 
     @property
     def request(self) -> Request:
-        """What it needs of this machine, which is what it used before."""
+        """Return the request for this machine, equal to the earlier one."""
         return Request(
             manifest=self.plan.manifest,
             used=Used(image=self.setup.image, datasets=self.setup.datasets),
@@ -91,9 +91,9 @@ def reopen(folder: Path, *, verifies: str | None, claims: Sequence[FrozenClaim] 
     plan = planning.make(manifest, verifies=verified, runs=header.runs, nonce=nonce, only=only)
     if str(plan.digest) != header.plan:
         raise DamagedError(
-            f"the manifest in the run folder now makes plan {plan.digest}, not {header.plan}",
+            f"the manifest in the run folder gives plan {plan.digest}, expected {header.plan}",
             where=str(workspace.manifest),
-            advice="it was changed, or begun by another version of capsule; start anew",
+            advice="the folder was changed, or made by another version of capsule; start a new run",
         )
     _rehearse(workspace, plan, setup)
     earlier: Earlier | Extended | None = None
@@ -116,13 +116,13 @@ def _rehearse(workspace: Workspace, plan: Plan, setup: Setup) -> None:
     nodes = workspace.nodes()
     try:
         if forged := [note.code for note in setup.notes if notes.is_forged(note)]:
-            raise DamagedError(f"a note is not what its code and facts say: {forged[0]}")
+            raise DamagedError(f"a note contradicts its code and facts: {forged[0]}")
         archive.rehearse(records.assemble(setup, plan, execution, nodes=nodes, ended=setup.started))
     except DamagedError as error:
         raise DamagedError(
-            f"the run folder holds what no capsule can: {error}",
+            f"the run folder holds data that no capsule can hold: {error}",
             where=str(workspace.folder),
-            advice="it was changed since it was begun; start anew",
+            advice="the folder was changed; start a new run",
         ) from None
 
 
@@ -134,10 +134,10 @@ def require_its_node(cut_off: CutOff) -> None:
     """
     if cut_off.workspace.find_node(this_node(cut_off.workspace)) is None:
         raise CannotRunError(
-            "this pair began on another machine, or this one has changed since; only on one node"
-            " do its sides tell anything of each other",
+            "this pair began on another machine, or this machine has changed since; a pair's two"
+            " sides must run on one machine",
             where=str(cut_off.workspace.to_resume),
-            advice="go on with it there, or begin a new pair here",
+            advice="resume it on the machine where it began, or start a new pair",
         )
 
 
@@ -154,9 +154,9 @@ def require_same_programs(cut_off: CutOff, resolved: Resolved) -> None:
         now = f"{prepared.programs.get(word)} ({prepared.observations.get(programs.PREFIX + word)})"
         if before != now:
             raise CannotRunError(
-                f"{word} was {before} when the run was begun, and is {now} here",
+                f"{word} was {before} when the run began, and is {now} now",
                 where=str(cut_off.workspace.to_resume),
-                advice="go on with the PATH that it was begun with, or begin anew",
+                advice="restore the PATH of its first start, or start a new run",
             )
 
 
@@ -175,15 +175,15 @@ def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
     name = min(set(before.items()) ^ set(now.items()))[0]
     here = before.get(name, "nothing"), now.get(name, "nothing")
     raise CannotRunError(
-        f"{name.partition(' ')[2]} of the containers was {here[0]} of the machine when the"
-        f" run was begun, and is {here[1]} now (`binds` and `mpi` of the site file)",
+        f"containers had {name.partition(' ')[2]} from {here[0]} of the machine when the run began,"
+        f" and would have it from {here[1]} now (`binds` and `mpi` of the site file)",
         where=str(cut_off.workspace.to_resume),
-        advice="go on with the site file that it was begun with, or begin anew",
+        advice="restore the site file of its first start, or start a new run",
     )
 
 
 def add_begun_controls(cut_off: CutOff) -> Plan:
-    """The plan with the control runs that were begun; what the log has besides is none of it."""
+    """Return the plan with the control runs that were begun."""
     groups = cut_off.plan.groups
     planned = {group.id for group in groups}
     fresh = {
@@ -203,12 +203,12 @@ def add_begun_controls(cut_off: CutOff) -> Plan:
 def _other_run(folder: Path, verifies: str | None) -> UsageError:
     if verifies is None:
         return UsageError(
-            "this run verifies no capsule",
+            "this run folder belongs to a run, not to a verification",
             where=str(folder),
             advice=f"capsule run --resume {folder}",
         )
     return UsageError(
-        f"this run verifies capsule {verifies}",
+        f"this run folder belongs to a verification of capsule {verifies}",
         where=str(folder),
-        advice=f"capsule verify CAPSULE --resume {folder}, with that capsule",
+        advice=f"capsule verify CAPSULE --resume {folder}, with CAPSULE the path of that capsule",
     )

@@ -1,4 +1,4 @@
-"""Capsules that are there already, judged by each other; nothing here can execute anything.
+"""Compare and judge sealed capsules; nothing is executed.
 
 reading.read -> reexecution.require -> diff.compare -> verdict.judge
 """
@@ -41,17 +41,17 @@ def diff(
     """Judge the claims of one capsule by the runs of another, or of several others.
 
     Args:
-        original: The capsule whose claims are judged.
-        reruns: The others.
-        expected: Id of the original, or how that begins; None for any.
+        original: Path of the capsule whose claims are judged.
+        reruns: Paths of the capsules to compare with it.
+        expected: Required id of the original, or its first digits; None accepts any.
 
     Raises:
-        UsageError: There is no such capsule, or only one is named.
-        DamagedError: One of them is not as it was sealed, or says that it verifies the first and
-            is not what `capsule verify` makes of that one.
+        UsageError: A capsule does not exist, or only one is given.
+        DamagedError: A capsule was changed after sealing, or calls itself a verification of the
+            original and does not fit it.
     """
     if not reruns:
-        raise UsageError("a capsule is compared with one other or more, and none is named")
+        raise UsageError("only one capsule given; give at least one to compare with")
     with pause_collector(), ExitStack() as stack:
         capsules = list(_read([Path(path) for path in (original, *reruns)], expected, stack))
         for rerun in capsules[1:]:
@@ -67,7 +67,7 @@ def diff(
 def _read(
     paths: Sequence[Path], expected: str | None, open_capsules: ExitStack
 ) -> Iterator[Capsule]:
-    """Read each, and meanwhile hash the next one on another core."""
+    """Read each capsule, and hash the next one meanwhile on another core."""
     hashing = open_capsules.enter_context(closing(Hashing(paths[0], expected)))
     # Every judgement needs it. Imported by whoever calls it first, deep inside, it takes a third
     # longer: there Python maps and unmaps a piece of its stack at every other call.
@@ -87,7 +87,7 @@ def judge(original: Capsule, rerun: Record, rerun_id: str | None) -> Verdict:
 
 
 def _with_refused(judged: Verdict, capsule: Capsule) -> Verdict:
-    """A verdict that names first which values of an older capsule would be refused today."""
+    """Add notes to a verdict: values of an older capsule that today's rules refuse."""
     if not (sentences := capsule.refused_values()):
         return judged
     refused = (words.NOTES(words.REFUSED_VALUE, fault=one) for one in sentences)
@@ -98,7 +98,7 @@ def _with_refused(judged: Verdict, capsule: Capsule) -> Verdict:
 def judge_records(
     original: Record, original_id: str, rerun: Record, rerun_id: str | None
 ) -> Verdict:
-    """The same of a record that was read, or sealed just now."""
+    """Judge the claims of one record by the runs of another."""
     compared = differences.compare(original, rerun, original_id=original_id, rerun_id=rerun_id)
     # where this version's own program measures, there are none: the reader sees to that
     others = catalogued.deviations(original.manifest.benchmarks)

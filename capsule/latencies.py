@@ -11,11 +11,11 @@ from capsule.manifest import serving as meaning
 from capsule.runs import MetricRuns, Run
 
 Metrics = Mapping[str, MetricRuns]
-"""By their paths."""
+"""Metrics by path."""
 
 
 def derive(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, MetricRuns]]:
-    """What a benchmark has beside what its trials reported, with the paths.
+    """Yield metrics that are derived from a benchmark's latencies, with their paths.
 
     A run that has not a latency for each query has failed as far as these go.
 
@@ -48,7 +48,7 @@ def derive(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, Metric
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """The smallest value that at least a share of all are no larger than.
+    """Return the smallest value that is at least as large as a share of all values.
 
     Args:
         ordered: At least one, the smallest first.
@@ -61,7 +61,7 @@ def percentile(ordered: list[float], share: float) -> float:
 
 
 def rank(count: int, share: float) -> int:
-    """Of how many values the percentile is the largest.
+    """Return the number of values below or at the percentile.
 
     >>> rank(1000, 0.99), rank(10, 0.9), rank(11, 0.9)
     (990, 9, 10)

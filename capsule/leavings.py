@@ -1,4 +1,4 @@
-"""What a workload left behind may be anything: no link is followed, no pipe waited for."""
+"""Safe access to files left by a workload: no link is followed, no pipe is waited for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 
 def is_file(path: Path) -> bool:
-    """Whether a regular file lies there; a link to one is none."""
+    """Return whether a path is a regular file; a link to a file is not."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -20,7 +20,7 @@ def is_file(path: Path) -> bool:
 
 
 def size_bytes(path: Path) -> int:
-    """Size of what lies there, a link's own; 0 where nothing does."""
+    """Return the size of what lies there, a link's own; 0 where nothing does."""
     try:
         return path.lstat().st_size
     except OSError:
@@ -85,7 +85,7 @@ def move_below(folder: Path, name: str, target: Path) -> bool:
 
 
 def list_below(folder: Path, name: str, most: int) -> list[tuple[str, bool]]:
-    """Names in a folder below a folder, and whether each is a folder; no link is followed.
+    """Yield the names in a subfolder, and whether each is a folder; no link is followed.
 
     Args:
         folder: Ours.
@@ -102,7 +102,7 @@ def list_below(folder: Path, name: str, most: int) -> list[tuple[str, bool]]:
 
 @contextmanager
 def _enter(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """A path of a folder's own handle, which a link on the way to it no longer leads elsewhere.
+    """Return a path through a folder's own handle, which no link can redirect.
 
     Raises:
         OSError: A part is no folder.

@@ -32,13 +32,13 @@ class LocalPaths:
         self._bytes_pattern = _bytes_path_pattern(self._paths)
 
     def clean_text(self, text: str) -> str:
-        """The text with words for the paths of home and run."""
+        """Return the text with words for the paths of home and run."""
         if not any(path in text for path in self._words):
             return text
         return self._pattern.sub(lambda match: self._words[match.group()], text)
 
     def clean_bytes(self, data: bytes) -> bytes:
-        """A block of a file, with words for those paths."""
+        """Return a block of a file, with words for those paths."""
         if not any(path in data for path in self._paths):
             return data
         return self._bytes_pattern.sub(
@@ -46,12 +46,14 @@ class LocalPaths:
         )
 
     def clean_stream(self, stream: BinaryIO | FileIO) -> Iterator[bytes]:
-        """A file in pieces, with words for those paths: the bytes that are sealed of it."""
+        """Return a file in pieces, with words for those paths: the bytes that are sealed of it."""
         return (self.clean_bytes(block) for _, block in blocks(stream))
 
 
 def blocks(stream: BinaryIO | FileIO) -> Iterator[tuple[int, bytes]]:
-    """The bytes in pieces that end with a line where lines have ends, each with its first line."""
+    """Yield the bytes in pieces that end with a line where lines have ends, each with its first
+    line.
+    """
     rest, line = b"", 1
     while chunk := stream.read(CHUNK_BYTES):
         rest += chunk
@@ -75,7 +77,9 @@ def home() -> Path:
 
 
 def homes() -> set[Path]:
-    """Every path by which the user's home may be named: as it is set, as the system has it."""
+    """Return every path by which the user's home may be named: as it is set, as the system has
+    it.
+    """
     named = {home()}
     with suppress(KeyError):
         named.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
@@ -84,7 +88,7 @@ def homes() -> set[Path]:
 
 
 def _words(run: Path | None) -> dict[str, str]:
-    """Paths of this machine, each with the word for it; longer ones first."""
+    """Return paths of this machine, each with the word for it; longer ones first."""
     words = {str(form): "$HOME" for form in homes()}
     if run is not None:
         words |= {str(form): "$RUN" for form in (run.absolute(), run.resolve())}

@@ -1,7 +1,7 @@
-"""What this machine and the control group of this process say of memory.
+"""Memory of this machine and of this process's control group.
 
-A kill for want of memory looks like any other SIGKILL; these numbers before and after it tell most
-of them apart. The numbers of a control group are those of its own processes and, in version 2, of
+A kill for lack of memory looks like any other SIGKILL; these numbers before and after it tell
+most of them apart. The numbers of a control group include its own processes and, in version 2,
 the groups below it.
 """
 
@@ -39,7 +39,7 @@ _NO_LIMIT_BYTES = 1 << 60
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What is known of memory at one moment; None for what is not told here.
+    """Memory at one moment; None for values that the system does not report.
 
     Attributes:
         kills: Out-of-memory kills of this machine's kernel since it started.
@@ -56,7 +56,7 @@ class Memory:
     free_bytes: int | None
 
     def has_killed_since(self, before: Memory) -> bool:
-        """Whether the kernel has killed for want of memory between the two moments.
+        """Return whether the kernel has killed for want of memory between the two moments.
 
         On a shared node that kill may have hit a neighbour in the same seconds.
         """
@@ -66,7 +66,7 @@ class Memory:
         )
 
     def describe_since(self, before: Memory) -> str:
-        """What the two moments tell of a kill between them, as parts of a sentence."""
+        """Describe a kill between two moments, as parts of a sentence."""
         return "; ".join(self._facts(before)) or "this system tells nothing of its memory"
 
     def _facts(self, before: Memory) -> Iterator[str]:
@@ -86,7 +86,7 @@ class Memory:
 
 
 def read(root: Path = _ROOT) -> Memory:
-    """What is known now.
+    """Read the current memory.
 
     Args:
         root: Above `proc` and `sys`.
@@ -102,7 +102,7 @@ def read(root: Path = _ROOT) -> Memory:
 
 
 def describe_excess(used_bytes: int, most_bytes: int) -> str:
-    """What is said of a process start that was watched, and used more memory than it may."""
+    """Describe a process start that used more memory than allowed."""
     return (
         f"used {size(used_bytes)} of memory, more than the {size(most_bytes)} that --memory allows"
         " (all its processes, looked at once a second)"
@@ -110,7 +110,7 @@ def describe_excess(used_bytes: int, most_bytes: int) -> str:
 
 
 def _find_group(root: Path) -> _Group | None:
-    """The control group of this process that counts memory."""
+    """Return the control group of this process that counts memory."""
     lines = [line.split(":", 2) for line in _read_lines(root / "proc/self/cgroup")]
     for _, controllers, path in filter(lambda parts: len(parts) == 3, lines):
         if "memory" in controllers.split(","):
@@ -120,7 +120,9 @@ def _find_group(root: Path) -> _Group | None:
 
 
 def _existing(top: Path, path: str, files: _Files) -> _Group | None:
-    """A group that is there; in a container it is the top, whatever path the kernel tells."""
+    """Return a group that is there; in a container it is the top, whatever path the kernel
+    tells.
+    """
     places = (top / path.lstrip("/"), top)
     return next((_Group(place, files) for place in places if (place / files.kills).is_file()), None)
 

@@ -17,7 +17,7 @@ from capsule.manifest.problems import nearest
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What is known of a network before it runs.
+    """Facts about a network, known before it runs.
 
     Attributes:
         name: As in a manifest.
@@ -53,7 +53,7 @@ def describe(name: str, sizes: Mapping[str, int]) -> Description:
         near = nearest(name, catalog.NETWORKS)
         raise UsageError(
             f"no network {name!r}" + (f"; did you mean {near}?" if near else ""),
-            advice=f"there are {', '.join(catalog.NETWORKS)}",
+            advice=f"known networks: {', '.join(catalog.NETWORKS)}",
         )
     try:
         complete = network.complete({"batch": 1, **sizes})
@@ -81,7 +81,7 @@ def describe(name: str, sizes: Mapping[str, int]) -> Description:
 
 
 def draw(network: Description) -> Sequence[str]:
-    """The description in lines."""
+    """Return the description in lines."""
     rows = {
         "network": network.name,
         "sizes": ", ".join(f"{name} {size}" for name, size in network.sizes.items()),

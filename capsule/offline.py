@@ -22,7 +22,7 @@ def enforce(offline: bool) -> Iterator[None]:
 
 
 def is_on() -> bool:
-    """Whether nothing may be connected to."""
+    """Return whether nothing may be connected to."""
     return _IS_OFFLINE.get()
 
 
@@ -38,8 +38,8 @@ def require_network(what: str, *, where: str) -> None:
     """
     if is_on():
         raise CannotRunError(
-            f"{what} is not on this machine, and --offline connects to nothing",
+            f"{what} is not on this machine, and --offline forbids to fetch it",
             where=where,
-            advice="where there is a network, with the same cache and home:"
-            " `capsule stage` and the same manifest or capsule",
+            advice="on a machine with network and the same cache and home, first run"
+            " `capsule stage` with the same manifest or capsule",
         )

@@ -1,4 +1,4 @@
-"""What may be asked of a run besides what is run."""
+"""Options of the verbs, apart from the manifest or capsule itself."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a run may take; None for no limit.
+    """Limits of a run; None stands for no limit.
 
     Attributes:
-        walltime: Seconds that it goes on; then it is cut off, and can be resumed.
-        disk: Bytes that each process start may leave behind, what it prints included.
-        pids: Processes and threads of each process start.
-        memory: Bytes that the processes of each start may use together; a start that uses more has
-            failed, and the run goes on.
+        walltime: Longest duration of the run in seconds; a run that exceeds it is interrupted and
+            can be resumed.
+        disk: Bytes on disk that each process start may leave behind, its output included.
+        pids: Number of processes and threads of each process start.
+        memory: Bytes of memory of all processes of one process start; a process start that exceeds
+            it fails, and the run continues.
     """
 
     walltime: float | None = None
@@ -28,21 +29,21 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class StartOptions(Limits):
-    """How to begin a run, of one's own or of a capsule, and within which limits.
+    """Options of a new run, of a manifest or of a capsule, with its limits.
 
     Attributes:
-        runtime: `auto`, `apptainer`, `docker`, `podman` or `host`; `auto` is the site file's
-            engine, else the first that is usable, and the host for a manifest without an image.
-        image: Reference that takes the place of the manifest's image; recorded.
-        output: The capsule to write, which must not exist; by default a new name in the current
-            folder.
-        work: Folder of the run while it is under way; by default a new one in the current folder.
-        keep_hosts: Record host names and serial numbers in the clear.
-        strict_privacy: Seal nothing that holds a name of this machine or user, or what looks like
-            a key; without it that is told.
-        offline: Connect to nothing: what is not here, or not staged, is an error.
-        keep_keyring: Leave the user's keys of the kernel in reach of Apptainer's workloads, and of
-            a stranger's on the host; recorded.
+        runtime: Engine: `auto`, `apptainer`, `docker`, `podman` or `host`. `auto` is the site
+            file's engine, else the first that works; without an image it is `host`.
+        image: Reference of the image to use instead of the manifest's; recorded.
+        output: File name of the new capsule, which must not exist; by default a generated name in
+            the current folder.
+        work: Run folder; by default a generated name in the current folder.
+        keep_hosts: True to record host names and serial numbers in the clear.
+        strict_privacy: True to refuse to seal if a host name, user name or likely key is found;
+            False to warn.
+        offline: True to use no network; everything needed must be present or staged.
+        keep_keyring: True to leave the user's kernel keys readable by workloads of Apptainer, and
+            by untrusted workloads on the host; recorded.
     """
 
     runtime: str = "auto"
@@ -57,10 +58,10 @@ class StartOptions(Limits):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(StartOptions):
-    """How to run a manifest.
+    """Options of `run`.
 
     Attributes:
-        keep_going: Run the rest, and seal, though the first process start completed no trial.
+        keep_going: True to continue, and seal, even if the first process start completes no trial.
     """
 
     keep_going: bool = False
@@ -68,11 +69,12 @@ class RunOptions(StartOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RereadOptions:
-    """How to read a capsule's numbers again.
+    """Options of `reread`.
 
     Attributes:
-        output: The capsule to write, as for a run.
-        strict_privacy: As for a run.
+        output: File name of the new capsule, which must not exist; by default a generated name in
+            the current folder.
+        strict_privacy: True to refuse to seal if a host name, user name or likely key is found.
     """
 
     output: Path | None = None
@@ -81,21 +83,24 @@ class RereadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(StartOptions):
-    """How to verify a capsule; its image is what `image` takes the place of.
+    """Options of `verify`; `image` replaces the capsule's image.
 
     Attributes:
-        trust: A stranger's capsule may execute its code here.
-        allow_host: It may do so without a container, or by an engine that cannot close the network.
-        levels: Whose program measures: the capsule's own, or this version's (`own`).
-        runs: Number of fresh seeds, with those of `add`; by default the next planned look, of which
-            the first is as many as the original has unless its author planned another.
-        until_decided: Stop at the first of the planned looks that decides every claim.
-        add: Earlier verifications of the capsule, whose runs count: the last one, which has those
-            that it added itself, or all of them.
-        nonce: A word that somebody else named, which the fresh seeds follow from as well.
-        quick: Run only the benchmarks that a deciding claim is about: a primary one, and no ratio.
-        set: JSON pointers of mutable fields of the manifest, with the values to run with instead.
-        id: Id that the capsule must have, or at least its first 12 digits; None for any.
+        trust: True to allow an untrusted capsule to run its code on this machine.
+        allow_host: True to allow that code to run without a container, or under an engine that
+            cannot close the network.
+        levels: Measuring program: the capsule's own (`capsule`) or this installation's (`own`).
+        runs: Number of fresh seeds, including those of `add`; by default the next planned look.
+            The first planned look has as many seeds as the original, unless its author planned
+            another number.
+        until_decided: True to add runs until a planned look decides every claim, or the last one
+            is reached.
+        add: Earlier verifications of the capsule, whose runs count: the last one, which includes
+            the ones it added itself, or all of them.
+        nonce: Word chosen by a third party, mixed into the fresh seeds.
+        quick: True to run only benchmarks that a primary claim other than `ratio` needs.
+        set: JSON pointers of mutable fields of the manifest, with the values to run with.
+        id: Required id of the capsule, or at least its first 12 digits; None accepts any.
     """
 
     trust: bool = False
@@ -112,25 +117,25 @@ class VerifyOptions(StartOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions:
-    """How to run two variants side by side.
+    """Options of `pair`.
 
     Attributes:
-        runtime_a: As `RunOptions.runtime`, for A; so for B below.
-        runtime_b: For B.
-        image_a: Reference that takes the place of A's image; recorded.
-        image_b: Of B's.
-        pairs: How many rounds of one process start on either side for each framework; by default
-            one for each of A's seeds.
-        margin: The ratio of B to A, or of A to B, up to which the two count as the same.
-        metrics: Patterns of machine metrics to judge; by default those that A's manifest claims
-            anything about, else everything that is measured in seconds.
-        output_a: The capsule of A to write; by default a new name in the current folder.
-        output_b: That of B.
-        work: Folder of both runs while they are under way.
-        keep_hosts: Record host names and serial numbers in the clear.
-        strict_privacy: As for a run.
-        offline: As for a run.
-        keep_keyring: As for a run.
+        runtime_a: Engine of A, as in `RunOptions.runtime`.
+        runtime_b: Engine of B, as in `RunOptions.runtime`.
+        image_a: Reference of the image to use instead of A's; recorded.
+        image_b: Reference of the image to use instead of B's; recorded.
+        pairs: Number of rounds, each with one process start of A and one of B, for each framework;
+            by default one for each seed of A.
+        margin: Largest ratio of B to A, or of A to B, that counts as equal.
+        metrics: Patterns of machine metrics to judge; by default those that A's manifest claims,
+            else all that are measured in seconds.
+        output_a: File name of A's capsule; by default a generated name in the current folder.
+        output_b: File name of B's capsule; by default a generated name in the current folder.
+        work: Run folder of both variants.
+        keep_hosts: True to record host names and serial numbers in the clear.
+        strict_privacy: True to refuse to seal if a host name, user name or likely key is found.
+        offline: True to use no network; everything needed must be present or staged.
+        keep_keyring: True to leave the user's kernel keys readable by workloads; recorded.
     """
 
     runtime_a: str = "auto"
@@ -151,15 +156,16 @@ class PairOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StageOptions:
-    """What to bring here before a run that connects to nothing.
+    """Options of `stage`.
 
     Attributes:
-        runtime: As for that run.
-        image: As for that run.
-        trust: As for a verification: to try the engine, its image's `true` is started.
-        allow_host: As for a verification.
-        id: As for a verification.
-        keep_keyring: As for that run.
+        runtime: Engine of the later run, as in `RunOptions.runtime`.
+        image: Reference of the image to use instead of the manifest's or capsule's.
+        trust: True to allow the image of an untrusted capsule to start: staging tests the engine by
+            running `true` in it.
+        allow_host: True to allow an engine that cannot close the network.
+        id: Required id of the capsule, or at least its first 12 digits; None accepts any.
+        keep_keyring: True to leave the user's kernel keys readable by workloads.
     """
 
     runtime: str = "auto"
@@ -172,18 +178,21 @@ class StageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeOptions(Limits):
-    """How to go on with a run that was cut off, and within which limits; all else stays.
+    """Options of `resume` and `resume_verification`, with limits; all else stays as it was.
 
     Attributes:
-        output: As for a run.
-        strict_privacy: As for a run.
-        trust: The folder of somebody else may execute its code here, or that of a run which
-            verifies a stranger's capsule.
-        allow_host: As for a verification, like the rest.
-        until_decided: As there.
-        keep_going: As for a run; a verification goes on in any case.
-        offline: As for a run.
-        id: As for a verification.
+        output: File name of the capsule, which must not exist; by default a generated name in the
+            current folder.
+        strict_privacy: True to refuse to seal if a host name, user name or likely key is found.
+        trust: True to allow an untrusted run folder, or a verification of an untrusted capsule, to
+            run its code on this machine.
+        allow_host: True to allow that code to run without a container.
+        until_decided: True to add runs until a planned look decides every claim; verifications
+            only.
+        keep_going: True to continue even if the first process start completes no trial; a
+            verification always continues.
+        offline: True to use no network; everything needed must be present or staged.
+        id: Required id of the original, or at least its first 12 digits; None accepts any.
     """
 
     output: Path | None = None
@@ -198,15 +207,15 @@ class ResumeOptions(Limits):
 
 @dataclass(frozen=True, kw_only=True)
 class ResumePairOptions:
-    """How to go on with a pair that was cut off.
+    """Options of `resume_pair`.
 
     Attributes:
-        output_a: As for a pair.
-        output_b: As for a pair.
-        strict_privacy: As for a run.
-        trust: As for a run that was cut off.
-        allow_host: As for a verification.
-        offline: As for a run.
+        output_a: File name of A's capsule; by default a generated name in the current folder.
+        output_b: File name of B's capsule; by default a generated name in the current folder.
+        strict_privacy: True to refuse to seal if a host name, user name or likely key is found.
+        trust: True to allow an untrusted run folder to run its code on this machine.
+        allow_host: True to allow that code to run without a container.
+        offline: True to use no network; everything needed must be present or staged.
     """
 
     output_a: Path | None = None

@@ -1,4 +1,4 @@
-"""Why a run took place: on its own account, or because of another capsule."""
+"""Origin of a run: its author's own, or derived from another capsule."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 from capsule.manifest import Scalar
 
 SEED_RULE = 2
-"""Number of the rule by which fresh seeds follow from a capsule's id; see `plan.fresh_seeds`."""
+"""Number of the rule that derives fresh seeds from a capsule's id; see `plan.fresh_seeds`."""
 
 JUDGE_RULE = 2
-"""Number of the rules by which claims are frozen and judged; see docs/explanation/statistics.md."""
+"""Number of the rules that fix and judge claims; see docs/explanation/statistics.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Added:
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """A re-execution of a capsule's plan.
+    """A re-run of a capsule's plan.
 
     Attributes:
         of: Id of the capsule, 64 hex digits.
@@ -56,7 +56,7 @@ class Verification:
         set: What whoever verifies changed of the manifest's mutable part: JSON pointer to value.
         added: Earlier verifications whose runs count with these, in the order of their seeds; this
             one's capsule has them all.
-        quick: Whether benchmarks were left out because no deciding claim is about them.
+        quick: True if benchmarks were left out because no deciding claim is about them.
     """
 
     kind: ClassVar[str] = "verification"
@@ -74,7 +74,7 @@ class Verification:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of two variants that ran interleaved on one node.
+    """One of two variants that ran in turn on one node.
 
     Attributes:
         pair: What both sides share.
@@ -94,7 +94,7 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """A capsule's runs, and more of its own plan, under further seeds.
+    """An extension of a capsule's runs by further seeds of its plan.
 
     Attributes:
         of: Id of the capsule, 64 hex digits.
@@ -108,7 +108,7 @@ class Extension:
 
 @dataclass(frozen=True, kw_only=True)
 class Rereading:
-    """A capsule's kept files, read again without running anything.
+    """A second reading of a capsule's kept files, without running anything.
 
     Attributes:
         of: Id of the capsule, 64 hex digits.
@@ -122,20 +122,20 @@ Origin = Original | Verification | Side | Extension | Rereading
 
 
 def original_id(origin: Origin) -> str | None:
-    """Id of the capsule that was re-executed, None where none was."""
+    """Return the id of the verified capsule, or None."""
     return origin.of if isinstance(origin, Verification) else None
 
 
 def predecessor_id(origin: Origin) -> str | None:
-    """Id of the capsule that another one was made of without any re-execution, None for a run."""
+    """Return the id of the predecessor of an extension or second reading, or None."""
     return origin.of if isinstance(origin, Extension | Rereading) else None
 
 
 def changes(origin: Origin) -> Mapping[str, Scalar]:
-    """What was set of the manifest's mutable part: JSON pointer to value."""
+    """Return the overridden mutable fields: JSON pointer to value."""
     return origin.set if isinstance(origin, Verification) else {}
 
 
 def image_override(origin: Origin) -> str | None:
-    """Reference given with `--image`, None where the image was not replaced."""
+    """Return the reference given with `--image`, None where the image was not replaced."""
     return origin.image if isinstance(origin, Original | Verification) else None

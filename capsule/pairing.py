@@ -58,7 +58,7 @@ class CutOffPair:
 
     @property
     def both(self) -> tuple[CutOff, CutOff]:
-        """A, then B."""
+        """Return A and B."""
         return self.a, self.b
 
 
@@ -77,12 +77,12 @@ class Sides:
 
     @property
     def both(self) -> tuple[Session, Session]:
-        """A, then B."""
+        """Return A and B."""
         return self.a, self.b
 
     @property
     def side(self) -> Side:
-        """What the pair is, as A's origin says it."""
+        """Return the pair, from A's origin."""
         origin = self.a.setup.origin
         assert isinstance(origin, Side)
         return origin
@@ -96,15 +96,15 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
     """
     if not 1 < options.margin < float("inf"):
         raise UsageError(
-            f"a margin is the ratio up to which two variants count as the same, not"
+            f"--margin is a ratio of at least 1 up to which two variants count as equal; got"
             f" {options.margin:g}",
-            advice="--margin 1.01 allows one percent",
+            advice="for example --margin 1.01, which allows 1 %",
         )
     wanted = len(a.seeds) if options.pairs is None else options.pairs
     if not 2 <= wanted <= MOST_OF_A_PAIR:
         raise UsageError(
-            f"a pair takes from 2 to {MOST_OF_A_PAIR} rounds, not {wanted}",
-            advice="--pairs 20 makes twenty of them",
+            f"a pair needs 2 to {MOST_OF_A_PAIR} rounds; got {wanted}",
+            advice="for example --pairs 20",
         )
     source = of_bytes(a.source).hex
     further = plans.fresh_seeds(source, a.seeds, count=max(0, wanted - len(a.seeds)))
@@ -112,8 +112,8 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
     first, second = (plans.make(with_seeds(side, seeds)) for side in (a, b))
     if _starts(first) != _starts(second):
         raise UsageError(
-            "the two sides do not start the same processes",
-            advice="both need the same frameworks and number of ranks, and benchmarks of one kind",
+            "the two variants need different process starts",
+            advice="give both the same frameworks, number of ranks and kind of benchmarks",
         )
     return first, second
 
@@ -123,7 +123,7 @@ def _starts(side: Plan) -> list[tuple[str, int, int]]:
 
 
 def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Which metrics are judged.
+    """Return the patterns of the metrics to judge.
 
     Raises:
         UsageError: A pattern matches no machine metric of both sides, or nothing would be judged.
@@ -137,8 +137,10 @@ def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
     for pattern in wanted:
         if not any(match(pattern, path) for path in machine):
             raise UsageError(
-                f"{pattern} matches no machine metric that both sides have",
-                advice=f"such as {next(iter(machine))}" if machine else "they have none at all",
+                f"{pattern} matches no machine metric that both variants have",
+                advice=f"for example {next(iter(machine))}"
+                if machine
+                else 'declare one with "kind": "machine"',
             )
     claimed = [
         claim.metric
@@ -150,7 +152,9 @@ def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
     ]
     chosen = tuple(dict.fromkeys(wanted or claimed or timed))
     if not chosen:
-        raise UsageError("the two sides have no time in common that could be compared")
+        raise UsageError(
+            "no metric to compare: the variants have no machine metric in seconds in common"
+        )
     return chosen
 
 
@@ -200,7 +204,7 @@ def _terms(
 
 
 def _order(side: Plan) -> str:
-    """Who goes first in each round: A and B by turns, for each framework."""
+    """Return the order in each round: A and B in turn, for each framework."""
     rounds: Counter[str] = Counter()
     letters = []
     for group in side.groups:
@@ -221,16 +225,19 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
     if not header.is_file():
         inside = (folder.parent / _HEADER).is_file()
         raise UsageError(
-            f"not the folder of a pair: it has no {_HEADER}",
+            f"not the run folder of a pair: {_HEADER} is missing",
             where=str(folder),
             advice=f"capsule pair --resume {folder.parent}"
             if inside
-            else "name the folder that the interrupted pair printed; its name ends in .pair",
+            else "give the folder that the interrupted pair printed; its name ends in .pair",
         )
     match parse(read_file(header), where=str(header)):
         case {"format": form, "a": str(a), "b": str(b)} if form == _FORMAT and "\0" not in a + b:
             return places.near(Path(a)), places.near(Path(b))
-    raise UsageError("another version of capsule began this pair", where=str(folder))
+    raise UsageError(
+        "this pair was begun by another version of capsule; resume it with that version",
+        where=str(folder),
+    )
 
 
 def reopen(folder: Path) -> CutOffPair:
@@ -244,9 +251,9 @@ def reopen(folder: Path) -> CutOffPair:
     for name in _FOLDERS:
         if not (folder / name).is_dir():
             raise UsageError(
-                f"the pair is not whole: {name} is missing",
+                f"{name} is missing in the folder of the pair",
                 where=str(folder),
-                advice="bring it back, or begin a new pair: one side says nothing",
+                advice="restore it, or start a new pair: one variant alone cannot be compared",
             )
     a, b = (interruption.reopen(folder / name, verifies=None) for name in _FOLDERS)
     return CutOffPair(folder=folder, targets=targets, a=a, b=b)
@@ -338,14 +345,14 @@ def _refuse_same(a: Path, b: Path) -> None:
         raise UsageError(
             f"{' and '.join(_FLAGS)} name the same file",
             where=str(b),
-            advice="a pair is sealed as two capsules",
+            advice="name two files: a pair is sealed as two capsules",
         )
 
 
 def targets(
     sides: Sides, outputs: tuple[Path | None, Path | None]
 ) -> tuple[Sealed | Path, Sealed | Path]:
-    """Where both capsules go, or what an interrupted call has sealed already.
+    """Return the places of both capsules, or the capsules that an interrupted call sealed.
 
     Args:
         sides: The pair.

@@ -1,4 +1,4 @@
-"""A stranger's regular expressions: whatever they are, a search takes time linear in the text.
+"""Untrusted regular expressions, searched in time linear in the text.
 
 Python's own engine tries one way after the other, for which some patterns and texts take centuries.
 RE2 follows all ways at once; look-around and references back to a group, which need the other
@@ -35,13 +35,13 @@ class PatternError(ValueError):
 
 
 class Match(Protocol):
-    """Where a pattern fits a line."""
+    """A match of a pattern in a line."""
 
     def group(self, name: int, /) -> bytes | None:
-        """What a group holds, None for one that took no part."""
+        """Return the text of a group, or None if it took no part."""
 
     def span(self, name: int = 0, /) -> tuple[int, int]:
-        """Where a group, or the whole, begins and ends, in bytes; (-1, -1) for no part."""
+        """Return first and last byte of a group, or of the whole; (-1, -1) if it took no part."""
 
 
 class _Engine(Protocol):
@@ -49,7 +49,7 @@ class _Engine(Protocol):
 
 
 class Pattern(NamedTuple):
-    """A pattern that was compiled.
+    """Return a pattern that was compiled.
 
     Attributes:
         groups: How many groups it has.
@@ -62,7 +62,7 @@ class Pattern(NamedTuple):
     engine: _Engine
 
     def search(self, line: bytes) -> Match | None:
-        """The first place of a line that it fits."""
+        """Return the first place of a line that it fits."""
         return self.engine.search(line)
 
 
@@ -72,7 +72,7 @@ class Part(NamedTuple):
     Attributes:
         start, end: Where it stands, its parentheses included.
         name: The group's; empty for one without.
-        is_placeholder: Whether it is `{number}` outside of every capturing group, and so is one.
+        is_placeholder: True if it is `{number}` outside of every capturing group, and so is one.
     """
 
     start: int
@@ -105,7 +105,7 @@ def compile_pattern(text: str) -> Pattern:
         raise PatternError(_explain(_contract(reason))) from None
     if engine.programsize > MOST_INSTRUCTIONS:
         raise PatternError(
-            f"is too large: {engine.programsize} steps, and {MOST_INSTRUCTIONS} are the most;"
+            f"is too large: {engine.programsize} steps, limit {MOST_INSTRUCTIONS};"
             " shorten its repetitions such as {1,500}"
         )
     names = {name.decode(): number for name, number in engine.groupindex.items()}
@@ -113,7 +113,7 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def replace_value(text: str, content: str, group: str = "value") -> str | None:
-    r"""The same pattern with something else in the group that holds the number, or the step.
+    r"""Return the same pattern with something else in the group that holds the number, or the step.
 
     Args:
         text: A pattern that compiles.
@@ -141,7 +141,7 @@ def replace_value(text: str, content: str, group: str = "value") -> str | None:
 
 
 def _parts(text: str) -> Iterator[Part]:
-    """The capturing groups and free placeholders of a pattern, by where they end."""
+    """Yield the capturing groups and free placeholders of a pattern, by where they end."""
     opened: list[tuple[int, str | None]] = []
     for token in _TOKEN.finditer(text):
         if token["opens"]:
@@ -157,7 +157,9 @@ def _parts(text: str) -> Iterator[Part]:
 
 
 def _expand(text: str) -> str:
-    """A pattern as RE2 takes it: what `{number}` stands for is a group, unless it is in one."""
+    """Return a pattern as RE2 takes it: what `{number}` stands for is a group, unless it is in
+    one.
+    """
     parts = list(_parts(text))
     free = {part.start for part in parts if part.is_placeholder}
     is_alone = len(free) == 1 and all(part.name != "value" for part in parts)
@@ -171,14 +173,14 @@ def _expand(text: str) -> str:
 
 
 def _contract(reason: str) -> str:
-    """What RE2 says of a pattern, in the author's own words."""
+    """Return RE2's message about a pattern, in terms of the author's pattern."""
     for opens in ("(?P<value>", "(?:", "("):
         reason = reason.replace(f"{opens}{_NUMBER})", PLACEHOLDER)
     return reason
 
 
 def _explain(reason: str) -> str:
-    """Why RE2 does not take it, in words for whoever knows patterns from elsewhere."""
+    """Return why RE2 does not take it, in words for whoever knows patterns from elsewhere."""
     if "perl operator" in reason:
         return f"{reason}; look-around, as in (?=...), is not supported"
     if reason.startswith("invalid escape sequence") and reason[-1:].isdigit():

@@ -25,7 +25,7 @@ _PAGE = re.compile(
 
 
 def describe_pointer(path: Path) -> str | None:
-    """What a pointer file lacks and what fetches it, as the end of a sentence; None for others."""
+    """Describe a pointer file and the way to its data, as a sentence's end; None for others."""
     try:
         if path.stat().st_size > _MOST_POINTER_BYTES:
             return None
@@ -40,7 +40,7 @@ def describe_pointer(path: Path) -> str | None:
 
 
 def is_page(path: Path) -> bool:
-    """Whether a file is a page of HTML."""
+    """Return whether a file is a page of HTML."""
     return _PAGE.match(_read_head(path)) is not None
 
 
@@ -55,7 +55,7 @@ def find_pointers(files: Iterable[tuple[str, Path]]) -> list[str]:
 
 
 def walk(name: str, path: Path) -> Iterator[tuple[str, Path]]:
-    """A file, or the files below a folder, each with its name below `name`."""
+    """Yield a file, or the files below a folder, each with its name below `name`."""
     if not path.is_dir():
         yield name, path
         return

@@ -1,4 +1,4 @@
-"""Where a run and its capsule lie: free before anything runs, and there whole or not at all."""
+"""Places of a run and its capsule, checked to be free before anything runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from capsule import leavings
+from capsule import leavings, localpaths
 from capsule.errors import CannotRunError, ExecutionError, UsageError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -49,22 +49,22 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
     """
     if output is not None and os.path.lexists(output):
         raise UsageError(
-            "exists already, and nothing is written over it",
+            "already exists, and is not overwritten",
             where=str(output),
-            advice=f"name another file with {flag}, or move that one away",
+            advice=f"name another file with {flag}, or move the existing one away",
         )
     if work is not None and os.path.lexists(work):
         raise UsageError(
-            "the run folder exists already",
+            "the run folder already exists",
             where=str(work),
-            advice="go on with it by --resume, or name another one with --work",
+            advice="continue it with --resume, or name another folder with --work",
         )
     if output is not None and work is not None and output.absolute() == work.absolute():
         raise UsageError(f"{flag} and --work name the same place", where=str(output))
     folder = output.parent if output else Path()
     if not folder.is_dir():
         raise UsageError(
-            f"there is no such folder to write {output or 'a capsule'} in",
+            f"the folder for {output or 'the capsule'} does not exist",
             where=str(folder),
             advice=f"make it, or name another place with {flag}",
         )
@@ -78,12 +78,12 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise UsageError(
-                "the name is too long for this file system",
+                "file name too long for this file system",
                 where=str(output),
                 advice=f"name a shorter one with {flag}",
             ) from None
         raise ExecutionError(
-            f"no capsule can be written here: {error.strerror}",
+            f"cannot write a capsule to this folder: {error.strerror}",
             where=str(folder.absolute()),
             advice=f"name another place with {flag}",
         ) from None
@@ -97,20 +97,29 @@ def refuse_inside(output: Path, folder: Path) -> None:
     """
     if folder.resolve() in output.absolute().resolve().parents:
         raise UsageError(
-            "the folder of the run is removed once it is sealed, and the capsule would be with it",
+            "the capsule would lie in the run folder, which is removed after sealing",
             where=str(output),
-            advice="name another place for the capsule",
+            advice="name a place outside the run folder",
         )
 
 
 def near(path: Path) -> Path:
-    """The same path, as short as the current folder allows."""
+    """Return the same path, as short as the current folder allows."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
+def shorten(path: Path) -> str:
+    """Return a path for people, with `.` for the current folder and `~` for their home."""
+    for top, name in ((Path.cwd(), "."), (localpaths.home(), "~")):
+        if path.is_relative_to(top):
+            return f"{name}/{path.relative_to(top)}"
+    return str(path)
+
+
 def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:
-    """The first part of a path, from the root on, that others may exchange; None without one.
+    """Return the first part of a path, from the root on, that others may exchange; None without
+    one.
 
     Args:
         path: A file or folder, which need not exist.
@@ -138,7 +147,7 @@ def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:
 
 
 def is_of_network(path: Path) -> bool:
-    """Whether other machines see what is written there; not where that cannot be told."""
+    """Return whether other machines see what is written there; not where that cannot be told."""
     return file_system(path).removeprefix("fuse.") in _OF_NETWORKS
 
 
@@ -177,7 +186,7 @@ def make_private(folder: Path, *, advice: str) -> None:
 
 def _not_private(folder: Path, fault: str, advice: str) -> CannotRunError:
     return CannotRunError(
-        f"this has to be a folder of user {os.geteuid()} alone, and {fault}",
+        f"must be a private folder of user {os.geteuid()}: {fault}",
         where=str(folder),
         advice=advice,
     )
@@ -185,7 +194,7 @@ def _not_private(folder: Path, fault: str, advice: str) -> CannotRunError:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which gets its name when it is whole, and is removed when it is not.
+    """Make a folder to fill, which is named when complete, and removed otherwise.
 
     Only this user can enter it, whatever the umask is.
 
@@ -202,7 +211,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise _failure(error.what, folder) from None
     except NoLocksError as error:
         raise locks_error(
-            error, folder, "name a folder on another file system with --work; nothing has run yet"
+            error, folder, "name a folder on another file system with --work (nothing has run yet)"
         ) from None
     except OSError as error:
         where = folder if error.errno in _NO_SPACE else error.filename or folder
@@ -213,7 +222,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """A folder of this user's alone for as long as it is needed; the next process removes it else.
+    """Make a private temporary folder; the next process removes it if this one cannot.
 
     Args:
         parent: Where, None for the system's temporary folder.
@@ -230,14 +239,14 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         raise locks_error(
             error,
             parent,
-            "use a folder on another file system: TMPDIR names the temporary one, and some"
-            " commands need the current one",
+            "use a folder on another file system: set TMPDIR for the temporary one, or change the"
+            " current one",
         ) from None
     except OSError as error:
         raise ExecutionError(
-            f"no temporary folder can be made: {error.strerror}",
+            f"cannot make a temporary folder: {error.strerror}",
             where=str(parent),
-            advice="free some space there, or use another folder: TMPDIR names the temporary one",
+            advice="free some space there, or set TMPDIR to another folder",
         ) from None
     with lock:
         try:
@@ -249,10 +258,10 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
 
 
 def locks_error(error: NoLocksError, where: Path, advice: str) -> CannotRunError:
-    """The error of a folder that cannot be locked, with what to do about it."""
+    """Return the error of a folder that cannot be locked, with what to do about it."""
     return CannotRunError(
-        f"this file system has no file locks (flock: {error.strerror}), by which two processes"
-        " keep out of each other's way",
+        f"this file system has no file locks (flock: {error.strerror}), which keep two capsule"
+        " processes apart",
         where=str(where),
         advice=advice,
     )
@@ -260,9 +269,9 @@ def locks_error(error: NoLocksError, where: Path, advice: str) -> CannotRunError
 
 def _failure(fault: str, where: object) -> ExecutionError:
     return ExecutionError(
-        f"the run folder cannot be made: {fault}",
+        f"cannot make the run folder: {fault}",
         where=str(where),
-        advice="free some space or choose another folder with --work; nothing has run yet",
+        advice="free some space, or name another folder with --work (nothing has run yet)",
     )
 
 
@@ -343,7 +352,7 @@ def discard(folder: Path) -> None:
 
 
 def find_leftovers(parent: Path) -> Iterator[Path]:
-    """This user's folders that killed processes left half made, each held while it is looked at."""
+    """Yield folders that killed processes of this user left half made, each locked meanwhile."""
     for path in sorted(parent.glob(f".*{_PARTIAL}")):
         with suppress(OSError):
             if path.lstat().st_uid == os.geteuid() and (lock := hold(path)):
@@ -375,7 +384,9 @@ def _sweep_once(parent: Path) -> None:
 
 
 def _make_partial(folder: Path) -> tuple[Path, BinaryIO]:
-    """A private, empty folder beside another one, locked for as long as this process lives."""
+    """Return a private, empty folder beside another one, locked for as long as this process
+    lives.
+    """
     while True:
         partial = _aside(folder, _PARTIAL)
         partial.mkdir(0o700, parents=True)
@@ -398,7 +409,7 @@ def _aside(folder: Path, ending: str) -> Path:
 
 
 def file_system(path: Path, table: Path = Path("/proc/self/mountinfo")) -> str:
-    """The kind of file system that a path is on, as the kernel calls it.
+    """Return the kind of file system that a path is on, as the kernel calls it.
 
     Args:
         path: Need not exist.

@@ -1,4 +1,4 @@
-"""A stranger's text as a screen may show it: nothing in it steers a terminal, and none is endless.
+"""Untrusted text made safe for a screen: without control sequences, and of limited length.
 
 Everything that capsule prints for people has passed here: by the console, the only one that prints,
 by a report's cells, whose width has to be known before, and by an error's own message. What has
@@ -20,7 +20,7 @@ _SPACES = "[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 
 
 def clean(text: object) -> str:
-    r"""One line, in which a character that cannot be shown is written as Python writes it.
+    r"""Return one line, in which a character that cannot be shown is written as Python writes it.
 
     Escape sequences, controls, line and paragraph separators, marks that change the direction of
     writing and half surrogates cannot; joiners in names can. Of a longer line the beginning is
@@ -40,7 +40,7 @@ def clean(text: object) -> str:
 
 
 def clean_lines(text: str) -> str:
-    r"""The same line by line, of too many the first, and how many there are.
+    r"""Return the same line by line, of too many the first, and how many there are.
 
     >>> clean_lines("no such file: a\rb\n  give another one")
     'no such file: a\\rb\n  give another one'
@@ -55,7 +55,7 @@ def clean_lines(text: str) -> str:
 
 
 def last_lines(text: str, most: int) -> str:
-    r"""The end of a text: whole lines, of a longer line its end.
+    r"""Return the end of a text: whole lines, of a longer line its end.
 
     Args:
         text: What a program printed.
@@ -76,7 +76,8 @@ def last_lines(text: str, most: int) -> str:
 
 
 def first_and_last_lines(text: str, most: int) -> str:
-    r"""A text whose first line says most, and of the others the last ones; of one line both ends.
+    r"""Return a text whose first line says most, and of the others the last ones; of one line both
+    ends.
 
     Args:
         text: Such as an exit code, and what was printed before it.
@@ -96,7 +97,7 @@ def first_and_last_lines(text: str, most: int) -> str:
 
 
 def is_clean(text: str) -> bool:
-    """Whether every character of a line can be shown as it is, however many there are."""
+    """Return whether every character of a line can be shown as it is, however many there are."""
     return text.isprintable() or re.sub(_JOINER, "", text).isprintable()
 
 

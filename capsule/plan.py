@@ -1,4 +1,4 @@
-"""What exactly will run, with everything pinned and nothing started."""
+"""Plan of a run: everything pinned, nothing started."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SOURCES: tuple[SeedSource, SeedSource] = ("manifest", "fresh")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """Case x framework x seed: the unit of execution, journal and resume.
+    """A trial: one case, framework and seed, the unit of execution and resumption.
 
     Attributes:
         id: `benchmark/case/framework/seed`, unique in a plan and the same in every plan of the
@@ -76,7 +76,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """The trials of one framework, seed and world size, in their order; see `starts`.
+    """Trials of one framework, seed and world size, in order; see `starts`.
 
     Attributes:
         id: Fit for a file name; starts with the group's place in the plan, from 0001.
@@ -91,7 +91,7 @@ class Group:
 
     @property
     def subject(self) -> Subject:
-        """What its first trial measures; all of a group are of one kind."""
+        """Return the subject of its first trial; all trials of a group are of one kind."""
         return self.trials[0].benchmark.subject
 
 
@@ -121,7 +121,7 @@ def make(
     nonce: str | None = None,
     only: Collection[str] | None = None,
 ) -> Plan:
-    """Lay out every process start of a run, or of a verification of somebody's run.
+    """Lay out every process start of a run or a verification.
 
     Without `verifies` every benchmark runs under the manifest's seeds. With it, a benchmark runs
     under the manifest's seeds if an `exact` or paired claim matches it; under fresh seeds if any
@@ -179,7 +179,8 @@ def make(
 
 
 def first(plan: Plan, runs: int) -> Plan:
-    """The plan without the fresh seeds after the first `runs`: a planned look at a part of it.
+    """Return the plan without the fresh seeds after the first `runs`: a planned look at a part of
+    it.
 
     Trials and groups keep their ids, so what ran for one look counts for the next.
     """
@@ -192,7 +193,7 @@ def first(plan: Plan, runs: int) -> Plan:
 
 
 def without(plan: Plan, trials: Collection[str]) -> Plan:
-    """The plan without the process starts of these trials, which ran before.
+    """Return the plan without the process starts of these trials, which ran before.
 
     Args:
         plan: What is left of it keeps its names.
@@ -205,12 +206,13 @@ def without(plan: Plan, trials: Collection[str]) -> Plan:
 
 
 def is_fresh(group: Group) -> bool:
-    """Whether its seed was drawn for a verification, and is none of the original's."""
+    """Return whether its seed was drawn for a verification, and is none of the original's."""
     return group.trials[0].seed_source == "fresh"
 
 
 def add_controls(plan: Plan, trial_ids: Collection[str]) -> Plan:
-    """The plan, and after it runs that are no evidence: they tell why fresh seeds all failed.
+    """Return the plan, and after it runs that are no evidence: they tell why fresh seeds all
+    failed.
 
     A control runs with the trials that its benchmark, case and framework ran with under the first
     fresh seed. Those of them that the plan has already are not added again.
@@ -246,23 +248,25 @@ def _with_groups(plan: Plan, groups: Sequence[Group]) -> Plan:
 
 
 def metric_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
-    """Every metric path that a run of this manifest yields, with what its numbers mean."""
+    """Return every metric path that a run of this manifest yields, with what its numbers mean."""
     return _paths_of(manifest.benchmarks)
 
 
 def trial_paths(manifest: Manifest) -> tuple[tuple[str, Metric], ...]:
-    """Those alone that trials have samples of, and not those that follow from several trials."""
+    """Return the paths of metrics that trials have samples of, without those of several trials."""
     return _trial_paths_of(manifest.benchmarks)
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """The plan as it is kept in a capsule; `plan.digest` is the digest of its canonical form."""
+    """Return the plan as it is kept in a capsule; `plan.digest` is the digest of its canonical
+    form.
+    """
     document = _json(plan.manifest, plan.groups, plan.verifies)
     return {**document, "groups": list(document["groups"])}
 
 
 def subjects_to_json(manifest: Manifest) -> list[dict[str, Any]]:
-    """What each benchmark of `levels` is, as a plan keeps it."""
+    """Return the subject of each benchmark of `levels`, as a plan stores it."""
     return [
         subject_to_json(benchmark)
         for benchmark in manifest.benchmarks
@@ -271,7 +275,8 @@ def subjects_to_json(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def json_digest(document: Mapping[str, Any]) -> Digest:
-    """The digest of a plan's canonical JSON, of which never more than some groups is in memory.
+    """Return the digest of a plan's canonical JSON, of which never more than some groups is in
+    memory.
 
     Args:
         document: As `to_json` gives it; its groups may be an iterator.
@@ -298,7 +303,7 @@ def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> 
 def _round(
     benchmarks: list[Benchmark], seed: int, source: SeedSource, place: int
 ) -> Iterator[list[Trial]]:
-    """The process starts of one seed."""
+    """Yield the process starts of one seed."""
     frameworks = list(
         dict.fromkeys(name for benchmark in benchmarks for name in benchmark.frameworks)
     )

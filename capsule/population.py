@@ -13,7 +13,7 @@ LARGEST = 1e300
 
 
 def independent(metric: MetricRuns) -> MetricRuns:
-    """The runs without those that repeat another seed's, value by value."""
+    """Return the runs without those that repeat another seed's, value by value."""
     if [run.trajectory for run in metric.runs].count(None) == len(metric.runs):
         return metric
     seen: set[int] = set()
@@ -38,14 +38,14 @@ def values(metric: MetricRuns) -> dict[int, float]:
 
 
 def numbers(metric: MetricRuns) -> Sequence[float]:
-    """These values alone, in the order of their seeds."""
+    """Return the values in the order of their seeds."""
     if -LARGEST <= min(metric.values, default=0.0) <= max(metric.values, default=0.0) <= LARGEST:
         return metric.values
     return [value for value in metric.values if -LARGEST <= value <= LARGEST]
 
 
 def runs(metric: MetricRuns, resolution: float | None = None) -> stats.Runs:
-    """The runs that have a value, at the metric's resolution or the one given."""
+    """Return the runs that have a value, at the metric's resolution or the one given."""
     resolution = metric.resolution if resolution is None else resolution
     kept = metric.reckoned
     if kept is None:
@@ -56,7 +56,7 @@ def runs(metric: MetricRuns, resolution: float | None = None) -> stats.Runs:
 
 
 def keep(metric: MetricRuns | None) -> MetricRuns | None:
-    """The same metric, of which `runs` is made once, for as long as this copy is there."""
+    """Return the same metric, of which `runs` is made once, for as long as this copy is there."""
     if metric is not None:
         metric = replace(metric)
         object.__setattr__(metric, "reckoned", {})
@@ -64,7 +64,7 @@ def keep(metric: MetricRuns | None) -> MetricRuns | None:
 
 
 def series(run: Run) -> Sequence[float]:
-    """The values inside a run, after its warm-up."""
+    """Return the values inside a run, after its warm-up."""
     return () if run.series is None else run.series.values[run.series.warmup :]
 
 

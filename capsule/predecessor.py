@@ -1,4 +1,4 @@
-"""The capsule that another one was made of, without any re-execution."""
+"""Predecessor: the capsule that another one was made from without a verification."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _NO_PROGRAM = {
 
 @dataclass(frozen=True, kw_only=True)
 class Exit:
-    """How a process ended.
+    """End of a process.
 
     Attributes:
         code: 0 to 255, None when a signal ended it.
@@ -103,12 +103,12 @@ class Process:
             self._end_members(STOP_SECONDS if grace_seconds is None else grace_seconds)
             if not _until(self._has_ended, _KILL_SECONDS):
                 state = processes.describe([self.pid])
-                raise ExecutionError(f"{state} does not end, even by SIGKILL")
+                raise ExecutionError(f"{state} does not end, even after SIGKILL")
             self._exit = self._reap()
         return self._exit
 
     def tasks(self) -> int:
-        """How many threads it and everything that it started have now, one each at least."""
+        """Return the number of threads of the process and its descendants."""
         count = 0
         for pid in self._members():
             with suppress(OSError):
@@ -116,11 +116,11 @@ class Process:
         return count
 
     def describe(self) -> str:
-        """What it and everything that it started do now, see `processes.describe`."""
+        """Describe the activity of the process and its descendants, see `processes.describe`."""
         return processes.describe(self._members())
 
     def memory_bytes(self, most: int) -> int:
-        """The memory of it and everything that it started, see `processes.count_memory`."""
+        """Return the memory of it and everything that it started, see `processes.count_memory`."""
         return processes.count_memory(self._members(), most)
 
     def _wait_for_leader(self, timeout_seconds: float) -> bool:
@@ -168,7 +168,7 @@ class Process:
     def _end_members(self, grace_seconds: float) -> None:
         left = _end(self._members, grace_seconds)
         if left:
-            raise ExecutionError(f"processes {left} do not end, even by SIGKILL")
+            raise ExecutionError(f"processes {left} do not end, even after SIGKILL")
 
 
 def start(
@@ -202,7 +202,7 @@ def start(
     """
     opened = nullcontext() if stdin is None else leavings.open_file(stdin)
     if opened is None:
-        raise CannotRunError(f"the standard input {stdin} cannot be read")
+        raise CannotRunError(f"cannot read {stdin} as standard input")
     mark = secrets.token_hex(16)
     with opened as source, stdout.open("ab") as out, stderr.open("ab") as err:
 
@@ -277,7 +277,7 @@ def _explain(error: OSError | ValueError, program: str, cwd: Path | None) -> Can
 
 
 def _ignored_signals() -> list[signal.Signals]:
-    """Signals that a started command would ignore as well, because this process was told to.
+    """Return signals that a started command would ignore as well, because this process was told to.
 
     nohup tells SIGHUP, and a script's `&` SIGINT: a workload must not run otherwise for it. What
     Python itself ignores, `Popen` restores.
@@ -345,9 +345,9 @@ def run(
         finally:
             process.stop(grace_seconds=1.0)
         if ended is None:
-            raise ExecutionError(f"{argv[0]} had not ended after {timeout_seconds:g} s")
+            raise ExecutionError(f"{argv[0]} did not end within {timeout_seconds:g} s")
         if out.stat().st_size > limit_bytes:
-            raise ExecutionError(f"{argv[0]} answered more than {limit_bytes} bytes")
+            raise ExecutionError(f"{argv[0]} printed more than {limit_bytes} bytes")
         with err.open("rb") as stream:
             stream.seek(max(0, err.stat().st_size - limit_bytes))
             errors = stream.read()
@@ -357,7 +357,7 @@ def run(
 
 
 def find_marked(label: str) -> list[int]:
-    """Ids of the living processes whose environment says `CAPSULE_RUN=<label>`.
+    """Return ids of the living processes whose environment says `CAPSULE_RUN=<label>`.
 
     Never this process nor one of its ancestors. Processes of other users cannot be read, and are
     not found.
@@ -383,12 +383,12 @@ def reap(label: str) -> int:
 
     left = _end(members, 1.0)
     if left:
-        raise ExecutionError(f"processes {left} of the run {label} do not end, even by SIGKILL")
+        raise ExecutionError(f"processes {left} of the run {label} do not end, even after SIGKILL")
     return len(pids)
 
 
 def _open_handle(pid: int) -> int | None:
-    """What can be waited for without looking again and again; None before Linux 5.3."""
+    """Return a handle that can be waited for without polling; None before Linux 5.3."""
     try:
         return os.pidfd_open(pid)
     except OSError:

@@ -1,4 +1,4 @@
-"""What /proc says of the processes of this machine."""
+"""Processes of this machine, as /proc describes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Stat:
-    """What /proc/PID/stat says.
+    """Contents of /proc/PID/stat.
 
     Attributes:
         state: One letter.
@@ -29,7 +29,7 @@ class Stat:
 
 
 def list_living(belongs: Callable[[int, Stat], bool], oldest: int = 0) -> list[int]:
-    """Processes that belong, of those that started at `oldest` or later."""
+    """Return processes that belong, of those that started at `oldest` or later."""
     pids = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - a Path for each costs more than the look
         if not name.isdigit():
@@ -47,7 +47,7 @@ def list_living(belongs: Callable[[int, Stat], bool], oldest: int = 0) -> list[i
 
 
 def read_stat(pid: int) -> Stat:
-    """Of one process.
+    """Read the status of one process.
 
     Raises:
         OSError: It is gone.
@@ -59,7 +59,7 @@ def read_stat(pid: int) -> Stat:
 
 
 def read_variables(pid: int) -> list[bytes]:
-    """What is in its environment, as any of its threads that has not ended shows it.
+    """Return the environment of a process, as shown by one of its living threads.
 
     Raises:
         OSError: It is gone, or another user's.
@@ -75,7 +75,7 @@ def read_variables(pid: int) -> list[bytes]:
 
 
 def read_lineage() -> set[int]:
-    """This process and its ancestors."""
+    """Return this process and its ancestors."""
     pid = os.getpid()
     own: set[int] = set()
     while pid > 0 and pid not in own:
@@ -88,7 +88,8 @@ def read_lineage() -> set[int]:
 
 
 def count_memory(pids: Sequence[int], most: int) -> int:
-    """The memory that processes use together, in bytes: their own and shared pages, and swap.
+    """Return the memory that processes use together, in bytes: their own and shared pages, and
+    swap.
 
     Pages of files are left out, which the kernel can drop. What several processes share is counted
     in each of them first, which is quick, and once where that would be too much.
@@ -105,7 +106,9 @@ def count_memory(pids: Sequence[int], most: int) -> int:
 
 
 def _read_sizes(pid: int, file: str, names: Sequence[str]) -> int:
-    """The sum of some sizes that a file of a process tells in kB; 0 where it cannot be read."""
+    """Return the sum of some sizes that a file of a process tells in kB; 0 where it cannot be
+    read.
+    """
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text(errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Which files of the measuring program a manifest needs, and so its capsule carries."""
+"""Files of the measuring program that a manifest needs and its capsule carries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FOR_RANKS = ("level3/", "communicators.py")
 
 
 def parts(manifest: Manifest) -> tuple[str, ...]:
-    """How the paths of the files that a manifest needs begin, below `levels/` and sorted."""
+    """Return prefixes of the paths that a manifest needs below `levels/`, sorted."""
     needed = (part for one in manifest.benchmarks for part in _needs(one))
     return tuple(sorted({*_ALWAYS, *needed}))
 

@@ -1,4 +1,4 @@
-"""What a quick verification runs: the benchmarks that decide, chosen before anything is seen."""
+"""Quick verification: the benchmarks that primary claims need, chosen in advance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 5
 
 
 class LeftOut(NamedTuple):
-    """What of a capsule no quick verification runs.
+    """Benchmarks of a capsule that a quick verification leaves out.
 
     Attributes:
         benchmarks: Ids of those that no deciding claim is about, in the manifest's order.
@@ -27,31 +27,31 @@ class LeftOut(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The same in words."""
+        """Return the same fact as a sentence."""
         if not self.benchmarks:
-            return "--quick leaves nothing out: a claim that decides is about every benchmark"
+            return "--quick leaves nothing out: primary claims need every benchmark"
         total = self.ran + len(self.benchmarks)
         more = len(self.benchmarks) - _SHOWN
         names = ", ".join(self.benchmarks[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
         claims = f"{self.claims or 'no'} claim{'' if self.claims == 1 else 's'}"
         return (
-            f"--quick runs {self.ran} of {total} benchmarks, and leaves out what decides nothing:"
+            f"--quick runs {self.ran} of {total} benchmarks; not needed by a primary claim:"
             f" {names}, with {claims}"
         )
 
 
 def decides(claim: FrozenClaim) -> bool:
-    """Whether a capsule's verdict depends on a claim."""
+    """Return whether a capsule's verdict depends on a claim."""
     return claim.primary and claim.type != "ratio"
 
 
 def benchmark_of(metric: str) -> str:
-    """Id of the benchmark that a metric path begins with."""
+    """Return the benchmark's id, with which a metric path begins."""
     return metric.partition("/")[0]
 
 
 def deciding(origin: Origin, claims: Iterable[FrozenClaim]) -> frozenset[str] | None:
-    """Ids of the benchmarks that a run with this origin is of, None for all.
+    """Return ids of the benchmarks that a run with this origin is of, None for all.
 
     Args:
         origin: Of the run.
@@ -63,12 +63,12 @@ def deciding(origin: Origin, claims: Iterable[FrozenClaim]) -> frozenset[str] | 
 
 
 def deciding_benchmarks(claims: Iterable[FrozenClaim]) -> frozenset[str]:
-    """Ids of the benchmarks that at least one deciding claim is about."""
+    """Return the ids of the benchmarks that at least one deciding claim needs."""
     return frozenset(benchmark_of(claim.metric) for claim in claims if decides(claim))
 
 
 def leave_out(manifest: Manifest, claims: Collection[FrozenClaim]) -> LeftOut:
-    """What a quick verification does not run.
+    """Return the benchmarks that a quick verification leaves out.
 
     Args:
         manifest: Of the capsule that is verified.
@@ -84,7 +84,7 @@ def leave_out(manifest: Manifest, claims: Collection[FrozenClaim]) -> LeftOut:
 
 
 def running(manifest: Manifest, claims: Iterable[FrozenClaim]) -> frozenset[str] | None:
-    """Ids of the benchmarks that a quick verification runs, None where it leaves nothing out."""
+    """Return the ids of the benchmarks that a quick verification runs; None for all."""
     kept = deciding_benchmarks(claims)
     return None if all(one.id in kept for one in manifest.benchmarks) else kept
 
@@ -92,7 +92,7 @@ def running(manifest: Manifest, claims: Iterable[FrozenClaim]) -> frozenset[str]
 def needed_data(
     manifest: Manifest, used: Iterable[Dataset], only: frozenset[str] | None
 ) -> tuple[DatasetSpec, ...]:
-    """The datasets that must be here for a run.
+    """Return the datasets that must be here for a run.
 
     Args:
         manifest: What of it runs.
@@ -107,22 +107,22 @@ def needed_data(
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Where a verification says that it left out what decides nothing, and there is no such."""
+    """Yield contradictions between a record and its claim to be quick."""
     only = deciding(record.origin, record.claims)
     if only is not None:
         left_out = leave_out(record.manifest, record.claims)
         if not left_out.ran:
-            yield "it says that it was quick, and no claim of its decides anything"
+            yield "it claims to be quick, but has no primary claim other than `ratio`"
         elif not left_out.benchmarks:
-            yield "it says that it was quick, and a claim that decides is about every benchmark"
+            yield "it claims to be quick, but primary claims need every benchmark"
     used = {one.name for one in record.datasets}
     for spec in needed_data(record.manifest, (), only):
         if spec.name not in used:
-            yield f"its benchmarks read the dataset {spec.name}, which it does not state"
+            yield f"its benchmarks read dataset {spec.name}, which is missing from the record"
 
 
 def not_run(record: Record) -> frozenset[str]:
-    """Ids of the benchmarks that a record has no runs of because it was quick."""
+    """Return the ids of the benchmarks without runs, because the verification was quick."""
     kept = deciding(record.origin, record.claims)
     if kept is None:
         return frozenset()

@@ -33,7 +33,7 @@ def count_values(ranks: int, count: int, *, whole: bool) -> int:
     Args:
         ranks: Their number.
         count: Of the values of each.
-        whole: Whether all of them are to be kept where they can be.
+        whole: True if all of them are to be kept where they can be.
     """
     if not can_be_reduced(ranks, count) or (whole and ranks * count <= MOST_WHOLE):
         return ranks * (1 + count)
@@ -75,7 +75,7 @@ def _key(metric: str) -> tuple[str, str]:
 
 
 def _fold(lines: Sequence[Samples], attempt: Attempt, *, whole: bool) -> RankSamples | None:
-    """All ranks in one; None where they are not alike, and all that they measured counts."""
+    """Return all ranks in one; None where they are not alike, and all that they measured counts."""
     shapes = {(len(line.values), line.warmup, line.steps is not None) for line in lines}
     alike = len(shapes) == 1 and len(lines) == attempt.ranks and not shapes.copy().pop()[2]
     if not alike and attempt.outcome == "completed":
@@ -115,7 +115,7 @@ def _fold(lines: Sequence[Samples], attempt: Attempt, *, whole: bool) -> RankSam
 
 
 def _summarize(folded: RankSamples, rows: Sequence[Sequence[float]]) -> RankSamples:
-    """The same with what all ranks had at each of their values."""
+    """Return the same with what all ranks had at each of their values."""
     columns = _transpose(rows)
     middles = averages.medians(columns)
     return replace(
@@ -138,7 +138,7 @@ def _transpose(rows: Sequence[Sequence[float]]) -> list[array[float]]:
 
 
 def digest(values: Sequence[float]) -> str:
-    """The SHA-256 in hex of values as little-endian doubles."""
+    """Return the SHA-256 in hex of values as little-endian doubles."""
     column = array("d", values)
     if byteorder == "big":
         column.byteswap()
@@ -146,12 +146,12 @@ def digest(values: Sequence[float]) -> str:
 
 
 def row(line: RankSamples, rank: int) -> Sequence[float]:
-    """All values of a rank, of a series that is whole."""
+    """Return all values of a rank, of a series that is whole."""
     return line.whole[rank * line.count : (rank + 1) * line.count]
 
 
 def faults(line: RankSamples) -> Iterator[str]:
-    """Where a folded series contradicts itself."""
+    """Yield contradictions in a folded series."""
     if line.whole:
         if len(line.whole) != line.ranks * line.count or line.last or line.digests:
             yield "not as many values as its ranks have"

@@ -72,7 +72,10 @@ def require(record: Record, *, where: str) -> None:
         DamagedError: Names what differs.
     """
     if differences := list(islice(faults(record), _SHOWN)):
-        raise DamagedError(f"the capsule is no run's: {'; '.join(differences)}", where=where)
+        raise DamagedError(
+            f"the capsule does not follow from its own manifest: {'; '.join(differences)}",
+            where=where,
+        )
 
 
 def _require_same(capsule: Capsule) -> None:
@@ -88,12 +91,13 @@ def _require_same(capsule: Capsule) -> None:
     faults = rereading.deviations(capsule.record, lambda name: (capsule.open(name),))
     if differences := list(islice(faults, _SHOWN)):
         raise DamagedError(
-            f"the capsule is no second reading: {'; '.join(differences)}", where=str(capsule.path)
+            f"the capsule does not follow from its predecessor: {'; '.join(differences)}",
+            where=str(capsule.path),
         )
 
 
 def facts(record: Record) -> list[str]:
-    """What this reading has shown to hold, one fact a line."""
+    """Return the facts that reading the capsule has established, one a line."""
     seeds = " and the original's id" if isinstance(record.origin, Verification) else ""
     return [
         f"plan and seeds follow from the manifest{seeds}",
@@ -102,7 +106,7 @@ def facts(record: Record) -> list[str]:
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Everything that does not follow, as sentences; a record whose parts agree is taken."""
+    """Yield everything that does not follow, as sentences; a record whose parts agree is taken."""
     yield from quick.faults(record)
     yield from _plan_faults(record)
     yield from _look_faults(record)
@@ -113,7 +117,7 @@ def faults(record: Record) -> Iterator[str]:
     yield from _extension_faults(record)
     if record.predecessor is not None:
         before = faults(record.predecessor.record)
-        yield from (f"its predecessor is no run's: {fault}" for fault in before)
+        yield from (f"its predecessor contradicts its own manifest: {fault}" for fault in before)
 
 
 def _extension_faults(record: Record) -> Iterator[str]:
@@ -124,7 +128,7 @@ def _extension_faults(record: Record) -> Iterator[str]:
 
 
 def fresh_seeds(record: Record) -> tuple[int, ...]:
-    """The fresh seeds of a record's plan, in their order."""
+    """Return the fresh seeds of a record's plan, in their order."""
     trials = summary.planned_trials(record.plan)
     return tuple(dict.fromkeys(int(t["seed"]) for t in trials if t["seed_source"] == "fresh"))
 
@@ -133,14 +137,14 @@ def _plan_faults(record: Record) -> Iterator[str]:
     try:
         plan = _plan(record)
     except UsageError as error:
-        yield f"no plan follows from its manifest and origin: {error.what}"
+        yield f"its manifest and origin give no plan: {error.what}"
         return
     if str(plan.digest) != record.plan_digest:
         yield _difference(record.plan, plans.to_json(plan))
 
 
 def _plan(record: Record) -> plans.Plan:
-    """What `run`, `verify` or `pair` lays out from a record's manifest and origin.
+    """Return the plan that `run`, `verify` or `pair` makes from a record's manifest and origin.
 
     Raises:
         UsageError: There are not so many seeds.
@@ -159,7 +163,9 @@ def _plan(record: Record) -> plans.Plan:
 
 
 def _controls(record: Record, plan: plans.Plan) -> list[str]:
-    """The control runs in a record's plan, of what has a fresh run that they could explain."""
+    """Return the control runs in a record's plan, of what has a fresh run that they could
+    explain.
+    """
     trials = (trial for group in plan.groups for trial in group.trials)
     fresh = {trial.id.rpartition("/")[0] for trial in trials if trial.seed_source == "fresh"}
     names = (t["id"] for t in summary.planned_trials(record.plan) if t["seed_source"] == "control")
@@ -167,27 +173,27 @@ def _controls(record: Record, plan: plans.Plan) -> list[str]:
 
 
 def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
-    """The first thing in which a plan is not the one that is due."""
+    """Return the first thing in which a plan is not the one that is due."""
     for name in {**due, **stated}:
         if name != "groups" and stated.get(name) != due.get(name):
-            return f"the plan's {name} is not what follows from the manifest"
+            return f"the plan's {name} contradicts the manifest"
     seeds, due_seeds = _fresh(stated), _fresh(due)
     for number, (seed, due_seed) in enumerate(zip_longest(seeds, due_seeds), 1):
         if seed != due_seed:
             return (
-                f"fresh seed number {number} is {_or_none(seed)}, and {_or_none(due_seed)} follows"
-                " from the original's id"
+                f"fresh seed number {number} is {_or_none(seed)}; the original's id gives"
+                f" {_or_none(due_seed)}"
             )
     trials, due_trials = _trials(stated), _trials(due)
     for name in due_trials:
         if name not in trials:
             return f"trial {name} is missing from the plan"
         if trials[name] != due_trials[name]:
-            return f"trial {name} is not planned as it follows from the manifest"
+            return f"trial {name} is planned otherwise than the manifest says"
     for name in trials:
         if name not in due_trials:
-            return f"trial {name} does not follow from the manifest"
-    return "the plan starts its processes in another order, or under other names"
+            return f"trial {name} is not in the manifest"
+    return "the plan has its process starts in another order, or under other names"
 
 
 def _or_none(seed: int | None) -> str:
@@ -208,7 +214,7 @@ def _trials(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look_faults(record: Record) -> Iterator[str]:
-    """Where a verification's number of seeds is not what its origin says."""
+    """Yield contradictions between a verification's number of seeds and its origin."""
     origin = record.origin
     if not isinstance(origin, Verification):
         return
@@ -216,11 +222,11 @@ def _look_faults(record: Record) -> Iterator[str]:
     look = looks.place((claim.looks for claim in record.claims), seeds)
     if origin.look != look:
         planned = "no planned look" if look is None else f"planned look {look}"
-        yield f"{seeds} fresh seeds are {planned}, and its origin says {origin.look}"
+        yield f"{seeds} fresh seeds are {planned}; the origin says look {origin.look}"
     if seeds > origin.runs:
-        yield f"it has {seeds} fresh seeds, and its origin asks for {origin.runs}"
+        yield f"the record has {seeds} fresh seeds; the origin says {origin.runs}"
     elif seeds < origin.runs and (look is None or origin.runs != _last_look(record)):
-        yield f"it ends after {seeds} of {origin.runs} fresh seeds, as no planned look does"
+        yield f"it ends after {seeds} of {origin.runs} fresh seeds, which is no planned look"
 
 
 def _last_look(record: Record) -> int:
@@ -228,15 +234,15 @@ def _last_look(record: Record) -> int:
 
 
 def _outcome_faults(record: Record) -> Iterator[str]:
-    """Trials that were planned and of which nobody says what became."""
+    """Yield trials that were planned and of which nobody says what became."""
     ended = {one.trial for one in record.attempts if summary.final_outcome(one)}
     for trial in summary.planned_trials(record.plan):
         if trial["id"] not in ended:
-            yield f"trial {trial['id']} has no outcome, and nothing is sealed before all have one"
+            yield f"trial {trial['id']} has no outcome"
 
 
 def _claim_faults(record: Record) -> Iterator[str]:
-    """Claims that are not the manifest's, one for one, frozen by the runs."""
+    """Yield claims that are not the manifest's, one for one, frozen by the runs."""
     due, verifies = _due_claims(record), isinstance(record.origin, Verification)
     try:
         for stated, frozen in zip_longest(record.claims, due):
@@ -248,11 +254,13 @@ def _claim_faults(record: Record) -> Iterator[str]:
             if fault := _frozen_fault(stated, frozen, verifies=verifies):
                 yield fault
     except (ManifestError, ArithmeticError, ValueError) as error:
-        yield f"its claims cannot be frozen: {error}"
+        yield f"the claims' regions cannot be computed: {error}"
 
 
 def _metrics(record: Record) -> Mapping[str, MetricRuns]:
-    """Every metric of the manifest: those of benchmarks that were left out are without runs."""
+    """Return every metric of the manifest: those of benchmarks that were left out are without
+    runs.
+    """
     metrics = summary.run_values(record)
     if not (left_out := quick.not_run(record)):
         return metrics
@@ -270,19 +278,19 @@ def _place_fault(stated: FrozenClaim | None, due: FrozenClaim | None) -> str | N
     if stated is None:
         return None if due is None else f"the claim on {due.metric} is missing"
     if due is None:
-        return f"a claim on {stated.metric} is one more than the manifest makes"
+        return f"the claim on {stated.metric} is not in the manifest"
     if (stated.metric, stated.pattern) != (due.metric, due.pattern):
-        return f"a claim on {stated.metric} stands where one on {due.metric} is due"
+        return f"found a claim on {stated.metric} in place of one on {due.metric}"
     return None
 
 
 def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> str | None:
-    """Where a claim is not what its pattern and the runs make it.
+    """Return the contradiction between a claim, its pattern and the runs, or None.
 
     Args:
         stated: By the capsule.
         due: Made of its runs; of which a verification has others than those that froze the claim.
-        verifies: Whether it is one.
+        verifies: True if it is one.
     """
     # planned from the number of the original's runs, as the rest of the reader checks
     due = replace(due, looks=stated.looks)
@@ -300,10 +308,9 @@ def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> s
         return None
     if (stated.lower, stated.upper) != (due.lower, due.upper):
         return (
-            f"the claim on {stated.metric} allows {_region(stated)}, and {_region(due)} follows"
-            " from the runs"
+            f"the claim on {stated.metric} allows {_region(stated)}; the runs give {_region(due)}"
         )
-    return f"the claim on {stated.metric} is not frozen as it was written"
+    return f"the claim on {stated.metric} contradicts its text in the manifest"
 
 
 def _is_equal(stated: float | None, due: float | None) -> bool:
@@ -319,9 +326,9 @@ def _region(claim: FrozenClaim) -> str:
 
 
 def _note_faults(record: Record) -> Iterator[str]:
-    """Notes that the record calls for and lacks, or has and does not call for."""
+    """Yield notes that the record calls for and lacks, or has and does not call for."""
     if len(set(record.notes)) < len(record.notes):
-        yield "a note stands there twice"
+        yield "a note is given twice"
     due = list(_notes(record))
     before = record.predecessor.record.notes if record.predecessor is not None else ()
     inherited = frozenset(map(notes.inherit, before))
@@ -330,11 +337,11 @@ def _note_faults(record: Record) -> Iterator[str]:
             yield f"a note is missing: {note.sentence}"
     for note in record.notes:
         if record.tool == __version__ and notes.is_forged(note):
-            yield f"a note is not what its code and facts say: {note.code}"
+            yield f"a note contradicts its code and facts: {note.code}"
         elif note.code in notes.DERIVED and not (
             _is_due(note, due) or _may_be(note, record, inherited)
         ):
-            yield f"a note does not follow from the rest: {note.sentence[:_LONGEST]}"
+            yield f"a note does not follow from the record: {note.sentence[:_LONGEST]}"
 
 
 def _is_due(note: Note, due: Iterable[Note]) -> bool:
@@ -352,7 +359,7 @@ def _due_claims(record: Record) -> Iterable[FrozenClaim]:
 
 
 def _notes(record: Record) -> Iterator[Note]:
-    """The notes that a record alone calls for."""
+    """Yield the notes that a record alone calls for."""
     verifies = isinstance(record.origin, Verification)
     yield from notes.of_run(
         contained=record.contained,
@@ -396,18 +403,22 @@ def _may_be(note: Note, record: Record, inherited: frozenset[Note]) -> bool:
 
 
 def own_program(manifest: Manifest) -> str:
-    """The tree digest of this version's measuring program, as a manifest's capsule carries it."""
+    """Return the tree digest of this version's measuring program, as a manifest's capsule carries
+    it.
+    """
     return str(digest.of_sources(OWN_LEVELS, program.parts(manifest)))
 
 
 def release_faults(record: Record) -> Iterator[str]:
-    """A measuring program that is said to be this release's, and is another, or has its ruler."""
+    """Yield a measuring program that is said to be this release's, and is another, or has its
+    ruler.
+    """
     stated = record.levels
     is_own = stated["digest"] == own_program(record.manifest)
     if is_own:
         # those of another version's program may have other catalogues
         yield from catalogued.deviations(record.manifest.benchmarks)
     if is_own and stated.get("ruler") not in (None, str(RULER)):
-        yield f"levels/ takes bounds by ruler {RULER}, the record says {stated['ruler']}"
+        yield f"levels/ computes bounds by rules {RULER}; the record says {stated['ruler']}"
     if stated["release"] == __version__ and not is_own:
-        yield f"levels/ is not the program of capsule-hpc {__version__}, as the record says"
+        yield f"levels/ differs from capsule-hpc {__version__}, which the record names"

@@ -1,4 +1,4 @@
-"""All that is known after a run, as one frozen value: what a capsule holds."""
+"""Data of a run, as one frozen value: the contents of a capsule."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """A file that a trial left behind and the capsule keeps: its numbers follow from it.
+    """A file that a trial wrote and the capsule keeps, from which its values are recomputed.
 
     Attributes:
-        path: Below `data/`, in `logs/` or `evidence/`.
-        name: `stdout`, `stderr`, or `out/` and its path below the trial's out folder.
-        rank: Who wrote it.
+        path: Path below `data/`, in `logs/` or `evidence/`.
+        name: `stdout`, `stderr`, or `out/` and a path below the trial's output folder.
+        rank: Rank that wrote the file.
     """
 
     path: str
@@ -57,27 +57,27 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """One process group's try at one trial.
+    """One execution of a trial.
 
     Attributes:
         trial: Trial id.
-        attempt: 1 for the first try.
-        group: Id of the process start, shared by trials that ran in one process.
-        seed, seed_source: The trial's seed, and whether it is of the manifest, fresh or a control.
-        outcome, reason: `completed`, without a reason, and `failed` are final; `interrupted` is
+        attempt: Number of the attempt, 1 for the first.
+        group: Id of the process start, which several trials may share.
+        seed, seed_source: Seed of the trial, and its origin: manifest, fresh or control.
+        outcome, reason: `completed` (no reason) and `failed` are final; an `interrupted` trial is
             tried again.
-        message: The workload's last words or the exception, at most 2000 characters.
-        exit_code, signal: Of the rank that the message names; both None when it went on.
-        started: When its process was started, ISO 8601 UTC with `+00:00`.
-        seconds: Duration by the monotonic clock, None when the process was lost.
-        setup_seconds: That of the setup command which ended well before it, None without one.
-        resumed_after: Epochs of a training that an earlier attempt trained, whose checkpoint this
-            one went on from; None of one that began anew.
-        ranks: Processes that were started for it together, the world size.
-        nodes: Indexes into the record's nodes: all that its ranks ran on, in the ranks' order.
-        world: What is known of the world of a command's own ranks, see `capsule.starts`; empty of
-            one rank, of a trial that did not complete, and where nobody looked.
-        evidence: Files of it that the capsule keeps.
+        message: Last output of the workload, or its exception; at most 2000 characters.
+        exit_code, signal: End of the rank that the message names; both None if it continued.
+        started: Start time of the process, ISO 8601 UTC with `+00:00`.
+        seconds: Duration in seconds by the monotonic clock; None if the process was lost.
+        setup_seconds: Duration in seconds of the successful setup command; None without one.
+        resumed_after: Number of epochs trained by an earlier attempt, from whose checkpoint this
+            one continued; None for a training from the beginning.
+        ranks: World size: number of processes started together.
+        nodes: Indexes into the record's nodes, one for each node, in the order of the ranks.
+        world: Observation of whether a command's ranks formed one world, see `capsule.starts`;
+            empty for one rank, for a trial that did not complete, and without observation.
+        evidence: Files of the attempt that the capsule keeps.
     """
 
     trial: str
@@ -101,7 +101,7 @@ class Attempt:
 
     @property
     def last_line(self) -> str:
-        """What says most of its message: the exception a traceback ends in, else its last line."""
+        """Return the last line of the message; of a traceback, the line of the exception."""
         lines = [line for line in self.message.splitlines() if line.strip()]
         for place in range(len(lines) - 1, -1, -1):
             if lines[place].startswith(_TRACEBACK):
@@ -112,20 +112,19 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Samples:
-    """Every value of one metric in one trial attempt: one line of `results/samples.jsonl`.
+    """All values of one metric in one attempt: one line of `results/samples.jsonl`.
 
-    What makes the run's value of them is told in `summary`.
+    `capsule.summary` describes how a run's value is computed from them.
 
     Attributes:
-        metric: Four-segment path.
-        rank: Which process reported it.
-        per: What the several values are.
-        values: In measured order.
-        warmup: How many leading values are warm-up.
-        steps: Where on its way through the run each value was taken (epochs, samples seen),
-            increasing; None when the values are repetitions.
-        wall: Seconds since the trial began at which each value was there, None where not kept.
-        active: The same by a clock that stands still while the trial does not train.
+        metric: Metric path of four segments.
+        rank: Rank that reported the values.
+        per: Unit of repetition, for example a call or an epoch.
+        values: Values in measured order.
+        warmup: Number of leading values that are warm-up.
+        steps: Step of each value (epochs, samples seen), increasing; None for repetitions.
+        wall: Seconds from the start of the trial to each value; None if not recorded.
+        active: Seconds of training before each value; None if not recorded.
     """
 
     metric: str
@@ -147,19 +146,20 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankSamples(Samples):
-    """One metric of all ranks of a trial attempt that has many: a line of `results/ranks.jsonl`.
+    """One metric of all ranks of one attempt: one line of `results/ranks.jsonl`.
 
-    `values` has one number a rank, by rank: the median of what it measured after its warm-up, NaN
-    for none. The run's value is the worst of them, as of samples that are kept rank by rank.
+    `values` holds one number for each rank, in the order of ranks: the median of its values after
+    warm-up, NaN without a value. The run's value is the worst of them, as for metrics that are
+    stored rank by rank.
 
     Attributes:
-        count: How many values each rank measured, its warm-up included; 0 where an attempt that did
-            not complete left different numbers of them.
-        discarded: How many leading ones of each rank are warm-up.
-        whole: All of them, rank by rank; empty where they were reduced.
-        last: The last value of each rank, NaN for none; like what follows empty unless they were.
-        least, median, largest: Over all ranks, at each of the values.
-        digests: The SHA-256 in hex of all ranks' values at each of them, as little-endian doubles.
+        count: Number of values that each rank measured, with warm-up; 0 if the ranks of an attempt
+            that did not complete measured different numbers.
+        discarded: Number of leading warm-up values of each rank.
+        whole: All values, rank by rank; empty if reduced.
+        last: Last value of each rank, NaN without one; empty unless reduced, like the following.
+        least, median, largest: Statistics over all ranks, for each repetition.
+        digests: SHA-256 of all ranks' values as little-endian doubles, in hex, for each repetition.
     """
 
     count: int
@@ -173,36 +173,36 @@ class RankSamples(Samples):
 
     @property
     def ranks(self) -> int:
-        """How many there were."""
+        """Return the number of ranks."""
         return len(self.values)
 
     @property
     def is_reduced(self) -> bool:
-        """Whether values that were measured are not kept."""
+        """Return whether only statistics of the measured values are stored."""
         return not self.whole
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrozenClaim:
-    """A claim with its wildcard resolved and its region turned into numbers at sealing.
+    """A claim on one metric, with its allowed region as numbers, fixed at sealing.
 
     Attributes:
-        metric: A full metric path.
-        scale: `log` judges natural logarithms of the values.
+        metric: Full metric path, without wildcards.
+        scale: `log` to judge natural logarithms of the values, else `linear`.
         lower: Lower end of the allowed region, None for minus infinity.
-        upper: Upper end, None for plus infinity. The region bounds the shift from the original's
-            location to the re-execution's, for `curve` at every step; for `threshold` the
-            re-execution's location itself; for `bound` the value of each of its runs; for
-            `distribution` Kolmogorov's distance.
-        margin_source: `author`, `spread` (so many sd of the original's runs as the pattern asks
-            for, 2 by default), or `none`.
-        pattern: The claim as written, which the same number of claims may share.
-        looks: After how many re-run seeds it may be judged, increasing; empty where no interval
-            decides. Those of a paired claim are of the fresh seeds beside its pairs.
-        paired: Whether runs under equal seeds are compared one by one.
-        resolution: Smallest step of the number for this claim, None for the metric's own.
-        later: Whether it was written or changed after its runs were sealed first, so that it is not
-            primary, however it was written.
+        upper: Upper end, None for plus infinity. The region bounds the difference of the re-run's
+            location from the original's (for `curve`, at every step), the re-run's location itself
+            (`threshold`), the value of each run (`bound`), or Kolmogorov's distance
+            (`distribution`).
+        margin_source: `author`, `spread` (a multiple of the standard deviation between the
+            original's runs, by default 2), or `none`.
+        pattern: Claim as written; claims on several metrics may share it.
+        looks: Planned looks, as increasing numbers of re-run seeds; empty if no interval decides.
+            Looks of a paired claim count the fresh seeds beside its pairs.
+        paired: True to compare runs under equal seeds one by one.
+        resolution: Smallest step of the number for this claim; None for the metric's own.
+        later: True if the claim was written or changed after its runs were first sealed; such a
+            claim is secondary.
     """
 
     metric: str
@@ -222,14 +222,14 @@ class FrozenClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A dataset that was used, named by what is in it.
+    """A dataset that was used, identified by its content.
 
     Attributes:
-        name: As the manifest names it.
-        digest: Of its content.
-        bytes, files: Sum of its files' sizes, and their number.
-        source: Where it was found.
-        embedded: Whether the capsule carries it, below `data/datasets/NAME/`.
+        name: Name in the manifest.
+        digest: Digest of the content.
+        bytes, files: Total size of the files in bytes, and their number.
+        source: Place where the dataset was found.
+        embedded: True if the capsule contains the dataset, below `data/datasets/NAME/`.
     """
 
     name: str
@@ -242,12 +242,12 @@ class Dataset:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A git checkout that inputs are of.
+    """A git checkout that contains inputs.
 
     Attributes:
-        inputs: As the manifest names them, or a folder below one that is a checkout of its own.
-        commit: What was checked out, 40 or 64 hex digits.
-        modified: Whether files that git keeps were others than the commit's; None for unknown.
+        inputs: Inputs as the manifest names them, or a folder inside one with its own checkout.
+        commit: Commit that was checked out, 40 or 64 hex digits.
+        modified: True if tracked files differed from the commit; None if unknown.
     """
 
     inputs: tuple[str, ...]
@@ -260,9 +260,10 @@ class File:
     """A file to be put into the capsule.
 
     Attributes:
-        path, source: Below `data/`; where its bytes are now, a `pathlib.Path`, or the bytes.
-        digest: Which bytes it must have, None for those that are there.
-        binary: Whether it holds numbers, in which nothing is replaced and no words are looked for.
+        path: Path below `data/`.
+        source: Bytes of the file, or the `pathlib.Path` that holds them.
+        digest: Required digest; None accepts the present bytes.
+        binary: True for numeric data, which is neither cleaned nor searched for private text.
     """
 
     path: str
@@ -273,16 +274,16 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """Everything that the process starts of a run left behind.
+    """Results of all process starts of a run.
 
     Attributes:
-        attempts: In the order in which they ended.
-        samples: Of every attempt, also of those that failed.
-        software: What the image holds, per framework.
-        effective: Settings that were in force inside, per framework.
-        logs: Standard output and error of every process start, and what else is evidence.
-        worlds: As in `Record`.
-        notes: What a reader must know of what ran.
+        attempts: Attempts in the order in which they ended.
+        samples: Samples of all attempts, including failed ones.
+        software: Contents of the image, by framework.
+        effective: Settings in force inside, by framework.
+        logs: Stdout and stderr of every process start, and other evidence.
+        worlds: Observed worlds, as in `Record`.
+        notes: Facts about the run that a reader of its numbers must know.
     """
 
     attempts: tuple[Attempt, ...]
@@ -296,30 +297,31 @@ class Execution:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Everything a capsule states.
+    """The data in a capsule.
 
     Attributes:
-        tool, uuid: `capsule-hpc` version that sealed it; name of this run.
-        origin: Why it ran: on its author's account, or because of another capsule.
-        judge_rule: Number of the rules by which its claims were frozen and are judged.
-        started, ended: ISO 8601 UTC.
-        runtime, contained: Name of the engine, and whether it is one: `host` is none.
-        image: None only for `host`.
-        image_observations: What the engine said of its copy.
-        manifest: What was asked.
-        plan, plan_digest: Its JSON, groups in executed order, and `sha256:...` of it as canonical.
-        nodes: Host-side inventory of each node: {"identity", "class", "state", "missing"}.
-        software: What the image holds, per framework: {"python", "distributions", ...}.
-        environment: Every value set that can change a result: variables, threads, affinity, flags.
+        tool, uuid: Version of `capsule-hpc` that sealed the capsule; unique name of the run.
+        origin: Reason of the run: its author's own, or derived from another capsule.
+        judge_rule: Number of the rules by which claims were fixed and are judged.
+        started, ended: Start and end time, ISO 8601 UTC.
+        runtime, contained: Name of the engine; False for `host`, which contains nothing.
+        image: Container image; None only for `host`.
+        image_observations: Facts that the engine reported about its copy of the image.
+        manifest: Manifest of the run.
+        plan, plan_digest: Plan as JSON, groups in executed order; its `sha256:...` in canonical
+            form.
+        nodes: Inventory of each node: {"identity", "class", "state", "missing"}.
+        software: Contents of the image, by framework: {"python", "distributions", ...}.
+        environment: Settings that can change a result: variables, threads, affinity, flags.
         levels: {"digest": of data/levels, "release", "ruler": number of its rules of bounds}.
-        datasets: Used datasets.
-        sources: Where its author had the inputs from; none of a re-execution.
-        worlds: What pre-flight's own program saw of several ranks, each time that such a run was
-            begun or taken up.
-        predecessor: What it was made of, where its origin names a capsule that nobody re-executed.
-        claims: Frozen claims.
-        attempts, samples: Every attempt, in order, and every sample of it.
-        notes: What a reader of the verdict must know: uncontained, network open, ...
+        datasets: Datasets that were used.
+        sources: Git checkouts of the inputs; empty in a verification.
+        worlds: Worlds observed by the test before a run of several ranks, one for each start or
+            resumption.
+        predecessor: Capsule that this one was made from by `reread` or `--add-seeds`, else None.
+        claims: Claims with their regions as numbers.
+        attempts, samples: All attempts, in order, and all their samples.
+        notes: Facts that a reader of the verdict must know, for example an open network.
     """
 
     tool: str
@@ -350,22 +352,22 @@ class Record:
 
     @property
     def verifies(self) -> str | None:
-        """Id of the capsule that this one re-executed, None for any other run."""
+        """Return the id of the original of a verification; None for other runs."""
         return original_id(self.origin)
 
     @property
     def chain(self) -> tuple[Added, ...]:
-        """Earlier verifications whose runs count with its own, in the order of their seeds."""
+        """Return the earlier verifications whose runs count, in the order of their seeds."""
         return self.origin.added if isinstance(self.origin, Verification) else ()
 
     @property
     def nonce(self) -> str | None:
-        """What its fresh seeds follow from besides the original's id, None for nothing else."""
+        """Return the word mixed into the fresh seeds; None without one."""
         return self.origin.nonce if isinstance(self.origin, Verification) else None
 
     @property
     def image_override(self) -> str | None:
-        """Reference given with `--image`, None when the image was not replaced."""
+        """Return the reference given with `--image`; None if the image was not replaced."""
         if self.predecessor is not None:
             return self.predecessor.record.image_override
         return image_override(self.origin)
@@ -373,7 +375,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What is decided before the first process start and holds for the whole run.
+    """Facts that are fixed before the first process start and hold for the whole run.
 
     The attributes are those of `Record` with the same names.
     """
@@ -396,13 +398,13 @@ class Setup:
 def find_early_runs(
     started: str, attempts: Iterable[Attempt], ended: str, whose: str
 ) -> Note | None:
-    """Return the note on runs that are dated before those that they follow, None without any.
+    """Return a note if runs are dated before the runs that they follow, else None.
 
     Args:
-        started: When the runs began, ISO 8601 UTC.
-        attempts: At their trials.
-        ended: When those before them ended.
-        whose: What ended then, such as `the original`.
+        started: Start time of the runs, ISO 8601 UTC.
+        attempts: Attempts of the runs.
+        ended: End time of the runs that they follow.
+        whose: Name of those runs in the note, for example `the original`.
     """
     times = (started, *(attempt.started for attempt in attempts))
     first = min(times, key=datetime.fromisoformat)
@@ -423,14 +425,14 @@ def assemble(
     nodes: tuple[Mapping[str, Any], ...],
     ended: str,
 ) -> Record:
-    """Put together what was decided, planned and seen; claims are frozen onto it afterwards.
+    """Build the record of a run, without claims; these are fixed on it afterwards.
 
     Args:
-        setup: Decided before the run.
-        plan: What was to run.
-        execution: What ran.
+        setup: Facts fixed before the run.
+        plan: Plan of the run.
+        execution: Results of the run.
         nodes: Inventory of each node.
-        ended: As in `Record`.
+        ended: End time, ISO 8601 UTC.
     """
     return Record(
         tool=__version__,

@@ -18,7 +18,7 @@ _TOGETHER = 128
 def run_value(
     samples: Sequence[Samples], few: int = FEW, aggregate: Aggregate | None = None
 ) -> float | None:
-    """One number for a run, None when there is none or a value is not finite.
+    """Return one number for a run, None when there is none or a value is not finite.
 
     Repeated calls have the median of the values after warm-up, where an even number of values has
     the mean of the two middle ones. A curve has its last value. Values of nodes and blocks are
@@ -66,7 +66,7 @@ def _rank_value(samples: Samples, few: int, aggregate: Aggregate | None) -> floa
 
 
 def mean_of_last(samples: Samples, k: int) -> float | None:
-    """The mean of the last `k` values of a curve, None where it has fewer, or is none."""
+    """Return the mean of the last `k` values of a curve, None where it has fewer, or is none."""
     values = samples.values[samples.warmup :]
     if samples.steps is None or len(values) < k:
         return None
@@ -74,7 +74,9 @@ def mean_of_last(samples: Samples, k: int) -> float | None:
 
 
 def worst(values: Sequence[float], direction: Direction) -> float:
-    """The one that is farthest from where a metric is to go; the largest where that is nowhere."""
+    """Return the one that is farthest from where a metric is to go; the largest where that is
+    nowhere.
+    """
     return min(values) if direction == "higher" else max(values)
 
 
@@ -99,6 +101,6 @@ def _repeats_few_calls(line: Samples) -> bool:
 
 
 def first_not_finite(samples: tuple[Samples, ...]) -> float | None:
-    """The first NaN or infinity among all values."""
+    """Return the first NaN or infinity among all values."""
     values = (value for line in samples for value in line.values)
     return next((value for value in values if not math.isfinite(value)), None)

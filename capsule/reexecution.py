@@ -1,4 +1,4 @@
-"""Whether a capsule that says it verifies another is what `capsule verify` makes of that one."""
+"""Check that a capsule which claims to verify another one follows from that one."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def require(original: Capsule, rerun: Capsule) -> None:
         return
     if differences := list(faults(original.record, rerun.record)):
         raise DamagedError(
-            f"it says that it verifies capsule {original.id[:12]}, and no verification of that one"
-            f" ends in it: {'; '.join(differences)}",
+            f"claims to verify capsule {original.id[:12]}, but does not fit it:"
+            f" {'; '.join(differences)}",
             where=str(rerun.path),
         )
 
 
 def faults(original: Record, rerun: Record) -> Iterator[str]:
-    """What `capsule verify` would have made otherwise, as sentences.
+    """Yield differences from the capsule that `capsule verify` would have made, as sentences.
 
     Args:
         original: The capsule that is verified.
@@ -101,7 +101,7 @@ def _time_faults(original: Record, rerun: Record) -> Iterator[str]:
 
 
 def _data_faults(original: Record, rerun: Record) -> Iterator[str]:
-    """Other data; of a quick original the data of what it left out is not known."""
+    """Yield other data; of a quick original the data of what it left out is not known."""
     only = quick.deciding(rerun.origin, rerun.claims)
     needed = {one.name for one in quick.needed_data(original.manifest, original.datasets, only)}
     there, here = _by_name(original.datasets), _by_name(rerun.datasets)

@@ -18,12 +18,12 @@ from capsule import __version__, freezing, notes, plain, plan, rankseries, summa
 from capsule.archive import texts
 from capsule.archive.texts import Reading
 from capsule.errors import UsageError
-from capsule.manifest import Benchmark, Command, Manifest, Metric
+from capsule.manifest import Benchmark, Claim, Command, Manifest, Metric
 from capsule.manifest.sources import OUT
 from capsule.origin import JUDGE_RULE, Rereading
 from capsule.predecessor import Predecessor
 from capsule.record import Attempt, FrozenClaim, Reason, Record, Samples, sample_order
-from capsule.starts import world_fault
+from capsule.starts import word_missing, world_fault
 
 Load = Callable[[str], Iterable[bytes]]
 
@@ -33,7 +33,7 @@ _MOST_MESSAGE = 2000
 
 
 def make(predecessor: Predecessor, capsule_id: str, manifest: Manifest, load: Load) -> Record:
-    """The record of a capsule whose numbers are read again.
+    """Return the record of a capsule whose numbers are read again.
 
     Args:
         predecessor: A run of its author's own.
@@ -67,7 +67,7 @@ def make(predecessor: Predecessor, capsule_id: str, manifest: Manifest, load: Lo
 
 
 def inherited_notes(before: Record) -> list[notes.Note]:
-    """What the predecessor's notes say, and in our words what any record like it calls for."""
+    """Return the predecessor's notes, and those that its record calls for in our words."""
     due = list(notes_of_run(before))
     codes = {note.code for note in due}
     stated = [
@@ -77,7 +77,7 @@ def inherited_notes(before: Record) -> list[notes.Note]:
 
 
 def notes_of_run(record: Record) -> Iterator[notes.Note]:
-    """The notes that follow from how its author ran what is in a record."""
+    """Yield the notes that follow from how its author ran what is in a record."""
     yield from notes.of_run(
         contained=record.contained,
         observations=record.image_observations,
@@ -89,25 +89,23 @@ def notes_of_run(record: Record) -> Iterator[notes.Note]:
 
 
 _ADVICE = (
-    "correct data/manifest.json of the capsule, in its metrics and claims alone; what else is to be"
-    " otherwise takes a new run"
+    "correct only metrics and claims in data/manifest.json of the capsule; any other change needs a"
+    " new run"
 )
 
 
 def note(record: Record) -> notes.Note:
-    """What a reader must know of a record that was read again."""
+    """Return the note that a reader of a second reading must know."""
     assert isinstance(record.origin, Rereading)
     assert record.predecessor is not None
-    kept = {(one.metric, one.pattern) for one in record.claims if not one.later}
-    gone = [
-        one for one in record.predecessor.record.claims if (one.metric, one.pattern) not in kept
-    ]
+    kept = {_identify(one) for one in record.claims if not one.later}
+    gone = [one for one in record.predecessor.record.claims if _identify(one) not in kept]
     later = sum(claim.later for claim in record.claims)
     return notes.second_reading(capsule=record.origin.of, later=later, gone=len(gone))
 
 
 def faults(before: Record, manifest: Manifest) -> Iterator[str]:
-    """What keeps a capsule from being read again by a manifest, as sentences.
+    """Yield obstacles to reading a capsule again by a manifest, as sentences.
 
     Args:
         before: What the capsule states.
@@ -116,13 +114,13 @@ def faults(before: Record, manifest: Manifest) -> Iterator[str]:
     others = _rest(before.manifest.source), _rest(manifest.source)
     if others[0] != others[1]:
         names = [name for name in {**others[0], **others[1]} if _differ(*others, name)]
-        yield f"the manifest has another {' and '.join(names)} than the runs were made with"
+        yield f"the manifest changes {' and '.join(names)}, with which the runs were made"
         return
     if (before.manifest.benchmarks, before.manifest.claims) == (
         manifest.benchmarks,
         manifest.claims,
     ):
-        yield "the manifest has the metrics and claims that the runs were sealed with"
+        yield "nothing to do: the manifest has the same metrics and claims as the capsule"
         return
     reported = {
         attempt.trial.partition("/")[0]
@@ -135,7 +133,7 @@ def faults(before: Record, manifest: Manifest) -> Iterator[str]:
 
 
 def _rest(source: bytes) -> dict[str, Any]:
-    """A manifest without what may be corrected."""
+    """Return a manifest without what may be corrected."""
     raw: dict[str, Any] = json.loads(source)
     kept = {name: value for name, value in raw.items() if name not in ("claims", "$schema")}
     kept["benchmarks"] = [
@@ -152,23 +150,24 @@ def _differ(there: dict[str, Any], here: dict[str, Any], name: str) -> bool:
 
 
 def _find_unread(old: Benchmark, new: Benchmark, *, reported: bool) -> Iterator[str]:
-    """Metrics of a command that no sealed text gives."""
+    """Yield metrics of a command that no sealed text gives."""
     sealed = {*_STREAMS, *(one.source.text for one in old.metrics if one.source is not None)}
     sealed |= {_RESULTS} if reported else set()
     kept = {one.name for one in old.metrics if one.source is None}
     for metric in new.metrics:
         if metric.source is None and metric.name not in kept:
             yield (
-                f"{old.id}: {metric.name} was not among the results that were kept"
-                + (', but "from" may read it in "file": "results.jsonl"' if reported else "")
+                f"{old.id}: {metric.name} is not among the results in the capsule"
+                + ('; read it with "from" and "file": "results.jsonl"' if reported else "")
             )
         elif metric.source is not None and metric.source.text not in sealed:
             name = metric.source.text.removeprefix(OUT)
-            yield f"{old.id}: {metric.name} would be read from {name}, which was not sealed"
+            yield f"{old.id}: {metric.name} needs {name}, which is not in the capsule"
 
 
 def claims(record: Record) -> Iterator[FrozenClaim]:
-    """The claims of a record that was read again: those that stayed as they were sealed first.
+    """Yield the claims of a record that was read again: those that stayed as they were sealed
+    first.
 
     Raises:
         ManifestError: A claim matches no metric.
@@ -176,15 +175,20 @@ def claims(record: Record) -> Iterator[FrozenClaim]:
     assert record.predecessor is not None
     before = record.predecessor.record
     metrics, old_metrics = dict(plan.metric_paths(record.manifest)), _metrics_of(before)
-    sealed = {(one.metric, one.pattern): one for one in before.claims}
+    sealed = {_identify(one): one for one in before.claims}
     for claim in freezing.follow(record.manifest.claims, summary.run_values(record)):
-        same = sealed.get((claim.metric, claim.pattern))
+        same = sealed.get(_identify(claim))
         # a margin that could not be frozen then was frozen later, with the runs in sight
         frozen = same is not None and same.margin_source == claim.margin_source
         if same is not None and frozen and metrics[claim.metric] == old_metrics.get(claim.metric):
-            yield same
+            yield replace(same, pattern=claim.pattern)
         else:
             yield replace(claim, primary=False, later=True)
+
+
+def _identify(claim: FrozenClaim) -> tuple[str, Claim]:
+    """Return what a claim says of which metric: a new label makes no new claim."""
+    return claim.metric, replace(claim.pattern, label=None)
 
 
 def _metrics_of(record: Record) -> dict[str, Metric]:
@@ -194,13 +198,13 @@ def _metrics_of(record: Record) -> dict[str, Metric]:
 def read_again(
     before: Record, manifest: Manifest, load: Load, *, before_whole: bool
 ) -> tuple[tuple[Attempt, ...], tuple[Samples, ...]]:
-    """The attempts of a record, and what its texts and results give by another manifest.
+    """Return the attempts of a record, and what its texts and results give by another manifest.
 
     Args:
         before: The record.
         manifest: The other one, of which the texts that it names were sealed.
         load: Gives the pieces of a file, by its path below `data/`.
-        before_whole: Whether by the rules before 0.3.0.
+        before_whole: True if by the rules before 0.3.0.
     """
     there = _readings(before, load)
     here = _readings(replace(before, manifest=manifest), load, before_whole=before_whole)
@@ -238,7 +242,7 @@ def _readings(
 
 
 def _relabel(line: Samples, metric: Metric) -> Samples:
-    """Samples that a command reported, with what the manifest says now that they mean."""
+    """Return samples that a command reported, with what the manifest says now that they mean."""
     return replace(
         line,
         unit=metric.unit,
@@ -275,7 +279,7 @@ def _lines(readings: Sequence[Reading], benchmark: Benchmark) -> Iterator[Sample
 def _keeps_outcome(
     attempt: Attempt, benchmark: Benchmark, readings: Sequence[Reading], before: Record
 ) -> bool:
-    """Whether an attempt ended by what no other reading of its texts mends."""
+    """Return whether an attempt ended by what no other reading of its texts mends."""
     if attempt.exit_code != 0 or not isinstance(benchmark.subject, Command):
         return True
     if attempt.outcome != "failed":
@@ -290,7 +294,7 @@ def _keeps_outcome(
 
 @dataclass(frozen=True, kw_only=True)
 class _Outcome:
-    """How a trial ends by what was read: as failed where there is a reason.
+    """Outcome of a trial by the values that were read; failed if it has a reason.
 
     Attributes:
         reason: Of a failure.
@@ -317,10 +321,13 @@ class _Outcome:
         for line in lines:
             by_name.setdefault(line.metric.rpartition("/")[2], []).append(line)
         due = benchmark.due("command")
-        missing = [one.name for one in due if not _is_whole(one, by_name.get(one.name, ()), ranks)]
+        missing = [
+            f"'{one.name}'"
+            for one in due
+            if not _is_whole(one, by_name.get(one.name, ()), ranks)
+        ]
         if missing:
-            message = f"ended well but did not report {', '.join(missing)}"
-            return cls(reason="no-result", message=message)
+            return cls(reason="no-result", message=word_missing(missing))
         for metric in due:
             for line in by_name[metric.name]:
                 fault = _misfit(metric, line, len(by_name[metric.name]))
@@ -339,15 +346,15 @@ def _is_whole(metric: Metric, lines: Sequence[Samples], ranks: int) -> bool:
 
 
 def _misfit(metric: Metric, line: Samples, ranks: int) -> str | None:
-    """Why a series is not what its metric is declared to be, None when it is."""
+    """Return why a series is not what its metric is declared to be, None when it is."""
     if metric.per == "step" and line.steps is None:
-        return f"{metric.name} is declared per step, and has no steps"
+        return f"{metric.name} is declared per step, but has no steps"
     if line.steps is not None and metric.per not in ("call", "step", "rank"):
-        return f"{metric.name} is declared per {metric.per}, and has steps"
+        return f"{metric.name} is declared per {metric.per}, but has steps"
     if metric.per == "trial" and len(line.values) != 1:
-        return f"{metric.name} is one number for the whole trial, and has {len(line.values)}"
+        return f"{metric.name} is declared per trial, but has {len(line.values)} values"
     if metric.per != "rank" and ranks > 1:
-        return f"{metric.name} was reported by several ranks, and is not declared per rank"
+        return f"{metric.name} was reported by several ranks, but is not declared per rank"
     return None
 
 
@@ -366,7 +373,7 @@ def _judge(attempt: Attempt, outcome: _Outcome) -> Attempt:
 
 
 def deviations(record: Record, load: Load) -> Iterator[str]:
-    """Where a record that says it was read again is not what its predecessor's texts give.
+    """Yield differences of a second reading from its predecessor's texts.
 
     Args:
         record: With its predecessor.
@@ -380,17 +387,24 @@ def deviations(record: Record, load: Load) -> Iterator[str]:
     attempts, samples = read_again(
         before, record.manifest, load, before_whole=texts.took_parts(record)
     )
-    if record.attempts != attempts:
-        yield "its attempts are not its predecessor's, as their texts decide them"
+    if _comparable_attempts(record.attempts, record) != _comparable_attempts(attempts, record):
+        yield "its attempts contradict the texts of its predecessor"
     if _comparable(record.samples) != _comparable(samples):
-        yield "its samples are not what its predecessor's results and texts give"
+        yield "its samples contradict the results and texts of its predecessor"
     stayed = [name for name in _SAME if getattr(record, name) != getattr(before, name)]
     if stayed:
-        yield f"its {' and '.join(stayed)} are not its predecessor's"
+        yield f"its {' and '.join(stayed)} differ from its predecessor's"
+
+
+def _comparable_attempts(attempts: Iterable[Attempt], record: Record) -> tuple[Attempt, ...]:
+    """Return attempts to compare: without messages if another version worded those of a record."""
+    if record.tool == __version__:
+        return tuple(attempts)
+    return tuple(replace(one, message="") for one in attempts)
 
 
 def _comparable(samples: Iterable[Samples]) -> list[str]:
-    """Lines of samples as they are written: two that are NaN are equal there."""
+    """Return lines of samples as they are written: two that are NaN are equal there."""
     return list(map(repr, samples))
 
 

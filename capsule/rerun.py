@@ -1,4 +1,4 @@
-"""What a verification is besides a run: the same again, looked at as planned."""
+"""Verification of a capsule: a run of its plan, judged at planned looks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from capsule.trust.outlook import Measured, Outlook
 from capsule.verdict import Verdict
 from capsule.watch import SILENT, Watch
 
-# how far a stranger's re-run may go beyond the original: slower machines, imports from cold disks
+# how far an untrusted re-run may exceed the original: slower machines, imports from cold disks
 _TIMES = 10
 _START_SECONDS = 60.0
 _SPARE_SECONDS = 600.0
@@ -39,7 +39,7 @@ _TASKS_PER_THREAD = 64
 
 
 def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request:
-    """What a capsule's plan needs: its image and data, its inputs and its measuring program.
+    """Return the needs of a capsule's plan: image, data, inputs and measuring program.
 
     Nothing is written before `lay_out`: whether its code may run at all is asked in between.
 
@@ -64,7 +64,7 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
 
 
 def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
-    """The manifest of a capsule with what is set of it.
+    """Return the manifest of a capsule with what is set of it.
 
     Raises:
         UsageError: A field is named twice, fixed, or has that value already.
@@ -74,14 +74,14 @@ def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
     if len(changed) < len(options.set):
         names = [place for place, _ in options.set]
         twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"--set {twice} is there twice, and a field has one value")
+        raise UsageError(f"--set {twice} is given twice; give one value")
     record = original.record
     return manifests.change(record.manifest, changed, record.plan["subjects"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What a verification runs.
+    """Plan of a verification.
 
     Attributes:
         looks: The planned looks, where it stops at the first that decides; else none.
@@ -99,18 +99,18 @@ class Planned:
 
     @property
     def is_quick(self) -> bool:
-        """Whether something is left out: a quick verification of all is a whole one."""
+        """Return whether something is left out: a quick verification of all is a whole one."""
         return self.left_out is not None and bool(self.left_out.benchmarks)
 
     def terms(self, image: str | None, options: VerifyOptions) -> Terms:
-        """What its run folder keeps; `image` is the reference that took the place of the image."""
+        """Return the terms stored in its run folder; `image` is the reference used instead."""
         return Terms(
             runs=self.runs, image=image, keep_hosts=options.keep_hosts, quick=self.is_quick
         )
 
     @property
     def rest(self) -> Plan:
-        """What of the plan runs here."""
+        """Return the part of the plan that runs here."""
         return self.plan if self.added is None else plans.without(self.plan, self.added.trials)
 
 
@@ -147,7 +147,7 @@ def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Pl
 
 
 def _leave_out(original: Capsule) -> LeftOut:
-    """What --quick leaves out.
+    """Return the benchmarks that --quick leaves out.
 
     Raises:
         UsageError: Nothing would be left.
@@ -155,15 +155,15 @@ def _leave_out(original: Capsule) -> LeftOut:
     left_out = quick.leave_out(original.record.manifest, original.record.claims)
     if not left_out.ran:
         raise UsageError(
-            "no claim of the capsule decides its verdict, so --quick has nothing to run",
+            "--quick has nothing to run: no primary claim other than `ratio`",
             where="/claims",
-            advice="leave --quick out: every benchmark runs then, and every claim is told",
+            advice="leave --quick out to run every benchmark and report every claim",
         )
     return left_out
 
 
 def prospect(original: Capsule, planned: Planned, options: VerifyOptions, *, own: bool) -> Outlook:
-    """What will come of a verification; `own` is whether the capsule is this user's."""
+    """Return the outlook on a verification; `own` is True for this user's capsule."""
     return Outlook(
         plan=planned.rest,
         original=Measured.of(original.record, planned.rest),
@@ -188,13 +188,13 @@ def lay_out(original: Capsule, request: Request) -> None:
 
 
 def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> Limits:
-    """What a verification may take: as asked for, else for a stranger's some times the original's.
+    """Return the limits of a verification: as requested, else multiples of an untrusted original's.
 
     Args:
         original: The capsule.
         planned: Of the verification.
         options: As asked for.
-        own: Whether the capsule is this user's, which needs no bounds.
+        own: True if the capsule is this user's, which needs no bounds.
     """
     asked_for = Limits(
         walltime=options.walltime, disk=options.disk, pids=options.pids, memory=options.memory
@@ -227,7 +227,7 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
 def runs(
     record: Record, wanted: int | None, looks: tuple[int, ...], added: Earlier | None = None
 ) -> int:
-    """How many fresh seeds a verification has at most.
+    """Return the largest number of fresh seeds of a verification.
 
     Args:
         record: Of the original.
@@ -239,22 +239,22 @@ def runs(
         UsageError: It is no number of runs, or all of them are there.
     """
     if wanted is not None and wanted < 1:
-        raise UsageError(f"a verification has one run or more, not {wanted}")
+        raise UsageError(f"a verification needs at least one run; got {wanted}")
     there = len(added.seeds) if added else 0
     most = looks[-1] if looks else wanted or verdict.advise_runs(record, there)
     if most is None or (added and most <= there):
         assert added is not None
-        those = f"{most} runs in all are asked for" if wanted else "every planned look was taken"
+        those = f"--runs {most} is the total" if wanted else "every planned look was taken"
         raise UsageError(
-            f"{there} runs are there already, and {those}",
+            f"no runs to add: the earlier verification has {there}, and {those}",
             where=str(added.capsule.path),
-            advice="--runs N says how many fresh seeds there are to be, with those",
+            advice="give a larger --runs N: the total, including the earlier runs",
         )
     return most
 
 
 def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tuple[int, ...]:
-    """The planned looks of a verification that stops once it is decided, else none.
+    """Return the planned looks of a verification that stops once it is decided, else none.
 
     Raises:
         UsageError: No claim is looked at twice, or a number of runs was given too.
@@ -266,8 +266,7 @@ def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tu
     planned = sorted({number for claim in record.claims for number in claim.looks})
     if not planned:
         raise UsageError(
-            "no claim of the capsule is decided by the number of its runs, so there is nothing to"
-            " wait for",
+            "--until-decided has no use: no claim of the capsule depends on the number of runs",
             where="/claims",
             advice="leave --until-decided out",
         )
@@ -286,8 +285,8 @@ def require_all_looks(looks: tuple[int, ...], runs: int | None) -> None:
     """
     if looks and runs != looks[-1]:
         raise UsageError(
-            f"the run was begun with {runs} fresh seeds, and not with --until-decided",
-            advice="leave --until-decided out; `verify --add` goes on from what it seals",
+            f"the run was begun with {runs} fresh seeds, without --until-decided",
+            advice="leave --until-decided out; add runs to the sealed verification with --add",
         )
 
 
@@ -320,7 +319,9 @@ def perform(
 def _controls(
     original: Capsule, session: Session, execution: Execution, watch: Watch
 ) -> tuple[str, ...]:
-    """The trials that tell what is at fault where every re-run of a benchmark failed alike."""
+    """Return the trials that tell what is at fault where every re-run of a benchmark failed
+    alike.
+    """
     trials = inability.controls(original.record, sessions.assemble(session, execution))
     if trials:
         watch.control(trials)
@@ -328,7 +329,9 @@ def _controls(
 
 
 def _is_decided(judged: Verdict) -> bool:
-    """Whether no primary claim waits for more runs: none that failed alike is helped by them."""
+    """Return whether no primary claim waits for more runs: none that failed alike is helped by
+    them.
+    """
     return all(
         claim.word != "INCONCLUSIVE" or claim.fault is not None
         for claim in judged.claims

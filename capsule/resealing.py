@@ -1,4 +1,4 @@
-"""A new capsule of what another one holds: nothing of it is executed."""
+"""Seal a new capsule from the contents of another one, without running anything."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def reread(
     options: RereadOptions = RereadOptions(),
     watch: Watch = SILENT,
 ) -> Sealed:
-    """Read the numbers of a capsule again by a corrected manifest, and seal what came of them.
+    """Read the values of a capsule again by a corrected manifest, and seal a new capsule.
 
     Args:
-        capsule: A run of its author's own.
-        manifest: With other metrics of commands, or other claims.
-        options: Where the new capsule is to be.
-        watch: Is told of what may be private in the manifest.
+        capsule: Path of an original.
+        manifest: Corrected manifest: other metrics of commands, or other claims.
+        options: File name of the new capsule, and privacy.
+        watch: Receiver of possibly private text in the manifest.
 
     Raises:
-        UsageError: It is another kind of capsule, the manifest changes something else, what is to
-            be read was not sealed, or the output exists already.
+        UsageError: The capsule is no original, the manifest changes more than metrics and claims, a
+            text to read was not sealed, or the output already exists.
         ManifestError: The manifest is wrong.
-        DamagedError: The capsule is not as it was sealed.
-        ExecutionError: The new one cannot or must not be written.
+        DamagedError: The capsule was changed after sealing.
+        ExecutionError: The new capsule cannot or must not be written.
     """
     places.check(output=options.output)
     with reading.read(Path(capsule)) as before, places.scratch() as scratch:
@@ -60,31 +60,31 @@ def reread(
 
 
 def _require_room(record: Record) -> None:
-    """Stop at a record that is more than a reader takes, together with its predecessor's.
+    """Check that the new capsule, with its predecessor's record, stays within the limits.
 
     Raises:
-        UsageError: It is.
+        UsageError: The new capsule would exceed the format's limits.
     """
     try:
         archive.rehearse(record)
     except DamagedError as error:
         raise UsageError(
-            f"the capsule would be more than is read, with what it carries of its predecessor:"
+            "the new capsule, with its predecessor inside, would exceed the format's limits:"
             f" {error.what}",
-            advice="claim less at once: fewer metrics, or patterns that match fewer",
+            advice="declare fewer metrics, or claims that match fewer metrics",
         ) from None
 
 
 def take(capsule: Capsule, purpose: str) -> Predecessor:
-    """What a new capsule carries of the one that it is made of.
+    """Return the parts of a capsule that a new capsule made from it carries.
 
     Args:
-        capsule: Open.
-        purpose: What is to be done with it, in words.
+        capsule: Open capsule.
+        purpose: Action that needs it, as a participle for the message.
 
     Raises:
-        UsageError: It is no run of its author's own.
-        DamagedError: It was changed since it was read.
+        UsageError: The capsule is no original.
+        DamagedError: The capsule was changed since it was read.
     """
     origin = capsule.record.origin
     if not isinstance(origin, Original):
@@ -103,10 +103,10 @@ def _advise(origin: Origin) -> str:
 
 
 def carry(capsule: Capsule, folder: Path) -> list[File]:
-    """Everything that a capsule carries besides what it states, laid out in a folder.
+    """Extract the files of a capsule that a new capsule carries over.
 
     Raises:
-        DamagedError: It was changed since it was read.
+        DamagedError: The capsule was changed since it was read.
         ExecutionError: The folder cannot be written.
     """
     return [
@@ -121,16 +121,16 @@ def carry(capsule: Capsule, folder: Path) -> list[File]:
 
 
 def _tell_private(record: Record, options: RereadOptions, watch: Watch) -> None:
-    """Tell what may be private in what is new in a record, before it is sealed.
+    """Warn about possibly private text in a new record, before it is sealed.
 
     Raises:
-        ExecutionError: Something may be, and nothing private is to be sealed.
+        ExecutionError: Something is possibly private, and `strict_privacy` is set.
     """
     findings = Privacy().scan_record(record)
     if findings and options.strict_privacy:
         raise ExecutionError(
-            f"not sealed, since this may be private: {summary(findings)}",
-            advice="take it out of the manifest, or leave --strict-privacy out",
+            f"not sealed, possibly private: {summary(findings)}",
+            advice="remove it from the manifest, or leave --strict-privacy out",
         )
     if findings:
         watch.private(list(map(str, findings)))

@@ -52,8 +52,8 @@ def cache_near(folder: Path | None, watch: Watch = SILENT) -> Iterator[None]:
     with places.scratch(folder.parent if folder else Path()) as scratch:
         usual = sites.own_cache_folder()
         watch.note(
-            f"{usual} cannot be written, so images and data of this run lie beside its folder and"
-            " are removed with it: CAPSULE_CACHE names a folder where they are kept"
+            f"cannot write {usual}: images and data of this run are kept beside its folder, and"
+            " removed with it; set CAPSULE_CACHE to a folder that keeps them"
         )
         with sites.use_cache(scratch.absolute()):
             yield
@@ -61,7 +61,7 @@ def cache_near(folder: Path | None, watch: Watch = SILENT) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Used:
-    """What an earlier run used, and this one uses again: the same bytes or none.
+    """Files that an earlier run used; this run needs the same bytes.
 
     Attributes:
         image: None when it ran without one.
@@ -74,7 +74,7 @@ class Used:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is wanted of this machine.
+    """Request for a run on this machine.
 
     Attributes:
         manifest: What will run.
@@ -85,7 +85,7 @@ class Request:
         levels: Folder of the measuring program.
         inputs: Folder that the manifest's input paths are relative to.
         data: Folder of the datasets that an earlier run carries.
-        keep_keyring: Whether workloads may reach the user's keys of the kernel.
+        keep_keyring: True if workloads may reach the user's keys of the kernel.
     """
 
     manifest: Manifest
@@ -102,7 +102,7 @@ class Request:
     def of(
         cls, manifest: Manifest, runtime: str, image: str | None, *, keep_keyring: bool = False
     ) -> Request:
-        """What a new run of a manifest needs."""
+        """Return the needs of a new run of a manifest."""
         return cls(
             manifest=manifest,
             runtime=runtime,
@@ -113,20 +113,20 @@ class Request:
 
     @property
     def datasets(self) -> tuple[DatasetSpec, ...]:
-        """Those of the manifest that must be here."""
+        """Return the manifest's datasets that must be present."""
         used = self.used.datasets if self.used else ()
         return quick.needed_data(self.manifest, used, self.only)
 
     @property
     def has_image(self) -> bool:
-        """Whether there is an image that an engine could start."""
+        """Return whether there is an image that an engine could start."""
         own = self.used.image if self.used else self.manifest.image
         return own is not None or self.image is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """What a run uses here, all of it at hand.
+    """Everything a run uses, present on this machine.
 
     Attributes:
         runtime: The engine.
@@ -163,19 +163,19 @@ class Resolved:
 
     @property
     def copies(self) -> Mapping[str, Path]:
-        """Every file that the run will copy: its path below `data/`, and where it lies."""
+        """Return every file that the run will copy: its path below `data/`, and where it lies."""
         inputs = {f"inputs/{name}": path for name, path in self.inputs.items()}
         return inputs | {f"{embedding.FOLDER}{name}": path for name, path in self.embedded.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What starts a run here: decided before anything is fetched.
+    """Engine and image of a run, chosen before anything is fetched.
 
     Attributes:
         runtime: The engine.
         image: What it starts, None without a container.
-        own: Whether the code that it starts is this user's.
+        own: True if the code that it starts is this user's.
     """
 
     runtime: Runtime
@@ -199,7 +199,7 @@ def choose(request: Request, watch: Watch = SILENT) -> Choice:
 
 
 def choose_engine(request: Request) -> Runtime:
-    """The engine alone; errors are those of `choose`."""
+    """Return the engine alone; errors are those of `choose`."""
     return _engine(request, sites.load())
 
 
@@ -250,14 +250,16 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
 
 
 def _files(carried: Inputs, data: Mapping[str, Path]) -> Iterator[tuple[str, Path]]:
-    """All that a run reads of its author's: what each file is called, and where it lies."""
+    """Yield all that a run reads of its author's: what each file is called, and where it lies."""
     yield from carried.files.items()
     for name, path in data.items():
         yield from placeholders.walk(f"dataset {name}: {path.name}", path)
 
 
 def _engine(request: Request, site: Site) -> Runtime:
-    """The engine that is asked for; else, for an image, the site's; else the first usable one."""
+    """Return the engine that is asked for; else, for an image, the site's; else the first usable
+    one.
+    """
     if request.runtime != "auto" or site.runtime is None or not request.has_image:
         return runtimes.choose(request.runtime, needs_image=request.has_image)
     try:
@@ -274,23 +276,23 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     if not runtime.contained:
         if request.image is not None:
             raise UsageError(
-                f"the engine {runtime.name} starts no image, so {request.image} would not be used",
+                f"engine {runtime.name} uses no image; {request.image} would be ignored",
                 advice="leave --image out, or choose --runtime apptainer, docker or podman",
             )
         return None
     if request.image is None and request.used is not None:
         if request.used.image is None:
             raise UsageError(
-                "the original ran without an image, so no engine can run the same one",
-                advice="verify it with --runtime host, or name an image with --image",
+                f"the original ran without an image, so {runtime.name} has none to run",
+                advice="add --runtime host, or name an image with --image",
             )
         platforms.require(request.used.image)
         return request.used.image
     if not request.has_image:
         raise UsageError(
-            f"the manifest names no image, which {runtime.name} needs",
+            f"engine {runtime.name} needs an image, and the manifest names none",
             where="/image",
-            advice="add one, name one with --image, or use --runtime host",
+            advice="add an image to the manifest, name one with --image, or add --runtime host",
         )
     spec, folder, site = request.manifest.image, request.manifest.folder, sites.load()
     access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))
@@ -301,7 +303,7 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
 
 
 def _override(request: Request, image: Image | None) -> str | None:
-    """The name of an image that takes the place of another; None where it is that one."""
+    """Return the name of an image that takes the place of another; None where it is that one."""
     if request.image is None or image is None or image.file is None:
         return request.image
     there = request.used.image if request.used else None
@@ -311,7 +313,7 @@ def _override(request: Request, image: Image | None) -> str | None:
 def _datasets(
     request: Request, site: Site, watch: Watch
 ) -> tuple[tuple[Dataset, ...], dict[str, Path]]:
-    """Every dataset that is needed."""
+    """Return every dataset that is needed."""
     records: list[Dataset] = []
     paths: dict[str, Path] = {}
     for spec in request.datasets:
@@ -323,7 +325,9 @@ def _datasets(
 def obtain_dataset(
     spec: DatasetSpec, request: Request, site: Site, watch: Watch
 ) -> tuple[Dataset, Path]:
-    """A dataset, and where it lies; one that was used before must be the same bytes again."""
+    """Return a dataset, and where it lies; one that was used before must be the same bytes
+    again.
+    """
     used, cache = request.used, sites.cache_folder(site)
     before = {dataset.name: dataset for dataset in used.datasets} if used else {}
     known = before.get(spec.name)
@@ -341,7 +345,7 @@ def obtain_dataset(
 def _embed(
     request: Request, records: tuple[Dataset, ...], places: Mapping[str, Path], watch: Watch
 ) -> Embedded:
-    """What of the datasets is carried: as before in a run of one that there was before."""
+    """Return the datasets to embed: those of the earlier run, if there is one."""
     if request.used is None:
         embedded = embedding.choose(request.manifest, records, places)
         for sentence in embedded.sentences:
@@ -385,7 +389,8 @@ def _prepare(
 def obtain_image(
     choice: Choice, site: Site, watch: Watch, *, keep_keyring: bool = False
 ) -> Prepared:
-    """The image out of what is kept here, else from the site's mirror, else from its registry.
+    """Return the image out of what is kept here, else from the site's mirror, else from its
+    registry.
 
     Raises:
         CannotRunError: It cannot be had.
@@ -410,14 +415,14 @@ def obtain_image(
 
 
 def _inputs(request: Request) -> Inputs:
-    """Those of an earlier run as they were copied then, else what the author's folders hold."""
+    """Return the inputs of an earlier run, else those in the author's folders."""
     if request.used is not None:
         return Inputs(files=inputs.copies(request.manifest, request.inputs))
     return inputs.collect(request.manifest, request.inputs)
 
 
 def threads(manifest: Manifest) -> int:
-    """How many threads each rank may use here: those of a node share its CPUs."""
+    """Return the number of threads of each rank: the ranks of a node share its CPUs."""
     resources = manifest.resources
     share = len(os.sched_getaffinity(0)) // resources.ranks_per_node
     return resources.cpus_per_rank or max(1, share)

@@ -47,7 +47,7 @@ class Run:
 
     @property
     def series(self) -> Samples | None:
-        """All values of a run that one rank reported; None where none did, or several."""
+        """Return all values of a run that one rank reported; None where none did, or several."""
         return self.samples[0] if len(self.samples) == 1 else None
 
 
@@ -87,7 +87,7 @@ class MetricRuns:
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The values of the runs that are `ok`, in the order of their seeds; made once."""
+        """Return the values of the runs that are `ok`, in the order of their seeds; made once."""
         values = self._values
         if values is None:
             values = tuple(list_values(self.runs))
@@ -96,7 +96,7 @@ class MetricRuns:
 
 
 def list_values(runs: Sequence[Run]) -> list[float]:
-    """The values of the runs that are `ok`.
+    """Return the values of the runs that are `ok`.
 
     Those that `MetricRuns.values` keeps take memory, of a hundred thousand metrics nobody judges.
     """

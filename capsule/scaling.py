@@ -1,4 +1,4 @@
-"""What several cases or ranks give together: speed-up, efficiency, and what communication takes.
+"""Speed-up, efficiency and communication share, derived from several cases or ranks.
 
 Under each seed a case is held to that with the fewest ranks, which ran beside it. With X samples a
 second by p ranks, and X_0 by the fewest p_0:
@@ -22,16 +22,16 @@ from capsule.manifest import scaling as meaning
 from capsule.runs import MetricRuns, Run, RunStatus
 
 Metrics = Mapping[str, MetricRuns]
-"""By their paths."""
+"""Metrics by path."""
 
 Rule = Callable[[Run, Run], float]
-"""What two runs give, both of which have a value."""
+"""Value of two runs, both of which have a value."""
 
 _COMMUNICATION, _STEP = "communication_time", "step_time"
 
 
 def derive(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, MetricRuns]]:
-    """What its cases have beside what their trials reported, with the paths.
+    """Yield metrics that are derived from several cases, with their paths.
 
     A run without outcome, in one of the cases that are compared, leaves none; one that failed, or
     that took no time, a failure.
@@ -79,7 +79,7 @@ def _sum(run: Run) -> float:
 
 
 def _join(path: str, metric: Metric, sides: Sequence[MetricRuns], rule: Rule) -> MetricRuns:
-    """A metric with one run for each of the first side's, which has its seed and trial."""
+    """Return a metric with one run for each of the first side's, which has its seed and trial."""
     return replace(
         sides[0],
         metric=path,

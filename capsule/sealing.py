@@ -1,4 +1,4 @@
-"""The capsule of a run: where it is written, and that it is sealed once."""
+"""Write the capsule of a run, once, and remove its run folder."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Sealed:
     """A capsule that was written.
 
     Attributes:
-        path: The file.
-        id: 64 hex digits.
-        record: What it states.
+        path: File of the capsule.
+        id: Id of the capsule, 64 hex digits.
+        record: Data in the capsule.
     """
 
     path: Path
@@ -42,11 +42,15 @@ class Sealed:
 
     @property
     def failures(self) -> tuple[Attempt, ...]:
-        """The attempts that failed; they are outcomes, and sealed with the rest."""
+        """Return the failed attempts, which are sealed like the others."""
         return tuple(one for one in self.record.attempts if one.outcome == "failed")
 
     def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Of how many lines the last one gave each metric; empty where nothing is read of texts."""
+        """Count the matching lines of each metric, of which the last one gave its value.
+
+        Returns:
+            Fewest and most lines over all runs, by metric; empty if no metric is read from text.
+        """
         if not self.record.manifest.reads_texts:
             return {}
         from capsule.archive import texts
@@ -63,31 +67,31 @@ class Sealed:
 def check_inputs(
     inputs: Mapping[str, Path], options: RunOptions | PairOptions | ResumeOptions, watch: Watch
 ) -> None:
-    """Tell what may be private in the files that a run will carry, before it is begun.
+    """Warn about possibly private text in the files that a run will carry, before it starts.
 
     Args:
-        inputs: Inputs and small data: path below `data/`, and where each lies.
-        options: Say whether that is an error.
-        watch: Is told.
+        inputs: File of each input and embedded dataset, by its path below `data/`.
+        options: Options of the run; `strict_privacy` turns a finding into an error.
+        watch: Receiver of the findings.
 
     Raises:
-        UsageError: Something may be, and nothing private is to be sealed.
+        UsageError: Something is possibly private, and `strict_privacy` is set.
     """
     keep_hosts = not isinstance(options, ResumeOptions) and options.keep_hosts
     findings = Privacy(keep_hosts=keep_hosts).scan_inputs(inputs)
     if findings and options.strict_privacy:
         raise UsageError(
-            f"nothing has run, since this may be private: {summary(findings)}",
-            advice="take it out of the inputs, or leave --strict-privacy out",
+            f"not started, possibly private: {summary(findings)}",
+            advice="remove it from the inputs, or leave --strict-privacy out",
         )
     if findings:
         watch.private(list(map(str, findings)))
 
 
 def target(run: Session | CutOff, output: Path | None) -> Path:
-    """The capsule to write; by default one that is named by the run.
+    """Return the file name of the capsule to write; by default one made from the run's name.
 
-    The name of a verification ends otherwise, so that `NAME-*.capsule.zip` is the original alone.
+    A verification gets another ending, so that `NAME-*.capsule.zip` matches the original alone.
     """
     kind = "verification" if original_id(run.setup.origin) else "capsule"
     usual = f"{run.plan.manifest.name}-{run.setup.uuid[:8]}.{kind}.zip"
@@ -95,10 +99,10 @@ def target(run: Session | CutOff, output: Path | None) -> Path:
 
 
 def complete(run: CutOff, target: Path, watch: Watch, *, own: bool) -> Sealed | None:
-    """Finish the sealing of a run that was ended between its capsule and its folder's removal.
+    """Finish a run that was killed after its capsule was sealed and before its folder was removed.
 
     Returns:
-        What this very run had sealed; None when it was not sealed.
+        The capsule that this run sealed; None if it sealed none.
     """
     sealed = recover(run, target)
     if sealed is not None:
@@ -107,9 +111,9 @@ def complete(run: CutOff, target: Path, watch: Watch, *, own: bool) -> Sealed | 
 
 
 def recover(run: Session | CutOff, *targets: Path) -> Sealed | None:
-    """What this very run has sealed before at one of these places, or where it last set out to.
+    """Return the capsule that this run sealed earlier at one of these places, or None.
 
-    A kill between the capsule's name and the removal of its draft's is made up for.
+    Also remove the draft that a kill right after sealing may have left.
     """
     for place in (*targets, _aim(run)):
         if place is None or not place.exists():
@@ -122,11 +126,11 @@ def recover(run: Session | CutOff, *targets: Path) -> Sealed | None:
 
 
 def check(target: Path, folder: Path, *, flag: str = "--output") -> None:
-    """Stop before anything is measured, if the capsule has no place.
+    """Check before anything is measured that the capsule can be written to its place.
 
     Raises:
-        UsageError: Something lies there, or it is in the folder of the run.
-        ExecutionError: Its folder cannot be written.
+        UsageError: A file already exists there, or the place is inside the run folder.
+        ExecutionError: The target's folder is not writable.
     """
     places.refuse_inside(target, folder)
     places.check(output=target, flag=flag)
@@ -145,16 +149,16 @@ def seal(
 
     Args:
         session: The run.
-        execution: What it left behind.
-        record: What is stated of that.
-        target: Where its capsule is to be.
-        strict_privacy: Seal nothing that may be private.
-        watch: Is told what may be, otherwise, and where the capsule could not be listed.
+        execution: Samples, logs and evidence of the run.
+        record: Data to seal.
+        target: File name of the capsule.
+        strict_privacy: True to refuse to seal possibly private text.
+        watch: Receiver of findings, and of a failure to list the capsule.
 
     Raises:
-        UsageError: Something lies at the target by now; it is not written over.
-        DamagedError: A file that the run copied when it was begun has changed.
-        ExecutionError: The capsule cannot or must not be written, and the run folder stays.
+        UsageError: The target exists by now; it is not overwritten.
+        DamagedError: An input that the run copied at its start has changed.
+        ExecutionError: The capsule cannot or must not be written; the run folder stays.
     """
     sealed = write(session, execution, record, target, strict_privacy=strict_privacy, watch=watch)
     leave([sealed], session.workspace.folder, watch, own=session.own)
@@ -170,7 +174,7 @@ def write(
     strict_privacy: bool = False,
     watch: Watch = SILENT,
 ) -> Sealed:
-    """Write the capsule alone; arguments and errors are those of `seal`."""
+    """Write the capsule; arguments and errors are those of `seal`."""
     places.check(output=target)
     _require_readable(record, target)
     _set_aim(session, target)
@@ -183,10 +187,10 @@ def write(
     findings += privacy.scan_record(record)
     if findings and strict_privacy:
         raise ExecutionError(
-            f"not sealed, since this may be private: {summary(findings)}",
+            f"not sealed, possibly private: {summary(findings)}",
             where=str(workspace.to_resume),
-            advice="everything measured is kept: change those logs, or leave --strict-privacy out,"
-            " and take up the run with --resume",
+            advice="edit those logs, or leave --strict-privacy out, and continue with --resume;"
+            " all measurements are kept",
         )
     if findings:
         watch.private(list(map(str, findings)))
@@ -201,33 +205,32 @@ def write(
 
 
 def _require_room(execution: Execution) -> None:
-    """Stop before logs are read that no capsule carries: a file of holes costs a workload nothing.
+    """Check the total size of the logs before reading them: a sparse file can claim any size.
 
     Raises:
-        ExecutionError: They are too large together.
+        ExecutionError: The logs together are larger than a capsule may carry.
     """
     # what is gone meanwhile is told where it is read
     sizes = {str(one.source): leavings.size_bytes(one.source) for one in execution.logs}
     if sum(sizes.values()) > MOST_LOG_BYTES:
         raise ExecutionError(
-            f"the workloads printed {sum(sizes.values())} bytes, and {MOST_LOG_BYTES} are the most"
-            " that a capsule carries",
+            f"the workloads printed {sum(sizes.values())} bytes; a capsule holds at most"
+            f" {MOST_LOG_BYTES} bytes of logs",
             where=max(sizes, key=sizes.__getitem__),
-            advice="everything measured is kept: shorten that log, and take up the run with"
-            " --resume",
+            advice="shorten that log, and continue with --resume; all measurements are kept",
         )
 
 
 def _require_readable(record: Record, target: Path) -> None:
-    """Stop before a capsule that nobody could read again replaces the run folder."""
+    """Check that the capsule can be read again, before it replaces the run folder."""
     try:
         reading.require(record, where=str(target))
     except DamagedError as error:
-        raise BugError(f"the capsule could not be read again: {error.what}") from error
+        raise BugError(f"the new capsule would be unreadable: {error.what}") from error
 
 
 def leave(sealed: Sequence[Sealed], folder: Path, watch: Watch, *, own: bool) -> None:
-    """List capsules as this user's if they are, and remove the folder of what they were made of."""
+    """List capsules as this user's own if `own`, and remove their run folder."""
     try:
         for one in sealed:
             if own and (fault := ledger.add(one.id)):
@@ -237,7 +240,7 @@ def leave(sealed: Sequence[Sealed], folder: Path, watch: Watch, *, own: bool) ->
 
 
 def _aim(run: Session | CutOff) -> Path | None:
-    """Where the run's capsule was to be written when its sealing began."""
+    """Return the target of an earlier, interrupted sealing of this run."""
     note = run.workspace.sealing
     if not leavings.is_file(note):
         return None
@@ -250,7 +253,7 @@ def _aim(run: Session | CutOff) -> Path | None:
 
 
 def _set_aim(session: Session, target: Path) -> None:
-    """Note where the capsule goes: whoever goes on elsewhere must not seal the run twice."""
+    """Note the target, so that a resumed run with another target does not seal twice."""
     before = _aim(session)
     if before is not None:
         archive.draft(before, session.setup.uuid).unlink(missing_ok=True)

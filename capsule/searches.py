@@ -1,4 +1,4 @@
-"""What a search as a whole gave: its score under each seed, made of the trials of its points."""
+"""Score of a search as a whole under each seed, derived from the trials of its points."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from capsule.runs import MetricRuns, Run, RunStatus
 from capsule.stats import searches
 
 Metrics = Mapping[str, MetricRuns]
-"""By their paths."""
+"""Metrics by path."""
 
 
 def scores(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, MetricRuns]]:
-    """The score of a search in each framework, with its path; none of what is no search.
+    """Yield the score of a search in each framework, with its path; none of what is no search.
 
     Under each seed it is the median over the studies of the best trial of each. Where half of the
     studies have no trial that succeeded the search has failed; where a trial has no outcome yet,
@@ -49,7 +49,9 @@ def scores(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, Metric
 
 
 def of_points(benchmark: Benchmark, framework: str, metrics: Metrics) -> list[MetricRuns]:
-    """The metric that decides, of each point in the order of the cases; none where none was run."""
+    """Return the metric that decides, of each point in the order of the cases; none where none was
+    run.
+    """
     if benchmark.search is None:
         return []
     paths = (
@@ -61,7 +63,7 @@ def of_points(benchmark: Benchmark, framework: str, metrics: Metrics) -> list[Me
 
 
 def by_study(benchmark: Benchmark, values: Sequence[float | None]) -> list[list[float | None]]:
-    """What came of each point, in the order of the cases, study by study."""
+    """Return the results of each point, in the order of the cases, study by study."""
     assert benchmark.search is not None
     rest = iter(values)
     return [list(islice(rest, size)) for size in sizes(len(values), benchmark.search.studies)]
@@ -73,7 +75,7 @@ def _runs(
     points: Sequence[MetricRuns],
     runs_of_points: Sequence[Sequence[Run]],
 ) -> Iterator[Run]:
-    """One run of the search for each seed under which every point was run."""
+    """Yield one run of the search for each seed under which every point was run."""
     columns = [{run.seed: run for run in runs} for runs in runs_of_points]
     for seed in sorted(set[int]().union(*columns)):
         runs = [run for column in columns if (run := column.get(seed)) is not None]

@@ -1,4 +1,4 @@
-"""Seeds that nobody could choose: they follow from a capsule's id, and a word if one is named."""
+"""Seeds that nobody can choose: derived from a capsule's id, and from a nonce if one is given."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def fresh_seeds(
     within: tuple[int, int] = SEED_RANGE,
     nonce: str | None = None,
 ) -> tuple[int, ...]:
-    r"""Seeds for a verification that nobody could choose: they follow from the capsule's own id.
+    r"""Return seeds for a verification that nobody could choose: they follow from the capsule's
+    own id.
 
     With n the first 8 bytes, big-endian, of sha256("capsule-seed-2\n<id>\n<i>\n"), or with a nonce
     of sha256("capsule-seed-2\n<id>\n<nonce>\n<i>\n"), seed i is low + n mod (high - low + 1),
@@ -50,8 +51,9 @@ def fresh_seeds(
     taken = {seed for seed in originals if low <= seed <= high}
     if wanted > high - low + 1 - len(taken):
         raise UsageError(
-            f"{wanted} fresh seeds are more than the manifest's seed_range leaves, {low} to {high}",
-            advice="use fewer runs",
+            f"not enough seeds: {wanted} fresh ones needed, but seed_range {low} to {high} has too"
+            " few left",
+            advice="ask for fewer runs",
         )
     source = capsule_id if nonce is None else f"{capsule_id}\n{nonce}"
     return tuple(itertools.islice(_derive(source, taken, within), wanted))
@@ -64,7 +66,7 @@ def added_seeds(
     count: int,
     within: tuple[int, int] = SEED_RANGE,
 ) -> tuple[int, ...]:
-    r"""Seeds that an author adds to a run that was sealed, and cannot choose.
+    r"""Return seeds that an author adds to a run that was sealed, and cannot choose.
 
     As `fresh_seeds`, of sha256("capsule-added-seed-1\n<id>\n<i>\n"): no verifier draws the same.
 
@@ -84,8 +86,8 @@ def added_seeds(
     taken = {seed for seed in originals if low <= seed <= high}
     if count > high - low + 1 - len(taken):
         raise UsageError(
-            f"{count} seeds more are more than the manifest's seed_range leaves, {low} to {high}",
-            advice="add fewer",
+            f"not enough seeds: {count} more needed, seed_range {low} to {high} has too few left",
+            advice="add fewer seeds",
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _ADDED), count))
 
@@ -97,7 +99,8 @@ def winner_seeds(
     count: int,
     within: tuple[int, int] = SEED_RANGE,
 ) -> tuple[int, ...]:
-    r"""Seeds under which the winner of a search is run again, which its author cannot choose.
+    r"""Return seeds under which the winner of a search is run again, which its author cannot
+    choose.
 
     As `fresh_seeds`, of sha256("capsule-winner-seed-1\n<id>\n<i>\n").
 
@@ -117,14 +120,14 @@ def winner_seeds(
     taken = {seed for seed in originals if low <= seed <= high}
     if count > high - low + 1 - len(taken):
         raise UsageError(
-            f"{count} seeds are more than the manifest's seed_range leaves, {low} to {high}",
-            advice="run the winner under fewer",
+            f"not enough seeds: {count} needed, seed_range {low} to {high} has too few left",
+            advice="ask for fewer seeds",
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _WINNER), count))
 
 
 def require_winner(manifest: Manifest) -> None:
-    """Stop at the winner of a search whose seeds somebody chose.
+    """Check that a search's winner runs under the seeds derived from the search.
 
     Args:
         manifest: Any; of one that is no winner's nothing is asked.
@@ -140,24 +143,24 @@ def require_winner(manifest: Manifest) -> None:
     )
     if due != tuple(manifest.seeds):
         raise UsageError(
-            "the winner of a search is run under seeds that follow from the search, so that nobody"
-            " chooses them, and these are others",
+            "the seeds of a search's winner must be the ones derived from the search: chosen seeds"
+            " could favour it",
             where="/seeds",
-            advice="`capsule sweep winner SEARCH --seeds N` writes as many as are wanted",
+            advice="write the manifest with `capsule sweep winner SEARCH --seeds N`",
         )
 
 
 def require_nonce(word: str) -> None:
-    """Stop at a word that two people could read differently, or not at all.
+    """Check that a nonce is printable and unambiguous.
 
     Raises:
         UsageError: It is empty or too long, has characters that no one sees, or a space at an end.
     """
     if not 0 < len(word) <= _LONGEST_NONCE or not word.isprintable() or word != word.strip():
         raise UsageError(
-            f"{word[:_LONGEST_NONCE]!r} is no nonce: it needs 1 to {_LONGEST_NONCE} characters that"
-            " can be seen, with no space at either end",
-            advice="use the word as whoever named it wrote it, such as --nonce 'SC26 committee 7'",
+            f"not a nonce: {word[:_LONGEST_NONCE]!r}; a nonce has 1 to {_LONGEST_NONCE} printable"
+            " characters, without a space at either end",
+            advice="give the word exactly as announced, for example --nonce 'SC26 committee 7'",
         )
 
 

@@ -40,7 +40,7 @@ class Segment:
 
 
 def list_own() -> frozenset[Segment]:
-    """What lies in /dev/shm and is this user's, whoever uses it."""
+    """Return this user's files in /dev/shm."""
     segments: set[Segment] = set()
     with suppress(OSError), os.scandir(_FOLDER) as listing:
         for entry in listing:
@@ -52,13 +52,13 @@ def list_own() -> frozenset[Segment]:
 
 
 def find_mapped(segments: frozenset[Segment]) -> frozenset[Segment]:
-    """Those of them that a process has mapped which this user may look at."""
+    """Return the files that a readable process has mapped."""
     mapped = find(processes.list_living(lambda _pid, _stat: True)) if segments else frozenset()
     return segments & mapped
 
 
 def find(pids: Iterable[int]) -> frozenset[Segment]:
-    """What these processes have mapped; nothing of those that are gone, or another user's."""
+    """Return the files mapped by these processes, apart from dead or foreign ones."""
     segments: set[Segment] = set()
     for pid in pids:
         with suppress(OSError):
@@ -81,13 +81,13 @@ def remove(segments: frozenset[Segment]) -> None:
 
 
 def removal(paths: Sequence[str]) -> str:
-    """The command that removes what lies in /dev/shm by these paths."""
+    """Return the command that removes what lies in /dev/shm by these paths."""
     program = "rm -r" if any(map(os.path.isdir, paths)) else "rm"
     return f"{program} {' '.join(shlex.quote(plain.clean(path)) for path in paths)}"
 
 
 def is_there(segment: Segment) -> bool:
-    """Whether it still is, and is this user's."""
+    """Return whether it still is, and is this user's."""
     try:
         status = os.lstat(segment.path)
     except OSError:

@@ -33,12 +33,12 @@ class _Values(_Array):  # noqa: PLW1641 - as an array it has none
 
 
 def bits(values: Sequence[float]) -> bytes:
-    """What is the same of the same numbers, whatever holds them; NaN is NaN."""
+    """Return equal bytes for equal numbers in any container; NaN equals NaN."""
     return array("d", values).tobytes()
 
 
 def pack(values: Sequence[float]) -> Sequence[float]:
-    """Numbers that are kept: those of a long series in 8 bytes each.
+    """Return numbers that are kept: those of a long series in 8 bytes each.
 
     >>> len(pack([0.5] * 100)) == 100, pack([0.5] * 100) == (0.5,) * 100, pack([0.5])
     (True, True, (0.5,))

@@ -52,14 +52,14 @@ _WRITTEN = datetime(2026, 11, 21, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a run folder keeps of how the run was asked for, besides what it was resolved to.
+    """Request of a run, stored in its run folder beside the resolved setup.
 
     Attributes:
         runs: Number of fresh seeds of a verification, None for a run of its own.
         image: Reference that took the place of the image, None when that one is used.
         keep_hosts: Record host names and serial numbers in the clear.
         side: Which side of a pair it is, None for a run by itself.
-        quick: Whether the plan of a verification leaves out what decides nothing.
+        quick: True if the plan of a verification leaves out what decides nothing.
     """
 
     runs: int | None = None
@@ -76,9 +76,9 @@ class Session:
     Attributes:
         claims: Those of the capsule that it verifies; None for the manifest's, frozen at the end.
         gatherer: Reads what the process starts leave behind.
-        room: Whether all that they say can be sealed.
+        room: True if all that they say can be sealed.
         earlier: A capsule whose trials are not run again, and count; None for none.
-        own: Whether what it executes is this user's: its capsule is, then, too.
+        own: True if what it executes is this user's: its capsule is, then, too.
         follows: When the original that it verifies ended, ISO 8601 UTC; None for other runs.
     """
 
@@ -95,7 +95,7 @@ class Session:
 
     @property
     def rest(self) -> Plan:
-        """The part of the plan that runs here."""
+        """Return the part of the plan that runs here."""
         if self.earlier is None:
             return self.plan
         return planning.without(self.plan, self.earlier.trials)
@@ -121,7 +121,7 @@ def begin(
         work: The folder to make, None for one of a new name in the current folder.
         claims: Those of the capsule that is verified.
         earlier: A verification of it whose runs count with these.
-        own: Whether what it executes is this user's.
+        own: True if what it executes is this user's.
         follows: When that capsule's runs ended.
 
     Raises:
@@ -145,7 +145,7 @@ def set_up(
     claims: Sequence[FrozenClaim] | None = None,
     earlier: Earlier | Extended | None = None,
 ) -> Setup:
-    """What is decided before the first process start.
+    """Return the facts that are fixed before the first process start.
 
     Raises:
         UsageError: A capsule has no room for all that the plan will leave behind.
@@ -272,7 +272,7 @@ def probe(session: Session, execution: Execution) -> Execution:
 
 
 def limit(session: Session, limits: Limits) -> Session:
-    """The same run within limits: its time is counted from now on."""
+    """Return the same run within limits: its time is counted from now on."""
     setting, setup = replace(session.setting, limits=limits), session.setup
     if limits.memory is not None:
         is_held = setting.runtime.limits_memory()
@@ -301,7 +301,7 @@ def follow(session: Session, watch: Watch) -> Iterator[None]:
 
 
 def remaining_looks(session: Session, looks: Sequence[int]) -> list[int]:
-    """The planned looks but for those that were taken, or that the run went past already."""
+    """Return the planned looks but for those that were taken, or that the run went past already."""
     seeds = {group.id: group.seed for group in session.plan.groups if planning.is_fresh(group)}
     begun = {seeds[start.group] for start in session.workspace.log.starts if start.group in seeds}
     taken = len(session.earlier.seeds) if session.earlier else 0
@@ -309,7 +309,7 @@ def remaining_looks(session: Session, looks: Sequence[int]) -> list[int]:
 
 
 def look(session: Session, runs: int) -> Session:
-    """The same run as far as its first `runs` fresh seeds, which a planned look ends."""
+    """Return the same run as far as its first `runs` fresh seeds, which a planned look ends."""
     origin = session.setup.origin
     assert isinstance(origin, Verification) and session.claims is not None
     plan = planning.first(session.plan, runs)
@@ -319,12 +319,14 @@ def look(session: Session, runs: int) -> Session:
 
 
 def add_controls(session: Session, trials: Sequence[str]) -> Session:
-    """The same run, and after it a run of each of these trials that is evidence of nothing."""
+    """Return the same run, and after it a run of each of these trials that is evidence of
+    nothing.
+    """
     return replace(session, plan=planning.add_controls(session.plan, trials))
 
 
 def assemble(session: Session, execution: Execution) -> Record:
-    """The record of what ran so far, earlier runs included, with its claims frozen."""
+    """Return the record of what ran so far, earlier runs included, with its claims frozen."""
     record = records.assemble(
         session.setup,
         session.plan,

@@ -67,7 +67,7 @@ class Site:
     sources: Mapping[str, Path] = field(default_factory=dict)
 
     def where(self, pointer: str) -> str:
-        """The file and field that a setting comes from, for a message."""
+        """Return the file and field that a setting comes from, for a message."""
         return f"{self.sources.get(pointer, self.file)}#{pointer}"
 
 
@@ -126,12 +126,12 @@ def load(*, environ: Mapping[str, str] = os.environ) -> Site:
 
 
 def wide_file(*, environ: Mapping[str, str] = os.environ) -> Path:
-    """The site's file: the one that `CAPSULE_SITE` names, else that of the machine."""
+    """Return the site's file: the one that `CAPSULE_SITE` names, else that of the machine."""
     return _variable("CAPSULE_SITE", environ) or WIDE
 
 
 def own_file(*, environ: Mapping[str, str] = os.environ) -> Path:
-    """The user's own file: below `XDG_CONFIG_HOME` or `~/.config`."""
+    """Return the user's own file: below `XDG_CONFIG_HOME` or `~/.config`."""
     return _home_folder("XDG_CONFIG_HOME", ".config", environ) / "capsule" / "site.json"
 
 
@@ -188,7 +188,7 @@ def use_cache(folder: Path) -> Iterator[None]:
 
 
 def interpreter(site: Site, *, environ: Mapping[str, str] = os.environ) -> tuple[str | None, str]:
-    """What runs our own program where nothing is contained, and who says so.
+    """Return the interpreter of capsule's own program outside of containers, and its source.
 
     `CAPSULE_PYTHON`, else the site file's `python`, else None for the interpreter of this process.
     """
@@ -198,17 +198,19 @@ def interpreter(site: Site, *, environ: Mapping[str, str] = os.environ) -> tuple
 
 
 def own_cache_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
-    """The user's usual one, wherever else the cache may be: `XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the user's usual one, wherever else the cache may be: `XDG_CACHE_HOME` or
+    `~/.cache`.
+    """
     return _home_folder("XDG_CACHE_HOME", ".cache", environ) / "capsule"
 
 
 def state_folder(*, environ: Mapping[str, str] = os.environ) -> Path:
-    """Where this user's own ledgers lie: below `XDG_STATE_HOME` or `~/.local/state`."""
+    """Return the folder of this user's ledgers: below `XDG_STATE_HOME` or `~/.local/state`."""
     return _home_folder("XDG_STATE_HOME", ".local/state", environ) / "capsule"
 
 
 def describe(site: Site, *, environ: Mapping[str, str] = os.environ) -> list[Setting]:
-    """Every setting as it holds, and where it comes from."""
+    """Return every setting as it holds, and where it comes from."""
     default = "by default"
 
     def source(name: str, variable: str = "") -> str:
@@ -267,12 +269,12 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
             stream.write(json.dumps(settings, indent=2) + "\n")
     except FileExistsError:
         raise UsageError(
-            "exists already, and nothing is written over it",
+            "already exists, and is not overwritten",
             where=str(file),
-            advice="edit it, or move it away; `capsule site show` tells what holds",
+            advice="edit it, or move it away; `capsule site show` prints the settings in force",
         ) from None
     except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(file)) from None
+        raise UsageError(f"cannot write: {error.strerror}", where=str(file)) from None
 
 
 def _below(name: str, key: str) -> str:
@@ -280,7 +282,7 @@ def _below(name: str, key: str) -> str:
 
 
 def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
-    """The settings of one file.
+    """Return the settings of one file.
 
     Args:
         file: The file.
@@ -289,32 +291,32 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
     try:
         with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:  # noqa: PTH123
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise UsageError("the site file is no file", where=str(file))
+                raise UsageError("the site file is not a regular file", where=str(file))
             _refuse_others(file, is_named=is_named)
             text = stream.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(
             f"cannot read the site file: {error.strerror}",
             where=str(file),
-            advice="name one that is there with CAPSULE_SITE, or unset it"
+            advice="set CAPSULE_SITE to a readable file, or unset it"
             if is_named
-            else "let it be readable, or name another one with CAPSULE_SITE",
+            else "make it readable, or set CAPSULE_SITE to another file",
         ) from error
     if len(text) > _MOST_BYTES:
-        raise UsageError(f"a site file has no more than {_MOST_BYTES} bytes", where=str(file))
+        raise UsageError(f"the site file exceeds {_MOST_BYTES} bytes", where=str(file))
     try:
         settings = schema.parse(text, where=str(file))
     except DamagedError as error:
         raise UsageError(
             error.what,
             where=error.where,
-            advice="mend the site file, or name another one with CAPSULE_SITE",
+            advice="correct the site file, or set CAPSULE_SITE to another one",
         ) from error
     if isinstance(settings, dict) and settings.pop(_RETIRED, None) is not None:
         raise UsageError(
-            "`capsule submit` hands jobs in to Slurm alone",
+            "`capsule submit` supports only Slurm",
             where=f"{file}#/{_RETIRED}",
-            advice="take the field out; docs/how-to/slurm.md has job scripts for PBS, LSF and Flux",
+            advice="remove the field; docs/how-to/slurm.md has job scripts for PBS, LSF and Flux",
         )
     _check(settings, file)
     return {name: value for name, value in settings.items() if name[0] != "$" and value is not None}
@@ -324,9 +326,9 @@ def _refuse_others(file: Path, *, is_named: bool) -> None:
     """Stop where others could choose what is executed here: the file says which Python runs."""
     if spot := weak_spot(file, whosever=is_named):
         raise UsageError(
-            f"others may write {spot}, and a site file says what runs",
+            f"other users can write {spot}, and a site file decides which programs run",
             where=str(file),
-            advice="let it be yours or root's, and nobody else be able to write it (chmod go-w)",
+            advice="make yourself or root the owner, and let nobody else write it (chmod go-w)",
         )
 
 

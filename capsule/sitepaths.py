@@ -1,4 +1,4 @@
-"""Which paths of containers a site may show files of its machine at."""
+"""Paths in containers at which a site may bind files of its machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WHOLE = re.compile(
 
 
 def bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, str] | None:
-    """Why containers cannot be shown something there, and the way out; None where they can.
+    """Return why containers cannot be shown something there, and the way out; None where they can.
 
     Args:
         target: Path in the container.
@@ -34,42 +34,43 @@ def bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, st
         # normpath leaves two slashes at the beginning as they are
         plain = os.path.normpath(path) == path and not path.startswith("//")
         if not plain or not path.isprintable():
-            return f"{path!r} is no plain path", "write it whole, without . and .. and double /"
-    elsewhere = "name another path in the container, such as one below /opt"
+            return f"{path!r} is not a plain path", "write it without . and .. and double /"
+    elsewhere = "name another path in the container, for example below /opt"
     for taken in _TAKEN:
         if is_at_or_below(target, taken):
-            return f"what containers have at {taken} is set by capsule and the engine", elsewhere
+            return f"{taken} in containers is set by capsule and the engine", elsewhere
     for programs in _PROGRAMS:
         if is_at_or_below(target, programs):
-            return f"{programs} has the image's own programs, which are what is run", elsewhere
+            return f"{programs} contains the image's own programs", elsewhere
     if _WHOLE.fullmatch(target):
         return (
-            f"all that an image has in {target} would be hidden",
-            f"name what is needed below it: {target}/...",
+            f"the bind would hide everything that an image has in {target}",
+            f"bind only the needed path below it: {target}/...",
         )
     for other in others:
         if other != target and is_at_or_below(target, other):
-            return f"it lies in {other}, which is shown read-only", "leave one of the two out"
+            return f"it is inside {other}, which is bound read-only", "remove one of the two binds"
     return None
 
 
 def library_fault(path: str, targets: Iterable[str]) -> tuple[str, str] | None:
-    """Why a library of this machine is not where containers would look for it, and the way out.
+    """Return why a library of this machine is not where containers would look for it, and the way
+    out.
 
     Args:
         path: In the container.
         targets: All paths in the container that something is shown at.
     """
     if os.path.normpath(path) != path or path.startswith("//"):
-        return f"{path!r} is no plain path", "write it whole, without . and .. and double /"
+        return f"{path!r} is not a plain path", "write it without . and .. and double /"
     if not any(is_at_or_below(path, target) for target in targets):
         return (
-            f"no bind shows containers {path}",
-            "`mpi` names libraries by their paths in the container: let one of `binds` show it",
+            f"no bind covers {path}",
+            "`mpi` names libraries by their paths in the container: add one to `binds`",
         )
     return None
 
 
 def is_at_or_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or leads to something in it."""
+    """Return whether a path is a folder, or leads to something in it."""
     return path == folder or path.startswith(f"{folder}/")

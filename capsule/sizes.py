@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def size(size_bytes: int) -> str:
-    """A number of bytes in the largest unit that it fills.
+    """Format a number of bytes in the largest unit that it fills.
 
     >>> size(1_500_000), size(10 << 30)
     ('1.4 MiB', '10.0 GiB')

@@ -1,4 +1,4 @@
-"""Bring here, while there is a network, what a run that connects to nothing will need."""
+"""Fetch everything that a later run without network needs."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from capsule.watch import SILENT, Watch
 
 @dataclass(frozen=True, kw_only=True)
 class Staged:
-    """What is here now.
+    """Everything that was staged.
 
     Attributes:
         runtime: Name of the engine.
-        image: None without a container.
-        handle: What the engine calls it.
-        datasets: With their digests.
-        data: Where each lies that no capsule carries.
-        cache: The folder that a machine without a network has to see, too.
+        image: Staged image; None without a container.
+        handle: Engine's name of the image.
+        datasets: Staged datasets, with their digests.
+        data: Path of each dataset that no capsule carries, by name.
+        cache: Cache folder; a machine without network needs access to it.
     """
 
     runtime: str
@@ -46,19 +46,19 @@ class Staged:
 def stage(
     source: str | Path | Manifest, options: StageOptions = StageOptions(), watch: Watch = SILENT
 ) -> Staged:
-    """Bring here what a run of a manifest, or a verification of a capsule, would fetch.
+    """Fetch everything that a run of a manifest, or a verification of a capsule, needs.
 
     Args:
         source: A manifest, or the path of a capsule.
-        options: As for that run.
-        watch: Follows what takes long.
+        options: Engine, image and consent.
+        watch: Receiver of progress.
 
     Raises:
-        UsageError: There is no such capsule, or engine and image do not fit together.
-        DamagedError: What was fetched is not what its digest promises.
-        UntrustedError: It is a stranger's, and nobody said that its image may be started.
-        ExecutionError: There is no room for what it carries.
-        CannotRunError: Something cannot be had; all else was brought.
+        UsageError: The capsule does not exist, or engine and image do not fit together.
+        DamagedError: Fetched bytes differ from their digest.
+        UntrustedError: The capsule is untrusted, and `options.trust` is not set.
+        ExecutionError: The disk has no room for the capsule's files.
+        CannotRunError: Something cannot be fetched; everything else was.
     """
     if isinstance(source, Manifest):
         request = Request.of(
@@ -78,7 +78,7 @@ def stage(
 
 
 def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
-    """Fetch the image and find or make the data; devices are no matter on a login node."""
+    """Fetch the image and find or make the datasets; a login node needs no devices for that."""
     site, image = sites.load(), choice.image
     cache = sites.cache_folder(site)
     records: list[Dataset] = []
@@ -116,7 +116,7 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
 def _obtain(
     spec: DatasetSpec, request: Request, site: Site, watch: Watch, *, own: bool
 ) -> tuple[Dataset, Path]:
-    """A dataset that is here, or that its address has."""
+    """Find a dataset on this machine, or fetch it from its address."""
     try:
         return resolving.obtain_dataset(spec, request, site, watch)
     except CannotRunError:
@@ -135,7 +135,7 @@ def _obtain(
 
 
 def _keep(image: Image, cache: Path) -> None:
-    """Keep what an image of a registry is known by; any other is found where it lies."""
+    """Keep the documents that identify a registry's image; other images are found by path."""
     digest = image.index_digest or image.manifest_digest
     if image.pinned is None or digest is None:
         return

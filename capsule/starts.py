@@ -1,4 +1,4 @@
-"""What process starts share: how many trials, and what is known of the world of their ranks."""
+"""Number of trials in a process start, and the world of its ranks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from capsule.plan import Plan
 MOST_TRIALS = 500
 """Trials of one process start, so that no more have to be looked through where it is cut off."""
 
+LACKING = "exit code 0, but metric"
+"""First words of the fault of a trial that ended well without a value of a metric."""
+
 _WORLD_SIZE = "world_size"
 
 
@@ -18,11 +21,12 @@ DECLARED = "declared by the author"
 INDEPENDENT = "independent ranks"
 NOT_SEEN = "not seen"
 SEEN = "seen by "
-"""How the word of a record begins on a world that was seen; the libraries follow."""
+"""Prefix of a record's word for a world that was seen; the libraries follow."""
 
 
 def seen_by(libraries: Sequence[str]) -> str:
-    """The word of a record on ranks of which these libraries showed that they were one world.
+    """Return the word of a record on ranks of which these libraries showed that they were one
+    world.
 
     >>> seen_by(["torch", "mpi4py"])
     'seen by torch, mpi4py'
@@ -31,7 +35,7 @@ def seen_by(libraries: Sequence[str]) -> str:
 
 
 def describe_world(world: str, ranks: int) -> str:
-    """What is known of the world of a trial's own ranks, as screens say it.
+    """Describe the world of a trial's own ranks for screens.
 
     Args:
         world: As an attempt has it, empty where nothing is known.
@@ -43,10 +47,9 @@ def describe_world(world: str, ranks: int) -> str:
     word = world or NOT_SEEN
     return word if word in (NOT_SEEN, INDEPENDENT) else f"{ranks}, {word}"
 
-
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """What capsule's own pre-flight program saw of several ranks before their first trial.
+    """World of several ranks as the test before their first trial saw it.
 
     It proves nothing about the ranks of a benchmark.
 
@@ -65,21 +68,32 @@ class World:
 
     @property
     def ranks(self) -> int:
-        """How many there are."""
+        """Return the number of ranks."""
         return len(self.nodes)
 
     def follow(self, nodes: int) -> World:
-        """The same in a record with so many nodes before its own."""
+        """Return the same in a record with so many nodes before its own."""
         return replace(self, nodes=tuple(node + nodes for node in self.nodes))
 
 
 def count_starts(plan: Plan) -> int:
-    """How many it takes where none is cut off: one a group, or one for every `MOST_TRIALS`."""
+    """Return the number of uninterrupted starts: one a group, or one per `MOST_TRIALS` trials."""
     return sum(-(-len(group.trials) // MOST_TRIALS) for group in plan.groups)
 
 
+def word_missing(metrics: Sequence[str]) -> str:
+    """Return the fault of a trial that ended well, but gave no value of some metrics.
+
+    >>> print(word_missing(["'loss'", "'time' from rank 1"]))
+    exit code 0, but metrics 'loss', 'time' from rank 1 are missing
+    """
+    if len(metrics) == 1:
+        return f"{LACKING} {metrics[0]} is missing"
+    return f"{LACKING}s {', '.join(metrics)} are missing"
+
+
 def world_fault(metric: str, values: Sequence[float], ranks: int) -> str | None:
-    """Why a world that a rank saw is not the one that was started, None where it is.
+    """Return why a world that a rank saw is not the one that was started, None where it is.
 
     A rank that meets nobody goes on alone without a word, and its numbers look as any others do.
 

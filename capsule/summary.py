@@ -42,7 +42,7 @@ FORMAT = "capsule-metrics/1"
 
 
 def run_values(record: Record) -> Mapping[str, MetricRuns]:
-    """Every metric path of the plan with one value per run, sorted by path.
+    """Return every metric path of the plan with one value per run, sorted by path.
 
     A failed trial is a failed run of each of its metrics, and a trial without a final outcome a
     missing one: nothing that was planned drops out of sight.
@@ -56,7 +56,7 @@ def run_values(record: Record) -> Mapping[str, MetricRuns]:
 
 
 def worlds(record: Record) -> Mapping[str, str]:
-    """What is known of the world of each command's own ranks, where there are several.
+    """Describe the world of each command's own ranks, for several ranks.
 
     Returns:
         By the id of the benchmark: `2, seen by torch`, `not seen` and so on; of runs that were
@@ -72,20 +72,25 @@ def worlds(record: Record) -> Mapping[str, str]:
 
 
 def planned_trials(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The trials of a record's plan, in executed order: at least `id` and `seed_source` each."""
+    """Yield the trials of a record's plan, in executed order: at least `id` and `seed_source`
+    each.
+    """
     for group in plan["groups"]:
         yield from group["trials"]
 
 
 def earlier_seeds(record: Record) -> frozenset[int]:
-    """The fresh seeds that earlier verifications ran, whose runs count with the record's own."""
+    """Return the fresh seeds that earlier verifications ran, whose runs count with the record's
+    own.
+    """
     trials = (t for t in planned_trials(record.plan) if t["seed_source"] == "fresh")
     fresh = dict.fromkeys(trial["seed"] for trial in trials)
     return frozenset(islice(fresh, sum(one.runs for one in record.chain)))
 
 
 def own_nodes(record: Record) -> Sequence[Mapping[str, Any]]:
-    """The nodes that the record's own runs took place on, without those of earlier verifications.
+    """Return the nodes that the record's own runs took place on, without those of earlier
+    verifications.
 
     Returns:
         All of them where no run says on which.
@@ -99,12 +104,12 @@ def own_nodes(record: Record) -> Sequence[Mapping[str, Any]]:
 
 
 def final_outcome(attempt: Attempt) -> bool:
-    """Whether an attempt settled its trial: interrupted ones are tried again."""
+    """Return whether an attempt settled its trial: interrupted ones are tried again."""
     return attempt.outcome != "interrupted"
 
 
 def values_for(claim: Claim, metric: MetricRuns) -> MetricRuns:
-    """The same runs with the value each that a claim judges.
+    """Return the same runs with the value each that a claim judges.
 
     Of a claim on the mean of the last k evaluations that is the mean over the last k of each run's
     own, wherever it ended, after its warm-up; of several ranks the worst. A run that has fewer, or
@@ -127,7 +132,7 @@ def _with_mean_of_last(run: Run, k: int) -> Run:
 
 
 def calls(run: Run) -> Sequence[float]:
-    """The repeated calls of a run, after warm-up; none where it has one value, or others."""
+    """Return the repeated calls of a run, after warm-up; none where it has one value, or others."""
     series = run.series
     if series is None or series.steps is not None or series.per != "call":
         return ()
@@ -213,7 +218,7 @@ def _trial(planned: Mapping[str, Any], attempt: Attempt | None) -> _Trial:
 def _runs(
     trials: Sequence[_Trial], samples: Iterable[Samples], few: int, aggregate: Aggregate | None
 ) -> list[Run]:
-    """One metric's runs, of which none counts where all are controls."""
+    """Return one metric's runs, of which none counts where all are controls."""
     lines: dict[str, list[Samples]] = {}
     for line in samples:
         lines.setdefault(line.trial, []).append(line)
@@ -254,7 +259,7 @@ def _metric_runs(path: str, metric: Metric, runs: Sequence[Run], earlier: int) -
 
 
 def without_runs(path: str, metric: Metric) -> MetricRuns:
-    """A metric of which nothing was planned."""
+    """Return a metric of which nothing was planned."""
     return _metric_runs(path, metric, (), 0)
 
 
@@ -293,7 +298,7 @@ def _with_trajectories(
 def summarize(
     metric: MetricRuns, list_runs: Callable[[Sequence[Run]], Any] | None = None
 ) -> dict[str, Any]:
-    """What `results/metrics.json` says of a metric: order statistics and one rounded sum.
+    """Return a metric's entry in `results/metrics.json`: order statistics and one rounded sum.
 
     Args:
         metric: Whose runs.

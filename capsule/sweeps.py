@@ -1,4 +1,4 @@
-"""How trainings scaled over their numbers of ranks, as reports tell it."""
+"""Scaling of trainings over their number of ranks, for reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capsule.record import Record
 from capsule.summary import MetricRuns
 
 LEVEL = 0.95
-"""Of the intervals."""
+"""Confidence of the intervals."""
 
 _PER_CORE = "threads_per_core"
 _LARGEST = 700.0
@@ -21,7 +21,7 @@ _LARGEST = 700.0
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """Of the runs of a metric.
+    """Mean over the runs of a metric.
 
     Attributes:
         value: In the metric's unit; of ratios the geometric mean.
@@ -69,7 +69,7 @@ class Sweep:
     Attributes:
         benchmark: Its id.
         framework: Its name.
-        kind: Whether all ranks share one batch, whatever their number, or each has its own.
+        kind: True if all ranks share one batch, whatever their number, or each has its own.
         sizes: In the order of their cases.
     """
 
@@ -80,7 +80,7 @@ class Sweep:
 
 
 def find(record: Record) -> Iterator[Sweep]:
-    """The sweeps over ranks of a record, as far as they were planned."""
+    """Yield the sweeps over ranks of a record, as far as they were planned."""
     for one in record.manifest.benchmarks:
         if one.scaling is None:
             continue
@@ -128,7 +128,7 @@ def _mean(metric: MetricRuns, *, is_ratio: bool) -> Mean | None:
 
 
 def _exp(number: float) -> float:
-    """The exponential; of what has none that is a double, a very large one."""
+    """Return the exponential; of what has none that is a double, a very large one."""
     return math.exp(min(number, _LARGEST))
 
 
@@ -138,7 +138,7 @@ def _list_sharers(metric: MetricRuns | None) -> tuple[int, ...]:
 
 
 def explain_sharing(sweeps: Sequence[Sweep]) -> Iterator[str]:
-    """Which ranks share cores, a sentence for each training: their efficiency is no machine's."""
+    """Describe shared cores, a sentence for each training: its efficiency belongs to no machine."""
     for sweep in sweeps:
         names = [f"{one.case} ({_name(one.shared)})" for one in sweep.sizes if one.shared]
         if names:
@@ -150,7 +150,7 @@ def explain_sharing(sweeps: Sequence[Sweep]) -> Iterator[str]:
 
 
 def _name(ranks: Sequence[int]) -> str:
-    """Ranks as a list in which neighbours stand as a range.
+    """Return ranks as a list in which neighbours stand as a range.
 
     >>> _name([0, 1, 2, 5])
     'ranks 0-2, 5'

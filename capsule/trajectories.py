@@ -11,7 +11,7 @@ _COUNTS = 5
 
 
 def alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:
-    """For each place whose series all stand elsewhere too, the first place where they do."""
+    """Return, for each place whose series all occur elsewhere, the first place where they do."""
     if _begin_apart(runs):
         return {}
     places: dict[tuple[tuple[int, float, float], ...], list[int]] = {}
@@ -31,13 +31,15 @@ def alike(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> dict[int, int]:
 
 
 def _begin_apart(runs: Sequence[tuple[tuple[Samples, ...], ...]]) -> bool:
-    """Whether no two begin with the same value, as most do not: then nothing else is looked at."""
+    """Return whether no two begin with the same value, as most do not: then nothing else is looked
+    at.
+    """
     first = [metrics[0][0].values[0] for metrics in runs if all(metrics)]
     return len(set(first)) == len(first)
 
 
 def _tells(lines: tuple[Samples, ...]) -> bool:
-    """Whether a series has enough in it not to be the same twice by chance."""
+    """Return whether a series has enough in it not to be the same twice by chance."""
     different: set[float] = set()
     for line in lines:
         for value in line.values:

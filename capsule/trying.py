@@ -1,4 +1,4 @@
-"""One trial of a manifest as verifiers will run it, of which nothing is kept but what it told."""
+"""Run one trial under a fresh seed and report its values without sealing."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ _FOLDER = "run"
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
-    """What became of one declared metric.
+    """Values of one declared metric in a tried-out trial.
 
     Attributes:
-        metric: As the manifest declares it.
-        count: How many values the trial reported, those of all ranks together.
-        value: The trial's own, in the metric's unit; None where there is none, or none is finite.
-        samples: All values, one for each rank that reported the metric.
-        lines: Of how many lines the last one gave it; None where it was read otherwise.
+        metric: Metric as the manifest declares it.
+        count: Number of values that all ranks reported together.
+        value: Value of the run in the metric's unit; None if no finite value was reported.
+        samples: All values, one entry for each rank that reported the metric.
+        lines: Number of matching lines, of which the last one gave the value; None if the metric is
+            not read from text.
     """
 
     metric: Metric
@@ -51,16 +52,16 @@ class Reported:
 
 @dataclass(frozen=True, kw_only=True)
 class Tryout:
-    """One trial that was run and not kept.
+    """Result of one trial that was run and then deleted.
 
     Attributes:
-        attempt: How it ended.
-        reported: Every metric that the manifest declares for it, in the manifest's order.
-        trials: How many trials a whole run has.
-        alike: Whether all of them are this one under other seeds, so that its time is theirs.
-        notes: What a reader of its numbers must know of how it ran.
-        remains: Paths of what it left in /dev/shm, which alone is still there.
-        hints: What would most likely mend a failure, one sentence each.
+        attempt: Outcome of the trial.
+        reported: Values of every metric that the trial declares, in the manifest's order.
+        trials: Number of trials of a whole run.
+        alike: True if all trials differ only in their seed, so that each takes about as long.
+        notes: Facts about the run that a reader of its numbers must know.
+        remains: Paths of files that the trial left in /dev/shm.
+        hints: Likely remedies of a failure, one sentence each.
     """
 
     attempt: Attempt
@@ -73,18 +74,19 @@ class Tryout:
 
 
 def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
-    """Run the first benchmark's first case once, under a seed that its author did not choose.
+    """Run the first case of the first benchmark once, under a fresh seed.
 
     Args:
-        manifest: To try.
-        options: As for a run; nothing is written, so output and folder have no use.
-        watch: Is told.
+        manifest: Manifest to try.
+        options: Engine, image and limits; `output` and `work` are ignored.
+        watch: Receiver of progress.
 
     Raises:
         UsageError: The manifest or an option is wrong.
-        CannotRunError: An engine, the image, a dataset or a device is missing here.
-        DamagedError: An image, a dataset or an input is not what it should be.
-        ExecutionError: It was cut off three times, or by a limit; or the folder cannot be written.
+        CannotRunError: This machine lacks an engine, the image, a dataset or a device.
+        DamagedError: An image, a dataset or an input has other bytes than its digest requires.
+        ExecutionError: The trial was interrupted three times, or by a limit; or the folder cannot
+            be written.
     """
     whole = planning.make(manifest)
     plan = _first(whole)
@@ -120,7 +122,7 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
 
 
 class _Shown(Watch):
-    """Passes on what a trial prints, with paths that are known once its folder is gone."""
+    """A watch that passes on a trial's output, with paths that stay valid after its deletion."""
 
     def __init__(self, watch: Watch, session: Session) -> None:
         self._watch = watch
@@ -141,7 +143,7 @@ class _Shown(Watch):
 
 
 def _show_paths(text: str, session: Session) -> str:
-    """A text with the author's own names for inputs, and variables for folders that are gone."""
+    """Replace paths of deleted folders by the author's names of inputs and by variables."""
     folder, setting = session.workspace.folder, session.setting
     for inputs in (f"{folder}/work/inputs/", f"{folder}/inputs/"):
         text = text.replace(inputs, "")
@@ -157,7 +159,7 @@ def _show_paths(text: str, session: Session) -> str:
 
 
 def _hints(session: Session) -> tuple[str, ...]:
-    """What would most likely mend the last attempt, unless it completed."""
+    """Return likely remedies of the last attempt; none if it completed."""
     log, groups = session.workspace.log, session.plan.groups
     last = log.attempts[-1][1] if log.attempts else None
     if last is None or last.outcome == "completed":
@@ -166,7 +168,7 @@ def _hints(session: Session) -> tuple[str, ...]:
 
 
 def end_leftovers(runtime: Runtime, watch: Watch) -> None:
-    """End what a killed trial left running here, before its folder is removed and forgotten."""
+    """End processes of a killed trial, before its folder is removed."""
     processes = 0
     for path in places.find_leftovers(Path()):
         # half made, it is no run folder, and has started nothing
@@ -179,7 +181,7 @@ def end_leftovers(runtime: Runtime, watch: Watch) -> None:
 
 
 def _first(whole: Plan) -> Plan:
-    """The plan of the first benchmark's first case alone, in its first framework."""
+    """Return the plan of the first case of the first benchmark, in its first framework."""
     manifest = whole.manifest
     benchmark = manifest.benchmarks[0]
     name = f"{benchmark.id}/{benchmark.cases[0].name}/{benchmark.frameworks[0]}"

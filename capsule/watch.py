@@ -1,4 +1,4 @@
-"""Follow a run while it is under way: the corridor itself prints nothing."""
+"""Progress callbacks; the API itself prints nothing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _PENDING_SECONDS = 30.0
 
 
 class Watch:
-    """What is called as a run proceeds; override what is of interest, the rest does nothing.
+    """Receiver of progress. Override the methods of interest; the others do nothing.
 
-    An exception out of a method ends the run as an interrupt does: it can be resumed.
-
+    An exception raised by a method interrupts the run, which can then be resumed.
     >>> class Trials(Watch):
     ...     def trial(self, trial: str) -> None:
     ...         print("running", trial)
@@ -32,71 +31,71 @@ class Watch:
     >>> Trials().leftovers(3)
 
     Attributes:
-        hears_output: Whether `output` is called: what nobody hears is not read.
+        hears_output: True to have `output` called; False leaves the workload's output unread.
     """
 
     hears_output: bool = False
 
     def stranger(self, whose: str, would_run: Sequence[str]) -> None:
-        """A capsule or a run folder that is not this user's, and what of it would be executed."""
+        """Report what an untrusted capsule or run folder would run."""
 
     def quick(self, sentence: str) -> None:
-        """What of a capsule is not run again, as nothing there decides."""
+        """Report the benchmarks that a quick verification leaves out."""
 
     def image(self, image: Image, engine: str) -> None:
-        """The engine makes the image ready, which may take long."""
+        """Report that the engine starts to prepare the image, which may take minutes."""
 
     def image_pending(self, seconds: float) -> None:
-        """It still does, after so many seconds; called from another thread, twice a minute."""
+        """Report that preparation has taken `seconds`; called from a thread twice a minute."""
 
     def image_hashing(self, seconds: float) -> None:
-        """The engine's file of the image was hashed, which took so many seconds of that."""
+        """Report that hashing the engine's image file took `seconds` of the preparation."""
 
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
-        """So much of a dataset has been read."""
+        """Report that `done_bytes` of a dataset were read, of `total_bytes`."""
 
     def omissions(self, sentence: str) -> None:
-        """What of the folders among the inputs is not carried, and why."""
+        """Report files that are left out of input folders, and why."""
 
     def embedding(self, sentence: str) -> None:
-        """Which dataset will be sealed in the capsule, and how large it is."""
+        """Report a dataset that will be sealed in the capsule, with its size."""
 
     def private(self, findings: Sequence[str]) -> None:
-        """What will be sealed and may be private: file and line, and what kind of thing it is."""
+        """Report possibly private text that will be sealed: file, line and kind of finding."""
 
     def leftovers(self, processes: int) -> None:
-        """So many processes that a dead run had left behind were ended."""
+        """Report that processes left behind by a killed run were ended."""
 
     def remains(self, sentence: str) -> None:
-        """What a trial left in this machine's shared memory, and how to remove it."""
+        """Report files that a trial left in shared memory, and how to remove them."""
 
     def begin(self, folder: Path, total: int, done: int) -> None:
-        """Trials start: `done` of `total` have their outcome; `folder` is what can be resumed."""
+        """Report that trials start: `done` of `total` are finished; `folder` is the run folder."""
 
     def trial(self, trial: str) -> None:
-        """A trial starts."""
+        """Report that a trial starts."""
 
     def output(self, line: str) -> None:
-        """The workload printed a line, on either stream; of several ranks the first's alone."""
+        """Report a line that the workload printed, on stdout or stderr; of ranks, only rank 0's."""
 
     def attempt(self, attempt: Attempt) -> None:
-        """An attempt at a trial ended."""
+        """Report that an attempt at a trial ended."""
 
     def control(self, trials: Sequence[str]) -> None:
-        """Every re-run of some benchmarks failed alike: each is run once under an original seed."""
+        """Report trials that run once under an original seed, because all their re-runs failed."""
 
     def look(self, runs: int, verdict: Verdict) -> None:
-        """A planned look at the first `runs` fresh seeds."""
+        """Report the verdict at a planned look, after `runs` fresh seeds."""
 
     def note(self, sentence: str) -> None:
-        """Something that stops nothing, and that the user should know."""
+        """Report a fact that the user should know and that stops nothing."""
 
     def end(self) -> None:
-        """No more trials are started, whether all are done or not."""
+        """Report that no more trials start, whether all are finished or not."""
 
 
 SILENT = Watch()
-"""Follows nothing."""
+"""Watch that ignores all progress."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What every conversation over HTTP has in common, whoever holds it."""
+"""Common parts of all conversations over HTTP."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from capsule.addresses import explain_address, is_loopback, is_plainly_loopback
 from capsule.errors import CannotRunError
 
 FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError)
-"""Whatever may go wrong on the way: `requests` wraps only a part of it."""
+"""Exceptions of a transfer: `requests` wraps only some of them."""
 
 
 Source = Literal["typed", "own", "foreign"]
-"""Who named the first address: the user, on the command line; a file of theirs; somebody else."""
+"""Origin of the first address: typed by the user, from a file of the user, or untrusted."""
 
 
 class Session(requests.Session):
@@ -52,11 +52,11 @@ class Session(requests.Session):
             self.mount(scheme, _Adapter(door))
 
     def get_redirect_target(self, resp: Response) -> None:
-        """None, so that redirects are left to us: the bodies of theirs are read without a limit."""
+        """Return None: capsule handles redirects, whose bodies would be read without limit."""
 
 
 def explain(error: BaseException) -> str:
-    """The innermost cause: requests wraps the one useful sentence three times."""
+    """Return the innermost cause: requests wraps the one useful sentence three times."""
     while inner := _cause(error):
         error = inner
     words = str(error).rpartition(": ")[2][:200]
@@ -82,7 +82,7 @@ class _Door:
         self._is_inside = is_loopback(host) if source != "foreign" else is_plainly_loopback(host)
 
     def admit(self, host: str, port: int | None) -> list[str]:
-        """The addresses of a host, in the order in which they are to be tried.
+        """Return the addresses of a host, in the order in which they are to be tried.
 
         Raises:
             CannotRunError: One of them is not asked.
@@ -98,11 +98,10 @@ class _Door:
         for address in addresses:
             fault = explain_address(address, may_be_this_machine=may_be_this_machine)
             if fault is not None:
-                way = "" if address == host else f"leads to {address}, "
                 raise CannotRunError(
-                    f"{way}{fault}, and is not asked",
+                    f"refused address {address}, {fault}",
                     where=host,
-                    advice="name an address that others reach, too",
+                    advice="use an address that other machines reach, too",
                 )
         self._is_inside = self._is_inside or (is_named and any(map(is_loopback, addresses)))
         return addresses

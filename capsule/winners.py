@@ -1,8 +1,8 @@
-"""What a sealed search gave, and the manifest that runs its winner again.
+"""Outcome of a sealed search, and the manifest that runs its winner again.
 
-The winner was lucky: of many noisy trials the best is better than it will be again. So its quality
-is claimed from a run of its own, an ordinary manifest with an ordinary capsule, whose seeds follow
-from the search's id and can be chosen by nobody.
+The winner was lucky: the best of many noisy trials looks better than it will be again. So its
+quality is claimed from a run of its own: an ordinary manifest and capsule, whose seeds are derived
+from the search's id so that nobody can choose them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENDING, _TITLE_ENDING = "-winner", ": the winner of its search, run again"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one search gave in one framework.
+    """Result of one search in one framework.
 
     Attributes:
         benchmark: Id.
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def outcomes(record: Record) -> list[Outcome]:
-    """What each search of a record gave in each framework.
+    """Return the outcome of each search of a record in each framework.
 
     Raises:
         UsageError: It has none.
@@ -78,14 +78,14 @@ def outcomes(record: Record) -> list[Outcome]:
     ]
     if not made:
         raise UsageError(
-            "this capsule holds no search",
-            advice='a benchmark with "search" in place of cases makes one',
+            "this capsule contains no search",
+            advice='give a capsule of a manifest that has a benchmark with "search"',
         )
     return made
 
 
 def write(record: Record, capsule_id: str, which: Outcome, count: int = SEEDS) -> bytes:
-    """The manifest that runs the winner of a search again.
+    """Return the manifest that runs the winner of a search again.
 
     It is the search's own with that benchmark, framework and point alone. What was claimed of every
     point is claimed of it; what decided the search is claimed by equivalence, with the default
@@ -101,7 +101,7 @@ def write(record: Record, capsule_id: str, which: Outcome, count: int = SEEDS) -
         UsageError: No point won, or the range of seeds has not so many left.
     """
     if which.winner is None:
-        raise UsageError(f"no trial of {which.benchmark} succeeded, so none is the winner")
+        raise UsageError(f"no winner: all trials of {which.benchmark} failed")
     manifest = record.manifest
     raw: dict[str, Any] = json.loads(manifest.source)
     entry = next(one for one in raw["benchmarks"] if one["id"] == which.benchmark)
@@ -176,14 +176,14 @@ def _outcome(
 
 
 def _middle(values: Sequence[float | None], *, lower: bool) -> float | None:
-    """The median, None where half have no value: these are worse than any other."""
+    """Return the median, None where half have no value: these are worse than any other."""
     ordered = statistics.order(values, lower=lower)
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
     return None if low is None or high is None else median([low, high])
 
 
 def _best(values: Sequence[float | None], *, lower: bool) -> int | None:
-    """Where the best stands, the first of several that are alike."""
+    """Return the position of the best value, the first of several equal ones."""
     known = [(value if lower else -value, place) for place, value in enumerate(values)
              if value is not None]  # fmt: skip
     return min(known)[1] if known else None
@@ -201,7 +201,7 @@ def _counts(most: int) -> Iterator[int]:
 def _claims(
     raw: Sequence[Mapping[str, Any]], benchmark: Benchmark, which: Outcome
 ) -> Iterator[Mapping[str, Any]]:
-    """What is claimed of the winner, the quality that it won by first."""
+    """Return the claims about the winner: the quality by which it won first."""
     path = f"{benchmark.id}/{which.winner}/{which.framework}/{which.metric}"
     kept = [
         one

@@ -234,7 +234,7 @@ def test_a_strangers_capsule_wants_two_permissions_without_a_container(stranger:
 
 
 def test_an_image_that_no_engine_would_start_is_refused(here: Path) -> None:
-    with pytest.raises(UsageError, match="would not be used"):
+    with pytest.raises(UsageError, match="would be ignored"):
         api.run("tiny.json", api.RunOptions(runtime="host", image="docker://debian:12"))
 
 
@@ -253,7 +253,7 @@ def test_a_run_and_its_capsule_are_not_in_one_place(here: Path) -> None:
 def test_nothing_is_waited_for_where_no_number_of_runs_decides(here: Path) -> None:
     write(here, claims=[{"metric": LOSS, "type": "exact"}])
     sealed = api.run("tiny.json")
-    with pytest.raises(UsageError, match="decided by the number of its runs"):
+    with pytest.raises(UsageError, match="depends on the number of runs"):
         api.verify(sealed.path, api.VerifyOptions(until_decided=True))
 
 
@@ -362,12 +362,12 @@ def test_nothing_is_written_over(here: Path) -> None:
     taken = here / "taken.zip"
     taken.write_text("precious")
     watch = Follows()
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         api.run("tiny.json", api.RunOptions(output=taken), watch)
     sealed = api.run("tiny.json")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         api.verify(sealed.path, api.VerifyOptions(output=sealed.path), watch)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         api.run("tiny.json", api.RunOptions(work=here), watch)
     assert watch.events == []
     assert taken.read_text() == "precious"
@@ -379,7 +379,7 @@ def test_what_appears_at_the_output_meanwhile_is_not_written_over(here: Path) ->
         def end(self) -> None:
             Path("a.zip").write_text("precious")
 
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         api.run("tiny.json", api.RunOptions(output=Path("a.zip")), Meanwhile())
     (folder,) = here.glob("*.run")
     assert api.resume(folder, api.ResumeOptions(output=Path("b.zip"))).path == Path("b.zip")

@@ -66,16 +66,17 @@ def test_the_work_of_a_sample_does_not_depend_on_the_batch(
     [
         (["cosmoflo"], "no network 'cosmoflo'; did you mean cosmoflow?"),
         (["../lenet"], "there are lenet, alexnet"),
-        (["cosmoflow", "side=33"], "the side of cosmoflow is 33, not 4 times a power of two"),
+        (["cosmoflow", "side=33"], "the side of cosmoflow is 33, expected a power of two"),
         (["transformer", "heads=3"], "3 heads do not divide the width 64"),
-        (["lenet", "batch=0"], "batch of lenet is 0, not a whole number >= 1"),
+        (["lenet", "batch=0"], "batch of lenet is 0, expected a whole number >= 1"),
         (["lenet", "sides=28"], "may take side, classes"),
         (["lenet", "side"], "'side' is not SIZE=N"),
         (["lenet", "side=-1"], "'side=-1' is not SIZE=N"),
         (["lenet", "side=\u0663"], "is not SIZE=N"),
         (["lenet", "side=1234567890"], "side has more than 9 digits"),
-        (["lenet", "--evidence"], "of capsules, and a network is shown"),
-        (["lenet", "--id", "ad880485dd78"], "of capsules, and a network is shown"),
+        (["lenet", "--evidence"], "options for capsules, not for networks"),
+        (["lenet", "--full"], "options for capsules, not for networks"),
+        (["lenet", "--id", "ad880485dd78"], "options for capsules, not for networks"),
     ],
 )
 def test_what_is_wrong_is_said(

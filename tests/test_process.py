@@ -143,7 +143,7 @@ def test_run_hands_input_in_and_keeps_the_streams_apart() -> None:
 
 def test_run_ends_what_takes_too_long() -> None:
     label = f"slow-{os.getpid()}"
-    with pytest.raises(ExecutionError, match=r"sh had not ended after 0\.5 s"):
+    with pytest.raises(ExecutionError, match=r"sh did not end within 0\.5 s"):
         process.run(
             ["sh", "-c", "sleep 600 & sleep 600"],
             env={**ENV, process.RUN_MARK: label},

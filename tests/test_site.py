@@ -113,11 +113,11 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> N
             folder.chmod(0o755)
     file.chmod(mode)
     for environ in ({"HOME": str(tmp_path)}, {"HOME": "/x", "CAPSULE_SITE": str(file)}):
-        with pytest.raises(UsageError, match=f"others may write {file}"):
+        with pytest.raises(UsageError, match=f"other users can write {file}"):
             site.load(environ=environ)
     file.chmod(0o644)
     file.parent.chmod(0o777)
-    with pytest.raises(UsageError, match=f"others may write {file.parent}"):
+    with pytest.raises(UsageError, match=f"other users can write {file.parent}"):
         site.load(environ={"HOME": str(tmp_path)})
 
 
@@ -157,7 +157,7 @@ def test_what_is_no_file_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
         ({"mirrors": ["m"]}, "#/mirrors", "object"),
         ({"mpi": ["lib/libmpi.so.12"]}, "#/mpi/0", "lib/libmpi.so.12"),
         ({"mpi": []}, "#/mpi", "[]"),
-        ({"mpi": ["/opt/cray/libmpi.so.12"]}, "#/mpi", "no bind shows containers"),
+        ({"mpi": ["/opt/cray/libmpi.so.12"]}, "#/mpi", "no bind covers"),
         ({"binds": {"/opt/a": "/a"}, "mpi": ["/opt/a/../b"]}, "#/mpi", "no plain path"),
         ([], "#", "object"),
         ('{"runtime": "a", "runtime": "b"}', "", "duplicate key 'runtime'"),

@@ -35,10 +35,10 @@ class Source(Protocol):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Every file's path and size in bytes, sorted by path."""
+        """Return every file's path and size in bytes, sorted by path."""
 
     def chunks(self, name: str, most: int = CHUNK) -> Iterator[bytes]:
-        """The bytes of a file, at most so many at a time."""
+        """Return the bytes of a file, at most so many at a time."""
 
     @property
     def close(self) -> Callable[[], object]:
@@ -46,7 +46,7 @@ class Source(Protocol):
 
 
 def info(record: Record, *, payload_bytes: int, payload_files: int) -> bytes:
-    """The text of bag-info.txt, which says nothing that the record does not."""
+    """Return the text of bag-info.txt, which says nothing that the record does not."""
     return (
         f"Bag-Software-Agent: capsule-hpc {record.tool}\n"
         f"Bagging-Date: {record.ended[:10]}\n"
@@ -56,7 +56,7 @@ def info(record: Record, *, payload_bytes: int, payload_files: int) -> bytes:
 
 
 def manifest(digests: Mapping[str, Digest]) -> bytes:
-    r"""The text of a bag manifest: what `sha256sum` prints, sorted by path.
+    r"""Return the text of a bag manifest: what `sha256sum` prints, sorted by path.
 
     >>> manifest({"data/a": Digest(hex="0" * 64)})[-9:]
     b'  data/a\n'
@@ -79,7 +79,7 @@ def parse_manifest(data: bytes, *, where: str) -> Mapping[str, Digest]:
             raise DamagedError(f"line {number} is not '<sha256>  <path>': {start!r}", where=where)
         path = match[2].decode()
         if path <= before:
-            raise DamagedError(f"line {number} is out of order, or doubled", where=where)
+            raise DamagedError(f"line {number} is out of order or repeated", where=where)
         paths.append(path)
         digests.append(bytes.fromhex(match[1].decode()))
         before = path
@@ -87,7 +87,7 @@ def parse_manifest(data: bytes, *, where: str) -> Mapping[str, Digest]:
 
 
 def identify(source: Source, expected: str | None, *, where: str) -> str:
-    """The id of a capsule, of which nothing else is looked at.
+    """Return the id of a capsule, of which nothing else is looked at.
 
     Args:
         source: Its files.
@@ -98,13 +98,13 @@ def identify(source: Source, expected: str | None, *, where: str) -> str:
         DamagedError: It has none, or another one.
     """
     if TAG_MANIFEST not in source.sizes:
-        raise DamagedError(f"not a capsule: missing {TAG_MANIFEST}", where=where)
+        raise DamagedError(f"not a capsule: {TAG_MANIFEST} is missing", where=where)
     name = digest.of_bytes(_small(source, TAG_MANIFEST, where)).hex
     if expected is not None and not name.startswith(expected):
         raise DamagedError(
-            f"this is another capsule than was asked for: its id is {name}, not {expected}",
+            f"another capsule than requested: its id is {name}, expected {expected}",
             where=where,
-            advice="get the capsule from where it was published, and compare the id with the paper",
+            advice="download the capsule from its publisher, and compare its id with the paper's",
         )
     return name
 
@@ -148,7 +148,8 @@ def verify(
 
 
 def read(source: Source, name: str, *, expected: Digest, where: str) -> Iterator[bytes]:
-    """The bytes of a file, a piece at a time; it may have been changed since it was last hashed.
+    """Yield the bytes of a file, a piece at a time; it may have been changed since it was last
+    hashed.
 
     Raises:
         DamagedError: At the end, when they no longer have the digest.
@@ -205,7 +206,7 @@ def _belongs(name: str, stated: Collection[str]) -> bool:
 
 
 def _without(sizes: Mapping[str, int], names: Collection[str]) -> Mapping[str, int]:
-    """The same, but for some names, which are few."""
+    """Return the same, but for some names, which are few."""
     if not names:
         return sizes
     left_out = frozenset(names)
@@ -213,17 +214,16 @@ def _without(sizes: Mapping[str, int], names: Collection[str]) -> Mapping[str, i
 
 
 def _litter_error(surplus: Sequence[str], where: str) -> DamagedError:
-    """The error of a capsule that is whole, and has files beside it that a system made."""
+    """Return the error of a capsule that is whole, and has files beside it that a system made."""
     # a folder of such files is removed as one
     tops = dict.fromkeys(next(filter(names.is_litter, _parents(name))) for name in surplus)
     shown = ", ".join(list(tops)[:_SHOWN])
     more = f" and {len(tops) - _SHOWN} more" if len(tops) > _SHOWN else ""
     paths = [f"{where}/{top}" for top in list(tops)[:_SHOWN]]
     return DamagedError(
-        f"every file of the capsule is whole, but your system put others beside them: {shown}"
-        f"{more}",
+        f"the capsule's files are intact, but your system added others: {shown}{more}",
         where=where,
-        advice=f"remove them, and check it again: rm -r {shlex.join(paths)}",
+        advice=f"remove the added files, and check again: rm -r {shlex.join(paths)}",
     )
 
 
@@ -250,7 +250,7 @@ def _refuse(faults: Iterable[str], where: str) -> None:
     shown = "; ".join(faults[:_SHOWN])
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     raise DamagedError(
-        f"not what its manifests say: {shown}{more}",
+        f"the files contradict the capsule's checksums: {shown}{more}",
         where=where,
-        advice="get the capsule again from where it was published, and compare its id",
+        advice="download the capsule again from its publisher, and compare its id",
     )

@@ -12,7 +12,7 @@ PIECE = 1 << 17
 
 
 def of(pieces: Iterable[bytes], where: str, most: int = MOST_LINE_BYTES) -> Iterator[bytes]:
-    """The same bytes, cut behind the ends of lines.
+    """Yield the same bytes, cut behind the ends of lines.
 
     Args:
         pieces: They.
@@ -34,11 +34,11 @@ def of(pieces: Iterable[bytes], where: str, most: int = MOST_LINE_BYTES) -> Iter
         if sum(map(len, rest)) > most:
             raise DamagedError(f"a line is longer than {most} bytes", where=where)
     if any(rest):
-        raise DamagedError("the last line does not end", where=where)
+        raise DamagedError("the last line lacks its line end", where=where)
 
 
 def pieces(block: bytes) -> Iterator[tuple[int, int]]:
-    """Where a block of whole lines is cut: behind the end of one, and never within one."""
+    """Yield blocks that end with a whole line."""
     start = 0
     while start < len(block):
         end = block.rfind(b"\n", start, start + PIECE) + 1 or block.find(b"\n", start) + 1
@@ -47,7 +47,7 @@ def pieces(block: bytes) -> Iterator[tuple[int, int]]:
 
 
 def lines(block: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """The start and the end of each line in a part of a block.
+    """Yield the start and the end of each line in a part of a block.
 
     Not to copy the lines spares a fifth of the time, and not to hold all blocks most of the memory.
     """

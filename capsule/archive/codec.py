@@ -52,7 +52,7 @@ Read = Callable[[str], Iterable[bytes]]
 
 
 def documents(record: Record) -> dict[str, bytes]:
-    """Every file of the payload that states the record, by its path below `data/`.
+    """Return every file of the payload that states the record, by its path below `data/`.
 
     Raises:
         ValueError: A number is NaN or infinite where JSON has no word for it.
@@ -61,7 +61,7 @@ def documents(record: Record) -> dict[str, bytes]:
 
 
 def state(record: Record) -> dict[str, bytes]:
-    """The same without `results/metrics.json`, which follows from the others.
+    """Return the same without `results/metrics.json`, which follows from the others.
 
     Raises:
         ValueError: As `documents`.
@@ -87,7 +87,7 @@ def state(record: Record) -> dict[str, bytes]:
 
 
 def names(record: Record) -> frozenset[str]:
-    """The paths of `documents`, without making them."""
+    """Return the paths of `documents`, without making them."""
     absent = {IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG} - _image_documents(record.image).keys()
     return DOCUMENTS - absent - (frozenset() if _has_ranks(record) else {RANKS})
 
@@ -114,7 +114,7 @@ def _list_runs(runs: Sequence[Run]) -> Written:
 
 
 def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Record:
-    """The record that the documents of a capsule state.
+    """Return the record that the documents of a capsule state.
 
     Args:
         names: Every path below `data/`.
@@ -159,13 +159,13 @@ def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Rec
 
 
 def _samples(reader: _Reader) -> tuple[Samples, ...]:
-    """Every line of samples, those of many ranks among the others."""
+    """Return every line of samples, those of many ranks among the others."""
     alone = lines.read_samples(reader.lines(SAMPLES), where=reader.at(SAMPLES))
     if not reader.has(RANKS):
         return alone
     together = ranks.read(reader.lines(RANKS), where=reader.at(RANKS))
     if not together or list(map(sample_order, together)) != sorted(map(sample_order, together)):
-        raise DamagedError("no lines, or not sorted", where=reader.at(RANKS))
+        raise DamagedError("no lines, or lines not sorted", where=reader.at(RANKS))
     return tuple(sorted((*alone, *together), key=sample_order))
 
 
@@ -208,24 +208,26 @@ class _Reader:
         return value
 
     def record(self) -> dict[str, Any]:
-        """The record; of another version's layout it is told, not what of it fits no schema."""
+        """Return the record; of another version's layout it is told, not what of it fits no
+        schema.
+        """
         data = self.whole(RECORD)
         value = self.parse(RECORD, data)
         tool = value.get("tool") if isinstance(value, dict) else None
         fault = next(forms.faults(value, "record-1", _CLAIMS), None)
         if fault and tool not in (None, __version__):
             raise DamagedError(
-                f"sealed by capsule-hpc {str(tool)[:40]!r}, in a layout that {__version__} does"
-                " not read",
+                f"sealed by capsule-hpc {str(tool)[:40]!r}, in a layout that capsule-hpc"
+                f" {__version__} cannot read",
                 where=self._where,
-                advice="read it with that version; from release 1.0 on every layout stays readable",
+                advice="install that version; from release 1.0 on, every layout stays readable",
             )
         if fault:
             raise DamagedError(fault, where=self.at(RECORD))
         return self._hold_names(value, data, RECORD)
 
     def plan(self) -> dict[str, Any]:
-        """The plan, of which only the first group is held against the whole schema."""
+        """Return the plan, of which only the first group is held against the whole schema."""
         value: dict[str, Any] = self.parse(PLAN, self.whole(PLAN), Sharing())
         for fault in forms.faults(value, "plan-1", _GROUPS):
             raise DamagedError(fault, where=self.at(PLAN))
@@ -238,7 +240,7 @@ class _Reader:
             raise DamagedError(f"{pointer or '/'}: {message[:300]}", where=self.at(name))
 
     def identity(self, name: str, schema_name: str) -> dict[str, Any]:
-        """A document whose strings are names: a pattern's `$` would let a newline pass."""
+        """Return a document whose strings are names: a pattern's `$` would let a newline pass."""
         value = self.parse(name, data := self.whole(name))
         self._hold(value, name, schema_name)
         return self._hold_names(value, data, name)
@@ -246,7 +248,7 @@ class _Reader:
     def _hold_names(self, value: Any, data: bytes, name: str) -> dict[str, Any]:
         named: dict[str, Any] = value
         if _MAYBE_CONTROL.search(data) and any(map(_CONTROL.search, _strings(value))):
-            raise DamagedError("a string holds a control character", where=self.at(name))
+            raise DamagedError("a string contains a control character", where=self.at(name))
         return named
 
     def manifest(
@@ -304,7 +306,7 @@ def _image_json(record: Record) -> dict[str, Any]:
 
 
 def _image_documents(image: Image | None) -> dict[str, bytes]:
-    """The registry's own bytes, by their path below `data/`."""
+    """Return the registry's own bytes, by their path below `data/`."""
     if image is None:
         return {}
     documents = {
@@ -365,7 +367,7 @@ def _claims(
 def _claim(value: Mapping[str, Any], written: Manifest, reader: _Reader) -> FrozenClaim:
     place = int(value["pattern"])
     if place >= len(written.claims):
-        raise DamagedError(f"the manifest has no claim number {place}", where=reader.at(RECORD))
+        raise DamagedError(f"the manifest lacks claim number {place}", where=reader.at(RECORD))
     return FrozenClaim(
         **{**value, "looks": tuple(map(int, value["looks"])), "pattern": written.claims[place]}
     )

@@ -1,4 +1,4 @@
-"""What ranks say that they exchanged without a training, against what operations do."""
+"""Consistency of collective benchmarks: reported exchanges against the operation's definition."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Exchanged:
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Where a record's ranks say what their operation does not do, as sentences."""
+    """Yield exchanges in a record that differ from their operation's definition, as sentences."""
     for one in _read(record):
         yield from (f"{one.where}: {fault}" for fault in _faults(one))
 
 
 def facts(record: Record) -> Iterator[str]:
-    """What reading has shown to hold of a record without faults; nothing without exchanges."""
+    """Return facts about the exchanges of a record without faults; none without exchanges."""
     if count := sum(1 for _ in _read(record)):
         yield (
             f"what each rank of {count} exchanges sent and received is what the operation does, and"
@@ -89,15 +89,15 @@ def _faults(one: Exchanged) -> Iterator[str]:
         odd = [name for name, count in due.items() if len(values.get(name, ())) != count]
         if odd:
             many = len(values.get(odd[0], ()))
-            yield f"rank {rank} has {many} values of {odd[0]}, and {due[odd[0]]} are due"
+            yield f"rank {rank} has {many} values of {odd[0]}, expected {due[odd[0]]}"
         elif (size := values["world_size"][0]) != one.ranks:
-            yield f"rank {rank} saw {size:g} ranks, and {one.ranks} were started"
+            yield f"rank {rank} saw {size:g} ranks; {one.ranks} were started"
         else:
             yield from _call_faults(one, rank, values)
 
 
 def _call_faults(one: Exchanged, rank: int, values: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    """The first call of a rank that cannot have been."""
+    """Yield the first call of a rank that cannot have been."""
     name, size = one.wanted.name, one.wanted.size
     share = collectives.bus_share(name, one.ranks)
     right = collectives.traffic(name, size, rank, one.ranks)
@@ -105,7 +105,7 @@ def _call_faults(one: Exchanged, rank: int, values: Mapping[str, Sequence[float]
         reported = {metric: column[call] for metric, column in values.items() if len(column) > 1}
         seconds = reported["latency"]
         if not seconds >= 0:
-            yield f"latency of rank {rank} is {seconds:g} in call {call}, which is no time"
+            yield f"latency of rank {rank} is {seconds:g} in call {call}, which is not a duration"
             return
         rate = size / max(seconds, 1e-9)
         due = {
@@ -118,7 +118,7 @@ def _call_faults(one: Exchanged, rank: int, values: Mapping[str, Sequence[float]
                 reported[metric], value, rel_tol=_ROUNDING if metric not in _COUNTS else 0
             ):
                 yield (
-                    f"{metric} of rank {rank} is {reported[metric]:g} in call {call}, and"
-                    f" {value:g} is what {name} of {size} bytes gives"
+                    f"{metric} of rank {rank} is {reported[metric]:g} in call {call};"
+                    f" {name} of {size} bytes gives {value:g}"
                 )
                 return

@@ -10,7 +10,7 @@ _VALUES = b',"values":['
 
 
 def split(block: bytes, start: int, end: int) -> tuple[list[bytes], list[list[float]]] | None:
-    """The lines of a piece: what stands between their values, and these.
+    """Return the lines of a piece: what stands between their values, and these.
 
     Nothing is checked but that there are as many values as lines, and that they are floats all.
 

@@ -1,4 +1,4 @@
-"""Whether the parts of a record agree: whole bytes can still contradict each other."""
+"""Consistency of the parts of a record: intact files can still contradict each other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AS_WRITTEN = ("type", "alpha", "paired", "resolution")
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Every contradiction within a record, as sentences."""
+    """Yield every contradiction within a record, as sentences."""
     yield from _time_faults(record)
     trials = {trial["id"]: trial for trial in summary.planned_trials(record.plan)}
     paths = dict(plan.trial_paths(record.manifest))
@@ -40,21 +40,23 @@ def faults(record: Record) -> Iterator[str]:
     for claim in record.claims:
         yield from _claim_faults(claim, claimable)
         if claim.looks != looks.of(claim.pattern, planned):
-            yield f"the claim on {claim.metric} is not judged as it was planned: {claim.looks}"
+            yield f"the looks of the claim on {claim.metric} contradict the plan: {claim.looks}"
     known = {spec.name: spec.digest for spec in record.manifest.datasets}
     for dataset in record.datasets:
         if dataset.name not in known:
-            yield f"dataset {dataset.name} is none of the manifest's"
+            yield f"dataset {dataset.name} is not in the manifest"
         elif known[dataset.name] not in (None, dataset.digest):
-            yield f"dataset {dataset.name} is not the one whose digest the manifest has"
+            yield f"dataset {dataset.name} has another digest than in the manifest"
     if record.contained and record.image is None:
         yield "a contained run without an image"
     if record.image is not None and not record.contained:
-        yield "an image, in which nothing ran"
+        yield "an image for a run without a container"
 
 
 def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
-    """Whether `levels/` in the payload (path below `data/` -> digest) is the recorded one."""
+    """Return whether `levels/` in the payload (path below `data/` -> digest) is the recorded
+    one.
+    """
     prefix = "levels/"
     digests = {
         path.removeprefix(prefix): file_digest
@@ -63,14 +65,14 @@ def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
     }
     tree = str(digest.of_tree(digests)) if digests else None
     if tree != record.levels["digest"]:
-        return f"levels/ has the digest {tree}, the record says {record.levels['digest']}"
+        return f"levels/ has digest {tree}; the record says {record.levels['digest']}"
     return None
 
 
 def dataset_faults(
     record: Record, payload: Mapping[str, Digest], sizes: Mapping[str, int]
 ) -> Iterator[str]:
-    """Where datasets are said to be carried and are not those, or are carried unsaid."""
+    """Yield contradictions between the record's datasets and the files of the capsule."""
     carried: dict[str, dict[str, Digest]] = {}
     totals: Counter[str] = Counter()
     for path, file_digest in payload.items():
@@ -82,32 +84,32 @@ def dataset_faults(
         files = carried.pop(dataset.name, {})
         if not dataset.embedded:
             if files:
-                yield f"it carries the dataset {dataset.name}, and the record says that it does not"
+                yield f"the capsule contains dataset {dataset.name}; the record says it does not"
             continue
         # a dataset is a folder, or the one file in it
         digests = {str(digest.of_tree(files))} if files and "" not in files else set()
         digests |= {str(one) for name, one in files.items() if name and len(files) == 1}
         stated = dataset.bytes, dataset.files
         if dataset.digest not in digests or stated != (totals[dataset.name], len(files)):
-            yield f"the files of the dataset {dataset.name} are not those that its digest names"
-    yield from (f"it carries {DATASETS}{name}, which is no dataset of its" for name in carried)
+            yield f"the files of dataset {dataset.name} contradict its digest"
+    yield from (f"{DATASETS}{name} is not a dataset of the record" for name in carried)
 
 
 def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[str]:
-    """Where attempts and the payload, by paths below `data/`, disagree on what is evidence."""
+    """Yield contradictions between attempts and payload about evidence; paths below `data/`."""
     stated = [evidence.path for attempt in record.attempts for evidence in attempt.evidence]
     yield from (f"{path} is missing" for path in stated if path not in payload)
     if len(set(stated)) < len(stated):
         yield "two attempts name one file as their evidence"
     kept = {path for path in payload if path.startswith(EVIDENCE)}
-    yield from (f"{path} is evidence of no attempt" for path in sorted(kept - set(stated)))
+    yield from (f"{path} belongs to no attempt" for path in sorted(kept - set(stated)))
 
 
 def _time_faults(record: Record) -> Iterator[str]:
     times = [record.started, record.ended, *(attempt.started for attempt in record.attempts)]
     unreadable = [text for text in times if not _is_time(text)]
     if unreadable:
-        yield f"{unreadable[0]!r} is no time"
+        yield f"not a time: {unreadable[0]!r}"
     elif datetime.fromisoformat(record.ended) < datetime.fromisoformat(record.started):
         yield "the run ends before it starts"
 
@@ -123,7 +125,7 @@ def _plan_faults(
     record: Record, trials: Mapping[str, Any], paths: Mapping[str, Metric]
 ) -> Iterator[str]:
     if record.plan_digest != str(plan.json_digest(record.plan)):
-        yield "the plan's digest is not that of records/plan.json"
+        yield "the plan's digest differs from that of records/plan.json"
     if record.plan["verifies"] != record.verifies:
         yield "the plan verifies another capsule than the record"
     if record.plan["manifest"] != str(digest.of_bytes(record.manifest.source)):
@@ -135,19 +137,19 @@ def _plan_faults(
     for name, trial in trials.items():
         subject, _, seed = name.rpartition("/")
         if subject not in subjects:
-            yield f"trial {name} is of no benchmark in the manifest"
+            yield f"trial {name} belongs to no benchmark of the manifest"
         if seed != str(trial["seed"]):
             yield f"trial {name} has seed {trial['seed']}"
         if trial["seed_source"] == "manifest" and trial["seed"] not in seeds:
-            yield f"trial {name} has a seed that the manifest does not"
+            yield f"trial {name} has a seed that is not in the manifest"
     yield from _control_faults(record, trials)
 
 
 def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
-    """Runs that count nowhere, where none was called for."""
+    """Yield control runs that nothing calls for."""
     controls = [name for name, trial in trials.items() if trial["seed_source"] == "control"]
     if controls and record.verifies is None:
-        yield f"trial {controls[0]} is a control run, and nothing is verified"
+        yield f"trial {controls[0]} is a control run outside of a verification"
     failed = {
         attempt.trial.rpartition("/")[0]
         for attempt in record.attempts
@@ -158,17 +160,17 @@ def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
         if subjects[subject] > 1:
             yield f"{subject} has a second control run"
         if subject not in failed:
-            yield f"{subject} has a control run, and no fresh one of it failed"
+            yield f"{subject} has a control run, but no failed fresh run"
 
 
 def _added_faults(record: Record) -> Iterator[str]:
-    """Where runs that are said to be added are not among those that ran."""
+    """Yield contradictions between the claimed earlier runs and the runs of the record."""
     if len({one.id for one in record.chain}) < len(record.chain):
         yield "a verification is added twice"
     trials = summary.planned_trials(record.plan)
     fresh = {trial["seed"] for trial in trials if trial["seed_source"] == "fresh"}
     if record.chain and fresh <= summary.earlier_seeds(record):
-        yield "all of its runs are said to be those of earlier verifications"
+        yield "all runs are claimed to be those of earlier verifications"
 
 
 def _setup_faults(record: Record) -> Iterator[str]:
@@ -181,46 +183,48 @@ def _setup_faults(record: Record) -> Iterator[str]:
         name = f"attempt {attempt.attempt} of {attempt.trial}"
         is_prepared = attempt.trial.partition("/")[0] in prepared
         if attempt.setup_seconds is not None and not is_prepared:
-            yield f"{name} says how long its setup command took, and it has none"
+            yield f"{name} has a setup duration, but no setup command"
         if attempt.setup_seconds is None and is_prepared and attempt.outcome == "completed":
-            yield f"{name} completed, and does not say how long its setup command took"
+            yield f"{name} completed, but its setup duration is missing"
 
 
 def _world_faults(record: Record) -> Iterator[str]:
-    """Ranks that ran together without a pre-flight, and worlds that nobody could have seen."""
+    """Yield ranks that ran together without a pre-flight, and worlds that nobody could have
+    seen.
+    """
     planned = {group["ranks"] for group in record.plan["groups"]}
     for world in record.worlds:
         if world.ranks not in planned:
-            yield f"pre-flight is said to have seen ranks that nobody planned: {world.ranks}"
+            yield f"the recorded test saw {world.ranks} ranks, which were not planned"
         if any(node >= len(record.nodes) for node in world.nodes):
-            yield "pre-flight is said to have seen ranks on a node that is not recorded"
+            yield "the recorded test saw ranks on an unrecorded node"
         if (world.means, world.bytes, world.seconds) != ((), 0, 0) and not (
             world.means and world.bytes
         ):
-            yield "pre-flight is said to have seen ranks, and not by what, or nothing added up"
+            yield "the recorded test of ranks lacks its means or its sum"
     seen = {(world.ranks, frozenset(world.nodes)) for world in record.worlds}
     for attempt in record.attempts:
         if attempt.ranks > 1 and (attempt.ranks, frozenset(attempt.nodes)) not in seen:
-            yield f"attempt {attempt.attempt} of {attempt.trial} ran without a pre-flight"
+            yield f"attempt {attempt.attempt} of {attempt.trial} ran without a test of its ranks"
         if attempt.world and (fault := _own_world_fault(attempt, record)):
             yield f"attempt {attempt.attempt} of {attempt.trial} {fault}"
 
 
 def _own_world_fault(attempt: Attempt, record: Record) -> str | None:
-    """Why the world of an attempt's own ranks is not what a run would have stated."""
+    """Return why the world of an attempt's own ranks is not what a run would have stated."""
     benchmarks = {one.id: one.subject for one in record.manifest.benchmarks}
     command = benchmarks.get(attempt.trial.partition("/")[0])
     if attempt.ranks == 1 or not isinstance(command, Command):
-        return "states a world, and is not of several ranks of a command"
+        return "states a world, but is not a command of several ranks"
     if attempt.world == DECLARED and not command.declares_world:
         return "states a world that its author did not declare"
     if attempt.world == INDEPENDENT and not command.ranks_independent:
-        return "states independent ranks, and its author did not say so"
+        return "states independent ranks, which its author did not declare"
     seen = ((world.ranks, world.means) for world in record.worlds)
     if attempt.world == JOINED and not any(
         ranks == attempt.ranks and _MPI in means for ranks, means in seen
     ):
-        return "states ranks that the launcher joined, and pre-flight did not see it join as many"
+        return "states joined ranks, but the recorded test did not see as many"
     return None
 
 
@@ -240,25 +244,25 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
         if attempt.seed_source != trial["seed_source"]:
             yield f"{name} has another seed source than its trial"
         if any(node >= len(record.nodes) for node in attempt.nodes):
-            yield f"{name} ran on a node that is not recorded"
+            yield f"{name} ran on an unrecorded node"
         if len(attempt.nodes) != len(set(attempt.nodes)):
             yield f"{name} names a node twice"
         if attempt.ranks != trial_ranks[attempt.trial]:
             yield f"{name} ran with another number of ranks than planned: {attempt.ranks}"
         if any(evidence.rank >= attempt.ranks for evidence in attempt.evidence):
-            yield f"{name} has evidence of a rank that it did not have"
+            yield f"{name} has evidence of a missing rank"
         if (attempt.reason is None) != (attempt.outcome == "completed"):
-            yield f"{name} has an outcome and a reason that exclude each other"
+            yield f"{name} has contradictory outcome and reason"
         tries.setdefault(attempt.trial, []).append(attempt)
     for trial_id, attempts in tries.items():
         if [attempt.attempt for attempt in attempts] != list(range(1, len(attempts) + 1)):
-            yield f"the attempts of {trial_id} are not numbered from 1 on"
+            yield f"the attempts of {trial_id} are not numbered from 1"
         if any(map(summary.final_outcome, attempts[:-1])):
-            yield f"{trial_id} was tried again after its outcome was settled"
+            yield f"{trial_id} was tried again after its final outcome"
 
 
 def _resumption_faults(record: Record) -> Iterator[str]:
-    """Attempts that cannot have gone on from a checkpoint, though they are said to have."""
+    """Yield attempts that cannot have gone on from a checkpoint, though they are said to have."""
     benchmarks = {one.id: one for one in record.manifest.benchmarks}
     for attempt in record.attempts:
         benchmark, case, *_ = attempt.trial.split("/")
@@ -267,36 +271,36 @@ def _resumption_faults(record: Record) -> Iterator[str]:
         every = recipes.checkpoint_epochs(benchmarks[benchmark], case)
         name = f"attempt {attempt.attempt} of {attempt.trial}"
         if every is None:
-            yield f"{name} went on from a checkpoint, of which its benchmark has none"
+            yield f"{name} resumed from a checkpoint, but its benchmark has none"
         elif attempt.attempt == 1:
-            yield f"{name} went on from a checkpoint, and there was none before it"
+            yield f"{name} resumed from a checkpoint, but no attempt before it left one"
         elif not recipes.has_checkpoint(benchmarks[benchmark], case, attempt.resumed_after):
-            yield f"{name} went on after {attempt.resumed_after} epochs, which have no checkpoint"
+            yield f"{name} resumed after {attempt.resumed_after} epochs, where no checkpoint is"
 
 
 def _rank_fault(line: Samples, attempt: Attempt, *, is_repeated: bool) -> str | None:
-    """Why a rank has no such samples; `is_repeated` where another one has them, too."""
+    """Return why a rank has no such samples; `is_repeated` where another one has them, too."""
     if line.rank >= attempt.ranks:
-        return f"there was no rank {line.rank}"
+        return f"rank {line.rank} does not exist"
     if is_repeated and line.per != "rank" and attempt.outcome == "completed":
-        return "several ranks have it, and it is not one per rank"
+        return "several ranks have it, but it is not declared per rank"
     return None
 
 
 def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
-    """Why a series of many ranks cannot be as it is."""
+    """Return why a series of many ranks cannot be as it is."""
     if not isinstance(line, RankSamples):
         return None
     if line.ranks != attempt.ranks or line.ranks <= rankseries.MANY_RANKS:
-        return f"a series of {line.ranks} ranks, and {attempt.ranks} were started"
+        return f"a series of {line.ranks} ranks; {attempt.ranks} were started"
     if attempt.outcome == "completed" and not line.count:
-        return "its ranks measured different numbers of values, though it completed"
+        return "the ranks of a completed attempt measured different numbers of values"
     return next(rankseries.faults(line), None)
 
 
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
     if any(starmap(ge, pairwise(map(sample_order, record.samples)))):
-        yield "samples are not sorted by metric, seed, attempt and rank, or there twice"
+        yield "samples are repeated, or not sorted by metric, seed, attempt and rank"
     attempts = {(attempt.trial, attempt.attempt): attempt for attempt in record.attempts}
     # of how many metrics each attempt has samples
     counts = dict.fromkeys(attempts, 0)
@@ -335,7 +339,7 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
 def _missing_samples(
     record: Record, paths: Mapping[str, Metric], counts: Mapping[tuple[str, int], int]
 ) -> Iterator[str]:
-    """What completed without samples of a metric.
+    """Yield completed trials without samples of a metric.
 
     Args:
         record: Of which each line of samples belongs to a metric of its attempt, or is a fault.
@@ -373,10 +377,10 @@ def _usable(line: Samples) -> bool:
 
 def _claim_faults(claim: FrozenClaim, paths: Collection[str]) -> Iterator[str]:
     if claim.metric not in paths:
-        yield f"the claim on {claim.metric} is about no metric of the manifest"
+        yield f"the claim on {claim.metric} matches no metric of the manifest"
     if any(getattr(claim, name) != getattr(claim.pattern, name) for name in _AS_WRITTEN):
-        yield f"the claim on {claim.metric} is not judged as it was written"
+        yield f"the claim on {claim.metric} is judged otherwise than written"
     if claim.primary != (claim.pattern.primary and not claim.later):
-        yield f"the claim on {claim.metric} does not decide as it was written"
+        yield f"the claim on {claim.metric} counts otherwise than written"
     if claim.lower is not None and claim.upper is not None and claim.lower > claim.upper:
         yield f"the claim on {claim.metric} allows nothing: {claim.lower} to {claim.upper}"

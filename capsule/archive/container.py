@@ -49,17 +49,17 @@ class Entry:
 
     @property
     def data_offset(self) -> int:
-        """Where its bytes start."""
+        """Return the offset of the entry's bytes."""
         return self.offset + len(local_header(self))
 
     @property
     def end(self) -> int:
-        """Where the next entry starts."""
+        """Return the offset of the next entry."""
         return self.data_offset + self.size_bytes
 
 
 def local_header(entry: Entry) -> bytes:
-    """The bytes in front of an entry's data."""
+    """Return the bytes in front of an entry's data."""
     name = entry.name.encode("ascii")
     big = entry.size_bytes >= _FULL32
     extra = struct.pack("<2H2Q", 1, 16, entry.size_bytes, entry.size_bytes) if big else b""
@@ -84,14 +84,14 @@ def local_header(entry: Entry) -> bytes:
 
 
 def directory(entries: list[Entry]) -> bytes:
-    """Everything after the last entry: the central directory and its end records."""
+    """Return everything after the last entry: the central directory and its end records."""
     records = b"".join(map(_central_header, entries))
     start = entries[-1].end if entries else 0
     return records + _end_records(len(entries), start, len(records))
 
 
 def _end_records(count: int, start: int, size: int) -> bytes:
-    """What ends a directory of so many entries and bytes that starts there."""
+    """Return the end records of a directory at an offset, with its entries and bytes."""
     tail = b""
     if count >= _FULL16 or start >= _FULL32 or size >= _FULL32:
         tail = _END64.pack(
@@ -168,7 +168,7 @@ class ZipWriter:
             self._file.write(chunk)
         if count != size_bytes:
             raise ExecutionError(
-                f"{count} bytes instead of {size_bytes}: it changed while it was being sealed",
+                f"the file changed during sealing: {count} bytes instead of {size_bytes}",
                 where=name,
             )
         entry = replace(entry, crc=crc)
@@ -212,11 +212,11 @@ class Zip:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Every entry's name and size in bytes, in the order of the file."""
+        """Return every entry's name and size in bytes, in the order of the file."""
         return self._sizes
 
     def chunks(self, name: str, most: int = CHUNK) -> Iterator[bytes]:
-        """The bytes of an entry, at most so many at a time.
+        """Yield the bytes of an entry, at most so many at a time.
 
         Raises:
             DamagedError: At the end, when their CRC is not the recorded one.
@@ -227,7 +227,7 @@ class Zip:
             offset, left, crc = offset + len(chunk), left - len(chunk), crc32(chunk, crc)
             yield chunk
         if left or crc != entry.crc:
-            raise DamagedError(f"the bytes of {name} fail their checksum", where=str(self._path))
+            raise DamagedError(f"wrong checksum of {name}", where=str(self._path))
 
     def _entry(self, name: str) -> Entry:
         place = self._sizes.place(name)
@@ -261,11 +261,11 @@ class Zip:
             raise self._repacked(_FOREIGN)
 
     def _read_end(self, size: int) -> tuple[int, int]:
-        """How many entries there are, and where the directory starts."""
+        """Return the number of entries, and the offset of the directory."""
         end = os.pread(self._fd, _END.size, max(0, size - _END.size))
         if len(end) != _END.size or end[:4] != b"PK\x05\x06":
             raise self._damage(
-                "not a capsule: it is cut short, or no zip file, or has bytes behind"
+                "not a capsule: truncated, not a zip file, or followed by other data"
             )
         count, start = int(_END.unpack(end)[4]), int(_END.unpack(end)[6])
         position = size - _END.size - _LOCATOR64.size - _END64.size
@@ -274,10 +274,10 @@ class Zip:
             if end64[:4] == b"PK\x06\x06":
                 count, start = _END64.unpack(end64)[7], _END64.unpack(end64)[9]
         if start > size:
-            raise self._damage("the zip directory lies outside the file")
+            raise self._damage("the zip directory points outside the file")
         if size - start > MOST_DIRECTORY_BYTES:
             raise self._damage(
-                f"the zip directory is larger than the {MOST_DIRECTORY_BYTES} bytes that are read"
+                f"the zip directory exceeds {MOST_DIRECTORY_BYTES} bytes, the limit"
             )
         return count, start
 
@@ -287,7 +287,7 @@ class Zip:
             crc, size, name_length, extra_length, offset = (fields[n] for n in (7, 9, 10, 11, 16))
             start = position + _CENTRAL.size
             if name_length > MOST_NAME_BYTES:
-                raise self._damage(f"a zip entry has a name longer than {MOST_NAME_BYTES} bytes")
+                raise self._damage(f"a zip entry's name exceeds {MOST_NAME_BYTES} bytes")
             name = data[start : start + name_length].decode("ascii")
             extra = data[start + name_length : start + name_length + extra_length]
             wide = list(struct.unpack(f"<{max(0, len(extra) - 4) // 8}Q", extra[4:]))
@@ -308,14 +308,15 @@ class Zip:
                 )
 
     def _repacked(self, what: str) -> DamagedError:
-        """The error of a zip that another program made of the same files, or that was changed."""
+        """Return the error of a zip that another program made of the same files, or that was
+        changed.
+        """
         path = str(self._path)
         return DamagedError(
-            f"{what}: another program has packed it again, or changed it",
+            f"{what}: another program has repacked or changed the file",
             where=path,
-            advice=f"unpack it, and name the folder in it that has bagit.txt: unzip"
-            f" {shlex.quote(path)} -d unpacked; a folder __MACOSX and files .DS_Store are no part"
-            " of it: remove them first. The folder is held against the same id",
+            advice=f"unpack the file (unzip {shlex.quote(path)} -d unpacked), remove __MACOSX and"
+            " .DS_Store, and give the folder that contains bagit.txt; its id is checked as before",
         )
 
     def _damage(self, what: str) -> DamagedError:

@@ -1,4 +1,4 @@
-"""What follows from a record and the files of its capsule: made again, and compared."""
+"""Derived parts of a capsule, computed again from the record and its files, and compared."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def faults(
     escaped: Mapping[str, str],
     load: Callable[[str], Iterable[bytes]],
 ) -> list[str]:
-    """What follows from the record and the files, and yet is not there as it follows.
+    """Return the derived parts of a capsule that differ from those computed again.
 
     Args:
         record: What it states.
@@ -64,7 +64,7 @@ def faults(
     info = bag.info(record, payload_bytes=sum(sizes.values()), payload_files=len(sizes))
     for name, expected in ((bag.INFO, info), (bag.BAGIT, bag.DECLARATION)):
         if b"".join(source.chunks(name)) != expected:
-            differences.append(f"{name} does not say what follows from the payload")
+            differences.append(f"{name} contradicts the payload")
     if _is_other(codec.METRICS, codec.metrics(record), payload):
         differences.append("results/metrics.json does not follow from the samples")
     stated = codec.names(record) | predecessors.names(record) | {readme.NAME, crate.NAME}
@@ -102,7 +102,9 @@ def _training_faults(record: Record, load: Callable[[str], Iterable[bytes]]) -> 
 
 
 def _is_other(name: str, due: Iterable[bytes], payload: Mapping[str, Digest]) -> bool:
-    """Whether a file that is there has other bytes than follow: its digest is known already."""
+    """Return whether a file that is there has other bytes than follow: its digest is known
+    already.
+    """
     return name in payload and payload[name] != digest.of_pieces(due)
 
 
@@ -113,7 +115,7 @@ def _description_faults(
     escaped: Mapping[str, str],
     load: Callable[[str], Iterable[bytes]],
 ) -> Iterator[str]:
-    """Where README and crate are not what the writer makes of the record and the files."""
+    """Yield differences of README and crate from those that the writer would make."""
     if record.tool != __version__:
         # another release has other words for them; `facts` says that nobody compared
         return

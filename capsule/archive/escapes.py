@@ -1,4 +1,4 @@
-"""How a file that people named stands in a capsule: `café.txt` as `caf=C3=A9.txt`.
+"""Escaping of authors' file names in a capsule: `café.txt` becomes `caf=C3=A9.txt`.
 
 The files below `inputs/` and `datasets/` have their authors' names, and an archive has only those
 that mean one file on every system (`names`). What may not stand there is written as
@@ -47,7 +47,7 @@ _REPOSITORY = r"(?is)(?:\.git|git~[0-9]+)[ .]*(?::.*)?"
 
 
 def fault(path: str) -> str | None:
-    """Why no file in a capsule can have a name, None where one can.
+    """Return why no file in a capsule can have a name, None where one can.
 
     >>> fault("inputs/数据.csv")
     >>> fault("inputs/.git/config")
@@ -56,19 +56,19 @@ def fault(path: str) -> str | None:
     try:
         path.encode()
     except UnicodeEncodeError:
-        return "is no UTF-8"
+        return "is not UTF-8"
     if unseen := re.search(_UNSEEN, path):
-        return f"holds a control or an invisible character, {unseen[0]!a}"
+        return f"contains a control or invisible character, {unseen[0]!a}"
     for part in path.split("/"):
         if part in ("", ".", ".."):
-            return f"{part!r} may not be a part of a name"
+            return f"{part!r} is not allowed in a name"
         if re.fullmatch(_REPOSITORY, part):
-            return f"{part!r} is git's own: a later git would be led by it"
+            return f"{part!r} is reserved for git, and could mislead a later git"
     return None
 
 
 def faults(paths: Iterable[str]) -> Iterator[str]:
-    """What is wrong with the names that files would have, as sentences.
+    """Yield what is wrong with file names, as sentences.
 
     Args:
         paths: Below a capsule's `data/`, as their authors named them.
@@ -93,13 +93,13 @@ def require_locale(paths: Iterable[str]) -> None:
     encoding = sys.getfilesystemencoding().lower()
     if encoding not in ("utf-8", "utf8") and not all(map(str.isascii, paths)):
         raise CannotRunError(
-            f"names of files are {encoding} in this locale, and in a capsule they are UTF-8",
+            f"this locale encodes file names as {encoding}, a capsule as UTF-8",
             advice="set LC_ALL=C.UTF-8",
         )
 
 
 def twins(paths: Iterable[str]) -> Iterator[str]:
-    """Names that look the same, and are one on a system that composes letters, as sentences.
+    """Yield names that look equal and coincide on systems that compose letters, as sentences.
 
     A reader could not tell one from the other either: what is shown before `--trust` would be
     another file than what runs.
@@ -119,7 +119,7 @@ def twins(paths: Iterable[str]) -> Iterator[str]:
 
 
 def encode(paths: Collection[str]) -> dict[str, str]:
-    r"""The names of files in a capsule, by those that their authors gave them.
+    r"""Return the names of files in a capsule, by those that their authors gave them.
 
     Args:
         paths: Without a `fault`, of all files that people named: which names others have counts.
@@ -136,7 +136,7 @@ def encode(paths: Collection[str]) -> dict[str, str]:
 
 
 def decode(paths: Iterable[str]) -> dict[str, str]:
-    """The names that their authors gave to files, by those that they have in a capsule.
+    """Return the names that their authors gave to files, by those that they have in a capsule.
 
     Args:
         paths: Below `data/`, of all files that people named.
@@ -157,23 +157,23 @@ def decode(paths: Iterable[str]) -> dict[str, str]:
     for name, written in _write_all(real.values()):
         if real.get(written) != name:
             path = next(path for path, other in real.items() if other == name)
-            raise ValueError(f"{path!r}: capsule writes this name as {written!r}")
+            raise ValueError(f"{path!r}: the name should be written as {written!r}")
         different += 1
     if different < len(real):
-        raise ValueError("two of its names are of one file")
+        raise ValueError("two names belong to one file")
     return real
 
 
 def _decode(path: str) -> str:
-    """What stands in a name; what is no escape is never written so, and compared afterwards."""
+    """Decode the escapes in a name; the caller compares the result with the canonical form."""
     try:
         return a2b_qp(path).decode()
     except UnicodeDecodeError:
-        raise ValueError(f"{path!r}: is no UTF-8") from None
+        raise ValueError(f"{path!r}: not UTF-8") from None
 
 
 def _write_all(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each path, and what it is in a capsule, folder by folder."""
+    """Yield each path, and what it is in a capsule, folder by folder."""
     are_files = _with_folders(paths)
     inside: dict[str, list[str]] = {}
     for path in are_files:
@@ -192,7 +192,7 @@ def _write_all(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _escape(part: str) -> str:
-    """A part of a path as it stands in a capsule, whatever others there are."""
+    """Return a part of a path as it stands in a capsule, whatever others there are."""
     escaped = re.sub(names.FOREIGN, lambda match: _write(match[0]), part)
     if escaped.startswith(" "):
         escaped = _write(" ") + escaped[1:]
@@ -204,7 +204,7 @@ def _escape(part: str) -> str:
 
 
 def _escape_capitals(escaped: str) -> str:
-    """The same with its capital letters escaped, but for those that are hex digits."""
+    """Return the same with its capital letters escaped, but for those that are hex digits."""
     pieces = re.split(_ESCAPED, escaped)
     pieces[::2] = [re.sub(_CAPITAL, lambda match: _write(match[0]), piece) for piece in pieces[::2]]
     pieces[1::2] = [f"={digits}" for digits in pieces[1::2]]
@@ -216,7 +216,9 @@ def _write(text: str) -> str:
 
 
 def _with_folders(paths: Iterable[str]) -> dict[str, bool]:
-    """Paths, and the folders that they lie in, each behind its own, with whether it is a file."""
+    """Return paths, and the folders that they lie in, each behind its own, with whether it is a
+    file.
+    """
     known: dict[str, bool] = {}
     for path in paths:
         missing = []

@@ -1,4 +1,4 @@
-"""What ranks say that they exchanged, against what their scheme exchanges by its definition."""
+"""Consistency of trainings of several ranks: reported exchanges against the scheme's definition."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Shared:
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Where a record's ranks did not exchange what they must have, as sentences."""
+    """Yield exchanges that differ from their scheme's definition, as sentences."""
     for one in _read(record):
         yield from (f"{one.where}: {fault}" for fault in _faults(one))
 
 
 def facts(record: Record) -> Iterator[str]:
-    """What reading has shown to hold of a record without faults; nothing without such trainings."""
+    """Return facts about the trainings of a record without faults; none without such trainings."""
     schemes_of_ranks = (schemes.SCHEMES[one.scheme.name] for one in _read(record))
     if shared := sum(1 for scheme in schemes_of_ranks if not scheme.independent):
         yield (
@@ -108,12 +108,12 @@ def _faults(one: Shared) -> Iterator[str]:
         series = one.series.get(rank, {})
         lacking = [name for name in ("world_size", *counted) if name not in series]
         if lacking:
-            yield f"rank {rank} says nothing of {', '.join(lacking)}"
+            yield f"rank {rank} lacks {', '.join(lacking)}"
             continue
         steps |= {len(series[name].values) for name in counted}
         size = series["world_size"].values[0]
         if size != one.ranks:
-            yield f"rank {rank} saw {size:g} ranks, and {one.ranks} were started"
+            yield f"rank {rank} saw {size:g} ranks; {one.ranks} were started"
         if one.parameters is not None and len(steps) == 1:
             yield from _traffic_faults(one, rank, series, one.parameters)
     yield from _staleness_faults(one)
@@ -123,13 +123,13 @@ def _faults(one: Shared) -> Iterator[str]:
 
 
 def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
-    """The same of ranks whose series are kept together."""
+    """Yield the same of ranks whose series are kept together."""
     if lacking := [name for name in counted if name not in one.folded]:
-        yield f"its ranks say nothing together of {', '.join(lacking)}"
+        yield f"its ranks lack {', '.join(lacking)}"
         return
     world = one.folded["world_size"]
     if wrong := [size for size in world.values if size != one.ranks]:
-        yield f"a rank saw {wrong[0]:g} ranks, and {one.ranks} were started"
+        yield f"a rank saw {wrong[0]:g} ranks; {one.ranks} were started"
     if len({one.folded[name].count for name in counted}) > 1:
         yield "its ranks took different numbers of steps"
     elif one.parameters is not None:
@@ -138,7 +138,7 @@ def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
 
 
 def _step_faults(one: Shared, line: RankSamples, place: int, elements: int) -> Iterator[str]:
-    """Steps in which a rank exchanged something else than its scheme has it exchange."""
+    """Yield steps in which a rank exchanged something else than its scheme has it exchange."""
     period = int(one.scheme.numbers.get("period", 1))
     scheme = one.scheme.name, tuple(sorted(one.scheme.numbers.items()))
     wrong = 0
@@ -150,7 +150,7 @@ def _step_faults(one: Shared, line: RankSamples, place: int, elements: int) -> I
         same = list(column) == list(due[0]) if line.whole else line.digests[step - 1] == due[1]
         if not same:
             name = line.metric.rpartition("/")[2]
-            yield f"{name} of a rank in step {step} is not what its scheme exchanges"
+            yield f"{name} of a rank in step {step} contradicts its scheme"
             wrong += 1
             if wrong == _SHOWN:
                 return
@@ -199,7 +199,7 @@ def _traffic_faults(
         if tuple(values) != due:
             pairs = zip(schemes.TRAFFIC, values, due, strict=True)
             name, value, right = next(pair for pair in pairs if pair[1] != pair[2])
-            yield f"{name} of rank {rank} is {value:g} in step {step}, and {right} by its scheme"
+            yield f"{name} of rank {rank} is {value:g} in step {step}; its scheme gives {right}"
             wrong += 1
             if wrong == _SHOWN:
                 return
@@ -211,11 +211,11 @@ def _staleness_faults(one: Shared) -> Iterator[str]:
     if bound is None:
         return
     if reported is None:
-        yield "rank 0 says nothing of staleness"
+        yield "rank 0 lacks staleness"
     elif max(reported.values) > bound:
         yield (
-            f"a rank was {max(reported.values):g} steps ahead of the slowest, and {bound:g} are"
-            " the most by its scheme"
+            f"a rank was {max(reported.values):g} steps ahead of the slowest; its scheme allows"
+            f" {bound:g}"
         )
 
 
@@ -231,4 +231,4 @@ def _instance_faults(one: Shared) -> Iterator[str]:
     if "instance_reached" in one.folded:
         reached = list(one.folded["instance_reached"].values)
     if reported is None or reported.values[0] != sum(reached):
-        yield f"rank 0 counts other instances than the {sum(reached):g} that reached their target"
+        yield f"rank 0 does not count the {sum(reached):g} instances that reached their target"

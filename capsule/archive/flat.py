@@ -27,7 +27,7 @@ _TOLD = {"description", "title", "examples"}
 
 
 def checker(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> Check:
-    """A function that says how a parsed JSON value breaks a schema, None when it does not.
+    """Return a function that says how a parsed JSON value breaks a schema, None when it does not.
 
     Args:
         schema: An object's schema whose properties are plain values, lists of plain values or of

@@ -41,11 +41,11 @@ class Folder:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Every file's path and size in bytes, sorted by path."""
+        """Return every file's path and size in bytes, sorted by path."""
         return self._sizes
 
     def chunks(self, name: str, most: int = CHUNK) -> Iterator[bytes]:
-        """The bytes of a file, at most so many at a time.
+        """Yield the bytes of a file, at most so many at a time.
 
         Raises:
             DamagedError: It is no longer a regular file that can be read.
@@ -63,9 +63,9 @@ class Folder:
         if not children:
             name = str(self._path / prefix)
             raise DamagedError(
-                f"{prefix or './'} is an empty folder, and a capsule has none",
+                f"{prefix or './'} is an empty folder, which no capsule contains",
                 where=str(self._path),
-                advice=f"remove it, and check it again: rmdir {shlex.quote(name)}",
+                advice=f"remove the folder, and check again: rmdir {shlex.quote(name)}",
             )
         for child in children:
             name = prefix + child

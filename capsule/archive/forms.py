@@ -10,7 +10,7 @@ from capsule.archive import flat
 
 
 def faults(value: Any, name: str, lists: Sequence[str]) -> Iterator[str]:
-    """How a parsed document breaks its schema, as sentences that begin with a JSON pointer.
+    """Yield violations of a document's schema, as sentences that begin with a JSON pointer.
 
     Args:
         value: The document.
@@ -30,7 +30,7 @@ def faults(value: Any, name: str, lists: Sequence[str]) -> Iterator[str]:
 
 
 def _cut(value: Any, lists: Sequence[str]) -> Any:
-    """The same, if it has such lists, with the first of their items alone."""
+    """Return the same, if it has such lists, with the first of their items alone."""
     if not lists or not isinstance(value, dict) or not isinstance(value.get(lists[0]), list):
         return value
     return {**value, lists[0]: [_cut(item, lists[1:]) for item in value[lists[0]][:1]]}

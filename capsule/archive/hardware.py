@@ -10,7 +10,7 @@ from capsule.jsons import Json
 
 
 def summaries(nodes: Sequence[Mapping[str, Json]]) -> list[str]:
-    """One sentence for each kind of node, with how many there are of it.
+    """Return one sentence for each kind of node, with how many there are of it.
 
     >>> cpu = {"model": "Example", "cores": 2}
     >>> summaries([{"class": {"cpu": cpu, "memory": {"total_bytes": 8 << 30}, "gpus": None}}])

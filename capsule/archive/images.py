@@ -27,7 +27,7 @@ class Documents:
 
 
 def to_json(image: Image) -> dict[str, Any]:
-    """Everything of an image but its raw bytes."""
+    """Return everything of an image but its raw bytes."""
     return {
         "reference": image.reference,
         "pinned": image.pinned,
@@ -50,10 +50,11 @@ def to_json(image: Image) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any], documents: Documents, *, where: str) -> Image:
-    """The image that `to_json` wrote: made from its documents again, and held against what it says.
+    """Return the image that `to_json` wrote: made from its documents again, and held against what
+    it says.
 
     Args:
-        value: What `to_json` wrote, or what a stranger wrote in its place.
+        value: Output of `to_json`, or untrusted data.
         documents: The raw bytes beside it.
         where: Its name, for messages.
 
@@ -72,8 +73,8 @@ def from_json(value: Mapping[str, Any], documents: Documents, *, where: str) -> 
     wrong = [name for name in derived if value[name] != derived[name]]
     if wrong:
         raise DamagedError(
-            f"the image's {' and '.join(wrong)} cannot be what is stated: by its reference and its"
-            f" own documents {wrong[0]} is {str(derived[wrong[0]])[:300]}",
+            f"the image's {' and '.join(wrong)} contradict its reference and documents, which give"
+            f" {wrong[0]} {str(derived[wrong[0]])[:300]}",
             where=where,
         )
     return image
@@ -94,7 +95,7 @@ def _make(value: Mapping[str, Any], raw: Documents, where: str) -> Image:
     index = None if raw.index is None else documents.read(raw.index, where=where)
     manifest = documents.read(raw.manifest, where=where)
     if isinstance(index, documents.Manifest) or isinstance(manifest, documents.Index):
-        raise DamagedError("the image's index or manifest is the other of the two", where=where)
+        raise DamagedError("the image's index and manifest are exchanged", where=where)
     return facts.make(reference, index=index, manifest=manifest, config=config, where=where)
 
 

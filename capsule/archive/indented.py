@@ -26,7 +26,7 @@ def pretty(value: Any) -> bytes:
 def pretty_list(
     head: Mapping[str, Any], name: str, items: Iterable[Mapping[str, Any] | Written]
 ) -> Iterator[bytes]:
-    """What `pretty` says of an object with a long list in it, an item at a time.
+    """Yield the output of `pretty` for an object with a long list, one item at a time.
 
     Args:
         head: The other members, one or more, whose names are sorted before `name`.
@@ -39,7 +39,7 @@ def pretty_list(
 def pretty_members(
     head: Mapping[str, Any], name: str, members: Iterable[tuple[str, Any]]
 ) -> Iterator[bytes]:
-    """The same of an object with a large object in it, a member at a time.
+    """Return the same of an object with a large object in it, a member at a time.
 
     Args:
         head: As above.
@@ -51,7 +51,7 @@ def pretty_members(
 
 
 def _texts(value: Mapping[str, Any] | Written, margin: str) -> Iterator[str]:
-    """What `_indent` says of an object, the items of iterators in it one by one."""
+    """Yield the output of `_indent` for an object, items of iterators one by one."""
     if isinstance(value, Written):
         yield value
         return
@@ -94,7 +94,7 @@ def _pieces(
 
 
 def _indent(value: Any, margin: str) -> str:
-    """What `json.dumps` says with an indent of 2, for which it has no C code."""
+    """Return the output of `json.dumps` with an indent of 2, which lacks C code."""
     kind = type(value)
     if kind is float and math.isfinite(value):
         return float.__repr__(value)

@@ -1,4 +1,4 @@
-"""How much a capsule may hold: known before anything is measured, refused before it is parsed.
+"""Size limits of a capsule, known before a run and enforced before parsing.
 
 Sized for the 100 000 trials that a manifest may ask for, each a process that prints to both of its
 streams, and for a reader with 256 MiB.
@@ -102,7 +102,7 @@ def require_short_lines(data: bytes, *, where: str, most: int | None = None) -> 
 
 
 class Budget:
-    """What is left of the memory that a capsule may take."""
+    """Memory that is left for the parts of a capsule."""
 
     def __init__(self) -> None:
         self._left = MOST_PARSED_BYTES
@@ -118,8 +118,8 @@ class Budget:
         taken = parsed_bytes(data)
         if taken > self._left:
             raise DamagedError(
-                f"holds more values than a reader takes on: about {taken >> 20} MiB of memory, of"
-                f" {self._left >> 20} MiB that are left of {MOST_PARSED_BYTES >> 20}",
+                f"too many values: they need about {taken >> 20} MiB of memory;"
+                f" {self._left >> 20} of {MOST_PARSED_BYTES >> 20} MiB are left",
                 where=where,
             )
         self._left -= taken
@@ -144,7 +144,7 @@ class Budget:
         self._left_to_keep -= taken
         if self._left_to_keep < 0:
             raise DamagedError(
-                "samples, attempts and documents hold more than a reader takes on: together more"
-                f" than {MOST_KEPT_BYTES >> 20} MiB of memory",
+                "too many samples, attempts and documents: together they need more than"
+                f" {MOST_KEPT_BYTES >> 20} MiB of memory",
                 where=where,
             )

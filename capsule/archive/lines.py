@@ -64,11 +64,11 @@ _Fields = tuple[Any, ...]
 
 
 class _Fault(ValueError):
-    """What is wrong with a line, which whoever reads it names."""
+    """A fault of one line; the caller adds the place."""
 
 
 def write_samples(samples: Samples) -> bytes:
-    """One line of `results/samples.jsonl`; values that JSON lacks become strings."""
+    """Return one line of `results/samples.jsonl`; values that JSON lacks become strings."""
     fields = {name: getattr(samples, name) for name in _FIELDS}
     fields["values"] = [to_json(float(value)) for value in samples.values]
     for name in ("steps", "wall", "active"):
@@ -79,7 +79,7 @@ def write_samples(samples: Samples) -> bytes:
 
 
 def write_attempt(attempt: Attempt) -> bytes:
-    """One line of `results/attempts.jsonl`."""
+    """Return one line of `results/attempts.jsonl`."""
     fields = asdict(attempt)
     if attempt.resumed_after is None:
         del fields["resumed_after"]
@@ -89,7 +89,7 @@ def write_attempt(attempt: Attempt) -> bytes:
 
 
 def read_samples(pieces: Iterable[bytes], *, where: str) -> tuple[Samples, ...]:
-    """The lines of `results/samples.jsonl`, which are those that `write_samples` writes.
+    """Return the lines of `results/samples.jsonl`, which are those that `write_samples` writes.
 
     Args:
         pieces: The bytes, cut anywhere.
@@ -107,7 +107,7 @@ def read_samples(pieces: Iterable[bytes], *, where: str) -> tuple[Samples, ...]:
 
 
 def read_attempts(pieces: Iterable[bytes], *, where: str) -> tuple[Attempt, ...]:
-    """The lines of `results/attempts.jsonl`.
+    """Return the lines of `results/attempts.jsonl`.
 
     Raises:
         DamagedError: Names the line.
@@ -125,7 +125,7 @@ def read_attempts(pieces: Iterable[bytes], *, where: str) -> tuple[Attempt, ...]
 
 
 def attempt_from_json(value: Mapping[str, Any]) -> Attempt:
-    """The attempt that a line, or an entry of a run folder's log, states."""
+    """Return the attempt that a line, or an entry of a run folder's log, states."""
     evidence = tuple(Evidence(**file) for file in value["evidence"])
     texts = {name: intern(value[name]) for name in _REPEATED}
     nodes = _FIRST_NODE if value["nodes"] == [0] else tuple(value["nodes"])
@@ -139,7 +139,7 @@ class _Draft:
 
 
 class _Reader:
-    """Reads lines of samples, and each part that many of them have once.
+    """Reader of lines of samples, which reads repeated parts once.
 
     Args:
         where: The name of their file in messages.
@@ -156,7 +156,7 @@ class _Reader:
         self._seeds: dict[bytes, int] = {}
 
     def read(self, block: bytes, start: int, stop: int, before: int) -> list[Samples]:
-        """The samples that the lines in a piece of a block state.
+        """Return the samples that the lines in a piece of a block state.
 
         Args:
             block: Whole lines.
@@ -179,7 +179,9 @@ class _Reader:
         return samples
 
     def _read_together(self, block: bytes, start: int, stop: int) -> list[Samples] | None:
-        """The same where all lines are as most are; None where they are to be read one by one."""
+        """Return the same where all lines are as most are; None where they are to be read one by
+        one.
+        """
         if MEMORY_IS_LIMITED or (parts := columns.split(block, start, stop)) is None:
             return None
         (before, *betweens), values = parts
@@ -202,7 +204,9 @@ class _Reader:
         return None if trial else samples
 
     def _joint(self, part: bytes) -> _Fields:
-        """The fields of a line's end and of the next one's head, None of what is not there."""
+        """Return the fields of a line's end and of the next one's head, None of what is not
+        there.
+        """
         behind, _, head = part.partition(b"\n")
         fields = (
             (self._ends.get(behind) or self._end(behind)) if behind else None,
@@ -257,14 +261,14 @@ class _Reader:
         return _remember(self._ends, part, (_places(wall), int(warmup)))
 
     def _text(self, raw: bytes) -> str:
-        """The text, which is ASCII."""
+        """Return the text, which is ASCII."""
         text = self._texts.get(raw)
         if text is None:
             text = self._texts[raw] = intern(raw.decode())
         return text
 
     def _string(self, raw: bytes) -> str:
-        """The text of a JSON string."""
+        """Return the text of a JSON string."""
         text = self._texts.get(raw)
         if text is None:
             try:
@@ -323,12 +327,12 @@ def _check_places(samples: Samples) -> None:
         if places is None:
             continue
         if len(places) != len(samples.values):
-            raise _Fault(f"not as many numbers in {name} as values")
+            raise _Fault(f"{name} and values differ in number")
         strictly = name == "steps"
         if any(
             after < before or (strictly and after == before) for before, after in pairwise(places)
         ):
-            raise _Fault(f"{name} that do not increase")
+            raise _Fault(f"{name} do not increase")
 
 
 def _places(text: bytes) -> Sequence[float] | None:
@@ -372,18 +376,18 @@ def _many_values(data: bytes, start: int, end: int) -> Sequence[float]:
 
 
 def _any_values(text: bytes) -> list[float]:
-    """Values of which some may have a name, or no point, or be none."""
+    """Return values of which some may have a name, or no point, or be none."""
     if not _FLAT.fullmatch(text):
-        raise _Fault("values that hold others")
+        raise _Fault("values contain nested values")
     try:
         values = json.loads(text.decode(), parse_constant=_refuse)
     except ValueError as error:
-        raise _Fault(f"values cannot be read: {error}") from None
+        raise _Fault(f"unreadable values: {error}") from None
     return [from_json(value) for value in values]
 
 
 def from_json(value: object) -> float:
-    """A value of a series, of which some have a name.
+    """Return a value of a series, of which some have a name.
 
     Raises:
         ValueError: It is none.

@@ -1,4 +1,4 @@
-"""What a file of the payload is called, and what kind of file it is, by its path."""
+"""Names and kinds of payload files, by path."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _PLAIN = re.compile(rf"[A-Za-z0-9_.\-{_SAFE}]*")
 
 
 def title(path: str) -> str:
-    """A name for people."""
+    """Return a name for people."""
     return _TITLES.get(path, path)
 
 
 def identifier(path: str) -> str:
-    """What a crate calls it: a relative URI.
+    """Return a file's identifier in a crate, a relative URI.
 
     >>> identifier("inputs/my data/x#1.csv")
     'inputs/my%20data/x%231.csv'
@@ -53,7 +53,7 @@ def identifier(path: str) -> str:
 
 
 def encoding_format(path: str) -> str:
-    """The media type, `application/octet-stream` where the suffix says nothing.
+    """Return the media type, `application/octet-stream` where the suffix says nothing.
 
     >>> encoding_format("results/samples.jsonl")
     'application/jsonl'

@@ -1,4 +1,4 @@
-"""Which names a capsule may hold: those that mean one file on every system, and nothing else."""
+"""File names that a capsule may contain: names that mean one file on every system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_GIT = r"(?:\.[gG][iI][tT]|[gG][iI][tT]~)"
 _INSIDE = rf"[{_CHARACTERS}.][{_CHARACTERS}. ]*[{_CHARACTERS}]"
 _PART = rf"(?!{_OF_GIT})(?:[{_CHARACTERS}]|{_INSIDE})"
 FOREIGN = rf"[^{_CHARACTERS.replace('=', '')}. ]+"
-"""What may stand nowhere in a name, and what other characters are written with instead."""
+"""Characters that no name may contain, and their replacements."""
 # what systems leave behind in folders that somebody looks at, or in zips that somebody makes
 _LITTER = re.compile(
     r"(?i)\._.+|\.(?:DS_Store|AppleDouble|LSOverride|localized|fseventsd|Spotlight-V100|Trashes"
@@ -29,7 +29,7 @@ _DEVICE = re.compile(rf"(?i)(?:^|/){_NAMES}(?:[./]|$)")
 
 
 def fault(path: str) -> str | None:
-    """Why a path within a capsule is not allowed, None when it is.
+    """Return why a path within a capsule is not allowed, None when it is.
 
     >>> fault("data/logs/stdout.txt")
     >>> fault("data/../etc/passwd")
@@ -41,9 +41,9 @@ def fault(path: str) -> str | None:
         return None
     for segment in path.split("/"):
         if not re.fullmatch(_PART, segment):
-            return f"{segment!r} may not be a part of a name"
+            return f"{segment!r} is not allowed in a name"
         if re.fullmatch(_DEVICES, segment):
-            return f"{segment!r} is a device on Windows"
+            return f"{segment!r} is a device name on Windows"
     return None
 
 
@@ -57,12 +57,12 @@ def is_litter(path: str) -> bool:
 
 
 def is_reserved(part: str) -> bool:
-    """Whether a part of a path is a device on Windows, or begins as what is git's does."""
+    """Return whether a part of a path is a device on Windows, or begins as what is git's does."""
     return bool(re.match(_OF_GIT, part) or re.fullmatch(_DEVICES, part))
 
 
 def clashes(paths: Iterable[str]) -> list[str]:
-    """What is wrong between names: equal but for case, or a file where another needs a folder.
+    """Return clashes between names: equal but for case, or a file where a folder is needed.
 
     Args:
         paths: Sorted, so that the files below one folder follow each other.
@@ -91,6 +91,6 @@ def clashes(paths: Iterable[str]) -> list[str]:
 
 
 def _common_depth(before: Sequence[str], parts: Sequence[str]) -> int:
-    """How many folders the file before lies in too: these were looked at then."""
+    """Return the number of folders shared with the previous file, already checked with it."""
     pairs = enumerate(zip(before, parts, strict=False))
     return next((depth for depth, (a, b) in pairs if a != b), min(len(before), len(parts)))

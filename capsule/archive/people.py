@@ -11,7 +11,9 @@ _NO_AFFILIATION = "no affiliation given"
 
 
 def entities(authors: Sequence[Author]) -> list[dict[str, Any]]:
-    """A Person for each author, and an Organization for each affiliation, or for having none."""
+    """Return a Person for each author, and an Organization for each affiliation, or for having
+    none.
+    """
     persons = {identifier(number, author): author for number, author in enumerate(authors, 1)}
     organizations = {affiliation(author): author.affiliation for author in authors}
     return [
@@ -35,12 +37,12 @@ def entities(authors: Sequence[Author]) -> list[dict[str, Any]]:
 
 
 def identifier(number: int, author: Author) -> str:
-    """The `@id` of an author, counted from 1."""
+    """Return the `@id` of an author, counted from 1."""
     return f"https://orcid.org/{author.orcid}" if author.orcid else f"#author-{number}"
 
 
 def affiliation(author: Author) -> str:
-    """The `@id` of an author's organisation.
+    """Return the `@id` of an author's organisation.
 
     >>> affiliation(Author(name="A", affiliation="Example Lab & Co"))
     '#organization-example-lab-co'
@@ -52,6 +54,6 @@ def affiliation(author: Author) -> str:
 
 
 def license_entity(expression: str) -> dict[str, Any]:
-    """The licence by its SPDX identifier."""
+    """Return the licence by its SPDX identifier."""
     key = f"https://spdx.org/licenses/{'-'.join(expression.split())}"
     return {"@id": key, "@type": "CreativeWork", "name": expression}

@@ -26,7 +26,7 @@ _TAGS = (bag.MANIFEST, bag.TAG_MANIFEST)
 
 
 def documents(record: Record) -> dict[str, bytes]:
-    """What a capsule carries of its predecessor, by its path below `data/`; nothing without one."""
+    """Return the documents of the predecessor, by path below `data/`; empty without one."""
     predecessor = record.predecessor
     if predecessor is None:
         return {}
@@ -37,7 +37,7 @@ def documents(record: Record) -> dict[str, bytes]:
 
 
 def names(record: Record) -> frozenset[str]:
-    """The paths of `documents`, without making them."""
+    """Return the paths of `documents`, without making them."""
     if record.predecessor is None:
         return frozenset()
     stated = codec.names(record.predecessor.record) - {codec.METRICS}
@@ -52,7 +52,7 @@ def read(
     where: str,
     budget: Budget,
 ) -> Predecessor | None:
-    """The predecessor that a capsule carries, None where its origin names none.
+    """Return the predecessor that a capsule carries, None where its origin names none.
 
     Args:
         record: What the capsule states, without it.
@@ -85,7 +85,7 @@ def read(
 def faults(
     record: Record, payload: Mapping[str, Digest], carried: tuple[str, ...], *, where: str
 ) -> Iterator[str]:
-    """Where a capsule does not carry what its predecessor's id names, as sentences.
+    """Yield files of a capsule that contradict its predecessor's id, as sentences.
 
     Args:
         record: With its predecessor.
@@ -101,11 +101,11 @@ def faults(
         return
     own_id = predecessor_id(record.origin)
     if digest.of_bytes(before.tag_manifest).hex != own_id:
-        yield f"what it carries of its predecessor is not of capsule {own_id}"
+        yield f"its copy of the predecessor is not of capsule {own_id}"
         return
     tags = bag.parse_manifest(before.tag_manifest, where=f"{where}:{PREFIX}{bag.TAG_MANIFEST}")
     if tags.get(bag.MANIFEST) != digest.of_bytes(before.manifest):
-        yield f"{PREFIX}{bag.MANIFEST} is not its predecessor's"
+        yield f"{PREFIX}{bag.MANIFEST} differs from its predecessor's"
         return
     files = bag.parse_manifest(before.manifest, where=f"{where}:{PREFIX}{bag.MANIFEST}")
     stated = codec.names(before.record) - {codec.METRICS}
@@ -129,6 +129,6 @@ def faults(
     if more:
         yield f"{', '.join(sorted(more)[:_SHOWN])}: not in capsule {own_id}"
     if not isinstance(before.record.origin, Original):
-        yield "its predecessor is no run of its author's own"
+        yield "its predecessor is not an original"
     for fault in consistency.faults(before.record):
         yield f"its predecessor contradicts itself: {fault}"

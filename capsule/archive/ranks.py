@@ -23,7 +23,7 @@ _SERIES = ("values", "whole", "last", "least", "median", "largest")
 
 
 def write(line: RankSamples) -> bytes:
-    """One line of `results/ranks.jsonl`."""
+    """Return one line of `results/ranks.jsonl`."""
     fields: dict[str, Any] = {name: getattr(line, name) for name in (*_TEXTS, *_NUMBERS)}
     for name in _SERIES:
         fields[name] = [to_json(float(value)) for value in getattr(line, name)]
@@ -33,7 +33,7 @@ def write(line: RankSamples) -> bytes:
 
 
 def read(pieces: Iterable[bytes], *, where: str) -> tuple[RankSamples, ...]:
-    """The lines of `results/ranks.jsonl`, which are those that `write` writes.
+    """Return the lines of `results/ranks.jsonl`, which are those that `write` writes.
 
     Args:
         pieces: The bytes, cut anywhere.
@@ -62,7 +62,7 @@ def _read(data: bytes, check: flat.Check, where: str) -> RankSamples:
     except ValueError as error:
         raise DamagedError(str(error), where=where) from None
     if not is_canonical and write(line) != data + b"\n":
-        raise DamagedError("not a line in canonical form", where=where)
+        raise DamagedError("the line is not in canonical form", where=where)
     return line
 
 

@@ -1,4 +1,4 @@
-"""The strict reader, the one way into a capsule: whole, canonical and coherent, or refused."""
+"""The strict reader: the only way into a capsule, which is accepted whole or refused."""
 
 from __future__ import annotations
 
@@ -46,15 +46,16 @@ _REFUSED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Capsule:
-    """A capsule that was read and found whole.
+    """An open capsule, checked to be whole.
 
     Attributes:
-        record: What it states.
-        id: SHA-256 of its tagmanifest-sha256.txt, 64 hex digits: what a paper prints.
-        path: The file or folder.
-        digests: Every file below `data/`, by its path there, as its author named it.
-        sizes: Their sizes in bytes.
-        escaped: What those paths are in the capsule that are not the same there.
+        record: Data in the capsule.
+        id: SHA-256 of its tagmanifest-sha256.txt, 64 hex digits: the id that a paper prints.
+        path: Path of the file or folder.
+        digests: Digest of every file below `data/`, by the path that its author gave it.
+        sizes: Size of every file in bytes, by the same path.
+        escaped: Path inside the capsule of each file whose path had to be escaped.
+        source: Open zip or folder.
     """
 
     record: Record
@@ -77,11 +78,11 @@ class Capsule:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; the record stays."""
+        """Close the file; the record stays usable."""
         self.source.close()
 
     def facts(self) -> list[str]:
-        """What reading it has shown to hold, one fact a line."""
+        """Return the facts that reading the capsule has established, one a line."""
         record = self.record
         facts = [
             f"id {self.id}",
@@ -126,7 +127,7 @@ class Capsule:
         return facts
 
     def quotations(self) -> Iterator[tuple[Quotation, ...]]:
-        """The numbers that were read from texts, each metric's of one rank's attempt together.
+        """Yield the values that were read from text, grouped by metric, attempt and rank.
 
         Raises:
             DamagedError: A text was changed since the capsule was read.
@@ -137,7 +138,10 @@ class Capsule:
             yield from texts.quote(reading)
 
     def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Of how many lines the last one gave each metric: the fewest and the most of its runs.
+        """Count the matching lines of each metric, of which the last one gave its value.
+
+        Returns:
+            Fewest and most lines over all runs, by metric; empty if no metric is read from text.
 
         Raises:
             DamagedError: A text was changed since the capsule was read.
@@ -155,7 +159,7 @@ class Capsule:
         )
 
     def refused_values(self) -> list[str]:
-        """Its values that today's rules of reading texts refuse, of an older capsule, as sentences.
+        """Describe the values of an older capsule that today's rules of reading text refuse.
 
         Raises:
             DamagedError: A text was changed since the capsule was read.
@@ -170,20 +174,20 @@ class Capsule:
         return told + ([f"and {more} more of its values"] if more > 0 else [])
 
     def open(self, name: str) -> bytes:
-        """The bytes of one file, by its path below `data/`, hashed again.
+        """Return the bytes of one file, by its path below `data/`, and check their digest again.
 
         Raises:
             KeyError: There is no such file.
-            DamagedError: It was changed since the capsule was read.
+            DamagedError: The file was changed since the capsule was read.
         """
         path, expected = self._place(name), self.digests[name]
         return b"".join(bag.read(self.source, path, expected=expected, where=str(self.path)))
 
     def as_predecessor(self) -> Predecessor:
-        """What a capsule that is made of this one carries of it.
+        """Return the parts of this capsule that a capsule made from it carries.
 
         Raises:
-            DamagedError: Its bag was changed since it was read.
+            DamagedError: The capsule was changed since it was read.
         """
         manifest, tags = (
             b"".join(self.source.chunks(name)) for name in (bag.MANIFEST, bag.TAG_MANIFEST)
@@ -195,20 +199,19 @@ class Capsule:
         return Predecessor(record=self.record, manifest=manifest, tag_manifest=tags)
 
     def extract(self, prefix: str, target: Path) -> tuple[Path, ...]:
-        """Write every file below a folder of the payload, hashed again on the way.
+        """Write every file below a folder of the payload, and check each digest again.
 
         Args:
             prefix: Folder below `data/`, for example `levels`.
-            target: Folder that the files are put below; it is made when missing, and no file in
-                it is replaced.
+            target: Folder to write to, made if missing; existing files are not replaced.
 
         Returns:
-            The written files, in the order of their names; none when there is no such folder.
+            Paths of the written files, sorted by name; empty if the payload has no such folder.
 
         Raises:
             DamagedError: A file was changed since the capsule was read.
             ExecutionError: A file cannot be written.
-            CannotRunError: In this locale names would be other ones.
+            CannotRunError: This locale would change file names.
         """
         folder = f"{prefix.strip('/')}/"
         names = [name for name in self.digests if name.startswith(folder)]
@@ -225,7 +228,7 @@ class Capsule:
                     path.unlink()
                     raise
         except OSError as error:
-            raise ExecutionError(f"cannot be written: {error.strerror}", where=str(path)) from None
+            raise ExecutionError(f"cannot write: {error.strerror}", where=str(path)) from None
         return path
 
     def _copy(self, name: str, stream: BufferedWriter) -> None:
@@ -241,40 +244,40 @@ class Capsule:
 
 
 def read(path: Path, expected: str | None = None, hashing: Hashing | None = None) -> Capsule:
-    """Read a capsule, zipped or as a folder of the same form; nothing is executed or written.
+    """Read a capsule, zipped or unpacked into a folder; nothing is executed or written.
 
     Args:
-        path: The file or folder.
-        expected: How its id has to begin, None for any; anything else is looked at afterwards.
-        hashing: Of the same file, where that was begun before.
+        path: Path of the file or folder.
+        expected: Required first digits of the id; None accepts any. The id is checked first.
+        hashing: Hashing of the same file, if it was begun earlier.
 
     Raises:
-        UsageError: There is no such file.
-        DamagedError: Anything in it is not as the writer would have left it; every file that is
-            missing, changed or surplus is named. Or it is another capsule.
-        CannotRunError: It takes more memory than there is.
+        UsageError: The file does not exist.
+        DamagedError: The capsule differs from the form that the writer gives it, or has another
+            id. Missing, changed and surplus files are named.
+        CannotRunError: The process has too little memory.
     """
     try:
         with pause_collector():
             return _open(whole.verify(path, expected) if hashing is None else hashing.result())
     except MemoryError:
         raise CannotRunError(
-            "it takes more memory than this process may have",
+            "not enough memory to read the capsule",
             where=str(path),
-            advice="allow it more (ulimit -v), or read it on another machine",
+            advice="raise the memory limit (ulimit -v), or use another machine",
         ) from None
 
 
 def identify(path: Path, expected: str | None, *, where: str) -> str:
-    """The id of what may be a capsule, of which nothing else is read.
+    """Return the id of a file that may be a capsule, without reading the rest.
 
     Args:
-        path: The file.
-        expected: How the id has to begin, None for any.
-        where: What it is called in messages.
+        path: Path of the file.
+        expected: Required first digits of the id; None accepts any.
+        where: Name of the file in messages.
 
     Raises:
-        DamagedError: It is no zip that the writer could have made, or has another id.
+        DamagedError: The file is no zip that the writer could have made, or has another id.
     """
     try:
         source = whole.open_source(path)
@@ -329,18 +332,18 @@ def _read(files: Whole) -> Capsule:
 
 
 def _names(payload: Iterable[str], where: str) -> dict[str, str]:
-    """What their authors named files, by their paths below `data/`, where that is not the same.
+    """Return the author's names of files whose path in the capsule is escaped.
 
     Raises:
-        DamagedError: The writer would have written one otherwise, or not at all.
+        DamagedError: The writer would have escaped a name otherwise, or refused it.
     """
     try:
         names = escapes.decode(path for path in payload if path.startswith(escapes.FOLDERS))
     except ValueError as error:
         raise DamagedError(
-            f"no names that capsule writes: {error}",
+            f"file names of another form than capsule writes: {error}",
             where=where,
-            advice="get the capsule again from where it was published, and compare its id",
+            advice="download the capsule again from its publisher, and compare its id",
         ) from None
     return {path: name for path, name in names.items() if path != name}
 
@@ -355,7 +358,7 @@ def _record(payload: Sequence[str], load: Callable[[str], Iterable[bytes]], wher
 def _loader(
     source: Source, payload: Mapping[str, Digest], kept: dict[str, bytes], where: str
 ) -> Callable[[str], Iterable[bytes]]:
-    """Gives the pieces of a file below `data/`; what was kept is let go of once it is read."""
+    """Return a loader of files below `data/`; bytes in `kept` are released once read."""
 
     def load(name: str) -> Iterable[bytes]:
         path = bag.PAYLOAD + name

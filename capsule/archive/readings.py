@@ -1,5 +1,5 @@
-"""What samples of datasets that were read alone say of themselves: rates from the latencies they
-sum up, the order from the seed, and the same samples in every format. Made again, and compared.
+"""Consistency of dataset readings: rates with latencies, order with the seed, equal samples in
+every format. All are computed again and compared.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Read:
 
     @property
     def whole(self) -> int:
-        """Samples of an epoch's whole minibatches."""
+        """Return samples of an epoch's whole minibatches."""
         return self.samples // self.subject.batch * self.subject.batch
 
 
 def read(
     manifest: Manifest, attempts: Iterable[Attempt], samples: Iterable[Samples]
 ) -> Iterator[Read]:
-    """Every completed attempt at a reading."""
+    """Yield every completed attempt at a reading."""
     benchmarks = {
         one.id: (one, one.subject)
         for one in manifest.benchmarks
@@ -95,7 +95,7 @@ def read(
 
 
 def judge(readings: Iterable[Read]) -> Iterator[tuple[Read, str]]:
-    """Where what is told of a reading does not follow from what it read, or formats differ."""
+    """Yield contradictions between a reading's values, or between formats."""
     budget = MOST_ORDERED
     first: dict[str, Read] = {}
     for one in readings:
@@ -110,13 +110,13 @@ def judge(readings: Iterable[Read]) -> Iterator[tuple[Read, str]]:
 
 
 def faults(record: Record) -> Iterator[str]:
-    """Where a record's readings are not what follows, as sentences."""
+    """Yield contradictions in a record's readings, as sentences."""
     for _, fault in judge(read(record.manifest, record.attempts, record.samples)):
         yield fault
 
 
 def fact(record: Record) -> str:
-    """What reading has shown to hold of a record without faults."""
+    """Return the fact established by reading a record without faults."""
     count = sum(1 for _ in read(record.manifest, record.attempts, record.samples))
     return (
         f"rates of {count} readings follow from their latencies, and every format gave the same"
@@ -125,7 +125,7 @@ def fact(record: Record) -> str:
 
 
 def _count_faults(one: Read) -> Iterator[str]:
-    """Where there are more or fewer values than it takes, or some that count or time nothing."""
+    """Yield metrics with a wrong number of values, or with impossible values."""
     epochs = one.subject.epochs
     due = dict.fromkeys((*_COUNTS, "order_fingerprint"), 1)
     due |= dict.fromkeys(
@@ -135,11 +135,11 @@ def _count_faults(one: Read) -> Iterator[str]:
     for name, count in due.items():
         values = one.values.get(name, ())
         if len(values) != count:
-            yield f"{name} has {len(values)} values, and {count} are due"
+            yield f"{name} has {len(values)} values, expected {count}"
         elif name in ("open_time", "batch_latency") and min(values) <= 0:
-            yield f"{name} has a value that is no time"
+            yield f"{name} has a value that is not a duration"
     if [*one.values.get("training_samples", ())] != [one.samples]:
-        yield f"training_samples is not {one.samples}, which its generator makes"
+        yield f"training_samples is not {one.samples}, the number that its generator makes"
 
 
 def _rate_faults(one: Read) -> Iterator[str]:
@@ -151,21 +151,21 @@ def _rate_faults(one: Read) -> Iterator[str]:
             value, due = one.values[name][epoch], reading.rate(one.whole * amount, opened, seconds)
             if not isclose(value, due, rel_tol=_ROUNDING):
                 yield (
-                    f"{name} is {value:.9g} in epoch {epoch + 1}, and its latencies give {due:.9g}"
+                    f"{name} is {value:.9g} in epoch {epoch + 1}; its latencies give {due:.9g}"
                 )
 
 
 def _cache_faults(one: Read) -> Iterator[str]:
     for share in one.values["resident_share"]:
         if not 0 <= share <= 1 or not reading.is_cache(one.cache, share):
-            yield f"resident_share is {share:.9g}, and its cache is said to be {one.cache}"
+            yield f"resident_share {share:.9g} contradicts its {one.cache} cache"
 
 
 def _format_faults(one: Read, other: Read) -> Iterator[str]:
     for name in _SAME:
         (value,), (due,) = one.values[name], other.values[name]
         if value != due:
-            yield f"{name} is {value:.17g}, and {due:.17g} in {other.trial}: other samples"
+            yield f"{name} is {value:.17g}, but {due:.17g} in {other.trial}: different samples"
 
 
 def _order_faults(one: Read) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _order_faults(one: Read) -> Iterator[str]:
     due = remade.fingerprint(one.subject, one.samples, one.seed, epochs, ())
     (value,) = one.values["order_fingerprint"]
     if value != due:
-        yield f"order_fingerprint is {value:.17g}, and {due:.17g} follows from its seed"
+        yield f"order_fingerprint is {value:.17g}; its seed gives {due:.17g}"
 
 
 def _order_cost(one: Read) -> int:

@@ -1,4 +1,4 @@
-"""What follows from a training's recipe, seed and clocks, made again."""
+"""Values of a training computed again from its recipe, seed and clocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from capsule.manifest.kinds import Reading, Settings
 def fingerprint(
     settings: Settings | Reading, count: int, seed: int, epochs: int, kept: Iterable[bytes]
 ) -> float:
-    """That of the order in which samples were taken.
+    """Return the fingerprint of the order in which samples were taken.
 
     Args:
         settings: How it trains, or reads.
@@ -32,7 +32,7 @@ def fingerprint(
     if training.SAMPLERS[sampler] is not None:
         array = predictions.decode(extraction.take(kept))
         if array.shape != (1, 1, count):
-            raise ValueError(f"it is {array.shape}, and a number for each of {count} is due")
+            raise ValueError(f"its shape is {array.shape}, expected {count} numbers")
         measure = samplers.check_measure(sampler, array[0, 0], count)
     result = samplers.Fingerprint()
     for epoch in range(epochs):
@@ -42,7 +42,7 @@ def fingerprint(
 
 
 def schedule(settings: Settings) -> Schedule:
-    """How the learning rate goes."""
+    """Return the learning rates of a training."""
     return Schedule(
         name=settings.schedule,
         numbers=settings.schedule_numbers,
@@ -53,7 +53,7 @@ def schedule(settings: Settings) -> Schedule:
 
 
 def add_times(times: Sequence[float], pauses: Sequence[float]) -> tuple[float, float]:
-    """Seconds of epochs without and with their evaluations, added as they were there."""
+    """Return seconds of epochs without and with their evaluations, added as they were there."""
     trained = total = 0.0
     for seconds, pause in zip_longest(times, pauses, fillvalue=0.0):
         trained += seconds

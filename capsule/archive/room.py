@@ -42,7 +42,7 @@ _STREAMS = 2
 _STEP_BY_STEP = ("curve", "distribution")
 
 Kept = Mapping[tuple[str, str], bool]
-"""Of each series of many ranks to fold, by benchmark and metric, whether all values are kept."""
+"""True for each series of many ranks whose values are all kept, by benchmark and metric."""
 
 
 class _Load(NamedTuple):
@@ -80,22 +80,21 @@ def require(plan: Plan, *, carried: Sequence[Path]) -> None:
     for what, number, most in _needs(plan, len(carried)):
         if number > most:
             raise UsageError(
-                f"a capsule of this run would have about {number} {what}, and {most} are the most"
-                " that a reader takes",
+                f"a capsule of this run would have about {number} {what}, the limit is {most}",
                 where="/benchmarks",
-                advice="leave out cases, seeds, metrics or claims, or split it into several runs",
+                advice="remove cases, seeds, metrics or claims, or split the manifest into several",
             )
     try:
         size_bytes = sum(path.stat().st_size for path in carried)
     except OSError as error:
         where = str(error.filename)
-        raise UsageError(f"cannot be read: {error.strerror}", where=where) from None
+        raise UsageError(f"cannot read: {error.strerror}", where=where) from None
     if size_bytes > limits.MOST_INPUT_BYTES:
         raise UsageError(
-            f"the inputs have {size_bytes} bytes together, and {limits.MOST_INPUT_BYTES} are the"
-            " most that a capsule carries",
+            f"the inputs have {size_bytes} bytes together; a capsule holds at most"
+            f" {limits.MOST_INPUT_BYTES}",
             where="/benchmarks",
-            advice="name large files under /datasets: they are found by their digest, not carried",
+            advice="declare large files as datasets: a capsule stores only their digest",
         )
 
 
@@ -157,17 +156,17 @@ class Projection:
         """
         if self.bytes > limits.MOST_KEPT_BYTES:
             raise UsageError(
-                "with as many values in every trial as in those that ended, a capsule of this run"
-                f" would take about {self.bytes >> 20} MiB of memory to read, and"
-                f" {limits.MOST_KEPT_BYTES >> 20} are the most that a reader takes on",
+                f"reading a capsule of this run would need about {self.bytes >> 20} MiB of memory"
+                " if the other trials report as many values as the finished ones; the limit is"
+                f" {limits.MOST_KEPT_BYTES >> 20} MiB",
                 where="/benchmarks",
-                advice="report fewer values, such as every tenth step, or leave out cases, seeds or"
-                " metrics; nothing is sealed, and what finished is kept in the run folder",
+                advice="report fewer values, for example every tenth step, or remove cases, seeds"
+                " or metrics; nothing is sealed, and the run folder keeps the finished trials",
             )
 
     @property
     def bytes(self) -> int:
-        """Of samples, attempts and documents once they are read."""
+        """Return the bytes of memory of samples, attempts and documents once read."""
         return (
             limits.bytes_to_keep(self.parsed)
             + limits.lines_bytes(self._lines, self._values, limits.LINE_BYTES)
@@ -214,7 +213,9 @@ def _subject(trial: str) -> str:
 def _kept(
     benchmarks: Sequence[Benchmark], whole: Sequence[Claim] | None
 ) -> Iterator[tuple[tuple[str, str], bool]]:
-    """The metrics to fold, and whether they are kept whole: all of them, or what claims name."""
+    """Yield the metrics to fold, and whether they are kept whole: all of them, or what claims
+    name.
+    """
     claimed = {
         (benchmark.id, metric.name)
         for claim in whole or ()
@@ -232,7 +233,7 @@ def _kept(
 
 
 def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
-    """What a capsule would hold how much of, and how much it may hold."""
+    """Yield the needs of a capsule: kind, number and limit."""
     entries = _STREAMS * sum(group.ranks for group in plan.groups) + carried + _SPARE_ENTRIES
     yield "files", entries, limits.MOST_ENTRIES
     paths = sum(
@@ -279,7 +280,9 @@ def _count_values(manifest: Manifest, benchmark: Benchmark, metric: Metric) -> i
 
 
 def _count_steps(manifest: Manifest, benchmark: Benchmark, settings: Iterable[Settings]) -> int:
-    """The most steps of a training's cases; its epochs where its data does not say how many."""
+    """Return the most steps of a training's cases; its epochs where its data does not say how
+    many.
+    """
     samples = None
     for one in manifest.datasets:
         if one.name == benchmark.datasets[0] and one.generator is not None:

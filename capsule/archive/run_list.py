@@ -14,7 +14,7 @@ _OUTER, _INNER = "\n        ", "\n          "
 
 
 def write(runs: Sequence[Run]) -> str:
-    """The list, indented for its place in the document."""
+    """Return the list, indented for its place in the document."""
     if not runs:
         return "[]"
     before = _before_values if len(runs) > _MOST_KEPT else _kept_before_values
@@ -25,7 +25,7 @@ def write(runs: Sequence[Run]) -> str:
 
 
 def _before_values(runs: tuple[tuple[int, str, str], ...]) -> list[str]:
-    """What stands before the value of each run, from behind the one before it."""
+    """Return the text between the values of one run and the next."""
     texts = [
         f'{_OUTER}}},{_OUTER}{{{_INNER}"seed": {seed},{_INNER}"seed_source": "{source}"'
         f',{_INNER}"status": "{status}",{_INNER}"value": '

@@ -1,4 +1,4 @@
-"""What a run folder keeps of how the run was set up, and the origin as every document has it."""
+"""Setup of a run as its run folder stores it, and the origin as every document stores it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _WHOLE = ("runs", "look", "seed_rule", "seeds")
 
 
 def origin_to_json(origin: Origin) -> dict[str, Any]:
-    """An origin, told by its `kind`."""
+    """Return an origin, told by its `kind`."""
     return {"kind": origin.kind, **asdict(origin)}
 
 
 def origin_from_json(value: Mapping[str, Any]) -> Origin:
-    """The origin that `origin_to_json` wrote."""
+    """Return the origin that `origin_to_json` wrote."""
     rest: dict[str, Any] = {name: item for name, item in value.items() if name != "kind"}
     # 5.0 is a JSON integer too
     rest |= {name: int(rest[name]) for name in _WHOLE if rest.get(name) is not None}
@@ -37,7 +37,7 @@ def origin_from_json(value: Mapping[str, Any]) -> Origin:
 
 
 def setup_to_json(setup: Setup) -> dict[str, Any]:
-    """What a run folder keeps of a setup, so that another process can go on with it."""
+    """Return the JSON of a setup in a run folder, from which another process can resume it."""
     value = {field.name: getattr(setup, field.name) for field in fields(Setup)}
     value["image"] = _whole(setup.image) if setup.image else None
     for name in ("image_observations", "variables", "levels"):
@@ -50,7 +50,7 @@ def setup_to_json(setup: Setup) -> dict[str, Any]:
 
 
 def setup_from_json(value: Mapping[str, Any]) -> Setup:
-    """The setup that `setup_to_json` wrote."""
+    """Return the setup that `setup_to_json` wrote."""
     restored = dict(value)
     if restored["image"]:
         image = dict(restored["image"])
@@ -68,7 +68,7 @@ def setup_from_json(value: Mapping[str, Any]) -> Setup:
 
 
 def sources_from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Source, ...]:
-    """The checkouts, as every document has them."""
+    """Return the checkouts, as every document has them."""
     return tuple(Source(**{**value, "inputs": tuple(value["inputs"])}) for value in values)
 
 

@@ -1,4 +1,4 @@
-"""What the process starts of a large plan have alike, held once."""
+"""Memory-compact plans: equal parts of process starts are stored once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST = 4096
 
 
 class Sharing:
-    """Goes through the groups of a plan while they are read, before any schema was asked.
+    """Reader of a plan's groups that shares their equal parts, before any schema check.
 
     A hundred thousand trials have their strings in common with others, or with an attempt and
     samples, and their seeds and parameters with others.

@@ -1,4 +1,4 @@
-"""What is taken for a capsule most often, and is none: told before it is read as one."""
+"""Recognition of files that are often mistaken for a capsule."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def refuse_file(path: Path) -> None:
 def _recognize(head: bytes) -> tuple[str, str]:
     start = head.lstrip().lower()
     if not head:
-        return "is empty", "get it again from where it was published"
+        return "is empty", "download the capsule again from its publisher"
     if start.startswith(b"%pdf"):
-        return "is a PDF", "the paper says where its capsule is published"
+        return "is a PDF", "follow the paper to the place where its capsule is published"
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         return "is a web page", _GET
     if start.startswith(b"version https://git-lfs"):
-        return "is a pointer of Git LFS", "`git lfs pull` gets the file itself"
+        return "is a pointer of Git LFS", "fetch the file itself with `git lfs pull`"
     if start.startswith((b"{", b"[")):
-        return "is JSON", "`capsule run` runs a manifest, and seals a capsule"
+        return "is JSON", "if it is a manifest, seal a capsule with `capsule run`"
     if head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
-        return "is compressed otherwise", "unpack it first; a folder is read too"
-    return "is no zip file", _GET
+        return "is compressed in another format", "unpack it, and give the folder"
+    return "is not a zip file", _GET
 
 
 def refuse_folder(path: Path) -> None:
@@ -56,15 +56,15 @@ def refuse_folder(path: Path) -> None:
         return
     if os.path.lexists(path / "run.json"):
         raise DamagedError(
-            "not a capsule: it is the folder of a run that was not sealed",
+            "not a capsule: it is an unsealed run folder",
             where=str(path),
-            advice="`capsule run --resume` goes on with it",
+            advice="continue the run with `capsule run --resume`",
         )
     inner = [one.parent for one in islice(path.glob("*/bagit.txt"), 2)]
     raise DamagedError(
         "not a capsule: a folder without bagit.txt",
         where=str(path),
-        advice=f"it lies in a folder below: name {shlex.quote(str(inner[0]))}"
+        advice=f"the capsule is in a subfolder: give {shlex.quote(str(inner[0]))}"
         if len(inner) == 1
-        else "name the capsule's file, or the folder that it was unpacked to",
+        else "give the capsule's file, or the folder that it was unpacked to",
     )

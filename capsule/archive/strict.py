@@ -57,15 +57,15 @@ def parse(data: bytes, *, where: str, visit: Visit | None = None) -> Any:
         return value
     if len(data) > _MOST_FOREIGN and not MEMORY_IS_LIMITED:
         raise DamagedError(
-            f"{len(data)} bytes, and not as capsule writes JSON: of that at most {_MOST_FOREIGN}"
-            " are read",
+            f"{len(data)} bytes of JSON in another form than capsule writes; the limit is"
+            f" {_MOST_FOREIGN}",
             where=where,
         )
     return _slowly(data, where)
 
 
 def parse_line(data: bytes, *, where: str) -> Any:
-    """The same for a line of JSON Lines, which has no spaces.
+    """Return the same for a line of JSON Lines, which has no spaces.
 
     Raises:
         DamagedError: Says what is wrong.
@@ -75,7 +75,9 @@ def parse_line(data: bytes, *, where: str) -> Any:
 
 
 def parse_canonical_line(data: bytes) -> Any:
-    """The value of a line that is byte for byte what it is written as; None for any other."""
+    """Return the value of a line that is byte for byte what it is written as; None for any
+    other.
+    """
     few = data.count(b"{") + data.count(b"[") <= _FEW_BRACKETS
     return _fast(data, _is_line) if few else None
 
@@ -83,7 +85,7 @@ def parse_canonical_line(data: bytes) -> Any:
 def _fast(
     data: bytes, is_canonical: Callable[[Any, bytes], bool], visit: Visit | None = None
 ) -> Any:
-    """The value if it is written as it was read, else None."""
+    """Return the value if it is written as it was read, else None."""
     if MEMORY_IS_LIMITED:
         return None
     try:
@@ -94,7 +96,7 @@ def _fast(
 
 
 def _load(data: bytes, visit: Visit | None) -> Any:
-    """The value of a document, of which a long list of objects is parsed some at a time.
+    """Return the value of a document, of which a long list of objects is parsed some at a time.
 
     Whole, it takes orjson four times its bytes besides the value. Where a list begins and an object
     ends is told by the spaces before it: what is no document in our form comes out as anything, or
@@ -125,7 +127,7 @@ def _is_line(value: Any, data: bytes) -> bool:
 
 
 def _is_indented(value: Any, data: bytes) -> bool:
-    """Whether a document is what `pretty` makes of its value, compared a piece at a time."""
+    """Return whether a document is what `pretty` makes of its value, compared a piece at a time."""
     place = 0
     for piece in _pieces(value):
         due = piece if data.startswith(piece, place) else _in_python(piece)
@@ -136,7 +138,9 @@ def _is_indented(value: Any, data: bytes) -> bool:
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
-    """A value as indented JSON, in pieces: whole, it takes as much memory as all that it holds."""
+    """Yield a value as indented JSON, in pieces: whole, it takes as much memory as all that it
+    holds.
+    """
     if type(value) is not dict or not value:
         yield orjson.dumps(value, option=_INDENTED)
         yield b"\n"
@@ -157,7 +161,7 @@ def _pieces(value: Any) -> Iterator[bytes]:
 
 
 def _in_python(piece: bytes) -> bytes:
-    """The same with the numbers written as Python writes them."""
+    """Return the same with the numbers written as Python writes them."""
     return _EXPONENT.sub(_exponent, _SMALL.sub(_small, piece))
 
 
@@ -175,5 +179,5 @@ def _slowly(data: bytes, where: str) -> Any:
     try:
         digest.canonical_json(value)
     except UnicodeEncodeError:
-        raise DamagedError("a string holds half a surrogate pair", where=where) from None
+        raise DamagedError("a string contains half a surrogate pair", where=where) from None
     return value

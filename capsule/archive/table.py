@@ -1,4 +1,4 @@
-"""What a quarter of a million file names stand for, in less memory than dictionaries take."""
+"""Memory-compact mapping keyed by sorted file names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Sorted(Mapping[str, _Value]):
 
     @abstractmethod
     def pairs(self) -> Iterator[tuple[str, _Value]]:
-        """Each name with its value."""
+        """Return each name with its value."""
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in self.pairs())
@@ -61,7 +61,7 @@ class Table(_Sorted[_Value]):
         self._values = values
 
     def place(self, name: object) -> int:
-        """Where a name stands among the others.
+        """Return the position of a name among the sorted names.
 
         Raises:
             KeyError: It is none of them.
@@ -73,7 +73,7 @@ class Table(_Sorted[_Value]):
         raise KeyError(name)
 
     def pairs(self) -> Iterator[tuple[str, _Value]]:
-        """Each name with its value."""
+        """Return each name with its value."""
         return zip(self._names, self._values, strict=True)
 
     def __getitem__(self, name: str) -> _Value:
@@ -100,7 +100,7 @@ class Below(_Sorted[_Value]):
         self._count = sum(name.startswith(folder) for name in whole)
 
     def pairs(self) -> Iterator[tuple[str, _Value]]:
-        """Each name with its value."""
+        """Yield each name with its value."""
         folder = self._folder
         for name, value in self._whole.items():
             if name.startswith(folder):

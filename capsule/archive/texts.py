@@ -1,4 +1,4 @@
-"""Whether samples follow from the texts that they were read from: each is read again."""
+"""Consistency of samples with the texts they were read from, by reading each text again."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _COUNTED = 100
 _WHOLE_SINCE = (0, 3)
 """The version from which on a number that is read from a text is a whole one."""
 Load = Callable[[str], Iterable[bytes]]
-"""Gives the pieces of a file below `data/`."""
+"""Loader of a file below `data/`, in pieces."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What the texts of one rank of an attempt give, read again.
+    """Values read again from the texts of one rank of an attempt.
 
     Attributes:
         attempt: Whose.
@@ -75,7 +75,7 @@ class Quotation:
 
 
 def quote(reading: Reading) -> Iterator[tuple[Quotation, ...]]:
-    """The numbers of each metric, with their lines, in the order of the text."""
+    """Yield the numbers of each metric, with their lines, in the order of the text."""
     attempt = reading.attempt
     with_lines = {
         reading.sources[name].text
@@ -119,12 +119,12 @@ def took_parts(record: Record) -> bool:
 def read_again(
     record: Record, load: Load, *, before_whole: bool | None = None
 ) -> Iterator[Reading]:
-    """Every rank's texts of every attempt that ended well, in the order of the attempts.
+    """Yield every rank's texts of every attempt that ended well, in the order of the attempts.
 
     Args:
         record: Says where its metrics are.
         load: Gives the texts.
-        before_whole: Whether by the rules before 0.3.0; None for those that it was sealed by.
+        before_whole: True if by the rules before 0.3.0; None for those that it was sealed by.
     """
     by_old = took_parts(record) if before_whole is None else before_whole
     yield from _read_texts(record.manifest, record.attempts, load, before_whole=by_old)
@@ -147,13 +147,13 @@ def _read_texts(
 def count_lines(
     manifest: Manifest, attempts: Sequence[Attempt], load: Load, *, before_whole: bool = False
 ) -> dict[str, tuple[int, int]]:
-    """Of how many lines the last one gave each metric: the fewest and the most of any attempt.
+    """Count the matching lines of each metric, of which the last one gave its value.
 
     Args:
         manifest: Says where its metrics are.
         attempts: Those that are counted, of which the first ones stand for the rest.
         load: Gives the texts.
-        before_whole: Whether by the rules before 0.3.0.
+        before_whole: True if by the rules before 0.3.0.
     """
     counts: dict[str, tuple[int, int]] = {}
     chosen = [one for one in attempts if one.outcome == "completed"][:_COUNTED]
@@ -168,7 +168,9 @@ def count_lines(
 
 
 def refused(record: Record, load: Load) -> Iterator[str]:
-    """Values of an older record that today's rules refuse, or read otherwise, as sentences."""
+    """Yield values of an older record that today's rules refuse, or read otherwise, as
+    sentences.
+    """
     from capsule import extraction
 
     if not took_parts(record):
@@ -182,12 +184,12 @@ def refused(record: Record, load: Load) -> Iterator[str]:
             where = f"{metric}, seed {attempt.seed}"
             if values is None:
                 if today.reason is None:
-                    yield f"today's rules read a value that was refused: {where}"
+                    yield f"this version reads a value that was refused before: {where}"
             elif today.reason is not None:
                 fault = today.message.rpartition("\n")[2].partition(": ")[2]
-                yield f"today's rules refuse a value: {where}: {fault}"
+                yield f"this version refuses a value: {where}: {fault}"
             elif change := _difference(values, today.values[name], reading, name):
-                yield f"today's rules refuse a value: {where}: {change}"
+                yield f"this version refuses a value: {where}: {change}"
 
 
 def _difference(
@@ -201,14 +203,14 @@ def _difference(
             rows = reading.texts[source.text].split(b"\n")
             sealed = "nothing" if old is None else f"{old.value:g} of line {old.line}"
             return (
-                f"it was sealed as {sealed}, and line {value.line} counts:"
+                f"sealed as {sealed}; this version reads line {value.line}:"
                 f" {_words(source, rows, value)[:_SHOWN]!a}"
             )
     return None if len(before) == len(today) else f"it was sealed with {len(before)} values"
 
 
 def faults(record: Record, load: Load) -> Iterator[str]:
-    """Where samples are not what their texts give, as sentences."""
+    """Yield samples that contradict their texts, as sentences."""
     stated = {
         (line.metric, line.seed, line.attempt, line.rank): line for line in _read_samples(record)
     }
@@ -217,23 +219,23 @@ def faults(record: Record, load: Load) -> Iterator[str]:
         where = f"seed {attempt.seed}, attempt {attempt.attempt}"
         if reading.extract.reason is not None and attempt.outcome == "completed":
             sentence = reading.extract.message.rpartition("\n")[2]
-            yield f"{attempt.trial} completed, and its texts do not give all: {sentence}"
+            yield f"{attempt.trial} completed, but its texts lack values: {sentence}"
         for name, values in reading.extract.values.items():
             metric = f"{attempt.trial.rpartition('/')[0]}/{name}"
             line = stated.pop((metric, attempt.seed, attempt.attempt, rank), None)
             if line is None or not _gives(values, line):
-                yield f"samples of {metric}, {where}, are not what its text gives"
+                yield f"samples of {metric}, {where}, contradict its text"
     for metric, seed, number, _ in stated:
-        yield f"samples of {metric}, seed {seed}, attempt {number}, stand in no text"
+        yield f"samples of {metric}, seed {seed}, attempt {number}, are in no text"
 
 
 def count(record: Record) -> int:
-    """How many series of samples were read from texts."""
+    """Return the number of series of samples that were read from texts."""
     return sum(1 for _ in _read_samples(record))
 
 
 def _read_samples(record: Record) -> Iterator[Samples]:
-    """The samples of metrics that are read from a text."""
+    """Yield the samples of metrics that are read from a text."""
     read = {
         (one.id, metric.name)
         for one in record.manifest.benchmarks
@@ -286,7 +288,7 @@ def _read(
 
 
 def _gives(values: tuple[Value, ...], line: Samples) -> bool:
-    """Whether these are the values of a line of samples; two that are NaN are equal."""
+    """Return whether these are the values of a line of samples; two that are NaN are equal."""
     steps = tuple(value.step for value in values) if values[0].step is not None else None
     return (
         line.warmup == 0

@@ -1,6 +1,6 @@
-"""What a training's samples say of themselves: final quality and targets from the curves they end,
-the ends of curves from what was predicted, the order of samples from the seed, learning rates from
-the recipe. Made again, and compared.
+"""Consistency of trainings: final quality and targets with the curves, the ends of curves with the
+predictions, the order of samples with the seed, learning rates with the recipe. All are computed
+again and compared.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MOST_RATES = 1_000_000
 """Steps of which the learning rate is made again, a second's work."""
 
 Series = Mapping[str, Samples]
-"""Of one attempt, by the name of the metric."""
+"""Samples of one attempt, by the name of the metric."""
 
 Load = Callable[[str], Iterable[bytes]]
-"""Gives the pieces of a file below `data/`."""
+"""Loader of a file below `data/`, in pieces."""
 
 _ROUNDING = 1e-9
 """Share of a quality that sums in another order may differ by, or a rate by another cosine."""
@@ -42,8 +42,8 @@ class Training:
         trial: Id of the trial.
         attempt: From 1.
         seed: Of the trial.
-        completed: Whether the attempt ended well.
-        diverged: Whether it is said to have diverged.
+        completed: True if the attempt ended well.
+        diverged: True if it is said to have diverged.
         quality: Name of the metric that is the network's quality.
         settings: How it trains.
         made: Samples for training and for testing that the manifest's generator makes; None for
@@ -73,14 +73,16 @@ class Training:
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """Return the name of the attempt in messages."""
         return f"{self.trial}, attempt {self.attempt}"
 
 
 def read(
     manifest: Manifest, attempts: Iterable[Attempt], samples: Iterable[Samples]
 ) -> Iterator[Training]:
-    """Every attempt at a training that has samples, but those that failed for what they told."""
+    """Yield every attempt at a training that has samples, but those that failed for what they
+    told.
+    """
     recipes = {
         one.id: (one, one.subject) for one in manifest.benchmarks if isinstance(one.subject, Recipe)
     }
@@ -126,7 +128,7 @@ def _find(attempt: Attempt, path: Callable[[str, str], str]) -> str | None:
 
 
 def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training, str]]:
-    """Where what is told of a training is not what its predictions, curves and seed give."""
+    """Yield contradictions between a training's values and its predictions, curves and seed."""
     budget, rates = MOST_ORDERED, MOST_RATES
     for one in trainings:
         budget -= _order_cost(one)
@@ -147,13 +149,13 @@ def judge(trainings: Iterable[Training], load: Load) -> Iterator[tuple[Training,
 
 
 def faults(record: Record, load: Load) -> Iterator[str]:
-    """Where a record's trainings are not what follows, as sentences."""
+    """Yield contradictions in a record's trainings, as sentences."""
     for _, fault in judge(read(record.manifest, record.attempts, record.samples), load):
         yield fault
 
 
 def fact(record: Record) -> str:
-    """What reading has shown to hold of a record without faults."""
+    """Return the fact established by reading a record without faults."""
     trainings = list(read(record.manifest, record.attempts, record.samples))
     costs = accumulate(map(_order_cost, trainings))
     ordered = sum(
@@ -174,10 +176,10 @@ def _curve_faults(one: Training) -> Iterator[str]:
         return
     values, steps = curve.values, curve.steps or ()
     if list(steps) != list(range(1, len(values) + 1)):
-        yield f"{one.quality} is not there for every epoch from the first"
+        yield f"{one.quality} is missing for some epochs"
     target = one.settings.target
     if one.completed and not (target and target.stop) and len(values) != one.settings.epochs:
-        yield f"it completed with {len(values)} of {one.settings.epochs} epochs"
+        yield f"completed with {len(values)} of {one.settings.epochs} epochs"
     last = values[-training.LAST :]
     yield from _differs(one, f"final_{one.quality}", sum(last) / len(last))
     best = min(values) if training.is_error(one.quality) else max(values)
@@ -185,7 +187,7 @@ def _curve_faults(one: Training) -> Iterator[str]:
 
 
 def _resumption_faults(one: Training) -> Iterator[str]:
-    """Where it did not go on from what the attempt before it had come to."""
+    """Yield contradictions between a resumed attempt and the attempt before it."""
     if not one.resumed_after:
         return
     for name in ("train_loss", "loss", one.quality):
@@ -193,16 +195,16 @@ def _resumption_faults(one: Training) -> Iterator[str]:
         if line is None:
             continue
         if len(line.values) < one.resumed_after:
-            yield f"{name} has fewer than the {one.resumed_after} epochs that it went on after"
+            yield f"{name} has fewer epochs than the {one.resumed_after} before the attempt"
         # a machine that went down may have lost the last points before it
         taken = zip(line.values, before.values if before else (), strict=False)
         for epoch, (value, other) in enumerate(islice(taken, one.resumed_after), 1):
             if value != other and not (isnan(value) and isnan(other)):
-                yield f"{name} of epoch {epoch} is not that of the attempt that it went on from"
+                yield f"{name} of epoch {epoch} differs from the earlier attempt's"
                 break
     times, curve = one.series.get("epoch_time"), one.series.get(one.quality)
     if times and curve and len(times.values) != len(curve.values) - one.resumed_after:
-        yield "epoch_time is not of its own epochs alone"
+        yield "epoch_time covers other epochs than the attempt's own"
 
 
 def _target_faults(one: Training) -> Iterator[str]:
@@ -220,10 +222,10 @@ def _target_faults(one: Training) -> Iterator[str]:
     )
     if reached is None:
         if one.completed or "epochs_to_target" in one.series:
-            yield "it has not reached its target, and is not said to have failed for it"
+            yield "the target was missed, but the attempt did not fail for that"
         return
     if target.stop and len(curve.values) != reached:
-        yield "it went on behind its target"
+        yield "the training continued after its target"
     yield from _differs(one, "epochs_to_target", float(reached))
     total = _number(one, "training_samples")
     if total is not None:
@@ -250,10 +252,10 @@ def _divergence_faults(one: Training) -> Iterator[str]:
         None,
     )
     if left is not None and (one.completed or left < len(curve.values)):
-        yield f"it went on, though its loss diverged in epoch {left}"
+        yield f"the training continued although its loss diverged in epoch {left}"
     judged = one.series.get("loss")
     if one.diverged and left is None and (judged is None or all(map(isfinite, judged.values))):
-        yield "it is said to have diverged, and no loss of it has"
+        yield "recorded as diverged, but no loss diverged"
 
 
 def _class_faults(one: Training) -> Iterator[str]:
@@ -262,14 +264,14 @@ def _class_faults(one: Training) -> Iterator[str]:
         return
     whole = sum(counts.values)
     if whole <= 0 or not all(count >= 0 and count % 1 == 0 for count in counts.values):
-        yield "its class_counts count nothing"
+        yield "class_counts are all 0"
         return
     yield from _differs(one, "largest_class_share", max(counts.values) / whole)
     batch = one.settings.batch
     if total is not None and one.quality in training.CLASSIFIES:
         due = total // batch * batch * one.choices
         if whole != due:
-            yield f"its class_counts sum up to {whole:g}, and {due} labels were taken"
+            yield f"class_counts sum up to {whole:g}, expected {due} labels"
 
 
 def _time_faults(one: Training) -> Iterator[str]:
@@ -304,7 +306,7 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
     shape = (1 + len(last), one.made[1], one.choices) if one.made else None
     if one.predictions is None:
         if one.completed and shape and prod(shape) <= predictions.MOST_VALUES:
-            yield "it completed, and what it predicted is not there"
+            yield "completed, but its predictions are missing"
         return
     try:
         array = predictions.decode(extraction.take(load(one.predictions)))
@@ -313,18 +315,18 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
         yield f"{one.predictions} cannot be judged: {error}"
         return
     if array.shape != (shape or (1 + len(last), array.shape[1], one.choices)):
-        yield f"{one.predictions} is {array.shape}, not of its last evaluations"
+        yield f"{one.predictions} has shape {array.shape}, which does not fit the last evaluations"
     for value, other in zip(last, due, strict=False):
         # sums over batches and over all are rounded otherwise
         if not isclose(value, other, rel_tol=_ROUNDING):
-            yield f"{one.quality} is {value:.9g}, and its predictions give {other:.9g}"
+            yield f"{one.quality} is {value:.9g}; its predictions give {other:.9g}"
 
 
 def _order_faults(one: Training, load: Load) -> Iterator[str]:
     total = _number(one, "training_samples")
     if total is None or not _has_order(one):
         if total and one.completed and total <= predictions.MOST_VALUES:
-            yield f"what its {one.settings.sampler} samples went by is not there"
+            yield f"the file of its {one.settings.sampler} sampler is missing"
         return
     try:
         kept = load(one.measure) if one.measure else ()
@@ -336,12 +338,12 @@ def _order_faults(one: Training, load: Load) -> Iterator[str]:
 
 
 def _has_order(one: Training) -> bool:
-    """Whether its order follows from what the capsule has."""
+    """Return whether its order follows from what the capsule has."""
     return training.SAMPLERS[one.settings.sampler] is None or one.measure is not None
 
 
 def _order_cost(one: Training) -> int:
-    """Samples whose order has to be made again."""
+    """Return samples whose order has to be made again."""
     return (_number(one, "training_samples") or 0) * _epochs(one)
 
 
@@ -357,20 +359,20 @@ def _rate_faults(one: Training) -> Iterator[str]:
         due = schedule.mean(epoch, steps)
         if place != epoch or not isclose(value, due, rel_tol=_ROUNDING):
             yield (
-                f"learning_rate is {value:.9g} in epoch {place:g}, and {due:.9g} follows from its"
-                f" recipe in epoch {epoch}"
+                f"learning_rate is {value:.9g} in epoch {place:g}; the recipe gives {due:.9g} in"
+                f" epoch {epoch}"
             )
             return
 
 
 def _rate_cost(one: Training) -> int:
-    """Steps whose learning rate has to be made again."""
+    """Return steps whose learning rate has to be made again."""
     curve = one.series.get("learning_rate")
     return len(curve.values) * _steps(one) if curve else 0
 
 
 def _steps(one: Training) -> int:
-    """Of an epoch."""
+    """Return the number of steps of an epoch."""
     return (_number(one, "training_samples") or 0) // one.settings.batch
 
 
@@ -384,16 +386,16 @@ def _differs(
 ) -> Iterator[str]:
     line = one.series.get(metric)
     if line is not None and not _are(line.values, due):
-        yield f"{metric} is {line.values[0]:.17g}, and {due:.17g} {how}"
+        yield f"{metric} is {line.values[0]:.17g}; {due:.17g} {how}"
 
 
 def _are(values: Sequence[float], due: float) -> bool:
-    """Whether it is this one value."""
+    """Return whether it is this one value."""
     return len(values) == 1 and (values[0] == due or all(map(isnan, (due, values[0]))))
 
 
 def _number(one: Training, metric: str) -> int | None:
-    """A value that counts something; None where it was not told, or does not."""
+    """Return a value that counts something; None where it was not told, or does not."""
     line = one.series.get(metric)
     if line is None or len(line.values) != 1 or not 0 < line.values[0] < 2**53:
         return None

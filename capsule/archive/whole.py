@@ -71,7 +71,7 @@ class Hashing:
             self._thread.join()
 
     def result(self) -> Whole:
-        """The capsule, once it is hashed; of whoever asks.
+        """Return the capsule, once it is hashed; of whoever asks.
 
         Raises:
             UsageError: As `verify`.
@@ -110,7 +110,7 @@ class Hashing:
 
 
 class _Abandoned(Exception):
-    """Nobody wants to know any more."""
+    """Signal that the result of a hashing is no longer wanted."""
 
 
 class _Watched:
@@ -137,7 +137,7 @@ def verify(
     Args:
         path: The file or folder.
         expected: How its id has to begin, None for any; anything else is looked at afterwards.
-        stop: Whether nobody wants to know any more.
+        stop: True if nobody wants to know any more.
 
     Raises:
         UsageError: There is no such file.
@@ -157,7 +157,7 @@ def verify(
 
 
 def open_source(path: Path) -> Source:
-    """The files of what may be a capsule.
+    """Return the files of what may be a capsule.
 
     Raises:
         UsageError: There is no such file.
@@ -169,14 +169,14 @@ def open_source(path: Path) -> Source:
             return Folder(path)
         if not path.is_file():
             raise UsageError(
-                "no such capsule", where=str(path), advice="name the file that its author published"
+                "no such capsule", where=str(path), advice="give the path of an existing file"
             )
         strangers.refuse_file(path)
         return Zip(path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise UsageError(f"no such capsule: {error.strerror}", where=str(path)) from None
-        raise DamagedError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise DamagedError(f"cannot read: {error.strerror}", where=str(path)) from None
 
 
 def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
@@ -184,7 +184,7 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
     total = sum(sizes.values())
     if total > MOST_BYTES:
         raise DamagedError(
-            f"its files have {total} bytes together, and {MOST_BYTES} are the most that are read",
+            f"the files have {total} bytes together; the limit is {MOST_BYTES}",
             where=where,
         )
     for path in sorted((_DOCUMENTS | _ITS_DOCUMENTS | _TAGS) & sizes.keys()):
@@ -196,7 +196,9 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
 
 
 def _small(sizes: Mapping[str, int]) -> set[str]:
-    """Documents to be kept from the time they are hashed until they are read, the small ones."""
+    """Return documents to be kept from the time they are hashed until they are read, the small
+    ones.
+    """
     kept, left = set(), _KEPT_BYTES - sizes.get(bag.PAYLOAD + codec.PLAN, 0)
     for path in sorted(
         (_DOCUMENTS - _COMPARED) & sizes.keys(), key=lambda path: (sizes[path], path)

@@ -108,20 +108,20 @@ def rehearse(record: Record) -> None:
         if record.predecessor is not None:
             predecessors.read(record, tuple(documents), load, where=where, budget=budget)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"the record cannot be written: {error!r}"[:500]) from None
+        raise DamagedError(f"cannot write the record: {error!r}"[:500]) from None
 
 
 def draft(target: Path, uuid: str) -> Path:
-    """Where the capsule of a run is written before it has its name."""
+    """Return the path at which a run's capsule is written before it gets its name."""
     return target.with_name(f".{target.name}.{uuid[:8]}.capsule.partial")
 
 
 def change_error(name: str, path: Path) -> DamagedError:
-    """The error of a file that a run copied, and that is no longer what it was then."""
+    """Return the error of a file that a run copied, and that is no longer what it was then."""
     return DamagedError(
-        f"{name} was changed, or is gone, since the run was begun with it",
+        f"{name} was changed or removed since the run began",
         where=str(path),
-        advice="put it back as it was and take up the run with --resume, or begin anew",
+        advice="restore it and continue with --resume, or start a new run",
     )
 
 
@@ -146,26 +146,26 @@ def _name(partial: Path, target: Path) -> None:
 
 def _existence_error(target: Path) -> UsageError:
     return UsageError(
-        "exists already, and nothing is written over it",
+        "already exists, and is not overwritten",
         where=str(target),
-        advice="name another file with --output, or move that one away",
+        advice="name another file with --output, or move the existing one away",
     )
 
 
 def _contents(record: Record, files: Sequence[File]) -> dict[str, _Content]:
-    """What goes below `data/`, by its path in the bag, but for the crate."""
+    """Return the contents below `data/`, by path in the bag, without the crate."""
     check_names(bag.PAYLOAD + file.path for file in files)
     try:
         stated = codec.documents(record) | predecessors.documents(record)
         carried = {file.path: file.digest for file in files}
         stated[readme.NAME] = b"".join(readme.build(record, carried))
     except (ValueError, KeyError) as error:
-        raise BugError(f"the record cannot be written: {error!r}") from error
+        raise BugError(f"cannot write the record: {error!r}") from error
     _require_readable(samples=stated[codec.SAMPLES], attempts=stated[codec.ATTEMPTS])
     contents = {path: _Content(name=path, source=document) for path, document in stated.items()}
     for file in files:
         if file.path in contents or not file.path.startswith(derived.CARRIED):
-            raise BugError(f"no place in a capsule for a file named {file.path}")
+            raise BugError(f"a capsule has no place for a file named {file.path}")
         contents[file.path] = _Content(name=file.path, source=file.source, digest=file.digest)
     stored = escapes.encode([path for path in contents if path.startswith(escapes.FOLDERS)])
     return {bag.PAYLOAD + stored.get(path, path): one for path, one in contents.items()}
@@ -182,7 +182,7 @@ def _require_readable(*, samples: bytes, attempts: bytes) -> None:
         raise ExecutionError(
             error.what,
             where=where,
-            advice="have the workload report fewer, such as every tenth step, and begin anew",
+            advice="report fewer values, for example every tenth step, and start a new run",
         ) from None
 
 
@@ -206,8 +206,8 @@ def check_names(paths: Iterable[str]) -> None:
     faults += names.clashes(others)
     if faults:
         raise UsageError(
-            f"a capsule cannot hold files of these names: {'; '.join(faults[:10])}",
-            advice="rename them, or `exclude` what the benchmark does not need",
+            f"file names that a capsule cannot hold: {'; '.join(faults[:10])}",
+            advice="rename the files, or `exclude` those that the benchmark does not need",
         )
 
 
@@ -215,9 +215,9 @@ def _fill(file: BufferedRandom, record: Record, contents: Mapping[str, _Content]
     sizes = {path: _size(one.source) for path, one in contents.items()}
     if sum(sizes.values()) > MOST_BYTES:
         raise ExecutionError(
-            f"the capsule would hold {sum(sizes.values())} bytes, and {MOST_BYTES} are the most"
-            " that a reader takes: mostly what the workloads printed",
-            advice="shorten the logs in the run folder, then take up the run with --resume",
+            f"the capsule would have {sum(sizes.values())} bytes, mostly logs; the limit is"
+            f" {MOST_BYTES}",
+            advice="shorten the logs in the run folder, then continue with --resume",
         )
 
     def describe(path: str, file_digest: Digest) -> Payload:
@@ -281,7 +281,7 @@ def _read_back(partial: Path) -> str:
         with reader.read(partial) as capsule:
             return capsule.id
     except DamagedError as error:
-        raise BugError(f"the capsule just written cannot be read: {error}") from error
+        raise BugError(f"the new capsule is unreadable: {error}") from error
 
 
 def _sync_folder(folder: Path) -> None:
@@ -293,14 +293,14 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _unreadable(error: OSError, source: Path) -> ExecutionError:
-    return ExecutionError(f"cannot be read for sealing: {error.strerror}", where=str(source))
+    return ExecutionError(f"cannot read for sealing: {error.strerror}", where=str(source))
 
 
 def _unwritable(error: OSError, target: Path) -> ExecutionError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ExecutionError(
-            "no space left on the disk: nothing was sealed, everything measured is still there",
+            "no space left on the disk: nothing was sealed, all measurements are kept",
             where=str(target),
-            advice="free some space or name another place, then take up the run with --resume",
+            advice="free some space, or name another --output, then continue with --resume",
         )
-    return ExecutionError(f"the capsule cannot be written: {error.strerror}", where=str(target))
+    return ExecutionError(f"cannot write the capsule: {error.strerror}", where=str(target))

@@ -46,7 +46,7 @@ class _BrokenOff(Exception):
 
 @dataclass(kw_only=True)
 class _Work:
-    """What the thread that downloads and the one that waits share.
+    """State shared by the downloading and the waiting thread.
 
     Attributes:
         done_bytes: Of the file, so far.
@@ -74,7 +74,7 @@ def download(
         url: Its address, https, or http.
         folder: Of this download alone, locked by whoever calls.
         most_bytes: That it may have.
-        trusts_bytes: Whether a digest is held against the whole afterwards, so that the rest may be
+        trusts_bytes: True if a digest is held against the whole afterwards, so that the rest may be
             asked for even where the server cannot say that its file is the same as before.
         source: Who named the address.
         progress: Called in this thread with (bytes done, bytes in all or 0).
@@ -100,13 +100,13 @@ def download(
             came = transfer.content_bytes()
             pause = next(pauses, None) if came - before < _STALL_BYTES else 0.0
             if pause is None:
-                what = f"the download broke off after {came} bytes" if came else "cannot be fetched"
+                what = f"the download stopped after {came} bytes" if came else "cannot be fetched"
                 raise CannotRunError(
                     f"{what}: {error}",
                     where=url,
-                    advice="try again later: it goes on where it ended"
+                    advice="try again later; the download continues where it stopped"
                     if came
-                    else "try again later, or look whether the address is right",
+                    else "try again later, or check the address",
                 ) from None
             time.sleep(pause)
 
@@ -125,11 +125,11 @@ class _Transfer:
         self._trusts_bytes = trusts_bytes
 
     def content_bytes(self) -> int:
-        """How much of it is there."""
+        """Return the number of bytes that are present."""
         return leavings.size_bytes(self.content)
 
     def run(self, progress: Progress | None) -> None:
-        """One connection's worth of it.
+        """Run one connection.
 
         Raises:
             _BrokenOff: It ended before the file did.
@@ -175,7 +175,7 @@ class _Transfer:
                 self._receive(response, start, work)
 
     def _resumption(self) -> tuple[int, str | None]:
-        """From which byte on the rest is asked for, and by which sign that it is the same file."""
+        """Return the offset to resume from, and the validator that identifies the file."""
         stream = leavings.open_file(self._state)
         if stream is None:
             return 0, None
@@ -208,10 +208,12 @@ class _Transfer:
                 return response
             response.close()
             url = self._target(response)
-        raise CannotRunError(f"redirects more than {_MAX_REDIRECTS} times", where=self._url)
+        raise CannotRunError(
+            f"the server redirects more than {_MAX_REDIRECTS} times", where=self._url
+        )
 
     def _target(self, response: Response) -> str:
-        """Where a redirect leads, unless that is a worse place than where it came from."""
+        """Return the target of a redirect, unless it is less safe than its source."""
         try:
             target = urljoin(response.url, response.headers["Location"])
             after = urlsplit(target)
@@ -226,10 +228,10 @@ class _Transfer:
         return target
 
     def _refusal(self, target: str) -> CannotRunError:
-        return CannotRunError(f"redirects to {target}", where=self._url)
+        return CannotRunError(f"the server redirects to {target}", where=self._url)
 
     def _begin(self, response: Response, start: int) -> int:
-        """Which byte of the file comes first; the state says what it is of.
+        """Return the offset of the first byte of the response, and note the file's validator.
 
         Raises:
             CannotRunError: It is not served.
@@ -241,10 +243,10 @@ class _Transfer:
             if first and int(first[1]) == start:
                 return start
             self._forget()
-            raise _BrokenOff("the server sends another part of the file than was asked for")
+            raise _BrokenOff("the server sends another part of the file than requested")
         if status == 416 and start:
             self._forget()
-            raise _BrokenOff("the server has no more of the file than came before")
+            raise _BrokenOff("the server has no more of the file")
         if status != 200:
             raise self._status_error(status)
         self._forget()
@@ -261,11 +263,11 @@ class _Transfer:
     def _status_error(self, status: int) -> Exception:
         if status in (429, 500, 502, 503, 504):
             return _BrokenOff(f"the server answers {status}")
-        advice = "look whether the address has changed"
+        advice = "check whether the address has changed"
         if status in (401, 403):
             advice = (
-                "a login may be needed, and ~/.netrc is not used: fetch it by hand, and say in"
-                " the site file where it lies"
+                "perhaps a login is needed (~/.netrc is not used): download the file by hand, and"
+                " add its path to the site file"
             )
         return CannotRunError(f"the server answers {status}", where=self._url, advice=advice)
 
@@ -300,26 +302,26 @@ class _Transfer:
     def _stall_error(self) -> CannotRunError:
         # not tried again at once: the thread that hangs could still write
         return CannotRunError(
-            f"next to nothing came for {_STALL_SECONDS:g} s",
+            f"download stalled for {_STALL_SECONDS:g} s",
             where=self._url,
-            advice="try again later: it goes on where it ended",
+            advice="try again later; the download continues where it stopped",
         )
 
     def _size_error(self, size: str) -> DamagedError:
         self._forget()
         return DamagedError(
-            f"has {size}, and {self._most_bytes} are the most that may come",
+            f"has {size}, more than the {self._most_bytes} bytes allowed",
             where=self._url,
-            advice="--most says otherwise, where no capsule says how large the data is",
+            advice="raise the limit with --most, unless a capsule states the size of the data",
         )
 
     def _require_space(self, wanted_bytes: int) -> None:
         free = shutil.disk_usage(self.content.parent).free
         if wanted_bytes + _SPARE_BYTES > free:
             raise CannotRunError(
-                f"{wanted_bytes} bytes would come, and {free} are free",
+                f"no room for the download: it needs {wanted_bytes} bytes, {free} bytes are free",
                 where=str(self.content.parent),
-                advice="free some space, or name another folder with CAPSULE_CACHE",
+                advice="free some space, or set CAPSULE_CACHE to another folder",
             )
 
 
@@ -333,7 +335,7 @@ def _require_address(url: str, source: web.Source) -> None:
     host = urlsplit(url).hostname or ""
     inwards = source != "foreign" or is_plainly_loopback(host)
     if fault := explain_address(host, may_be_this_machine=inwards):
-        raise CannotRunError(f"an address {fault} is not asked", where=url)
+        raise CannotRunError(f"refused address, {fault}", where=url)
 
 
 def _settle(done: Future[None], work: Callable[[], None]) -> None:
@@ -344,7 +346,7 @@ def _settle(done: Future[None], work: Callable[[], None]) -> None:
         wrapped = CannotRunError(
             f"cannot be written: {error.strerror}",
             where=error.filename,
-            advice="free some space, or name another folder with CAPSULE_CACHE",
+            advice="free some space, or set CAPSULE_CACHE to another folder",
         )
         done.set_exception(wrapped)
     except BaseException as error:

@@ -35,11 +35,11 @@ State = Literal["here", "fetched", "carried", "generated", "missing"]
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """What became of one dataset.
+    """Result of fetching one dataset.
 
     Attributes:
         name: In the manifest.
-        state: Whether it was here, came, needs nothing, or is missing.
+        state: True if it was here, came, needs nothing, or is missing.
         digest: Of what is here, None where nothing is.
         bytes: Of all its files, None where nothing is here.
         path: Where it is, None where nothing is or a capsule carries it.
@@ -76,7 +76,7 @@ def fetch(
         site: This machine's settings.
         cache: Folder that it is kept in.
         most_bytes: That may come, and be unpacked, where nobody says how large it is.
-        own: Whether the address is this user's, and not a stranger's.
+        own: True if the address is this user's, False if untrusted.
         progress: Called with (bytes done, bytes in all, or 0 while nobody knows).
 
     Raises:
@@ -106,7 +106,7 @@ def fetch(
 
 
 def _look(spec: DatasetSpec, folder: Path | None, site: Site, cache: Path) -> Fetched | None:
-    """What is here already; a fetched copy that was changed makes place for another one."""
+    """Return the dataset if it is present; a changed copy is set aside."""
     place = find.locate(spec, folder=folder, site=site, cache=cache)
     if place is None:
         return None
@@ -122,7 +122,7 @@ def _look(spec: DatasetSpec, folder: Path | None, site: Site, cache: Path) -> Fe
 
 @dataclass(frozen=True, kw_only=True)
 class _Limit:
-    """How much may come and be unpacked."""
+    """Limits on the size of a download and of its unpacked files."""
 
     download_bytes: int
     bytes: int
@@ -178,18 +178,18 @@ def _fetch(
 
 
 def _explain_page(content: Path, spec: DatasetSpec) -> DamagedError | None:
-    """The error for what stands in place of data, None where it may be the data."""
+    """Return the error for what stands in place of data, None where it may be the data."""
     if pointer := placeholders.describe_pointer(content):
-        what = f"what came {pointer}"
-        advice = "name the address of the file itself, not of its pointer"
+        what = f"the server sent a file that {pointer}"
+        advice = "give the address of the file itself, not of its pointer"
     elif placeholders.is_page(content):
         if spec.digest is None and _name(spec).endswith((".html", ".htm")):
             return None
         size = leavings.size_bytes(content)
-        what = f"a page of HTML came in place of the data ({size} bytes)"
+        what = f"the server sent an HTML page ({size} bytes) instead of the data"
         advice = (
-            "most likely its owner asks for a licence, a login or a quota first: fetch it by hand,"
-            " and say in the site file where it lies"
+            "probably its owner requires a licence, a login or a quota: download the data by hand,"
+            " and add its path to the site file"
         )
     else:
         return None
@@ -211,7 +211,7 @@ def _unpack(archive: Path, spec: DatasetSpec, work: Path, limit: _Limit) -> Path
 
 
 def _check(made: Path, spec: DatasetSpec, cache: Path) -> tuple[DatasetDigest, Path]:
-    """What came, and where it lies: of an archive its one folder, else all of it."""
+    """Return the fetched data and their path: the only folder of an archive, else all of it."""
     candidates = [made]
     if made.is_dir():
         entries = list(made.iterdir())
@@ -229,7 +229,7 @@ def _check(made: Path, spec: DatasetSpec, cache: Path) -> tuple[DatasetDigest, P
     raise DamagedError(
         f"dataset {spec.name!r} as fetched is {' or '.join(digests)}, expected {spec.digest}",
         where=spec.url,
-        advice="its owner has changed it, or the digest is of something else"
+        advice="its owner changed it, or the manifest's digest belongs to other data"
         + (" (a URL of an archive needs unpack)" if not spec.unpack else ""),
     )
 
@@ -250,7 +250,7 @@ def _keep(made: Path, spec: DatasetSpec, actual: DatasetDigest, work: Path, cach
 
 
 def _name(spec: DatasetSpec) -> str:
-    """What the file or folder is called: programs look at endings."""
+    """Return the name of the file or folder; programs depend on its ending."""
     assert spec.url is not None
     last = Path(spec.path or unquote(urlsplit(spec.url).path)).name
     return last if _PLAIN.fullmatch(last) and not (spec.unpack and not spec.path) else spec.name
@@ -269,7 +269,7 @@ def _work_folder(url: str, cache: Path) -> Iterator[tuple[Path, bool]]:
     try:
         lock, waited = places.wait_to_hold(folder)
     except places.NoLocksError as error:
-        advice = "name a folder on another file system with CAPSULE_CACHE"
+        advice = "set CAPSULE_CACHE to a folder on another file system"
         raise places.locks_error(error, folder, advice) from None
     except OSError as error:
         raise _unwritable(folder, error) from None
@@ -284,14 +284,14 @@ def _describe(spec: DatasetSpec, state: State, path: Path, digest: str, size: in
 
 def _by_hand(spec: DatasetSpec, site: Site) -> str:
     if spec.digest is None:
-        return f"it has no url: put it at {spec.path}"
-    where = f"; it is published as https://doi.org/{spec.doi}" if spec.doi else ""
-    return f"it has no url{where}: get it, and {find.say_where(spec.digest, site)}"
+        return f"no url; put the dataset at {spec.path}"
+    where = f"; published as https://doi.org/{spec.doi}" if spec.doi else ""
+    return f"no url{where}; obtain the dataset, and {find.say_where(spec.digest, site)}"
 
 
 def _unwritable(folder: Path, error: OSError | ValueError) -> CannotRunError:
     return CannotRunError(
         f"cannot keep fetched data: {getattr(error, 'strerror', None) or error}",
         where=str(folder),
-        advice="free some space, or name another folder with CAPSULE_CACHE",
+        advice="free some space, or set CAPSULE_CACHE to another folder",
     )

@@ -31,7 +31,7 @@ class Digests:
         self._connection = connection
 
     def find(self, path: str) -> tuple[str, str] | None:
-        """The stamp and digest that a file had when it was last hashed."""
+        """Return the stamp and digest that a file had when it was last hashed."""
         if self._connection is None:
             return None
         try:
@@ -53,7 +53,9 @@ class Digests:
             return
 
     def find_generated(self, key: str) -> tuple[str, str] | None:
-        """The digest of the files, and of the arrays in them, that were generated under a key."""
+        """Return the digest of the files, and of the arrays in them, that were generated under a
+        key.
+        """
         if self._connection is None:
             return None
         try:
@@ -112,7 +114,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def stamp(status: os.stat_result) -> str:
-    """What changes when a file's bytes do: size, times, inode, device.
+    """Return values that change with a file's bytes: size, times, inode, device.
 
     The change time is in it because anybody can set a modification time back.
     """
@@ -121,7 +123,7 @@ def stamp(status: os.stat_result) -> str:
 
 
 def is_settled(status: os.stat_result) -> bool:
-    """Whether a write from now on must change the stamp.
+    """Return whether a write from now on must change the stamp.
 
     A file that was written a moment ago can be written again within one tick of its file system's
     clock, which leaves the stamp as it is (git calls such an entry racy).

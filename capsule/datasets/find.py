@@ -67,7 +67,7 @@ def obtain(
 
 
 def take_copy(dataset: Dataset, folder: Path, *, cache: Path) -> tuple[Dataset, Path]:
-    """The copy of a dataset that a capsule, or the folder of a run, carries.
+    """Return the copy of a dataset that a capsule, or the folder of a run, carries.
 
     Args:
         dataset: As it is recorded.
@@ -89,22 +89,22 @@ def take_copy(dataset: Dataset, folder: Path, *, cache: Path) -> tuple[Dataset, 
     except (OSError, UsageError, CannotRunError):
         pass
     raise DamagedError(
-        f"the copy of the dataset {dataset.name!r} is gone, or is not {dataset.digest}",
+        f"the copy of dataset {dataset.name!r} is missing, or is not {dataset.digest}",
         where=str(folder),
-        advice="it was changed; begin anew",
+        advice="start a new run",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a dataset should lie, not looked into yet."""
+    """Expected place of a dataset, not checked yet."""
 
     path: Path
     source: Literal["path", "site", "fetched"]
 
 
 def locate(spec: DatasetSpec, *, folder: Path | None, site: Site, cache: Path) -> Place | None:
-    """Where a dataset that is not generated should lie; None where it is not to be found.
+    """Return the expected place of a dataset that is not generated, or None.
 
     Args:
         spec: What is wanted.
@@ -127,7 +127,7 @@ def locate(spec: DatasetSpec, *, folder: Path | None, site: Site, cache: Path) -
 
 
 def fetched_folder(digest: Digest, cache: Path) -> Path:
-    """The folder of a dataset that was fetched, which is the one entry in there."""
+    """Return the folder of a dataset that was fetched, which is the one entry in there."""
     return cache / "fetched" / digest.hex
 
 
@@ -158,7 +158,7 @@ def generate(
         CannotRunError: The folder cannot be written, or the format needs a package.
     """
     if target.exists():
-        raise UsageError("exists already", where=str(target), advice="name a folder to be made")
+        raise UsageError("already exists", where=str(target), advice="name a new folder")
     numbers = _complete(generator, parameters)
     if form is not None:
         _write(form, generator, numbers, target)
@@ -186,10 +186,10 @@ def _check_bytes(
             f"dataset {spec.name!r} is {actual.digest}, expected {spec.digest}"
             f"{changed}{f' and {more} more' if more > 0 else ''}",
             where=str(path),
-            advice="put the expected bytes there, or, if other data is meant, its digest into the"
+            advice="restore the expected data, or, to use the new data, write its digest into the"
             f" {'manifest' if source == 'path' else 'site file'}"
             if source != "fetched"
-            else "`capsule data fetch` fetches it again",
+            else "fetch it again with `capsule data fetch`",
         )
     dataset = Dataset(
         name=spec.name,
@@ -205,16 +205,16 @@ def _not_here(spec: DatasetSpec, folder: Path | None, site: Site) -> CannotRunEr
     where = str(folder / spec.path) if folder is not None and spec.path is not None else None
     if spec.digest is None and folder is None:
         return CannotRunError(
-            f"dataset {spec.name!r} is not here, and what its digest is nobody can tell: the"
-            " capsule is a quick verification, which left it out",
-            advice="verify with --quick, or verify the capsule that it verifies",
+            f"dataset {spec.name!r} is not on this machine, and its digest is unknown: the capsule"
+            " is a quick verification, which left the dataset out",
+            advice="add --quick, or verify the original",
         )
     if spec.digest is None:
-        way = "put it there, or" if where else "put it beside the manifest, with its path; or"
+        way = "put it there, or" if where else "put it beside the manifest, and set its path; or"
         if spec.url:
-            way = "`capsule data fetch MANIFEST` fetches it and prints the digest:"
+            way = "run `capsule data fetch MANIFEST`, which prints the digest, and"
         return CannotRunError(
-            f"dataset {spec.name!r} is not here, and without a digest it cannot be looked for",
+            f"dataset {spec.name!r} is not on this machine, and has no digest to search for",
             where=where,
             advice=f"{way} give /datasets/{spec.name} a digest"
             f"{'' if spec.url else ' (capsule data hash PATH)'}",
@@ -228,9 +228,9 @@ def _not_here(spec: DatasetSpec, folder: Path | None, site: Site) -> CannotRunEr
 
 
 def say_where(digest: str, site: Site) -> str:
-    """How to tell where data of a digest lies."""
+    """Return advice on how to name the place of a dataset in the site file."""
     entry = json.dumps({"data": {digest: "/path/to/it"}})
-    return f"say where it is: add {entry} to {site.file}"
+    return f"add its path to the site file {site.file}: {entry}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,8 +255,8 @@ def _find_or_generate(spec: DatasetSpec, cache: Path) -> tuple[Dataset, Path]:
         raise DamagedError(
             f"dataset {spec.name!r} as generated is {made.digest}, expected {spec.digest}",
             where=f"/datasets/{spec.name}",
-            advice="give it the digest that was found, or the parameters that were meant; in a"
-            " capsule of somebody else, use the version of capsule that wrote it",
+            advice="correct the digest or the parameters in the manifest; for an untrusted capsule,"
+            " install the version of capsule that wrote it",
         )
     return _dataset(spec, made)
 
@@ -273,7 +273,9 @@ def _dataset(spec: DatasetSpec, made: _Generated) -> tuple[Dataset, Path]:
 
 
 def _read_entry(entry: Path, cache: Path) -> _Generated | None:
-    """Generated data in the cache, if it still is what this user generated under that key."""
+    """Return generated data in the cache, if it still is what this user generated under that
+    key.
+    """
     with open_digests(cache) as kept:
         known = kept.find_generated(entry.name)
     if known is None or (tree := _hash_entry(entry, cache)) is None:
@@ -326,7 +328,7 @@ def put(new: Path, entry: Path, *, replaces: bool = True) -> None:
     Args:
         new: Beside it.
         entry: The name.
-        replaces: Whether what has the name already makes way.
+        replaces: True if what has the name already makes way.
 
     Raises:
         OSError: It cannot be written.
@@ -348,7 +350,8 @@ def _complete(generator: str, parameters: Mapping[str, object]) -> dict[str, int
 
     if generator not in generators.GENERATORS:
         raise UsageError(
-            f"no generator {generator!r}", advice=f"there are {', '.join(generators.GENERATORS)}"
+            f"unknown generator {generator!r}",
+            advice=f"known generators: {', '.join(generators.GENERATORS)}",
         )
     try:
         return dict(generators.complete(generator, parameters))
@@ -381,7 +384,7 @@ def _write(form: str, generator: str, parameters: Mapping[str, int], target: Pat
 
 @contextmanager
 def _whole(target: Path) -> Iterator[Path]:
-    """A folder to fill, which takes the name of `target` where nothing fails."""
+    """Make a folder to fill, which gets the name of `target` on success."""
     partial = target.with_name(f".new-{uuid.uuid4().hex}")
     try:
         partial.mkdir(parents=True)
@@ -397,5 +400,5 @@ def _unwritable(folder: Path, error: OSError) -> CannotRunError:
     return CannotRunError(
         f"cannot write generated data: {error.strerror}",
         where=str(folder),
-        advice="free some space, or name another folder with CAPSULE_CACHE",
+        advice="free some space, or set CAPSULE_CACHE to another folder",
     )

@@ -24,7 +24,7 @@ _TICK_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetDigest:
-    """What a dataset is.
+    """Digest and size of a dataset.
 
     Attributes:
         digest: `capsule-data-1`, or of its arrays when it was generated.
@@ -48,7 +48,7 @@ class Survey:
 def digest(
     path: Path, *, cache: Path, progress: Progress | None = None, rehash: bool = False
 ) -> DatasetDigest:
-    """The digest of a file or folder, as the package's docstring defines it.
+    """Return the digest of a file or folder, as the package's docstring defines it.
 
     Args:
         path: The file or folder.
@@ -68,7 +68,7 @@ def digest(
 def survey(
     path: Path, *, cache: Path, progress: Progress | None = None, rehash: bool = False
 ) -> Survey:
-    """As `digest`, and tells which files changed since they were last hashed."""
+    """Hash a dataset as `digest` does, and list files that changed since the last time."""
     entries = files(path)
     with open_digests(cache) as kept:
         before = {entry.name: kept.find(entry.path) for entry in entries}
@@ -104,7 +104,7 @@ def _reuse(entries: list[Entry], before: dict[str, tuple[str, str] | None]) -> d
 
 @dataclass(kw_only=True)
 class _Work:
-    """What the hashing threads share."""
+    """Work shared by the hashing threads."""
 
     todo: Iterator[Entry]
     done_bytes: int
@@ -138,7 +138,7 @@ class _Work:
             raise DamagedError(
                 "changed while it was read",
                 where=entry.path,
-                advice="try again when nothing writes to the dataset",
+                advice="run again when no process writes to the dataset",
             )
         return sha256.hexdigest()
 

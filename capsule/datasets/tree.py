@@ -31,12 +31,14 @@ class Entry:
 
 
 def is_small(size_bytes: int, files: int) -> bool:
-    """Whether a capsule carries a dataset of this size where its manifest says nothing else."""
+    """Return whether a capsule carries a dataset of this size where its manifest says nothing
+    else.
+    """
     return size_bytes <= _MOST_SMALL_BYTES and files <= _MOST_SMALL_FILES
 
 
 def files(root: Path) -> list[Entry]:
-    """Every file of a dataset, in no particular order.
+    """Return every file of a dataset, in no particular order.
 
     Args:
         root: A file or a folder; a link to either is followed.
@@ -55,9 +57,9 @@ def files(root: Path) -> list[Entry]:
             f"cannot be read: {error.strerror}", where=error.filename or str(root)
         ) from error
     except RuntimeError as error:  # what Path.resolve raised for a loop of links before 3.13
-        raise CannotRunError("is a loop of links", where=str(root)) from error
+        raise CannotRunError("the dataset's path is a loop of links", where=str(root)) from error
     if not entries:
-        raise UsageError("the dataset is a folder without a file", where=str(root))
+        raise UsageError("the dataset is an empty folder", where=str(root))
     return entries
 
 
@@ -99,7 +101,7 @@ def _check_name(name: str, top: Path) -> None:
 
 def _check_link(name: str, top: Path) -> None:
     """Follow a link by hand: every hop must stay in the folder, wherever that is mounted."""
-    advice = "copy what it leads to in its place"
+    advice = "replace it by a copy of its target"
     here = PurePosixPath(name)
     for _ in range(_MAX_LINKS):
         target = PurePosixPath(os.readlink(top / here))  # noqa: PTH115 - as PurePosixPath
@@ -112,7 +114,7 @@ def _check_link(name: str, top: Path) -> None:
         if not (top / here).is_symlink():
             break
     if not (top / here).exists():
-        raise _refusal(name, top, f"is a link that leads nowhere: {target}", "take it out")
+        raise _refusal(name, top, f"is a link to nothing: {target}", "remove it")
 
 
 def _join(folder: PurePosixPath, target: PurePosixPath) -> PurePosixPath | None:

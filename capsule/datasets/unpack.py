@@ -74,11 +74,11 @@ def unpack(archive: Path, target: Path, *, most_bytes: int, most_files: int, whe
         raise DamagedError(error.what, where=where, advice=error.advice) from None
     except OSError as error:
         if error.errno in _BAD_NAMES:
-            raise DamagedError(f"cannot be unpacked: {error.strerror}", where=where) from None
+            raise DamagedError(f"cannot unpack: {error.strerror}", where=where) from None
         raise CannotRunError(
-            f"cannot be unpacked: {error.strerror}",
+            f"cannot unpack: {error.strerror}",
             where=str(target),
-            advice="free some space, or name another folder with CAPSULE_CACHE",
+            advice="free some space, or set CAPSULE_CACHE to another folder",
         ) from None
 
 
@@ -111,11 +111,11 @@ class _Inventory:
         Args:
             name: Of the entry.
             to: A path from the entry's folder, of a hard link from the top of the archive.
-            is_hard: Whether it is a hard link.
+            is_hard: True if it is a hard link.
         """
         place = self._claim(name)
         if to.startswith("/") or "\0" in to or "\\" in to:
-            raise DamagedError(f"{name!a} is a link that leads out of it, to {to!a}")
+            raise DamagedError(f"{name!a} is a link out of the archive, to {to!a}")
         self._make_folder(_parent(place))
         self._links[place] = "" if is_hard else _parent(place), to
 
@@ -127,7 +127,7 @@ class _Inventory:
             self._add(place, self._content(source), self._files[source])
 
     def _follow(self, place: str, known: dict[str, tuple[str, int]]) -> str:
-        """The file that a link leads to.
+        """Return the file that a link leads to.
 
         Args:
             place: Of the link.
@@ -140,7 +140,7 @@ class _Inventory:
                 here, more = known[here]
                 break
             if here not in self._links:
-                what = "a folder" if here in self._folders else "no file of it"
+                what = "a folder" if here in self._folders else "missing in the archive"
                 raise DamagedError(f"{place!a} is a link to {here!a}, which is {what}")
             way.append(here)
             if len(way) > _MAX_LINKS:
@@ -148,34 +148,34 @@ class _Inventory:
             here = self._resolve(here)
         if len(way) + more > _MAX_LINKS:
             raise DamagedError(
-                f"{place!a} is a link that leads through more than {_MAX_LINKS} links"
+                f"{place!a} is a link through more than {_MAX_LINKS} links"
             )
         for count, link in enumerate(reversed(way), start=more + 1):
             known[link] = here, count
         return here
 
     def _resolve(self, place: str) -> str:
-        """The place that a link names: each step on the way is a folder of the archive."""
+        """Return the place that a link names: each step on the way is a folder of the archive."""
         here, to = self._links[place]
         for part in to.split("/"):
             if part in ("", "."):
                 continue
             if here not in self._folders:
                 raise DamagedError(
-                    f"{place!a} is a link through {here!a}, which is no folder of it"
+                    f"{place!a} is a link through {here!a}, which is not a folder"
                 )
             if part != "..":
                 here = f"{here}/{part}" if here else part
             elif here:
                 here = _parent(here)
             else:
-                raise DamagedError(f"{place!a} is a link that leads out of it, to {to!a}")
+                raise DamagedError(f"{place!a} is a link out of the archive, to {to!a}")
         return here
 
     def _add(self, place: str, pieces: Iterable[bytes], size_bytes: int) -> None:
         self._left_bytes -= size_bytes
         if self._left_bytes < 0:
-            what = f"unpacks to more than the {self._most_bytes} bytes that it may have"
+            what = f"unpacks to more than the {self._most_bytes} bytes allowed"
             raise DamagedError(what)
         self._make_folder(_parent(place))
         self._write(place, pieces, size_bytes)
@@ -193,13 +193,13 @@ class _Inventory:
             self._folders.add(folder)
 
     def _claim(self, name: str) -> str:
-        """The place of a file or link, which nothing else may have."""
+        """Return the place of a file or link, which nothing else may have."""
         self._count()
         place = _clean(name)
         if not place:
-            raise DamagedError("has a file without a name")
+            raise DamagedError("contains a file without a name")
         if place in self._files or place in self._links:
-            raise DamagedError(f"has {place!a} twice")
+            raise DamagedError(f"contains {place!a} twice")
         if place in self._folders:
             raise _conflict(place)
         return place
@@ -208,8 +208,8 @@ class _Inventory:
         self._left_files -= 1
         if self._left_files < 0:
             raise DamagedError(
-                f"has more than the {self.most_files} files and folders that it may have",
-                advice="if that is right, unpack it yourself and name the folder in the site file",
+                f"contains more than the {self.most_files} files and folders allowed",
+                advice="if that is right, unpack it by hand, and add the folder to the site file",
             )
 
     def _make(self, folder: str) -> None:
@@ -235,7 +235,7 @@ class _Writer(_Inventory):
             (self._target / folder).mkdir()
         except FileExistsError:
             # on a file system without regard to case, or to how letters are composed
-            raise DamagedError(f"has {folder!a} twice") from None
+            raise DamagedError(f"contains {folder!a} twice") from None
 
     def _write(self, place: str, pieces: Iterable[bytes], size_bytes: int) -> None:
         left = size_bytes
@@ -243,7 +243,7 @@ class _Writer(_Inventory):
             # with half the system calls of a file object, which counts for a million files
             file = os.open(self._target / place, _CREATE, 0o666)
         except FileExistsError:
-            raise DamagedError(f"has {place!a} twice") from None
+            raise DamagedError(f"contains {place!a} twice") from None
         try:
             for piece in pieces:
                 left -= len(piece)
@@ -253,7 +253,7 @@ class _Writer(_Inventory):
         finally:
             os.close(file)
         if left:
-            raise DamagedError(f"ends within {place!a}")
+            raise DamagedError(f"is truncated within {place!a}")
 
     def _content(self, place: str) -> Iterator[bytes]:
         with (self._target / place).open("rb") as stream:
@@ -261,11 +261,11 @@ class _Writer(_Inventory):
 
 
 def _conflict(place: str) -> DamagedError:
-    return DamagedError(f"has {place!a} as a folder and as something else")
+    return DamagedError(f"contains {place!a} both as a folder and as something else")
 
 
 def _clean(name: str) -> str:
-    """The place of an entry below the folder; empty for the folder itself."""
+    """Return the place of an entry below the folder; empty for the folder itself."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     place = "/".join(parts)
     if (
@@ -275,14 +275,14 @@ def _clean(name: str) -> str:
         or "\\" in name
         or _DRIVE.match(place) is not None
     ):
-        raise DamagedError(f"has an entry that would lie elsewhere: {name!a}")
+        raise DamagedError(f"contains an entry outside its folder: {name!a}")
     # no letter takes more than four bytes
     if len(name) > _MAX_PART_BYTES // 4 and (
         len(parts) > _MAX_DEPTH
         or len(os.fsencode(place)) > _MAX_NAME_BYTES
         or any(len(os.fsencode(part)) > _MAX_PART_BYTES for part in parts)
     ):
-        raise DamagedError(f"has an entry whose name is too long, or too deep: {name[:100]!a}...")
+        raise DamagedError(f"contains an entry with too long or too deep a name: {name[:100]!a}...")
     return place
 
 
@@ -325,7 +325,7 @@ def _limit_gain(pieces: Iterator[bytes], stream: BinaryIO) -> Iterator[bytes]:
 def _require_gain(content_bytes: int, packed_bytes: int) -> None:
     if content_bytes > _FREE_GAIN_BYTES + _MAX_GAIN * packed_bytes:
         raise DamagedError(
-            f"unpacks to more than {_MAX_GAIN} times its {packed_bytes} bytes, as no data does"
+            f"unpacks to more than {_MAX_GAIN} times its {packed_bytes} bytes, the limit"
         )
 
 

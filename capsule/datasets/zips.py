@@ -73,9 +73,9 @@ class ZipReader:
         self._stream, self._where = stream, where
         self._count, self._bytes, self._place = self._find_directory()
         if self._count > most_entries:
-            raise self._damage(f"it has more than {most_entries} entries")
+            raise self._damage(f"more than {most_entries} entries")
         if self._count * _LOCAL.size > self._place:
-            raise self._damage("its entries overlap")
+            raise self._damage("entries overlap")
 
     def __iter__(self) -> Iterator[ZipEntry]:
         begins, ends = array("Q"), array("Q")
@@ -86,16 +86,16 @@ class ZipReader:
             place += entry_bytes
             end = entry.place + _LOCAL.size + len(entry.raw_name) + entry.packed_bytes
             if place > self._place + self._bytes:
-                raise self._damage("its directory is longer than it says")
+                raise self._damage("the directory is longer than stated")
             if end > self._place:
-                raise self._damage("its entries overlap")
+                raise self._damage("entries overlap")
             begins.append(entry.place)
             ends.append(end)
             yield entry
         # intervals are apart if, each list by itself in order, one ends before the next begins
         for end, begin in zip(sorted(ends), sorted(begins)[1:], strict=False):
             if end > begin:
-                raise self._damage("its entries overlap")
+                raise self._damage("entries overlap")
 
     def pieces(self, entry: ZipEntry) -> Iterator[bytes]:
         """Yield the content of an entry.
@@ -107,7 +107,7 @@ class ZipReader:
         fields = _LOCAL.unpack(self._read(_LOCAL.size))
         flags, name_bytes, extra_bytes = fields[2], fields[9], fields[10]
         if fields[0] != b"PK\3\4" or self._read(name_bytes) != entry.raw_name:
-            raise self._damage(f"{entry.name!a} has another name in its own header")
+            raise self._damage(f"{entry.name!a} has another name in its local header")
         self._refuse_flags(flags, entry.name)
         self._stream.seek(extra_bytes, os.SEEK_CUR)
         left = entry.packed_bytes
@@ -127,10 +127,10 @@ class ZipReader:
                 break
             yield piece
         if (size, crc) != (entry.size, entry.crc):
-            raise self._damage(f"{entry.name!a} is not what its directory says")
+            raise self._damage(f"{entry.name!a} differs from its directory entry")
 
     def _find_directory(self) -> tuple[int, int, int]:
-        """Number of entries, size and place of the directory."""
+        """Return the number of entries, size and place of the directory."""
         total = self._stream.seek(0, os.SEEK_END)
         tail_place = max(0, total - _END.size - _MOST_COMMENT_BYTES)
         self._stream.seek(tail_place)
@@ -141,7 +141,7 @@ class ZipReader:
         ):
             at = tail.rfind(b"PK\5\6", 0, at)
         if at < 0:
-            raise self._damage("its directory is missing: it is cut short, or something follows it")
+            raise self._damage("no directory at the end: the file is truncated or continued")
         _, disk, first_disk, here, count, size, place, _ = _END.unpack_from(tail, at)
         end = tail_place + at
         if _FULL_16 in (disk, first_disk, here, count) or _FULL_32 in (size, place):
@@ -149,9 +149,9 @@ class ZipReader:
                 end, (disk, first_disk, here, count, size, place)
             )
         if disk or first_disk or here != count:
-            raise self._damage("it is one of several parts")
+            raise self._damage("it is one part of a split archive")
         if place + size > end or count * _ENTRY.size > size:
-            raise self._damage("its directory lies elsewhere than it says")
+            raise self._damage("the directory is at another place than stated")
         return count, size, place
 
     def _find_directory_64(
@@ -163,11 +163,11 @@ class ZipReader:
             mark, _, place_64, _ = _END_64_PLACE.unpack(self._read(_END_64_PLACE.size))
             if mark == b"PK\6\7":
                 if place_64 + _END_64.size > place:
-                    raise self._damage("its directory lies elsewhere than it says")
+                    raise self._damage("the directory is at another place than stated")
                 self._stream.seek(place_64)
                 mark, _, _, _, *fields_64 = _END_64.unpack(self._read(_END_64.size))
                 if mark != b"PK\6\6":
-                    raise self._damage("its directory lies elsewhere than it says")
+                    raise self._damage("the directory is at another place than stated")
                 disk, first_disk, here, count, size, at = fields_64
                 return place_64, (disk, first_disk, here, count, size, at)
         # exactly as many as the largest number
@@ -175,13 +175,13 @@ class ZipReader:
         return end, (disk, first_disk, here, count, size, at)
 
     def _parse(self) -> tuple[ZipEntry, int]:
-        """The entry that comes next in the directory, and the bytes that it takes there."""
+        """Return the entry that comes next in the directory, and the bytes that it takes there."""
         fields = _ENTRY.unpack(self._read(_ENTRY.size))
         mark, _, _, flags, method = fields[:5]
         crc, packed_bytes, size, name_bytes, extra_bytes, comment_bytes, disk = fields[7:14]
         attributes, place = fields[15:]
         if mark != b"PK\1\2":
-            raise self._damage("its directory is broken")
+            raise self._damage("the directory is corrupt")
         variable = self._read(name_bytes + extra_bytes)
         raw_name, extra = variable[:name_bytes], variable[name_bytes:]
         encoded = raw_name if flags & _UTF8 else _recode(raw_name)
@@ -193,10 +193,10 @@ class ZipReader:
                 encoded = _unicode_name(raw_name, value) or encoded
         name = os.fsdecode(encoded)
         if disk not in (0, _FULL_16):
-            raise self._damage("it is one of several parts")
+            raise self._damage("it is one part of a split archive")
         self._refuse_flags(flags, name)
         if method not in _METHODS:
-            raise self._damage(f"{name!a} is compressed in a way that is not read")
+            raise self._damage(f"{name!a} uses an unsupported compression")
         entry = ZipEntry(
             raw_name=raw_name,
             name=name,
@@ -208,16 +208,18 @@ class ZipReader:
             place=sizes[2],
         )
         if entry.method is None and entry.size != entry.packed_bytes:
-            raise self._damage(f"{name!a} is not compressed, and has two sizes")
+            raise self._damage(f"{name!a} is uncompressed, but its two sizes differ")
         return entry, _ENTRY.size + name_bytes + extra_bytes + comment_bytes
 
     def _widen(self, sizes: list[int], value: bytes) -> list[int]:
-        """Size, packed size and place, of which those that do not fit are in an extra field."""
+        """Return size, packed size and place, of which those that do not fit are in an extra
+        field.
+        """
         wide = iter(struct.unpack(f"<{len(value) // 8}Q", value[: len(value) // 8 * 8]))
         try:
             return [next(wide) if size == _FULL_32 else size for size in sizes]
         except StopIteration:
-            raise self._damage("an entry has no size") from None
+            raise self._damage("an entry lacks its size") from None
 
     def _refuse_flags(self, flags: int, name: str) -> None:
         if flags & (_ENCRYPTED | _STRONG | _MASKED):
@@ -228,7 +230,7 @@ class ZipReader:
     def _read(self, count: int) -> bytes:
         data = self._stream.read(count)
         if len(data) < count:
-            raise self._damage("it is cut short")
+            raise self._damage("it is truncated")
         return data
 
     def _damage(self, what: str) -> DamagedError:
@@ -245,13 +247,13 @@ def _extras(extra: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _unicode_name(raw_name: bytes, value: bytes) -> bytes | None:
-    """The name in UTF-8 from its extra field, if that belongs to this name."""
+    """Return the name in UTF-8 from its extra field, if that belongs to this name."""
     is_same = value[:1] == b"\1" and value[1:5] == zlib.crc32(raw_name).to_bytes(4, "little")
     return value[5:] if is_same else None
 
 
 def _recode(raw_name: bytes) -> bytes:
-    """A name whose encoding is not stated: macOS writes UTF-8, others that of DOS."""
+    """Return a name whose encoding is not stated: macOS writes UTF-8, others that of DOS."""
     try:
         raw_name.decode()
     except UnicodeDecodeError:

@@ -1,13 +1,13 @@
-"""From a plan to what happened: process starts, one after the other, and nothing finished is lost.
+"""Execution of a plan: process starts one after the other, without losing finished trials.
 
-workspace    the folder of a run under way
-payload      what a run carries from its start to its capsule
-workload     what one process start is given
-loop         run what has no outcome yet
-progress     which trial a process is at
-journal      what `levels` says of itself, read as hostile input
-results      what a command reports, likewise
-outcome      what became of each trial of a process start
+workspace    the run folder
+payload      files that a run carries from its start to its capsule
+workload     mounts, environment and command of a process start
+loop         execution of all trials without an outcome
+progress     progress of a running process start
+journal      the protocol of `levels`, parsed as untrusted input
+results      the results of a command, parsed as untrusted input
+outcome      outcome of each trial of a process start
 gather       everything that the process starts left behind
-audit        whether a log that lay about can be that of a plan
+audit        consistency of a log with its plan
 """

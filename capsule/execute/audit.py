@@ -1,4 +1,4 @@
-"""Whether a log can be that of a plan: the folder of a run may have been changed meanwhile."""
+"""Consistency of a run's log with its plan: the run folder may have been changed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def check(workspace: Workspace, plan: Plan) -> None:
     fault = next(_faults(workspace, plan), None)
     if fault is not None:
         raise DamagedError(
-            f"the log is not that of this run: {fault}",
+            f"the log does not fit this run: {fault}",
             where=str(workspace.folder / "attempts.jsonl"),
-            advice="it was changed since; bring the folder back as it was, or start anew",
+            advice="the run folder was changed; restore it, or start a new run",
         )
 
 
@@ -37,16 +37,16 @@ def _faults(workspace: Workspace, plan: Plan) -> Iterator[str]:
         tries[attempt.trial] = tries.get(attempt.trial, 0) + 1
         start = log.starts[number - 1] if 1 <= number <= len(log.starts) else None
         if start is None or not _fits(attempt, start, tries[attempt.trial]):
-            yield f"attempt {attempt.attempt} of {attempt.trial} is of no process start"
+            yield f"attempt {attempt.attempt} of {attempt.trial} has no process start"
 
 
 def _start_faults(number: int, begun: Begun, group: Group | None, nodes: int) -> Iterator[str]:
     if group is None or not set(begun.trials) <= {trial.id for trial in group.trials}:
-        yield f"process start {number} is of no group of the plan"
+        yield f"process start {number} has no group in the plan"
     elif (begun.number, begun.ranks, len(begun.nodes)) != (number, group.ranks, group.ranks):
-        yield f"process start {number} has another number, or other ranks than its group"
+        yield f"process start {number} has another number or other ranks than its group"
     elif any(node >= nodes for node in begun.nodes):
-        yield f"process start {number} ran on a node of which nothing is kept"
+        yield f"process start {number} ran on a node without a record"
 
 
 def _fits(attempt: Attempt, begun: Begun, number: int) -> bool:

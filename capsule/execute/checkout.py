@@ -1,9 +1,9 @@
-"""What a git checkout says of itself, without anything of it being executed.
+"""Facts about a git checkout, read without running anything that it configures.
 
-A repository may be a stranger's, and its own configuration names programs that git starts: file
-system monitors, filters, hooks. So the commit is read from its files, and where git is asked, it
-works in a folder of ours, whose configuration is ours and names none: of the repository it sees the
-objects, which it only reads, a copy of the index, and the files of the checkout.
+A repository may be untrusted, and its configuration can name programs that git starts: file system
+monitors, filters, hooks. So capsule reads the commit from files. If it needs git, git works in a
+folder of capsule's own, with a configuration that names no program. There, git sees the objects of
+the repository read-only, a copy of its index, and the files of the checkout.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Checkout:
 
     @cached_property
     def commit(self) -> str | None:
-        """The commit that was checked out, None where its files do not tell."""
+        """Return the commit that was checked out, None where its files do not tell."""
         head = _read_line(self._folder / "HEAD") if self._folder else None
         if head is None or not head.startswith("ref: "):
             return _commit(head)
@@ -61,12 +61,14 @@ class Checkout:
 
     @cached_property
     def own_patterns(self) -> Path:
-        """Its ignore file that nobody else gets."""
+        """Return the ignore file that is private to the checkout."""
         return self._common / "info" / "exclude"
 
     @cached_property
     def index_files(self) -> frozenset[str] | None:
-        """Paths below the root of the files that it keeps; None where git cannot be asked."""
+        """Return paths below the root of the files that it keeps; None where git cannot be
+        asked.
+        """
         listing = self._ask("ls-files", "-z", "--cached")
         if listing is None:
             return None
@@ -74,13 +76,13 @@ class Checkout:
 
     @cached_property
     def index_folders(self) -> frozenset[str]:
-        """Paths below the root of the folders that these lie in."""
+        """Return paths below the root of the folders that these lie in."""
         return frozenset(
             parent.as_posix() for name in self.index_files or () for parent in Path(name).parents
         )
 
     def keeps(self, path: str) -> bool:
-        """Whether a file, or something in a folder, is under version control.
+        """Return whether a file, or something in a folder, is under version control.
 
         Args:
             path: Below the root. Where git cannot be asked it is.
@@ -89,7 +91,8 @@ class Checkout:
         return files is None or path in files or path in self.index_folders
 
     def is_modified(self, paths: Sequence[str]) -> bool | None:
-        """Whether files that it keeps are others than the commit's; None where git cannot tell.
+        """Return whether files that it keeps are others than the commit's; None where git cannot
+        tell.
 
         Args:
             paths: Below the root; only files that these name, or that lie below them, count.
@@ -102,7 +105,7 @@ class Checkout:
 
     @cached_property
     def _folder(self) -> Path | None:
-        """Where git keeps it, which a worktree and a submodule say in a file."""
+        """Return git's folder of the checkout; a worktree or submodule names it in a file."""
         entry = self.root / ".git"
         if entry.is_dir() and not entry.is_symlink():
             return entry
@@ -114,7 +117,7 @@ class Checkout:
 
     @cached_property
     def _common(self) -> Path:
-        """Where the branches and objects lie, which the worktrees of a repository share."""
+        """Return the folder of branches and objects, which worktrees of a repository share."""
         folder = self._folder or self.root / ".git"
         line = _read_line(folder / "commondir")
         return folder / line if line else folder
@@ -125,7 +128,7 @@ class Checkout:
         return _commit(match[1]) if match else None
 
     def _ask(self, *words: str) -> bytes | None:
-        """What git says in a folder of ours, None where it is not here or fails."""
+        """Return git's answer from a folder of our own; None if git is missing or fails."""
         program, index = shutil.which("git"), self._folder and self._folder / "index"
         if program is None or index is None or not leavings.is_file(index):
             return None
@@ -177,7 +180,7 @@ class Checkout:
 
 
 def find(folder: Path, *, within: Path) -> Checkout | None:
-    """The checkout that a folder lies in, None where it lies in none.
+    """Return the checkout that a folder lies in, None where it lies in none.
 
     Args:
         folder: An absolute path.
@@ -206,7 +209,7 @@ def _read_line(path: Path) -> str | None:
 
 
 def _read(path: Path, limit_bytes: int) -> str | None:
-    """A plain file, None where there is none, or one that is too large or no text."""
+    """Return a plain file, None where there is none, or one that is too large or no text."""
     stream = leavings.open_file(path)
     if stream is None:
         return None

@@ -48,7 +48,7 @@ class CommandWorkload:
         start: Start,
         setting: Setting,  # noqa: ARG002
     ) -> None:
-        """All that a command is told, it is told by variables; its setup has logs of its own."""
+        """Write nothing: variables tell a command everything; its setup has logs of its own."""
         (trial,) = group.trials
         if group.ranks > 1:
             _copy_hook(start.hook)
@@ -61,7 +61,7 @@ class CommandWorkload:
     def setup(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation | None:
-        """What the manifest has run before the command; it shares the command's out folder."""
+        """Return the setup command, which shares the command's output folder."""
         (trial,) = group.trials
         subject = _subject(trial)
         if not subject.setup:
@@ -78,7 +78,7 @@ class CommandWorkload:
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation:
-        """Its words, with placeholders filled and those replaced that name an input."""
+        """Return the words of the command, with placeholders filled and inputs replaced."""
         (trial,) = group.trials
         subject = _subject(trial)
         files = start.rank(rank)
@@ -106,13 +106,13 @@ class CommandWorkload:
         )
 
     def follow(self, group: Group, files: RankFiles) -> AtOnce:  # noqa: ARG002 - the protocol's
-        """Its one trial begins with its process."""
+        """Report the trial as begun together with its process."""
         return AtOnce(group.trials[0].id)
 
     def read(
         self, workspace: Workspace, group: Group, start: Start, *, ended_well: bool
     ) -> Journal:
-        """The results files of all ranks, and the texts that metrics are read from."""
+        """Return the results files of all ranks, and the texts that metrics are read from."""
         (trial,) = group.trials
         paths = LocalPaths(workspace.folder)
         journals = [
@@ -132,7 +132,7 @@ class CommandWorkload:
 
 @dataclass(frozen=True, kw_only=True)
 class _Surroundings:
-    """What one rank's command, and its setup, see.
+    """Environment of one rank's command and setup.
 
     Attributes:
         values: Of the placeholders.
@@ -202,7 +202,7 @@ def _surroundings(
 
 
 def _invocation(words: Sequence[str], around: _Surroundings, files: RankFiles) -> Invocation:
-    """How to start a program of the trial's.
+    """Return the start of a program of the trial.
 
     Args:
         words: As the manifest has them.
@@ -235,7 +235,7 @@ class AtOnce:
         self._left = [trial]
 
     def new(self) -> Sequence[str]:
-        """The trial, at the first call."""
+        """Return the trial, at the first call."""
         left, self._left = self._left, []
         return left
 
@@ -255,8 +255,8 @@ def _read_rank(
     replaced = seeding.read(files.seeding)
     if replaced is None and report.outcome == "completed":
         message = (
-            "no seed was injected: no Python program began that reads PYTHONPATH and its site"
-            " (-I, -E and -S leave them out)"
+            "no seed was injected: no Python program started that reads PYTHONPATH and its site"
+            " (-I, -E and -S disable them)"
         )
         report = replace(report, outcome="failed", reason="no-result", message=message)
     environment: JsonObject = {f"seeds replaced in {trial.benchmark.id}": replaced}
@@ -289,7 +289,9 @@ def _subject(trial: Trial) -> Command:
 
 
 def _place(word: str, trial: Trial, workspace: Workspace, inputs: str) -> str:
-    """A word; one that is the path of an input, or of something inside one, as where that lies."""
+    """Return a word; one that is the path of an input, or of something inside one, as where that
+    lies.
+    """
     names = trial.benchmark.inputs
     is_inside = (
         commands.is_below(word, names)

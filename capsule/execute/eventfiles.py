@@ -43,8 +43,8 @@ def lay_out(out: Path, name: str, target: Path) -> None:
         left -= len(piece)
         if left < 0:
             raise NoEventsError(
-                f"the event files of {name} have more bytes than are searched, which are"
-                f" {extraction.MOST_BYTES}; write scalars to a folder of their own"
+                f"the event files of {name} exceed {extraction.MOST_BYTES} bytes, the most that is"
+                " searched; write scalars to a folder of their own"
             )
         try:
             pieces.append(extraction.keep_scalars(piece))
@@ -58,7 +58,8 @@ def lay_out(out: Path, name: str, target: Path) -> None:
 
 
 def _find(out: Path, name: str) -> list[str]:
-    """The event files of one run in the order in which TensorBoard reads them: of their names.
+    """Return the event files of one run in the order in which TensorBoard reads them: of their
+    names.
 
     Raises:
         NoEventsError: There are none, or of several runs.
@@ -70,18 +71,18 @@ def _find(out: Path, name: str) -> list[str]:
     if name in runs:
         return runs[name]
     if not runs:
-        message = f"there are no event files in the folder {name} of the out folder"
+        message = f"no event files in folder {name} of the output folder {{out}}"
         raise NoEventsError(message)
     if len(runs) > 1:
         names = ", ".join(writable(run) for run in sorted(runs)[:_SHOWN])
         raise NoEventsError(
-            f"{len(runs)} folders below {name} have event files, and one is due: {names}"
+            f"{len(runs)} folders below {name} have event files, expected one: {names}"
         )
     return runs.popitem()[1]
 
 
 def _walk(out: Path, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Each folder with event files, at or below one, and their sorted paths."""
+    """Yield each folder with event files, at or below one, and their sorted paths."""
     folders, seen = [(name, 0)], 0
     while folders:
         folder, depth = folders.pop()

@@ -76,7 +76,7 @@ def _answer(files: RankFiles) -> bytes:
     with stream:
         answer = stream.read(MAX_SOFTWARE_BYTES + 1)
     if len(answer) > MAX_SOFTWARE_BYTES:
-        raise DamagedError(f"levels probe printed more than {MAX_SOFTWARE_BYTES} bytes")
+        raise DamagedError(f"the software probe printed more than {MAX_SOFTWARE_BYTES} bytes")
     return answer
 
 
@@ -95,7 +95,7 @@ class Gatherer:
         self._samples: dict[int, Sequence[Samples]] = {}
 
     def collect(self, plan: Plan) -> Execution:
-        """Everything that the process starts of the plan's groups left behind."""
+        """Return everything that the process starts of the plan's groups left behind."""
         log = self._workspace.log
         groups = {group.id: group for group in plan.groups}
         attempts: dict[int, dict[str, Attempt]] = {}
@@ -227,7 +227,7 @@ def _holds_text(path: Path) -> bool:
 
 
 def _find_changes(journal: Journal, attempts: Mapping[str, Attempt]) -> list[Attempt]:
-    """The attempts that completed and of which that can no longer be read, as failed ones.
+    """Return the attempts that completed and of which that can no longer be read, as failed ones.
 
     Without a container a workload can reach what an earlier one had reported.
     """
@@ -250,9 +250,10 @@ def _hold_trainings(
     samples: Sequence[Samples],
     files: Sequence[File],
 ) -> list[Attempt]:
-    """The same attempts, as failed ones where readers would find what they told to be no outcome.
+    """Return the same attempts, as failed ones where readers would find what they told to be no
+    outcome.
 
-    A program that measures may be a stranger's.
+    The measuring program may be untrusted.
     """
     from capsule.archive import trainings
 
@@ -267,7 +268,7 @@ def _hold_trainings(
 def _hold_readings(
     manifest: Manifest, attempts: Sequence[Attempt], samples: Sequence[Samples]
 ) -> list[Attempt]:
-    """As `_hold_trainings`, for datasets that were read alone."""
+    """Check readings of datasets, as `_hold_trainings` checks trainings."""
     from capsule.archive import readings
 
     faults: dict[tuple[str, int], str] = {}
@@ -291,7 +292,7 @@ def _fail(attempts: Sequence[Attempt], faults: Mapping[tuple[str, int], str]) ->
 
 
 def _read(path: Path) -> bytes:
-    """A file that was small enough to be kept; nothing where it is gone."""
+    """Return a file that was small enough to be kept; nothing where it is gone."""
     stream = leavings.open_file(path)
     if stream is None:
         return b""

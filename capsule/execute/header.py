@@ -1,4 +1,4 @@
-"""What a run folder keeps of the request, so that another process can go on with it."""
+"""Header of a run folder, from which another process can resume the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = "capsule-run/1"
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What `run.json` holds.
+    """Contents of `run.json`.
 
     Attributes:
         setup: What was decided before the first process start.
@@ -40,7 +40,7 @@ class Header:
     programs: Mapping[str, str]
 
     def to_json(self) -> JsonObject:
-        """As it stands in the file."""
+        """Return the header as it is stored in the file."""
         return {
             "format": FORMAT,
             "tool": __version__,
@@ -56,14 +56,14 @@ class Header:
 
     @classmethod
     def from_json(cls, value: object, *, where: str) -> Header:
-        """What `to_json` gave.
+        """Parse the output of `to_json`.
 
         Raises:
             UsageError: Another version of capsule wrote it, or it is none.
         """
         try:
             if not isinstance(value, dict) or value["format"] != FORMAT:
-                raise UsageError(f"not of the form {FORMAT}", where=where)
+                raise UsageError(f"not a run folder: format is not {FORMAT}", where=where)
             _require_this_version(value, where)
             setup = archive.setup_from_json(value["setup"])
             if str(UUID(setup.uuid)) != setup.uuid:
@@ -80,9 +80,9 @@ class Header:
             )
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise UsageError(
-                f"another version of capsule began this run: {type(error).__name__}: {error}",
+                f"begun by another version of capsule: {type(error).__name__}: {error}",
                 where=where,
-                advice="finish it with that version, or start anew",
+                advice="finish it with that version, or start a new run",
             ) from None
 
 
@@ -99,10 +99,10 @@ def _require_this_version(value: Mapping[str, object], where: str) -> None:
     version = str(value.get("tool") or release or "a version before 0.3.0")
     if version != __version__:
         raise UsageError(
-            f"capsule-hpc {version} began this run, and this is {__version__}",
+            f"this run was begun by capsule-hpc {version}; installed is {__version__}",
             where=where,
             advice=f"finish it with that version (pip install capsule-hpc=={version}), or start"
-            " anew"
+            " a new run"
             if version[:1].isdigit()
-            else "finish it with that version, or start anew",
+            else "finish it with that version, or start a new run",
         )

@@ -29,7 +29,7 @@ _CLASSES: dict[str, Callable[[str], bool]] = {
 _CLASS = re.compile(r"\[:([a-z]+):\]")
 
 One = Callable[[str], bool]
-"""Whether one character, or one part of a path, fits."""
+"""Predicate on one character, or on one part of a path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +49,14 @@ class Pattern:
     parts: tuple[One | None, ...]
 
     def fits(self, parts: Sequence[str], *, is_folder: bool) -> bool:
-        """Whether this names a path, which is relative to the file's folder."""
+        """Return whether this names a path, which is relative to the file's folder."""
         if self.folders_only and not is_folder:
             return False
         return _match(self.parts, parts if self.anchored else parts[-1:])
 
 
 def read(text: str) -> tuple[Pattern, ...]:
-    """The patterns of an ignore file.
+    """Return the patterns of an ignore file.
 
     Raises:
         ValueError: It has too many, or one that is too long.
@@ -64,12 +64,12 @@ def read(text: str) -> tuple[Pattern, ...]:
     lines = text.removeprefix("\ufeff").split("\n")
     patterns = tuple(filter(None, map(_read_line, lines)))
     if len(patterns) > MOST_PATTERNS:
-        raise ValueError(f"has {len(patterns)} patterns, and {MOST_PATTERNS} are the most")
+        raise ValueError(f"has {len(patterns)} patterns, at most {MOST_PATTERNS} are allowed")
     return patterns
 
 
 def decide(patterns: Sequence[Pattern], parts: Sequence[str], *, is_folder: bool) -> bool | None:
-    r"""Whether a path is left out, by the last pattern that names it; None where none does.
+    r"""Return whether a path is left out, by the last pattern that names it; None where none does.
 
     >>> decide(read("*.log\n!keep.log\\nbuild/"), ["a", "x.log"], is_folder=False)
     True
@@ -85,7 +85,7 @@ def decide(patterns: Sequence[Pattern], parts: Sequence[str], *, is_folder: bool
 def _read_line(line: str) -> Pattern | None:
     line = line.removesuffix("\r")
     if len(line) > MOST_CHARACTERS:
-        raise ValueError(f"has a pattern of {len(line)} characters: {line[:40]!a}...")
+        raise ValueError(f"has too long a pattern ({len(line)} characters): {line[:40]!a}...")
     if line.startswith("#"):
         return None
     while line.endswith(" ") and not _is_escaped(line, len(line) - 1):
@@ -110,7 +110,7 @@ def _is_escaped(line: str, place: int) -> bool:
 
 
 def _match(wanted: Sequence[One | None], items: Sequence[str]) -> bool:
-    """Whether each item fits in its turn, where None takes any number of them.
+    """Return whether each item fits in its turn, where None takes any number of them.
 
     What the last None took grows by one where the rest does not fit: earlier ones need not.
     """
@@ -136,7 +136,7 @@ def _nothing(_: str) -> bool:
 
 
 def _compile(name: str) -> One:
-    """What fits one part of a path; nothing does where the pattern is broken off."""
+    """Compile one part of a pattern; a truncated pattern matches nothing."""
     plain = name.strip("*")
     if not any(c in plain for c in "*?[\\"):
         stars = len(name) - len(name.lstrip("*")), len(name) - len(name.rstrip("*"))
@@ -169,7 +169,7 @@ def _tokens(name: str) -> Iterator[One | None]:
             yield one
         elif character == "\\":
             if place == len(name):
-                raise ValueError("a backslash stands before nothing")
+                raise ValueError("a pattern ends with a backslash")
             yield name[place].__eq__
             place += 1
         else:
@@ -177,7 +177,7 @@ def _tokens(name: str) -> Iterator[One | None]:
 
 
 def _read_set(name: str, place: int) -> tuple[One, int]:
-    """What `[...]` fits, and where it ends.
+    """Read a set `[...]` of a pattern, and return its predicate and end.
 
     Raises:
         ValueError: It does not end, or names an unknown class.
@@ -188,7 +188,7 @@ def _read_set(name: str, place: int) -> tuple[One, int]:
     while place == start or name[place : place + 1] != "]":
         if known := _CLASS.match(name, place):
             if known[1] not in _CLASSES:
-                raise ValueError(f"no class of characters: {known[1]}")
+                raise ValueError(f"unknown character class: {known[1]}")
             classes.append(_CLASSES[known[1]])
             place = known.end()
             continue
@@ -208,5 +208,5 @@ def _read_set(name: str, place: int) -> tuple[One, int]:
 def _read_member(name: str, place: int) -> tuple[str, int]:
     place += name[place : place + 1] == "\\"
     if place >= len(name):
-        raise ValueError("a set does not end")
+        raise ValueError("a set lacks its closing bracket")
     return name[place], place + 1

@@ -1,4 +1,4 @@
-"""Which files a run carries as its inputs, and what of the folders that are named stays out."""
+"""Input files of a run, and the entries of input folders that are left out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _KINDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What a run carries.
+    """Input files of a run.
 
     Attributes:
         files: Every input file: its path below `inputs/`, and where it lies now.
@@ -87,7 +87,7 @@ class _Folder:
         checkout: What it is of.
         rules: Of git, those that count more come later.
         ignored: Git ignores it, but for files in it that it keeps all the same.
-        is_whole: Whether it is the manifest's own, or lies in it, where that is the input.
+        is_whole: True if it is the manifest's own, or lies in it, where that is the input.
     """
 
     name: str
@@ -99,7 +99,7 @@ class _Folder:
 
 
 def find_keys(files: Iterable[str]) -> list[str]:
-    """Those that are named as keys and passwords are, whatever is in them.
+    """Return the files whose names are typical of keys and passwords.
 
     >>> find_keys(["train.py", "deploy/id_rsa", "id_rsa.pub", ".env", "keys/server.pem"])
     ['deploy/id_rsa', '.env', 'keys/server.pem']
@@ -108,12 +108,12 @@ def find_keys(files: Iterable[str]) -> list[str]:
 
 
 def names(manifest: Manifest) -> set[str]:
-    """What a manifest names as inputs."""
+    """Return the inputs that a manifest names."""
     return {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
 
 
 def collect(manifest: Manifest, folder: Path | None) -> Inputs:
-    """The inputs as their author has them: of folders, what git keeps and nobody excludes.
+    """Return the inputs as their author has them: of folders, what git keeps and nobody excludes.
 
     What is named itself is never left out. No link is followed, not even one that stays inside: a
     capsule has files alone, and what a link of somebody else's folder leads to would be sealed and
@@ -136,9 +136,9 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
         stdin = subject.stdin if isinstance(subject, Command) else None
         if stdin is not None and stdin not in walk.files:
             raise UsageError(
-                "is a command's standard input, and is left out of its folder",
+                'is the "stdin" of a command, but is left out of its input folder',
                 where=stdin,
-                advice="name it itself among inputs",
+                advice='list the file itself in "inputs"',
             )
     return Inputs(
         files=dict(sorted(walk.files.items())),
@@ -148,7 +148,8 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
 
 
 def copies(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
-    """Every input file below a folder that a capsule or a run laid out: nothing is left out there.
+    """Return every input file below a folder that a capsule or a run laid out: nothing is left out
+    there.
 
     Raises:
         DamagedError: One is not there.
@@ -162,19 +163,19 @@ def copies(manifest: Manifest, folder: Path | None) -> dict[str, Path]:
 
 
 def _entries(manifest: Manifest) -> list[tuple[str, tuple[str, ...]]]:
-    """Each input with what is excluded from it, once for each way."""
+    """Return each input with what is excluded from it, once for each way."""
     return sorted({(name, one.exclude) for one in manifest.benchmarks for name in one.inputs})
 
 
 def _require(manifest: Manifest, folder: Path | None) -> Path:
     for name in sorted(names(manifest)):
         if folder is None or not os.path.lexists(folder / name):
-            raise DamagedError(f"the input {name} is not there", where=str(folder))
+            raise DamagedError(f"input {name} is missing", where=str(folder))
     return folder or Path()
 
 
 class _Walk:
-    """Goes through what is named.
+    """Walk through the named inputs.
 
     Args:
         base: What the names are relative to.
@@ -250,7 +251,7 @@ class _Walk:
             raise self._hollow_refusal(name)
 
     def sources(self) -> Iterator[Source]:
-        """What the checkouts say of the inputs that are of them."""
+        """Return the git checkouts that contain inputs."""
         carried = self._all_names()
         for root in sorted(self._inputs)[:_MOST_SOURCES]:
             known, inputs = self._checkouts[root], carried.intersection(self._inputs[root])
@@ -273,7 +274,7 @@ class _Walk:
             inputs.append(name)
 
     def _rules_above(self, path: Path, known: Checkout) -> Iterator[_Rules]:
-        """From the repository's own list down to the folder before the input's own."""
+        """Yield ignore rules from the repository's root down to the input's parent folder."""
         yield from self._read_rules(known.own_patterns, known.root)
         for folder in reversed(path.parents):
             if folder.is_relative_to(known.root):
@@ -291,7 +292,7 @@ class _Walk:
             yield _Rules(depth=len(folder.parts), patterns=ignores.read(os.fsdecode(data)))
         except ValueError as error:
             raise UsageError(
-                f"the list of what git ignores {error}",
+                f"the list of ignored files {error}",
                 where=str(path),
                 advice="shorten it, or copy the inputs to a folder without it",
             ) from None
@@ -327,7 +328,9 @@ class _Walk:
                 self.files[name] = self._base / name
 
     def _look_up(self, folder: _Folder, entries: set[str]) -> _Folder:
-        """The same with its own ignore file, and of its own checkout where it is one's root."""
+        """Return the same with its own ignore file, and of its own checkout where it is one's
+        root.
+        """
         if self._whole:
             return folder
         known, rules, path = folder.checkout, folder.rules, Path(*folder.parts)
@@ -355,7 +358,9 @@ class _Walk:
         *,
         is_folder: bool,
     ) -> tuple[str | None, bool]:
-        """Why an entry is left out, None where it is not; whether git ignores it all the same."""
+        """Return why an entry is left out, None where it is not; whether git ignores it all the
+        same.
+        """
         if self._whole:
             return None, False
         if entry.startswith(_GIT):
@@ -374,7 +379,7 @@ class _Walk:
         return (None, True) if path in kept else (_IGNORED, True)
 
     def _check(self, name: str, status: os.stat_result | None = None) -> os.stat_result:
-        """The state of a folder, or of a file that only this name leads to.
+        """Return the state of a folder, or of a file that only this name leads to.
 
         Raises:
             UsageError: It is something else.
@@ -389,12 +394,12 @@ class _Walk:
             raise self._link_refusal(name)
         if kind not in (stat.S_IFDIR, stat.S_IFREG):
             what = f"is neither a file nor a folder, but {_KINDS.get(kind, 'something else')}"
-            raise _refusal(name, what, "take it out of the inputs, or `exclude` it")
+            raise _refusal(name, what, "remove it from the inputs, or `exclude` it")
         if kind == stat.S_IFREG and status.st_nlink > 1:
             raise _refusal(
                 name,
-                f"has {status.st_nlink} names (hard links), of which others may be no inputs",
-                "put a copy of its own in its place, if it may be published",
+                f"has {status.st_nlink} names (hard links); some may lie outside the inputs",
+                "replace it by a copy, if it may be published",
             )
         return status
 
@@ -402,17 +407,17 @@ class _Walk:
         path = self._base / name
         target = f"is a link, to {str(path.readlink())!a}"
         if not path.exists():
-            return _refusal(name, f"{target}, which is not there", "remove it, or `exclude` it")
+            return _refusal(name, f"{target}, which does not exist", "remove it, or `exclude` it")
         if not path.resolve().is_relative_to(self._base.resolve()):
             where = "which lies outside the manifest's folder"
-            advice = "copy what it leads to in its place, if it may be published, or `exclude` it"
+            advice = "replace it by a copy of its target, if it may be published, or `exclude` it"
         else:
-            where = "and no link is followed into a capsule"
-            advice = "copy what it leads to in its place, or `exclude` it"
+            where = "and capsule does not follow links"
+            advice = "replace it by a copy of its target, or `exclude` it"
         return _refusal(name, f"{target}, {where}", advice)
 
     def _all_names(self) -> set[str]:
-        """The names of all files, and of the folders that they lie in."""
+        """Return the names of all files, and of the folders that they lie in."""
         carried = {_WHOLE, *self.files}
         for name in self.files:
             while (name := name.rpartition("/")[0]) and name not in carried:
@@ -436,7 +441,7 @@ def _is_ignored(rules: Sequence[_Rules], parts: tuple[str, ...], *, is_folder: b
 
 
 def _describe(left_out: Mapping[str, str]) -> str | None:
-    """What is left out, by reason: how many, and the first of them."""
+    """Describe the files that are left out, by reason: number and first names."""
     if not left_out:
         return None
     counts = Counter(left_out.values())

@@ -38,7 +38,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Defect(Exception):
-    """What a workload wrote is not what the protocol allows; the message says where and how."""
+    """A violation of the protocol by a workload; the message names it and its place."""
 
 
 def read(path: Path, trials: Sequence[Trial], *, rank: int = 0, ranks: int = 1) -> Journal:
@@ -74,7 +74,7 @@ def read(path: Path, trials: Sequence[Trial], *, rank: int = 0, ranks: int = 1) 
 
 
 class _Reader:
-    """What the events so far amount to."""
+    """State of a journal after the events so far."""
 
     def __init__(self, trials: Sequence[Trial], rank: int, ranks: int) -> None:
         self._trials = {trial.id: trial for trial in trials}
@@ -90,7 +90,7 @@ class _Reader:
     def take(self, event: JsonObject) -> None:
         kind = event.get("event")
         if (kind == "hello") == bool(self.hello):
-            raise Defect("says hello twice" if self.hello else "does not say hello first")
+            raise Defect("has two hello events" if self.hello else "lacks its hello event")
         if kind == "hello":
             self._greet(event)
         elif kind == "begin":
@@ -110,7 +110,7 @@ class _Reader:
         world = event.get("rank", 0), event.get("ranks", 1)
         if world != (self._rank, self._ranks):
             raise Defect(
-                f"says that it is rank {str(world[0])[:20]} of {str(world[1])[:20]}, and was"
+                f"gives its rank as {str(world[0])[:20]} of {str(world[1])[:20]}, and was"
                 f" started as rank {self._rank} of {self._ranks}"
             )
         self.hello = event
@@ -118,7 +118,7 @@ class _Reader:
     def _begin(self, event: JsonObject) -> None:
         trial = event.get("trial")
         if not isinstance(trial, str) or trial not in self._trials:
-            raise Defect(f"begins a trial that it was not given: {str(trial)[:80]!r}")
+            raise Defect(f"begins a trial that is not in its job: {str(trial)[:80]!r}")
         if trial in self.reports or self._current is not None:
             raise Defect(f"begins {trial} out of order")
         self._current, self._series, self._excess = trial, {}, None
@@ -128,7 +128,7 @@ class _Reader:
 
     def _under_way(self, event: JsonObject) -> Trial:
         if self._current is None or event.get("trial") != self._current:
-            raise Defect(f"reports on {str(event.get('trial'))[:80]!r}, which is not under way")
+            raise Defect(f"reports on {str(event.get('trial'))[:80]!r}, which it has not begun")
         return self._trials[self._current]
 
     def _resume(self, event: JsonObject) -> None:
@@ -170,7 +170,7 @@ class _Reader:
         if self._current is None:
             raise Defect(f"has {what}")
         self._series = {}
-        self._excess = f"reports {what}, which is more than a capsule takes of one trial"
+        self._excess = f"reports {what}, more than a capsule holds for one trial"
 
     def close(self) -> None:
         """Keep what the trial under way has reported so far."""
@@ -211,9 +211,9 @@ class OpenSeries:
         """
         values, warmup = line.get("values"), line.get("warmup", 0)
         if not isinstance(values, list) or not values:
-            raise Defect(f"the samples of {self._metric} are no list of values")
+            raise Defect(f"the samples of {self._metric} are not a list of values")
         if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 <= warmup < len(values):
-            raise Defect(f"the warm-up of {self._metric} leaves none of its values")
+            raise Defect(f"the warm-up of {self._metric} covers all its values")
         if warmup and self.values:
             raise Defect(f"{self._metric} warms up again after its first values")
         numbers = list(map(read_number, values))
@@ -222,7 +222,7 @@ class OpenSeries:
             lone = places.keys() ^ self._places.keys()
             name = next(place for place in _PLACES if place in lone)
             one = "a step" if name == "steps" else f"its {name} time"
-            raise Defect(f"{self._metric} has {one} beside some values and none beside others")
+            raise Defect(f"{self._metric} has {one} for only some of its values")
         checked = {name: self._increasing(name, line, len(values)) for name, line in places.items()}
         self._warmup = self._warmup or warmup
         self.values += numbers
@@ -230,22 +230,22 @@ class OpenSeries:
             self._places.setdefault(name, []).extend(more)
 
     def _increasing(self, name: str, numbers: Json, count: int) -> list[float]:
-        """Steps or times of one line, which go on from those before."""
+        """Return steps or times of one line, which go on from those before."""
         if not isinstance(numbers, list) or len(numbers) != count:
-            raise Defect(f"{self._metric} has not as many {name} as values")
+            raise Defect(f"the numbers of {name} and of values of {self._metric} differ")
         one = "step" if name == "steps" else f"{name} time"
         before = self._places.get(name)
         own = before[-1:] if before else []
         for number in map(read_number, numbers):
             if not math.isfinite(number):
-                raise Defect(f"{self._metric} has the {one} {number}")
+                raise Defect(f"{self._metric} has {one} {number}")
             if own and (number < own[-1] or (number == own[-1] and name == "steps")):
                 raise Defect(f"{self._metric} has {one} {number:g} after {one} {own[-1]:g}")
             own.append(number)
         return own[-count:]
 
     def close(self) -> Series:
-        """All of it."""
+        """Return all of it."""
         places = {name: tuple(numbers) for name, numbers in self._places.items()}
         return Series(
             metric=self._metric,
@@ -259,14 +259,14 @@ class OpenSeries:
 
 
 def _events(path: Path) -> Iterator[JsonObject | None]:
-    """What a journal says; None for a line that is too long to be read."""
+    """Yield the events of a journal; None for a line that is too long."""
     for number, line in _lines(path):
         # parsed, so many numbers take ten times the memory
         if len(line) > MAX_LINE_BYTES or line.count(b",") > 2 * MOST_SERIES_NUMBERS:
             yield None
             continue
         if number == 1 and len(line) > MAX_SOFTWARE_BYTES:
-            raise Defect(f"says hello in more than {MAX_SOFTWARE_BYTES} bytes")
+            raise Defect(f"has a hello event of more than {MAX_SOFTWARE_BYTES} bytes")
         event = parse_foreign(line, where=f"journal line {number}")
         if not isinstance(event, dict):
             raise Defect(f"line {number} is not an object")
@@ -335,7 +335,7 @@ def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
 
 
 def read_number(value: Json) -> float:
-    """A number of a journal or a results file, whose NaN and infinities may be words.
+    """Return a number of a journal or a results file, whose NaN and infinities may be words.
 
     Raises:
         Defect: It is none.
@@ -349,4 +349,4 @@ def read_number(value: Json) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise Defect("an integer is larger than any floating-point number") from None
+        raise Defect("an integer is too large for a floating-point number") from None

@@ -1,4 +1,4 @@
-"""Which kind of program measures a group."""
+"""Kind of measuring program of a group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from capsule.plan import Group
 
 
 def workload_of(group: Group) -> Workload:
-    """What is started for a group."""
+    """Return the workload of a group."""
     match group.subject:
         case Command():
             return CommandWorkload()

@@ -1,7 +1,7 @@
-"""What a process start may take beside time: room on the disk, processes and threads, memory.
+"""Limits of a process start apart from time: disk, processes and threads, memory.
 
-All are looked at once a second while it runs. Under Docker and Podman the kernel refuses what goes
-beyond, so that a fork bomb ends at its limit; else it lives for a second, and is then ended.
+All are checked once a second. Under Docker and Podman the kernel also enforces them, so a fork bomb
+stops at its limit; elsewhere it lives for a second before capsule ends it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Guard:
         self._next = time.monotonic() + _PAUSE_SECONDS
 
     def look(self) -> tuple[Literal["limit", "memory"], str] | None:
-        """What it takes too much of, None while all is well or it is not yet time to look."""
+        """Return the exceeded limit, or None; looks at most once in a while."""
         limits = self._limits
         if limits.disk is None and limits.pids is None and limits.memory is None:
             return None
@@ -64,7 +64,7 @@ class Guard:
         return ("limit", fault) if fault else None
 
     def disk_fault(self) -> str | None:
-        """Why what it left on the disk is too much, None where it is not."""
+        """Return why what it left on the disk is too much, None where it is not."""
         most = self._limits.disk
         if most is None:
             return None
@@ -73,9 +73,9 @@ class Guard:
             for folder in self._folders():
                 used_bytes += disk_bytes(folder, most - used_bytes)
         except OSError as error:
-            return f"left a folder that cannot be looked into ({error.strerror}), under --disk"
+            return f"left an unreadable folder ({error.strerror}), so --disk cannot be checked"
         if used_bytes > most:
-            return f"left more than the {size(most)} that --disk allows"
+            return f"left more than {size(most)} on disk, the limit of --disk"
         return None
 
     def _task_fault(self) -> str | None:
@@ -92,12 +92,12 @@ class Guard:
 
 
 def task_fault(most: int) -> str:
-    """What is said of a start that had too many processes and threads."""
-    return f"had as many processes and threads as --pids allows: {most}"
+    """Return the message about a start with too many processes and threads."""
+    return f"reached the limit of --pids: {most} processes and threads"
 
 
 def disk_bytes(folder: Path, most: int) -> int:
-    """What the files and folders below a folder take of the disk, counted until it is too much.
+    """Return the disk space below a folder in bytes, counted until it exceeds the limit.
 
     Raises:
         OSError: A folder cannot be looked into.

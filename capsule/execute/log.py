@@ -86,12 +86,12 @@ class Log:
 
     @property
     def starts(self) -> Sequence[Begun]:
-        """Every process start, in order."""
+        """Return every process start, in order."""
         return self._starts
 
     @property
     def attempts(self) -> Sequence[tuple[int, Attempt]]:
-        """Every attempt in order, each with the number of its process start."""
+        """Return every attempt in order, each with the number of its process start."""
         return self._attempts
 
     @property
@@ -101,16 +101,16 @@ class Log:
 
     @property
     def last(self) -> Mapping[str, Attempt]:
-        """The latest attempt at each trial that has one."""
+        """Return the latest attempt at each trial that has one."""
         return self._last
 
     @property
     def last_end(self) -> str | None:
-        """When the last process start ended, ISO 8601 UTC; None before the first has."""
+        """Return when the last process start ended, ISO 8601 UTC, or None."""
         return self._end_at
 
     def deaths(self, trial: str, number: int) -> int:
-        """How many attempts at a trial in a row, the latest included, this signal has ended.
+        """Count the latest attempts at a trial in a row that this signal ended.
 
         None before those that left a later checkpoint counts: a training that every night's end
         cuts off gets there in the end.
@@ -123,7 +123,7 @@ class Log:
         return [start for start in self._starts if start.number not in self._ended]
 
     def is_settled(self, trial: str) -> bool:
-        """Whether a trial has its final outcome: interrupted ones are tried again."""
+        """Return whether a trial has its final outcome: interrupted ones are tried again."""
         last = self._last.get(trial)
         return last is not None and last.outcome != "interrupted"
 
@@ -183,13 +183,13 @@ class Log:
             else:
                 attempts = tuple(map(attempt_from_json, event["attempts"]))
                 if not isinstance(event["end"], int) or not isinstance(event["at"], str):
-                    raise TypeError("an end has no number or no time")
+                    raise TypeError("an end lacks its number or time")
                 self._keep_end(event["end"], event["at"], attempts, _read_left(event))
         except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(
-                f"another version of capsule wrote this log: {error}",
+                f"this log was written by another version of capsule: {error}",
                 where=str(self._path),
-                advice="finish the run with that version, or start anew",
+                advice="finish the run with that version, or start a new run",
             ) from None
 
     def _keep_end(self, number: int, at: str, attempts: Sequence[Attempt], left: Left) -> None:
@@ -213,7 +213,7 @@ class Log:
 
 
 def goes_further(before: Attempt | None, epochs: int | None) -> bool:
-    """Whether an attempt at a trial went on from a later checkpoint than the one before it.
+    """Return whether an attempt at a trial went on from a later checkpoint than the one before it.
 
     Args:
         before: The attempt before it, None at the first.
@@ -232,7 +232,7 @@ def _read_left(event: JsonObject) -> Left:
                 first=tuple(name for name in first if isinstance(name, str)),
                 segments=tuple(name for name in segments if isinstance(name, str)),
             )
-    raise TypeError("what a start left is in another form")
+    raise TypeError("the field `left` has another form")
 
 
 def _read_start(start: JsonObject) -> Begun:
@@ -251,34 +251,34 @@ def _read_start(start: JsonObject) -> Begun:
                 return Begun(
                     number=number, group=group, trials=names, ranks=ranks, nodes=places, at=at
                 )
-    raise TypeError("a start lacks a field, or has one in another form")
+    raise TypeError("a process start lacks a field, or has one of another form")
 
 
 def _read(path: Path) -> bytes:
     if (size_bytes := leavings.size_bytes(path)) > _MOST_BYTES:
         raise UsageError(
-            f"the log of the run has {size_bytes} bytes, and {_MOST_BYTES} are the most",
+            f"the log of the run has {size_bytes} bytes, at most {_MOST_BYTES} are read",
             where=str(path),
         )
     stream = leavings.open_file(path)
     if stream is None:
-        raise UsageError("the log of the run is not to be read as a file", where=str(path))
+        raise UsageError("the log of the run is not a readable file", where=str(path))
     with stream:
         return stream.read()
 
 
 def cannot_write(path: Path, error: OSError) -> ExecutionError:
-    """Why a file of a run folder cannot be written, and what would help."""
+    """Return why a file of a run folder cannot be written, and what would help."""
     if isinstance(error, FileNotFoundError):
         missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
         return ExecutionError(
-            "cannot write: the folder is gone; something removed it while the run was under way",
+            "cannot write: the folder was removed during the run",
             where=str(missing[-1] if missing else path),
-            advice="see that neither the workload nor a job that cleans up removes it, or choose"
-            " another folder with --work",
+            advice="check that neither the workload nor a cleaning job removes it, or name another"
+            " folder with --work",
         )
     return ExecutionError(
         f"cannot write: {error.strerror}",
         where=str(path),
-        advice="free some space or choose another folder with --work; what was finished is kept",
+        advice="free some space, or name another folder with --work; finished trials are kept",
     )

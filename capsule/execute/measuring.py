@@ -48,7 +48,7 @@ class LevelsWorkload:
     """All trials of a group in one program, told by a job file, which reports in a journal."""
 
     def write(self, workspace: Workspace, group: Group, start: Start, setting: Setting) -> None:
-        """The job, in the form `capsule-job/1`: the slice of the plan that `levels` reads."""
+        """Write the job, in the form `capsule-job/1`: the slice of the plan that `levels` reads."""
         inputs = setting.runtime.inside(inputs_mount(workspace, setting))
         data = {
             name: setting.runtime.inside(mount)
@@ -80,7 +80,7 @@ class LevelsWorkload:
         setting: Setting,
         rank: int,
     ) -> None:
-        """The program prepares itself what it measures."""
+        """Do nothing: the program prepares its own measurements."""
 
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
@@ -118,7 +118,7 @@ class LevelsWorkload:
         )
 
     def follow(self, group: Group, files: RankFiles) -> Lines:
-        """The lines that its journal gains."""
+        """Return the lines that its journal gains."""
         return Lines(group, files)
 
     def read(
@@ -129,7 +129,9 @@ class LevelsWorkload:
         *,
         ended_well: bool,  # noqa: ARG002
     ) -> Journal:
-        """The journals of all ranks; a trial that ended has its outcome, whatever came later."""
+        """Return the journals of all ranks; a trial that ended has its outcome, whatever came
+        later.
+        """
         journals = [
             journal.read(files.journal, group.trials, rank=rank, ranks=group.ranks)
             for rank, files in enumerate(start.rank_files())
@@ -165,7 +167,7 @@ def _hand_on(workspace: Workspace, group: Group, start: Start) -> None:
 
 
 class Lines:
-    """Which trials begin, from the lines that a journal gains."""
+    """Reader of journal lines that reports each trial as it begins."""
 
     def __init__(self, group: Group, files: RankFiles) -> None:
         self._path = files.journal
@@ -174,7 +176,7 @@ class Lines:
         self._inside = False  # of a line too long to be looked at
 
     def new(self) -> Sequence[str]:
-        """Those of the group's trials that began since the last call, or in the next few MiB."""
+        """Return the group's trials that began since the last call."""
         data = self._read()
         whole, newline, rest = data.rpartition(b"\n")
         if not newline:
@@ -196,7 +198,7 @@ class Lines:
 
 
 def _find_files(files: RankFiles, trials: Sequence[Trial]) -> Iterator[Text]:
-    """What trainings left of their last evaluations and samplers, for the reader to judge."""
+    """Return the files of last evaluations and samplers that trainings left, for the reader."""
     for trial, path in product(trials, (predictions.path, samplers.path)):
         name = path(trial.benchmark.id, trial.case.name)
         stream = leavings.open_below(files.out, name)
@@ -219,7 +221,7 @@ def _trial_of_begin(line: bytes) -> str:
 
 
 def _formats(data: Mapping[str, str], setting: Setting) -> JsonObject:
-    """What the files of the datasets are; nothing where that is left to the program's default."""
+    """Return the formats of the datasets' files; empty if left to the default."""
     formats: JsonObject = {name: form for name, form in setting.formats.items() if name in data}
     return {"formats": formats} if formats else {}
 

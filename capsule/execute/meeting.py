@@ -150,7 +150,7 @@ def _hold(report: TrialReport, finding: Finding, echoes: Sequence[str]) -> Trial
 
 
 def _command(group: Group) -> Command | None:
-    """What the one trial of a group runs, where that is its author's own program."""
+    """Return the command of the group's only trial, if it is the author's own program."""
     subject = group.trials[0].benchmark.subject
     return subject if isinstance(subject, Command) else None
 
@@ -160,7 +160,7 @@ def _advising_to_resume(workspace: Workspace) -> Iterator[None]:
     try:
         yield
     except CapsuleError as error:
-        advice = (error.advice, f"then go on with the run folder {workspace.to_resume}")
+        advice = (error.advice, f"then resume the run folder {workspace.to_resume}")
         advised = "\n  ".join(filter(None, advice))
         raise type(error)(error.what, where=error.where, advice=advised) from None
 
@@ -176,20 +176,20 @@ def _refuse_unjoined(program: MpiProgram, group: Group, setting: Setting) -> Non
     where = trial.benchmark.id
     if not isinstance(launcher, Joins):
         raise CannotRunError(
-            f"{named}, so it is a program of MPI, and the launcher {launcher.name} does not join"
-            f" its {group.ranks} ranks: each would be alone in a world of its own",
+            f"{named}, which is MPI; launcher {launcher.name} does not join its {group.ranks}"
+            " ranks: each would form a world of its own",
             where=where,
             advice='"launcher": "mpirun" in the site file joins ranks on one node; "srun" in a job'
             " of Slurm's joins those whose MPI is of MPICH's family; write"
-            ' "ranks_independent": true beside "command" where each rank is to work alone',
+            ' "ranks_independent": true beside "command" if the ranks work independently',
         )
     if program.family is not None and program.family.name != launcher.family:
         raise CannotRunError(
-            f"two families of MPI: {named}, which is {program.family.name}'s, and {launcher.name}"
-            f" joins ranks of {launcher.family}: each would be alone in a world of its own",
+            f"two families of MPI: {named}, which is {program.family.name}; {launcher.name} joins"
+            f" ranks of {launcher.family}: each rank would form a world of its own",
             where=where,
-            advice=f"take a launcher of {program.family.name}'s, such as its mpirun first on the"
-            " PATH, or build the program with the launcher's MPI",
+            advice=f"use a launcher of {program.family.name}: put its mpirun first on the PATH, or"
+            " build the program with the launcher's MPI",
         )
 
 
@@ -208,15 +208,14 @@ def _refuse_lost_words(group: Group, setting: Setting) -> None:
     for trial in group.trials:
         if lost := pitfalls.find_lost_meeting(trial.benchmark, are_apart=are_apart):
             raise CannotRunError(
-                f"ranks would meet by {lost}",
+                f"ranks cannot form one world by {lost}",
                 where=trial.benchmark.id,
-                advice=f"each rank would wait in, or form, a world of its own: {RENDEZVOUS}, which"
-                " capsule sets for each, names a place that all of them reach",
+                advice=f"use {RENDEZVOUS}, which capsule sets: all ranks reach the place it names",
             )
 
 
 def _uses_mpi(trial: Trial, inputs: Path, *, can_join: bool) -> bool:
-    """Whether its ranks exchange anything over MPI, as far as its files tell.
+    """Return whether its ranks exchange anything over MPI, as far as its files tell.
 
     Where nothing can join them, a compiled program is looked at itself once it is there.
     """
@@ -232,7 +231,7 @@ def _uses_mpi(trial: Trial, inputs: Path, *, can_join: bool) -> bool:
 
 
 def read(workspace: Workspace) -> tuple[World, ...]:
-    """What was seen of ranks so far, in order.
+    """Return the worlds observed so far, in order.
 
     Raises:
         UsageError: The run folder was changed.
@@ -251,7 +250,9 @@ def read(workspace: Workspace) -> tuple[World, ...]:
             )
         except (KeyError, TypeError, ValueError):
             raise UsageError(
-                "not what capsule wrote there", where=str(path), advice="start anew"
+                "the file was changed since capsule wrote it",
+                where=str(path),
+                advice="start a new run",
             ) from None
     return tuple(worlds)
 
@@ -347,7 +348,7 @@ def _invocation(
 
 
 def _python(group: Group, setting: Setting) -> str:
-    """What the ranks' own program is started by, where it is in Python."""
+    """Return the interpreter of the ranks' own Python program."""
     if not isinstance(group.subject, Command):
         return setting.prepared.python
     return next(filter(programs.is_python, group.subject.words), "python3")

@@ -1,4 +1,4 @@
-"""Which of the programs that ranks start need MPI, by the shared libraries that they name."""
+"""Detection of MPI in the programs that ranks start, by their shared libraries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ _MOST_LOOKED_AT = 300
 def find(
     invocations: Sequence[Invocation], setting: Setting, scratch: Path
 ) -> tuple[MpiProgram | None, ...]:
-    """The program of MPI that each rank starts, by rank; None for one that starts another program.
+    """Return the program of MPI that each rank starts, by rank; None for one that starts another
+    program.
 
     Args:
         invocations: How each rank is started: whatever is made before that is there.
@@ -78,7 +79,9 @@ def _find(invocation: Invocation, setting: Setting, scratch: Path) -> MpiProgram
 
 
 def _candidates(invocation: Invocation) -> Iterator[str]:
-    """The words of a command that may be the program which it comes to, the likeliest first."""
+    """Yield the words of a command that may be the program which it comes to, the likeliest
+    first.
+    """
     command = invocation.command
     name = PurePosixPath(command[0]).name
     if programs.is_python(name) or name in _INTERPRETERS:
@@ -102,7 +105,7 @@ def _is_program(word: str) -> bool:
 
 
 def _place(word: str, invocation: Invocation, setting: Setting) -> str | None:
-    """Where a program lies on this machine, empty for nowhere; None where it is the image's."""
+    """Return a program's path on this machine; empty if missing, None if it is the image's."""
     contained = setting.runtime.contained
     if "/" not in word:
         return None if contained else shutil.which(word, path=programs.search_path()) or ""
@@ -111,7 +114,7 @@ def _place(word: str, invocation: Invocation, setting: Setting) -> str | None:
 
 
 def _behind(path: PurePosixPath, invocation: Invocation, setting: Setting) -> str | None:
-    """What a container sees at a path, as this machine has it; None for what is the image's."""
+    """Return the file of this machine that a container sees at a path, or None."""
     for mount in sorted(invocation.mounts, key=lambda one: -len(one.target)):
         inside = setting.runtime.inside(mount)
         if path.is_relative_to(inside):
@@ -123,14 +126,16 @@ def _behind(path: PurePosixPath, invocation: Invocation, setting: Setting) -> st
 
 
 def _seen_from(word: str, invocation: Invocation) -> str:
-    """A path as the program's own."""
+    """Return a path as the program's own."""
     return os.path.normpath(os.path.join(invocation.cwd, word))  # noqa: PTH118 - as it is seen
 
 
 def _read(
     word: str, stream: BinaryIO, path: str, invocation: Invocation, setting: Setting
 ) -> MpiProgram | None:
-    """The program of MPI in a file; None for another one, as far as its libraries are seen."""
+    """Return the program of MPI in a file; None for another one, as far as its libraries are
+    seen.
+    """
     program = elf.needs(stream)
     if program is None:
         return None
@@ -157,7 +162,7 @@ def _read(
 
 
 def _read_needs(path: str, invocation: Invocation, setting: Setting) -> Needs | None:
-    """What a library needs; None where there is none, or the image alone has it."""
+    """Return the needs of a library; None if it is missing or only in the image."""
     place: str | None = path
     if setting.runtime.contained:
         place = _behind(PurePosixPath(path), invocation, setting)
@@ -169,7 +174,7 @@ def _read_needs(path: str, invocation: Invocation, setting: Setting) -> Needs | 
 
 
 def _folders(needs: Needs, path: str, invocation: Invocation, setting: Setting) -> list[str]:
-    """Where the loader looks for the libraries that a file at a path needs, before the system's."""
+    """Return the folders in which the loader searches before the system's."""
     own = {} if setting.runtime.contained else os.environ
     told = invocation.environment.get(_SEARCHED, own.get(_SEARCHED, "")).split(os.pathsep)
     origin = str(PurePosixPath(path).parent)
@@ -183,7 +188,7 @@ def _folders(needs: Needs, path: str, invocation: Invocation, setting: Setting) 
 def _ask(
     words: Sequence[str], invocation: Invocation, setting: Setting, scratch: Path
 ) -> MpiProgram | None:
-    """The same of a program of the image, of which a container gives a copy."""
+    """Return the same of a program of the image, of which a container gives a copy."""
     copy, errors = scratch / "program.bin", scratch / "program.txt"
     asked = replace(
         invocation,

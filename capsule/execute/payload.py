@@ -1,4 +1,4 @@
-"""What a run carries along from its start to its capsule: input files and the measuring program."""
+"""Files that a run carries into its capsule: inputs and the measuring program."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def _check_datasets(digests: Mapping[str, Digest], datasets: Sequence[Dataset]) 
             raise DamagedError(
                 f"dataset {dataset.name!r} changed while it was copied",
                 where=f"/datasets/{dataset.name}",
-                advice="try again when nothing writes to it",
+                advice="run again when no process writes to it",
             )
 
 
 def place_datasets(
     workspace: Workspace, datasets: Sequence[Dataset], places: Mapping[str, Path]
 ) -> dict[str, Path]:
-    """Where the copies of the datasets lie that a run carries.
+    """Return the places of the dataset copies that a run carries.
 
     Args:
         workspace: The run folder.
@@ -112,7 +112,9 @@ def _copy(source: Path, target: Path, *, follow: bool) -> Digest:
 
 
 def files_to_carry(workspace: Workspace) -> list[File]:
-    """The copies, as files of the capsule, each with the digest that it had when it was copied."""
+    """Return the copies, as files of the capsule, each with the digest that it had when it was
+    copied.
+    """
     return [
         File(path=name, source=workspace.folder / name, digest=file_digest)
         for name, file_digest in _digests(workspace).items()
@@ -176,7 +178,7 @@ def check_copies(workspace: Workspace, manifest: Manifest) -> None:
 
 
 def _digests(workspace: Workspace) -> dict[str, Digest]:
-    """What was copied, by its path in the run folder.
+    """Return the digests of copied files, by path in the run folder.
 
     Raises:
         DamagedError: The list of it is not as it was written.
@@ -194,20 +196,22 @@ def _digests(workspace: Workspace) -> dict[str, Digest]:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a path leads down alone: what lies beside the copies is removed before each start."""
+    """Return whether a path leads down alone: what lies beside the copies is removed before each
+    start.
+    """
     return not {"", ".", ".."} & set(name.split("/"))
 
 
 def _list_error(workspace: Workspace) -> DamagedError:
     return DamagedError(
-        "this is not the list of what the run copied",
+        "the list of copied files was changed",
         where=str(workspace.digests),
-        advice="its folder was changed; begin anew",
+        advice="the run folder was changed; start a new run",
     )
 
 
 def levels_facts(folder: Path, manifest: Manifest) -> dict[str, str | None]:
-    """Which measuring program this is: its tree digest, our release if it is our own, its ruler.
+    """Return digest, release and rules of the measuring program.
 
     Args:
         folder: Where it lies.
@@ -220,7 +224,7 @@ def levels_facts(folder: Path, manifest: Manifest) -> dict[str, str | None]:
 
 
 def _read_ruler(folder: Path, manifest: Manifest) -> str | None:
-    """The number of a program's rules of bounds; see `capsule.levels.catalog.ruler`."""
+    """Return the number of a program's rules of bounds; see `capsule.levels.catalog.ruler`."""
     path = folder / "catalog" / "ruler.py"
     if path not in _sources(folder, manifest):
         return None
@@ -229,14 +233,16 @@ def _read_ruler(folder: Path, manifest: Manifest) -> str | None:
 
 
 def drop_release(facts: Mapping[str, str | None], manifest: Manifest) -> dict[str, str | None]:
-    """What is known of a measuring program that was our own, and may have been followed since."""
+    """Return the facts about a measuring program without its release, if that has passed."""
     is_own = facts["digest"] == reading.own_program(manifest)
     outlived = facts["release"] == __version__ and not is_own
     return {**facts, "release": None if outlived else facts["release"]}
 
 
 def program(folder: Path) -> str | None:
-    """The tree digest of a measuring program, None where its folder holds more than its sources."""
+    """Return the tree digest of a measuring program, None where its folder holds more than its
+    sources.
+    """
     if any(path.suffix != ".py" and not path.is_dir() for path in folder.rglob("*")):
         return None
     return str(of_sources(folder))

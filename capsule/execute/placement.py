@@ -1,4 +1,4 @@
-"""On which nodes ranks run, and what those are, as the run's folder keeps them."""
+"""Placement of ranks on nodes, and the inventory of these nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from capsule.launch.base import Launcher, Surveys
 
 
 def this_node(workspace: Workspace) -> JsonObject:
-    """The inventory of this node."""
+    """Return the inventory of this node."""
     header = workspace.header
     return inventory.node(salt=header.salt, keep_hosts=header.keep_hosts)
 

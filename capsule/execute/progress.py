@@ -1,4 +1,4 @@
-"""Which trial a running process start is at, what it prints, and whether its time is over."""
+"""Progress of a running process start: its trial, its output and its time limit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from capsule.plan import Group
 
 
 class Listener(Protocol):
-    """Who is told how a process start goes on."""
+    """Receiver of the progress of a process start."""
 
     hears_output: bool
 
     def trial(self, trial: str) -> None:
-        """A trial begins."""
+        """Report that a trial begins."""
 
     def output(self, line: str) -> None:
-        """A line was printed."""
+        """Report a printed line."""
 
 
 class Progress:
@@ -30,7 +30,7 @@ class Progress:
         group: Its trials have limits of their time.
         begins: Tells which trial begins.
         files: Where the rank prints to.
-        is_told: Whether whoever is told has been told of the trials, when something ran before.
+        is_told: True if whoever is told has been told of the trials, when something ran before.
     """
 
     def __init__(
@@ -59,6 +59,6 @@ class Progress:
                 listener.output(line)
 
     def overdue(self) -> bool:
-        """Whether the current trial has used up its benchmark's time limit."""
+        """Return whether the current trial has used up its benchmark's time limit."""
         limit = self._limits[self._current] if self._current else None
         return limit is not None and time.monotonic() - self._since > limit

@@ -30,7 +30,7 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
     Args:
         path: The file that `CAPSULE_RESULTS` named, which need not exist.
         trial: The trial, whose benchmark declares the metrics.
-        ended_well: Whether the command ended with exit code 0. Of one that did not, the report is
+        ended_well: True if the command ended with exit code 0. Of one that did not, the report is
             left open, and holds what was reported up to its end.
         rank: Whose file it is.
     """
@@ -54,7 +54,7 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
                 # none of it could be sealed
                 series.clear()
                 raise Defect(
-                    f"reports more than {MOST_SERIES_NUMBERS} numbers of {name}, which is more than"
+                    f"reports more than {MOST_SERIES_NUMBERS} numbers of {name}, more than"
                     " a capsule takes of one trial"
                 )
     except Defect as error:
@@ -71,14 +71,16 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
 
 
 def _tell_others(names: Sequence[str]) -> str:
-    """What is said of values that no metric takes from there."""
+    """Return the remark about reported values that the manifest does not declare."""
     shown = ", ".join(writable(name[:_LONGEST_NAME]) for name in names[:_NAMES])
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return f"reported {shown}{more}, of which the manifest knows nothing: kept, not judged"
+    return f"reported {shown}{more}, which the manifest does not declare: kept, not judged"
 
 
 def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty; the last one may be `torn` where the writer was killed."""
+    """Yield the lines that are not empty; the last one may be `torn` where the writer was
+    killed.
+    """
     stream = leavings.open_file(path)
     if stream is None:
         return
@@ -93,7 +95,7 @@ def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def _entry(number: int, line: bytes) -> tuple[str, JsonObject]:
-    """A line's metric, and its value as a line of a journal has it."""
+    """Return a line's metric, and its value as a line of a journal has it."""
     if len(line) > _MOST_ENTRY_BYTES:
         raise Defect(f"results line {number} is longer than {_MOST_ENTRY_BYTES} bytes")
     try:
@@ -105,6 +107,6 @@ def _entry(number: int, line: bytes) -> tuple[str, JsonObject]:
         raise Defect(f'results line {number} is not {{"metric": ..., "value": ...}}')
     name = entry["metric"]
     if not isinstance(name, str):
-        raise Defect(f"results line {number} has the metric {str(name)[:80]}, which is no name")
+        raise Defect(f"results line {number} has the invalid metric name {str(name)[:80]}")
     steps = {"steps": [entry["step"]]} if "step" in entry else {}
     return name, {"values": [entry["value"]], **steps}

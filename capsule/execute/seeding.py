@@ -14,7 +14,7 @@ _LONGEST = 200
 
 
 def read(path: Path) -> JsonObject | None:
-    """The functions that set a seed, with the first one that each was given.
+    """Return the functions that set a seed, with the first one that each was given.
 
     Args:
         path: The file that `CAPSULE_SEEDING` named: a JSON object a line, the Python that was

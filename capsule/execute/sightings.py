@@ -1,4 +1,4 @@
-"""What the ranks of a command say of the world that they made, read as hostile input and judged."""
+"""Reports of a command's ranks on the world they formed: untrusted input, parsed and judged."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Sighting:
-    """What the processes of one rank said.
+    """Report of the processes of one rank.
 
     Attributes:
-        has_python: Whether a Python began in which worlds are noted.
+        has_python: True if a Python began in which worlds are noted.
         made: The worlds, in order.
     """
 
@@ -52,7 +52,7 @@ class Sighting:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What is known of the world of all ranks.
+    """Judgement of the world of all ranks.
 
     Attributes:
         world: As an attempt has it.
@@ -64,7 +64,7 @@ class Finding:
 
 
 def read(path: Path) -> Sighting:
-    """What one rank's processes appended to a file; lines that are none of ours say nothing."""
+    """Read the reports of one rank's processes from a file; other lines are ignored."""
     stream = leavings.open_file(path)
     if stream is None:
         return Sighting()
@@ -88,17 +88,17 @@ def read(path: Path) -> Sighting:
 
 
 def find_whole(sightings: Sequence[Sighting]) -> list[str]:
-    """The libraries by which every rank was in one world of all of them."""
+    """Return the libraries by which every rank was in one world of all of them."""
     return [by for by in _LIBRARIES if _is_whole(by, sightings)]
 
 
 def judge(sightings: Sequence[Sighting], command: Command, *, joined: bool) -> Finding:
-    """What is known of the world of a command's ranks, and whether it is the planned one.
+    """Judge whether a command's ranks formed the planned world.
 
     Args:
         sightings: Of every rank, by rank.
         command: What they ran.
-        joined: Whether each needs MPI of the family of a launcher that was seen to join as many.
+        joined: True if each needs MPI of the family of a launcher that was seen to join as many.
     """
     whole = find_whole(sightings)
     if whole and command.ranks_independent:
@@ -117,7 +117,7 @@ def judge(sightings: Sequence[Sighting], command: Command, *, joined: bool) -> F
 
 
 def _is_whole(by: str, sightings: Sequence[Sighting]) -> bool:
-    """Whether every rank was in one world of all of them, by one library."""
+    """Return whether every rank was in one world of all of them, by one library."""
     ranks = len(sightings)
     own = [(rank, one) for rank, each in enumerate(sightings) for one in each.made if one.by == by]
     if {one.ranks for _, one in own} != {ranks} or next(_find_two(by, own, ranks), None):
@@ -127,7 +127,7 @@ def _is_whole(by: str, sightings: Sequence[Sighting]) -> bool:
 
 
 def _contradictions(sightings: Sequence[Sighting], *, has_whole: bool) -> Iterator[str]:
-    """Ways in which a world is another one than was planned."""
+    """Yield ways in which a world is another one than was planned."""
     ranks = len(sightings)
     for by in _LIBRARIES:
         worlds = [(rank, one) for rank, each in enumerate(sightings) for one in each.made]
@@ -138,12 +138,12 @@ def _contradictions(sightings: Sequence[Sighting], *, has_whole: bool) -> Iterat
         for rank, one in own:
             if one.ranks != ranks:
                 size = "alone in a world of its own" if one.ranks == 1 else f"one of {one.ranks}"
-                yield f"rank {rank} is {size} by {by}, and {ranks} ranks were started"
+                yield f"rank {rank} is {size} by {by}, but {ranks} ranks were started"
         yield from _find_two(by, own, ranks)
 
 
 def _find_two(by: str, own: Sequence[tuple[int, Made]], ranks: int) -> Iterator[str]:
-    """Worlds of the right size that are not one."""
+    """Yield worlds of the right size that are not one."""
     present = {rank for rank, _ in own}
     members: dict[str, set[int]] = {}
     for rank, one in own:
@@ -152,8 +152,8 @@ def _find_two(by: str, own: Sequence[tuple[int, Made]], ranks: int) -> Iterator[
     apart = next((each for each in members.values() if len(members) > 1 and each != present), None)
     if apart is not None:
         yield (
-            f"{_name(sorted(apart))} and {_name(sorted(present - apart))} are in two worlds of"
-            f" {ranks} by {by}, not in one"
+            f"{_name(sorted(apart))} and {_name(sorted(present - apart))} are in two separate"
+            f" worlds of {ranks} by {by}"
         )
     numbers: dict[tuple[str, int], int] = {}
     for rank, one in own:
@@ -161,29 +161,31 @@ def _find_two(by: str, own: Sequence[tuple[int, Made]], ranks: int) -> Iterator[
         if first != rank:
             yield (
                 f"ranks {first} and {rank} are both number {one.rank} of a world of {ranks} by"
-                f" {by}: they are in two worlds, not in one"
+                f" {by}: they are in two separate worlds"
             )
 
 
 def _explain_absence(sightings: Sequence[Sighting]) -> str:
-    """Why no world, or only part of one, means that there was none; empty where it does not."""
+    """Return why no world, or only part of one, means that there was none; empty where it does
+    not.
+    """
     without = [n for n, each in enumerate(sightings) if each.has_python and not each.made]
     if any(each.made for each in sightings):
         if not without:
             return ""
-        return f"{_name(without)} made no world, and others did: not all of them were in it"
+        return f"{_name(without)} formed no world, but other ranks did"
     if len(without) < len(sightings):
         return ""
     return (
-        f"none of the {len(sightings)} ranks made a world (torch.distributed, mpi4py,"
-        " jax.distributed or MultiWorkerMirroredStrategy), so each most likely did all of the work"
-        ' alone; write "ranks_independent": true beside "command" where they are separate on'
-        ' purpose, or "world": "declared" where they form a world by other means'
+        f"none of the {len(sightings)} ranks formed a world (torch.distributed, mpi4py,"
+        " jax.distributed or MultiWorkerMirroredStrategy), so each probably did all of the work"
+        ' alone; beside "command", write "ranks_independent": true if the ranks are meant to be'
+        ' separate, or "world": "declared" if they form a world by other means'
     )
 
 
 def _name(ranks: Sequence[int]) -> str:
-    """Ranks by their numbers, of many the first few."""
+    """Return ranks by their numbers, of many the first few."""
     shown = ", ".join(map(str, ranks[:_SHOWN]))
     more = f" and {len(ranks) - _SHOWN} more" if len(ranks) > _SHOWN else ""
     return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"

@@ -1,4 +1,4 @@
-"""What a running process start prints, line by line as it comes: hostile input, read in part."""
+"""Stream the output of a running process (untrusted, size-limited)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Talk:
         self._streams = (_Stream(files.stdout), _Stream(files.stderr))
 
     def new_lines(self, *, ended: bool = False) -> Sequence[str]:
-        """The lines that were finished since the last call, without empty ones.
+        """Return the lines that were finished since the last call, without empty ones.
 
         Of a line that was written over, as a bar is, what it came to. Where more was printed since
         the last call than is read at once, its end, and how much is left out.
@@ -64,6 +64,6 @@ class _Stream:
 
 
 def _last_state(line: bytes) -> bytes:
-    """What a line shows that a program wrote over, as progress bars do."""
+    """Return the final state of a line that a program overwrote, for example a progress bar."""
     states = [state for state in line.split(b"\r") if state.strip()]
     return states[-1] if states else b""

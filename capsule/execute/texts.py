@@ -38,7 +38,7 @@ def read(
             will be sealed.
         trial: The trial, whose benchmark declares the metrics.
         paths: Of this machine, which are not sealed.
-        ended_well: Whether the command ended with exit code 0; of one that did not, nothing is
+        ended_well: True if the command ended with exit code 0; of one that did not, nothing is
             read: what it would still have printed is not known.
         rank: Whose files.
     """
@@ -58,7 +58,8 @@ def read(
 def find_echoes(
     files: Sequence[RankFiles], trial: Trial, paths: LocalPaths, series: Sequence[Series]
 ) -> Iterator[str]:
-    """Metrics of the whole trial whose value another rank than the first has, too: a sentence each.
+    """Yield metrics of the whole trial whose value another rank than the first has, too: a
+    sentence each.
 
     Args:
         files: What each rank left, by rank.
@@ -82,7 +83,7 @@ def find_echoes(
 
 
 def _extract(files: RankFiles, sources: Mapping[str, Source], paths: LocalPaths) -> Extract:
-    """Metrics out of the texts that one rank left."""
+    """Return metrics out of the texts that one rank left."""
     texts: dict[str, bytes] = {}
     absent: dict[str, str] = {}
     for name in {source.text for source in sources.values()}:
@@ -98,20 +99,20 @@ def _extract(files: RankFiles, sources: Mapping[str, Source], paths: LocalPaths)
         elif name.startswith(OUT):
             beside = ", ".join(_list(files.out)) or "nothing"
             shown = extraction.describe(name)
-            absent[name] = f"there is no file {shown} in the out folder, which holds {beside}"
+            absent[name] = f"no file {shown} in the output folder {{out}}; it holds {beside}"
     return extraction.extract(
         sources, texts, absent=absent, load=lambda name: _load(files, name, paths)
     )
 
 
 def find(files: RankFiles, trial: Trial, rank: int, *, reported: bool) -> Iterator[Text]:
-    """The texts of one rank that a capsule keeps as evidence, as far as they are there.
+    """Yield the texts of one rank that a capsule keeps as evidence, as far as they are there.
 
     Args:
         files: What the rank left, after `read`.
         trial: The trial, whose benchmark declares the metrics.
         rank: Whose files.
-        reported: Whether what it reported by our protocol is to be kept too.
+        reported: True if what it reported by our protocol is to be kept too.
     """
     # the streams in any case: a corrected manifest may find its numbers there
     names = {source.text for source in _select(trial, rank).values()} | set(_STREAMS)
@@ -155,12 +156,12 @@ def _path(files: RankFiles, name: str) -> Path:
 
 
 def _folder(name: str) -> str:
-    """The path below the out folder of event files, by the name of their text."""
+    """Return the path below the out folder of event files, by the name of their text."""
     return name.removeprefix(OUT).removesuffix(SCALARS)
 
 
 def _list(folder: Path) -> list[str]:
-    """Some names in a folder, which may hold any number."""
+    """Return some names in a folder, which may hold any number."""
     try:
         with os.scandir(folder) as listing:
             names = sorted(writable(entry.name) for entry in islice(listing, _NAMES))

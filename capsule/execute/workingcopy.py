@@ -35,7 +35,7 @@ _LONGEST_STEP_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class _Stamp:
-    """What tells that a file or folder is as it was: `lstat`, but for what reading changes."""
+    """Fingerprint of an unchanged file or folder: `lstat` without the access time."""
 
     mode: int
     owner: tuple[int, int]
@@ -123,7 +123,7 @@ class WorkingCopy:
         return sorted(wrong)
 
     def _restore_folder(self, name: str, wrong: list[str]) -> None:
-        """One folder and the files in it; those above it have been restored."""
+        """Restore one folder and its files; the folders above it are restored already."""
         path, known = self._folder / name, self._stamps.get(name)
         if not path.is_dir() or path.is_symlink():
             if os.path.lexists(path):
@@ -162,7 +162,7 @@ class WorkingCopy:
         self._stamps[name] = _Stamp.of(path.lstat())
 
     def _is_alike(self, name: str, now: _Stamp, known: _Stamp) -> bool:
-        """Whether a file differs from what it was by its times alone."""
+        """Return whether a file differs from what it was by its times alone."""
         path = self._folder / name
         timed = replace(now, modified_ns=known.modified_ns, changed_ns=known.changed_ns)
         # attributes can be read by the next start

@@ -1,4 +1,4 @@
-"""What each rank of a process start is given: its mounts, its environment, its command."""
+"""Mounts, environment and command of each rank of a process start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LAZY = "TORCH_GLOO_LAZY_INIT"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How the workloads of a run are started.
+    """Settings with which the workloads of a run are started.
 
     Attributes:
         runtime: The engine.
@@ -93,26 +93,26 @@ class Workload(Protocol):
     def setup(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation | None:
-        """What is to be run for one rank before it is started, None for nothing."""
+        """Return the command that runs before one rank starts, or None."""
 
     def invocation(
         self, workspace: Workspace, group: Group, start: Start, setting: Setting, rank: int
     ) -> Invocation:
-        """How to start one rank."""
+        """Return the start of one rank."""
 
     def follow(self, group: Group, files: RankFiles) -> Begins:
-        """What tells which trials a rank has begun, while it runs."""
+        """Return a follower that reports begun trials while a rank runs."""
 
     def read(
         self, workspace: Workspace, group: Group, start: Start, *, ended_well: bool
     ) -> Journal:
-        """What all ranks said, put together and judged.
+        """Read and judge the reports of all ranks together.
 
         Args:
             workspace: The run folder, whose own path is sealed nowhere.
             group: Its trials are those that the start was given.
             start: Where the ranks wrote.
-            ended_well: Whether every rank ended with exit code 0.
+            ended_well: True if every rank ended with exit code 0.
         """
 
 
@@ -120,11 +120,12 @@ class Begins(Protocol):
     """Follows one rank of a running process start."""
 
     def new(self) -> Sequence[str]:
-        """Ids of the trials that it began since the last call."""
+        """Return ids of the trials that it began since the last call."""
 
 
 def environment(setting: Setting) -> dict[str, str]:
-    """The variables that every workload of the run gets; nothing of the caller's own leaks in.
+    """Return the variables that every workload of the run gets; nothing of the caller's own leaks
+    in.
 
     The engine adds the mark by which its processes are found again, which no copy of a run shares.
     What Python prints comes at once, so that a run can be followed, but where the image decides it.
@@ -156,7 +157,7 @@ def rank_environment(group: Group, start: Start, setting: Setting, rank: int) ->
 
 
 def _meeting(start: Start, setting: Setting, rank: int) -> dict[str, str]:
-    """How a rank finds the others.
+    """Return the settings by which a rank finds the others.
 
     Raises:
         CannotRunError: The run lies where no address of a file can lead, as torch reads it.
@@ -165,9 +166,9 @@ def _meeting(start: Start, setting: Setting, rank: int) -> dict[str, str]:
     address = f"file://{setting.runtime.inside(shared)}/{_RENDEZVOUS}"
     if set(address) & set("?#;"):
         raise CannotRunError(
-            "ranks cannot meet in a folder with ?, # or ; in its path",
+            "ranks cannot meet in a folder whose path contains ?, # or ;",
             where=str(start.folder),
-            advice="run in a folder without them, or in a container",
+            advice="use another run folder (--work), or a container",
         )
     return {
         "CAPSULE_LOCAL_RANK": str(setting.nodes[:rank].count(setting.nodes[rank])),
@@ -176,13 +177,13 @@ def _meeting(start: Start, setting: Setting, rank: int) -> dict[str, str]:
 
 
 def shared_mounts(start: Start) -> tuple[Mount, ...]:
-    """The folder that several ranks may all write; none for one that is alone."""
+    """Return the folder that several ranks may all write; none for one that is alone."""
     shared = Mount(source=start.meeting_folder, target="/capsule/shared", writable=True)
     return (shared,) if start.ranks > 1 else ()
 
 
 def data_mounts(group: Group, setting: Setting) -> dict[str, Mount]:
-    """Every dataset that a trial of the group uses, read-only, by its name."""
+    """Return every dataset that a trial of the group uses, read-only, by its name."""
     names = dict.fromkeys(name for trial in group.trials for name in trial.benchmark.datasets)
     return {
         name: Mount(source=setting.data[name], target=f"/capsule/data/{name}") for name in names
@@ -190,24 +191,24 @@ def data_mounts(group: Group, setting: Setting) -> dict[str, Mount]:
 
 
 def data_variables(mounts: Mapping[str, Mount], setting: Setting) -> dict[str, str]:
-    """Where the workload finds each dataset."""
+    """Return the variables that hold the paths of datasets."""
     return {data_variable(name): setting.runtime.inside(mount) for name, mount in mounts.items()}
 
 
 def out_mount(files: RankFiles) -> Mount:
-    """The one folder that a rank may write."""
+    """Return the one folder that a rank may write."""
     return Mount(source=files.out, target="/out", writable=True)
 
 
 def inputs_mount(workspace: Workspace, setting: Setting) -> Mount:
-    """The manifest's input files, of which what may be written is a copy."""
+    """Return the manifest's input files, of which what may be written is a copy."""
     if setting.runtime.contained:
         return Mount(source=workspace.inputs, target=INPUTS)
     return Mount(source=workspace.work / "inputs", target=INPUTS, writable=True)
 
 
 def copied_mounts(workspace: Workspace, setting: Setting, command: Command) -> tuple[Mount, ...]:
-    """The copy of its working folder that a command may write in, in that folder's place."""
+    """Return the copy of its working folder that a command may write in, in that folder's place."""
     if command.cwd is None or not command.copies_cwd or not setting.runtime.contained:
         # without a container it may write among all of its inputs
         return ()
@@ -216,12 +217,12 @@ def copied_mounts(workspace: Workspace, setting: Setting, command: Command) -> t
 
 
 def place_below(folder: str, path: str) -> str:
-    """Where an input lies, as the workload sees it; `.` is the folder of inputs itself."""
+    """Return the path of an input as the workload sees it; `.` is the folder of inputs."""
     return folder if path == "." else f"{folder}/{path}"
 
 
 def find_writable(manifest: Manifest, *, contained: bool) -> tuple[str, ...]:
-    """The input folders that workloads of a manifest may write in, `.` for all inputs."""
+    """Return the input folders that workloads of a manifest may write in, `.` for all inputs."""
     if not contained:
         return (".",)
     subjects = [benchmark.subject for benchmark in manifest.benchmarks]
@@ -230,22 +231,22 @@ def find_writable(manifest: Manifest, *, contained: bool) -> tuple[str, ...]:
 
 
 def levels_mount(workspace: Workspace) -> Mount:
-    """The measuring program."""
+    """Return the measuring program."""
     return Mount(source=workspace.levels, target="/capsule/levels")
 
 
 def seeding_mount(workspace: Workspace) -> Mount:
-    """What a Python program imports by itself, and is seeded by."""
+    """Return the mount of the module that seeds Python programs."""
     return Mount(source=workspace.levels / "seeding", target="/capsule/seeding")
 
 
 def hook_mount(start: Start) -> Mount:
-    """What a Python program of several ranks imports by itself, and notes their world."""
+    """Return the mount of the module that records the world of ranks."""
     return Mount(source=start.hook, target="/capsule/hook")
 
 
 def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
-    """The part of the measuring program that a script may import, where it has one."""
+    """Return the part of the measuring program that a script may import, where it has one."""
     library = Mount(source=workspace.levels / "library", target="/capsule/library")
     # a folder that is not made yet will hold this version's program
     is_there = library.source.is_dir() or not workspace.levels.exists()
@@ -253,20 +254,20 @@ def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
 
 
 def python_path(before: Sequence[Mount], after: Sequence[Mount], setting: Setting) -> str:
-    """Where Python looks for modules: what the image itself names stays in between."""
+    """Return Python's search path, with the image's own entries in between."""
     inside, own = setting.runtime.inside, _image_variables(setting)
     places = (*map(inside, before), own.get("PYTHONPATH"), *map(inside, after))
     return os.pathsep.join(filter(None, places))
 
 
 def _image_variables(setting: Setting) -> Mapping[str, str]:
-    """What the image's own configuration sets; nothing without an image."""
+    """Return the variables that the image's configuration sets; empty without an image."""
     config = setting.image.config if setting.image else None
     return {} if config is None else documents.variables(config, where="image configuration")
 
 
 def probe(workspace: Workspace, files: RankFiles, setting: Setting, python: str) -> Invocation:
-    """How to ask an image what software it holds, when no `levels` group tells it anyway.
+    """Return the start of a probe for the image's software, if no `levels` group reports it.
 
     Args:
         workspace: Has the program that asks.

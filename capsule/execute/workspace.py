@@ -49,37 +49,37 @@ class RankFiles:
 
     @property
     def out(self) -> Path:
-        """The folder that the workload may write."""
+        """Return the folder that the workload may write."""
         return self.folder / "out"
 
     @property
     def journal(self) -> Path:
-        """What `levels` says of itself."""
+        """Return the path of the journal that `levels` writes."""
         return self.out / "journal.jsonl"
 
     @property
     def results(self) -> Path:
-        """What a command reports."""
+        """Return the path of the results that a command reports."""
         return self.out / "results.jsonl"
 
     @property
     def seeding(self) -> Path:
-        """What seeds a program without its help says that it replaced."""
+        """Return the path of the report on seeded generators."""
         return self.out / ".capsule-seeding.jsonl"
 
     @property
     def setup(self) -> RankFiles:
-        """The logs of what is run before the workload."""
+        """Return the logs of what is run before the workload."""
         return RankFiles(folder=self.folder / "setup")
 
     @property
     def stdout(self) -> Path:
-        """Standard output of the workload."""
+        """Return the standard output of the workload."""
         return self.folder / "stdout.txt"
 
     @property
     def stderr(self) -> Path:
-        """Standard error of the workload."""
+        """Return the standard error of the workload."""
         return self.folder / "stderr.txt"
 
 
@@ -98,30 +98,30 @@ class Start:
 
     @property
     def job(self) -> Path:
-        """What `levels` is asked to do."""
+        """Return the path of the job that `levels` reads."""
         return self.folder / "job.json"
 
     @property
     def meeting_folder(self) -> Path:
-        """The folder that several ranks may all write; one that is alone has none."""
+        """Return the folder that several ranks may all write; one that is alone has none."""
         return self.folder / "shared"
 
     @property
     def hook(self) -> Path:
-        """The folder of what notes the world that several ranks make."""
+        """Return the folder of what notes the world that several ranks make."""
         return self.folder / "hook"
 
     def sighting(self, rank: int) -> Path:
-        """What one of several ranks says of the world that it is in."""
+        """Return the path of a rank's report on its world."""
         return self.meeting_folder / f".capsule-world-{rank:04}.jsonl"
 
     def rank(self, rank: int) -> RankFiles:
-        """Those of one rank; a rank that is alone has them in the start's own folder."""
+        """Return the files of one rank; a single rank uses the start's own folder."""
         alone = self.ranks == 1
         return RankFiles(folder=self.folder if alone else self.folder / f"rank-{rank:04}")
 
     def rank_files(self) -> tuple[RankFiles, ...]:
-        """Those of all ranks, in their order."""
+        """Return the files of all ranks, in order."""
         return tuple(map(self.rank, range(self.ranks)))
 
 
@@ -153,9 +153,9 @@ class Workspace:
         path = folder / "run.json"
         if path.exists():
             raise UsageError(
-                "the run folder exists already",
+                "the run folder already exists",
                 where=str(folder),
-                advice=f"go on with it: capsule run --resume {folder}",
+                advice=f"resume it: capsule run --resume {folder}",
             )
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -174,16 +174,16 @@ class Workspace:
         path = folder / "run.json"
         if not os.path.lexists(folder):
             raise UsageError(
-                "there is no such run folder",
+                "the run folder does not exist",
                 where=str(folder),
-                advice="name the folder that the interrupted run printed; one that was sealed is"
-                " gone, and its capsule is there in its place",
+                advice="give the folder that the interrupted run printed; after sealing, capsule"
+                " removes the folder",
             )
         if not leavings.is_file(path):
             raise UsageError(
-                "not a run folder: it has no run.json",
+                "not a run folder: run.json is missing",
                 where=str(folder),
-                advice="name the folder that the interrupted run printed; its name ends in .run",
+                advice="give the folder that the interrupted run printed; its name ends in .run",
             )
         _refuse_what_is_no_file(folder)
         value = strict.parse(read_file(path), where=str(path))
@@ -209,15 +209,15 @@ class Workspace:
             raise places.locks_error(
                 error,
                 self.folder,
-                "move the run folder to another file system, and go on with it there",
+                "move the run folder to another file system, and resume it there",
             ) from None
         except OSError as error:
             raise cannot_write(self.folder / "lock", error) from None
         if lock is None:
             raise CannotRunError(
-                "another process is working on this run",
+                "another process uses this run folder",
                 where=str(self.folder),
-                advice="wait for it, or end it first",
+                advice="wait for it, or end it",
             )
         with lock:
             # what another process noted before it let go counts
@@ -227,7 +227,8 @@ class Workspace:
 
     @property
     def label(self) -> str:
-        """Marks the processes and containers of this folder's run, and of no other folder's.
+        """Return the label that marks the processes and containers of this folder's run, and of no
+        other folder's.
 
         A folder keeps its inode where it is renamed, and no copy has it: whoever hands out a folder
         that bears the name of somebody's run must not have that run's processes ended.
@@ -236,62 +237,62 @@ class Workspace:
 
     @property
     def to_resume(self) -> Path:
-        """The folder by which this run is taken up: of a side it is the pair's."""
+        """Return the folder by which this run is taken up: of a side it is the pair's."""
         side = isinstance(self.header.setup.origin, Side)
         return self.folder.parent if side else self.folder
 
     @property
     def manifest(self) -> Path:
-        """The manifest as it was given."""
+        """Return the manifest as it was given."""
         return self.folder / "manifest.json"
 
     @property
     def inputs(self) -> Path:
-        """Copies of the manifest's input files."""
+        """Return copies of the manifest's input files."""
         return self.folder / "inputs"
 
     @property
     def work(self) -> Path:
-        """Where another copy of inputs lies that workloads may write in, in `inputs/` there."""
+        """Return the folder of a further copy of the inputs that workloads may write to."""
         return self.folder / "work"
 
     @property
     def datasets(self) -> Path:
-        """Copies of the datasets that its capsule will carry."""
+        """Return copies of the datasets that its capsule will carry."""
         return self.folder / "datasets"
 
     @property
     def levels(self) -> Path:
-        """The measuring program that this run uses, from start to end."""
+        """Return the measuring program that this run uses, from start to end."""
         return self.folder / "levels"
 
     @property
     def digests(self) -> Path:
-        """What `sha256sum` said of each copied input, and file of the program, at the copying."""
+        """Return the path of the digests of copied files, in the form of `sha256sum`."""
         return self.folder / "digests.txt"
 
     @property
     def clean_logs(self) -> Path:
-        """Logs without the paths of this machine, laid out while they are sealed."""
+        """Return logs without the paths of this machine, laid out while they are sealed."""
         return self.folder / "clean"
 
     @property
     def earlier(self) -> Path:
-        """A copy of the verification that this run adds to."""
+        """Return a copy of the verification that this run adds to."""
         return self.folder / "earlier.capsule"
 
     @property
     def earlier_files(self) -> Path:
-        """What of its files the new capsule carries, laid out while that is sealed."""
+        """Return the folder of files laid out for the new capsule during sealing."""
         return self.folder / "earlier"
 
     @property
     def sealing(self) -> Path:
-        """Where its capsule was about to be written when sealing began."""
+        """Return the path of the note about an unfinished sealing."""
         return self.folder / "sealing.json"
 
     def nodes(self) -> tuple[JsonObject, ...]:
-        """The inventory of every node that worked here, in the order of their index."""
+        """Return the inventory of every node that worked here, in the order of their index."""
         return self._nodes
 
     def add_node(self, node: JsonObject) -> int:
@@ -307,14 +308,14 @@ class Workspace:
         return len(nodes)
 
     def find_node(self, node: JsonObject) -> int | None:
-        """The index of a node that worked here before, None of one that did not."""
+        """Return the index of a node that worked here before, None of one that did not."""
         for index, known in enumerate(self.nodes()):
             if known["identity"] == node["identity"] and known["class"] == node["class"]:
                 return index
         return None
 
     def start(self, number: int, ranks: int) -> Start:
-        """The files of process start `number`, counted from 1."""
+        """Return the files of process start `number`, counted from 1."""
         return Start(number=number, folder=self.folder / "starts" / f"{number:04}", ranks=ranks)
 
     def begin(self, group: Group, nodes: tuple[int, ...], at: str) -> Start:
@@ -355,22 +356,22 @@ def _read_nodes(folder: Path) -> tuple[JsonObject, ...]:
 
 
 def read_file(path: Path) -> bytes:
-    """A file of a run folder, which may have come from elsewhere.
+    """Return a file of a run folder, which may have come from elsewhere.
 
     Raises:
         UsageError: It is not there, or no file, or larger than any of them is.
     """
     if (size_bytes := leavings.size_bytes(path)) > MOST_DOCUMENT_BYTES:
         raise UsageError(
-            f"has {size_bytes} bytes, and {MOST_DOCUMENT_BYTES} are the most that are read",
+            f"has {size_bytes} bytes, at most {MOST_DOCUMENT_BYTES} are read",
             where=str(path),
         )
     stream = leavings.open_file(path)
     if stream is None:
         raise UsageError(
-            "missing from the run folder, or not to be read as a file",
+            "missing from the run folder, or not a readable file",
             where=str(path),
-            advice="bring it back, or start anew",
+            advice="restore it, or start a new run",
         )
     with stream:
         return stream.read()
@@ -387,7 +388,7 @@ def _refuse_what_is_no_file(folder: Path) -> None:
     listed = (folder / name for name in _FILES)
     for path in (*listed, *(folder / "nodes").glob("*.json")):
         if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-            raise UsageError("is no file, as it is in a run folder", where=str(path))
+            raise UsageError("not a regular file, as capsule made it", where=str(path))
 
 
 def write_durably(path: Path, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Numbers out of a stranger's text: what a command printed, or wrote into its out folder.
+"""Numbers from untrusted text that a command printed, or wrote to its output folder.
 
     extraction.extract(metrics, texts) -> Extract   the values of metrics that say where they are
     extraction.select(metrics, rank, values)        which of them one rank's texts give

@@ -27,7 +27,7 @@ _NAMES = 10
 
 
 def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
-    """The number at a place of a JSON document, or every number of the list that is there.
+    """Return the number at a place of a JSON document, or every number of the list that is there.
 
     Args:
         source: The place.
@@ -38,13 +38,13 @@ def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
         UnreadError: It is no document, or something else is at the place.
     """
     if len(text) > MOST_JSON_BYTES:
-        message = f"{name} has {len(text)} bytes, and {MOST_JSON_BYTES} are the most of a JSON file"
+        message = f"{name} has {len(text)} bytes; a JSON file may have {MOST_JSON_BYTES}"
         raise UnreadError("bad-result", message)
     try:
         value: Json = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         reason = cut(str(error))
-        raise UnreadError("bad-result", f"{name} is no JSON document: {reason}") from None
+        raise UnreadError("bad-result", f"{name} is not a JSON document: {reason}") from None
     for key in _keys(source.pointer):
         value = _step_into(value, key, f"{name} has no {source.pointer}")
     what = f"{source.pointer} of {name}"
@@ -66,17 +66,18 @@ def _step_into(value: Json, key: str, missing: str) -> Json:
             inner: Json = value[key]
             return inner
         names = ", ".join(cut(name) for name in list(value)[:_NAMES]) or "nothing"
-        raise UnreadError("no-result", f"{missing}: beside {cut(key)!a} there is {names}")
+        raise UnreadError("no-result", f"{missing}: {cut(key)!a} is missing among {names}")
     if isinstance(value, list):
         if key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(value):
             entry: Json = value[int(key)]
             return entry
         raise UnreadError("no-result", f"{missing}: the list has {len(value)} entries")
-    raise UnreadError("no-result", f"{missing}: {cut(key)!a} is sought in {cut(repr(value))}")
+    raise UnreadError("no-result", f"{missing}: no {cut(key)!a} in {cut(repr(value))}")
 
 
 def of_column(source: Column, text: bytes, name: str) -> Found:
-    """The last number of a column, or with a column of steps all of them; empty cells have none.
+    """Return the last number of a column, or with a column of steps all of them; empty cells have
+    none.
 
     Args:
         source: Names the columns.
@@ -117,7 +118,7 @@ def of_column(source: Column, text: bytes, name: str) -> Found:
         if line != end:
             notes = [f"the last cell of {name} with a number is in line {line} of {end}"]
     if not values:
-        raise UnreadError("no-result", f"the column {source.column} of {name} holds nothing")
+        raise UnreadError("no-result", f"column {source.column} of {name} is empty")
     whole.require_one_unit(units, name)
     return Found(tuple(values), notes=(*notes, *whole.tell_units(units, source.unit, name)))
 
@@ -125,12 +126,12 @@ def of_column(source: Column, text: bytes, name: str) -> Found:
 def _require_width(row: Sequence[str], header: Sequence[str], what: str) -> None:
     """Stop at a row with more cells than the header, as digits that are grouped make some."""
     if any(cell.strip() for cell in row[len(header) :]):
-        message = f"{what} has {len(row)} cells, and the header {len(header)}"
-        raise UnreadError("bad-result", f"{message}: a comma in a number takes quotation marks")
+        message = f"{what} has {len(row)} cells, the header has {len(header)}"
+        raise UnreadError("bad-result", f"{message}: quote numbers that contain commas")
 
 
 def _cell_number(cell: str, what: str, unit: str, units: dict[str, int], line: int) -> float:
-    """The number of a cell, behind which its unit may stand.
+    """Return the number of a cell, behind which its unit may stand.
 
     Args:
         cell: Without white space at its ends.
@@ -144,7 +145,7 @@ def _cell_number(cell: str, what: str, unit: str, units: dict[str, int], line: i
     """
     split = whole.split_unit(cell, unit)
     if isinstance(split, whole.Fault):
-        message = f"{what} is {cut(cell)!a}, which is no number as it stands there"
+        message = f"{what} is not a plain number: {cut(cell)!a}"
         raise UnreadError("bad-result", f"{message}: {whole.REASONS[split.kind]}")
     word, found = split
     if found:
@@ -153,7 +154,7 @@ def _cell_number(cell: str, what: str, unit: str, units: dict[str, int], line: i
 
 
 def _rows(text: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Every row that is not empty, with the number of the line that it ends in."""
+    """Yield every row that is not empty, with the number of the line that it ends in."""
     head = text[: text.find(b"\n") if b"\n" in text else None].decode("utf-8-sig", "replace")
     separator = max(_SEPARATORS, key=head.count)
     stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8-sig", errors="replace", newline="")
@@ -164,7 +165,7 @@ def _rows(text: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
             if any(row):
                 yield lines.number, row
     except csv.Error as error:
-        message = f"line {lines.number} of {name} is none of a table: {error}"
+        message = f"line {lines.number} of {name} is not a CSV row: {error}"
         raise UnreadError("bad-result", message) from None
 
 
@@ -189,7 +190,8 @@ def _place(header: Sequence[str], column: str, name: str) -> int:
         return names.index(column)
     if column in names:
         raise UnreadError(
-            "bad-result", f"{name} has the column {column} {names.count(column)} times"
+            "bad-result",
+            f"{name} has column {column} {names.count(column)} times; columns need unique names",
         )
     known = ", ".join(cut(cell) for cell in names[:_NAMES]) or "none"
     raise UnreadError("no-result", f"{name} has no column {column}; its columns: {known}")

@@ -47,7 +47,7 @@ class _Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """What event files have under some tags.
+    """Scalars of event files under some tags.
 
     Attributes:
         points: Of each tag, by increasing steps.
@@ -63,7 +63,7 @@ class Log:
 
 
 def keep_scalars(data: bytes) -> bytes:
-    """Of event files, one behind the other, the records with scalars, and where a run began.
+    """Keep the records with scalars of several event files, and where a run began.
 
     Their bytes stay as they are, so TensorBoard reads them too. So does the first record that is
     broken, after which nothing is kept: whoever reads it sees the same fault.
@@ -92,7 +92,8 @@ def _is_kept(payload: bytes) -> bool:
 
 
 def read_log(data: bytes, tags: Iterable[str]) -> Log:
-    """The scalars of some tags; of a step that was taken again the later one, as TensorBoard.
+    """Return the scalars of some tags; of a step that was taken again the later one, as
+    TensorBoard.
 
     Args:
         data: Event files, one behind the other.
@@ -135,7 +136,7 @@ def _forget(points: list[_Point], step: int) -> None:
 
 
 def of_tag(source: EventTag, log: Log, name: str) -> tuple[Value, ...]:
-    """The last number under a tag, or each with its step.
+    """Return the last number under a tag, or each with its step.
 
     Args:
         source: The tag.
@@ -149,7 +150,7 @@ def of_tag(source: EventTag, log: Log, name: str) -> tuple[Value, ...]:
         raise UnreadError("bad-result", f"{name}: {log.fault}")
     tag, shown = source.tag.encode(), cut(source.tag)
     if tag in log.others:
-        raise UnreadError("bad-result", f"{shown} in {name} is no scalar")
+        raise UnreadError("bad-result", f"tag {shown} in {name} is not a scalar")
     points = log.points[tag]
     if not points:
         known = ", ".join(cut(one.decode(errors="replace")) for one in log.names) or "none"
@@ -173,7 +174,7 @@ def _time(wall: float) -> str:
 
 
 def _parse(payload: bytes) -> _Event:
-    """An event, as far as scalars are concerned.
+    """Return an event, as far as scalars are concerned.
 
     Raises:
         BrokenError: It is none.
@@ -211,7 +212,7 @@ def _value(message: bytes) -> tuple[bytes, float | None]:
 
 
 def _of_tensor(message: bytes) -> float | None:
-    """The number of a tensor that has one of floating point."""
+    """Return the number of a tensor that has one of floating point."""
     kind, numbers = 0, {_CONTENT: b"", _FLOATS: b"", _DOUBLES: b""}
     for number, content in records.fields(message):
         if number == _TYPE:
@@ -238,7 +239,7 @@ def _sizes(shape: bytes) -> Iterator[int | bytes]:
 
 def _float(content: int | bytes, form: str) -> float:
     if isinstance(content, int) or len(content) != struct.calcsize(form):
-        raise BrokenError("an event has something else in the place of a number")
+        raise BrokenError("an event has a field of another type where a number belongs")
     (number,) = struct.unpack(form, content)
     assert isinstance(number, float)
     return number
@@ -246,11 +247,11 @@ def _float(content: int | bytes, form: str) -> float:
 
 def _integer(content: int | bytes) -> int:
     if not isinstance(content, int):
-        raise BrokenError("an event has something else in the place of an integer")
+        raise BrokenError("an event has a field of another type where an integer belongs")
     return content - (1 << 64) if content >> 63 else content
 
 
 def _bytes(content: int | bytes) -> bytes:
     if isinstance(content, int):
-        raise BrokenError("an event has something else in the place of a message")
+        raise BrokenError("an event has a field of another type where a message belongs")
     return content

@@ -22,13 +22,13 @@ from capsule.manifest.sources import (
 )
 
 MOST_BYTES = 64 << 20
-"""Of a text that numbers are read from."""
+"""Text that values are read from."""
 _LINES, _LONGEST_LINE, _END_BYTES = 8, 150, 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extract:
-    """What texts give.
+    """Values read from texts.
 
     Attributes:
         values: Of each metric that has some, in the order of the text.
@@ -49,7 +49,7 @@ _OTHER = {"stdout": "stderr", "stderr": "stdout"}
 
 
 def _find_elsewhere(source: Source, load: Callable[[str], bytes | None] | None) -> str:
-    """That a number is in the other one of standard output and error; empty where it is not."""
+    """Return a hint if the number is in the other stream, stdout or stderr; else an empty text."""
     other = _OTHER.get(source.text)
     if other is None or load is None or not isinstance(source, Pattern | LogKey):
         return ""
@@ -67,7 +67,7 @@ def _find_elsewhere(source: Source, load: Callable[[str], bytes | None] | None) 
 
 
 def take(pieces: Iterable[bytes]) -> bytes:
-    """A text in one piece; of one that is too large, so much that this is seen."""
+    """Return a text in one piece; of one that is too large, so much that this is seen."""
     taken, size_bytes = [], 0
     for piece in pieces:
         taken.append(piece)
@@ -78,7 +78,7 @@ def take(pieces: Iterable[bytes]) -> bytes:
 
 
 def select(metrics: Sequence[Metric], rank: int, values: Mapping[str, str]) -> dict[str, Source]:
-    """Where the metrics are read that a rank's texts give: of all but the first what is per rank.
+    """Return the sources of the metrics that a rank's texts give; later ranks give only some.
 
     Args:
         metrics: All that are due.
@@ -106,7 +106,7 @@ def extract(
         sources: Where each is, by its name.
         texts: By the names that sources have for them; those that are not there are left out.
         absent: Why those are not there, by their names, for a message.
-        before_whole: Whether numbers are read as before 0.3.0, which took parts of numbers.
+        before_whole: True if numbers are read as before 0.3.0, which took parts of numbers.
         load: Gives the standard output or error, to see whether a number is there instead.
     """
     founds: dict[str, Found] = {}
@@ -136,10 +136,10 @@ def extract(
 
 
 def describe(text: str) -> str:
-    """The name of a text, in words.
+    """Return the name of a text, in words.
 
     >>> describe("stdout"), describe("out/log.txt")
-    ('standard output', 'log.txt')
+    ('stdout', 'log.txt')
     >>> describe("out/runs/scalars.tfevents")
     'the event files of runs'
     """
@@ -147,11 +147,11 @@ def describe(text: str) -> str:
         name = text.removeprefix(OUT)
         is_log = name.endswith(SCALARS)
         return f"the event files of {name.removesuffix(SCALARS)}" if is_log else name
-    return {"stdout": "standard output", "stderr": "standard error"}[text]
+    return text
 
 
 def quote_end(name: str, text: bytes) -> str:
-    """The last lines of a text that was searched, for a message."""
+    """Return the last lines of a text that was searched, for a message."""
     end = text[-_END_BYTES:].decode(errors="replace").replace("\r", "\n")
     rows = [row for row in end.split("\n") if row.strip()][-_LINES:]
     quoted = [f"  | {plain.clean(row[:_LONGEST_LINE])}" for row in rows]
@@ -159,7 +159,7 @@ def quote_end(name: str, text: bytes) -> str:
 
 
 def _read_logs(sources: Iterable[Source], texts: Mapping[str, bytes]) -> dict[str, events.Log]:
-    """Event files, each read once for all tags that are due."""
+    """Return event files, each read once for all tags that are due."""
     tags: dict[str, list[str]] = {}
     for source in sources:
         if isinstance(source, EventTag):
@@ -172,19 +172,19 @@ def _read_logs(sources: Iterable[Source], texts: Mapping[str, bytes]) -> dict[st
 
 
 def _require_text(name: str, texts: Mapping[str, bytes], absent: Mapping[str, str]) -> bytes:
-    """A text that can be searched.
+    """Return a text that can be searched.
 
     Raises:
         UnreadError: It cannot.
     """
     text, shown = texts.get(name), describe(name)
     if text is None and name.startswith(OUT):
-        message = absent.get(name, f"there is no file {shown} in the out folder")
+        message = absent.get(name, f"no file {shown} in the output folder {{out}}")
         raise UnreadError("no-result", message)
     if not text:
         raise UnreadError("no-result", f"{shown} {'are' if name.endswith(SCALARS) else 'is'} empty")
     if len(text) > MOST_BYTES:
-        message = f"{shown} has more bytes than are searched, which are {MOST_BYTES}"
+        message = f"{shown} exceeds {MOST_BYTES} bytes, which are searched at most"
         raise UnreadError("bad-result", message)
     return text
 
@@ -192,7 +192,7 @@ def _require_text(name: str, texts: Mapping[str, bytes], absent: Mapping[str, st
 def _read(
     source: Source, text: bytes, logs: Mapping[str, events.Log], *, before_whole: bool
 ) -> Found:
-    """The values of one metric.
+    """Return the values of one metric.
 
     Raises:
         UnreadError: There are none, or something else is in their place.

@@ -1,4 +1,4 @@
-"""Which lines of a text are those that a pattern is about, and the numbers in them."""
+"""Lines of a text that match a pattern, and the numbers in them."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ class Hit:
 
     @property
     def is_word(self) -> bool:
-        """Whether it is no line with a result."""
+        """Return whether it is no line with a result."""
         return self.state == "word"
 
 
 class LineReader:
-    """Reads the lines of one text by one pattern."""
+    """Reader of the matching lines of one text for one pattern."""
 
     def __init__(self, source: Source, name: str) -> None:
         self._source, self._name = source, name
@@ -109,7 +109,7 @@ class LineReader:
         return _compile_other(self._source.pattern, _ANYTHING)
 
     def find(self, text: bytes) -> Iterator[Hit]:
-        """Every line that the pattern fits, or would fit if a number stood in its place."""
+        """Yield every line that the pattern fits, or would fit if a number stood in its place."""
         count = 0
         for number, line in lines(text):
             hit = self._match(number, line) or self._look(number, line)
@@ -119,7 +119,7 @@ class LineReader:
                 yield hit if hit.state != "number" else self._look_before(hit)
 
     def read_last(self, text: bytes) -> Found:
-        """The number of the last line with one, or with what says that it is missing.
+        """Return the number of the last line with one, or with what says that it is missing.
 
         Raises:
             UnreadError: There is none, or no whole number.
@@ -143,7 +143,8 @@ class LineReader:
     def _find_last(
         self, text: bytes, units: dict[str, int]
     ) -> tuple[Hit | None, Hit | None, int, int]:
-        """The last line that the pattern fits, with a number or what says that it is missing.
+        """Return the last line that the pattern fits, with a number or what says that it is
+        missing.
 
         Args:
             text: What is searched.
@@ -178,7 +179,7 @@ class LineReader:
         return self._match(*plain) if plain else last, words, at, count
 
     def evaluate(self, hits: Sequence[Hit], count: int) -> Found:
-        """The numbers of lines, of so many that count.
+        """Return the numbers of lines, of so many that count.
 
         Raises:
             UnreadError: One has none, or not a whole one, or their units differ.
@@ -198,41 +199,43 @@ class LineReader:
         return Found(tuple(values), count, tuple(notes))
 
     def nothing(self, words: Sequence[Hit]) -> UnreadError:
-        """That no line has a number."""
+        """Return the error for a text without a number."""
         fits = next((hit for hit in words if hit.pattern is self._pattern), None)
         if fits is not None:
             return self.no_number(fits)
-        message = f"no line of {self._name} fits {self._shown}"
+        message = f"no line of {self._name} matches {self._shown}"
         if words:
             first = words[0]
-            message += f"; line {first.number} has {cut(first.word)!a} in the place of the number"
+            message += f"; line {first.number} has {cut(first.word)!a} instead of a number"
         return UnreadError("no-result", message)
 
     def no_number(self, hit: Hit) -> UnreadError:
-        """That something else stands in the place of a number."""
+        """Return the error for a word in place of a number."""
         line = self._quote(hit.line, hit.match.span(_group_of(hit.pattern)))
-        is_nothing = f"is {cut(hit.word)!a}, which is no number" if hit.word else "is nothing"
+        is_nothing = f"is not a number: {cut(hit.word)!a}" if hit.word else "is empty"
         return UnreadError("bad-result", f"{self._what(hit)} {is_nothing}; the line is {line}")
 
     def tell_skipped(self, words: Sequence[Hit]) -> Iterator[str]:
-        """What was skipped before the first number."""
+        """Yield a note on lines that were skipped before the first number."""
         if words:
             first = words[0]
             yield (
-                f"line {first.number} of {self._name} was skipped, with {cut(first.word)!a} in the"
-                " place of the number"
+                f"line {first.number} of {self._name} was skipped, with {cut(first.word)!a}"
+                " instead of a number"
                 + (f"; so were {len(words) - 1} more before the first number" * (len(words) > 1))
             )
 
     def _what(self, hit: Hit) -> str:
-        return f"what {self._shown} gives in line {hit.number} of {self._name}"
+        return f"the match of {self._shown} in line {hit.number} of {self._name}"
 
     @property
     def _value_group(self) -> int:
         return self._pattern.names.get("value", 1)
 
     def _match(self, number: int, line: bytes) -> Hit | None:
-        """A line that the pattern fits, colours left out if they are not what it asks for."""
+        """Return a line that the pattern fits, colours left out if they are not what it asks
+        for.
+        """
         match = None
         if b"\x1b" in line:
             plain = without_colours(line)
@@ -245,8 +248,8 @@ class LineReader:
         if taken is None:
             raise UnreadError(
                 "bad-result",
-                f"what {self._shown} gives in line {number} of {self._name} is nothing: its group"
-                " took no part",
+                f"the match of {self._shown} in line {number} of {self._name} is empty: its group"
+                " did not take part",
             )
         word = taken.decode(errors="replace").strip()
         state: State = "number"
@@ -269,7 +272,9 @@ class LineReader:
         )
 
     def _look_before(self, hit: Hit) -> Hit:
-        """The same line, or what is missing in it before the number that the pattern takes."""
+        """Return the same line, or what is missing in it before the number that the pattern
+        takes.
+        """
         start, begin = hit.match.span()[0], hit.match.span(self._value_group)[0]
         if not _MAY_MISS.search(hit.line, start, begin):
             return hit
@@ -282,7 +287,7 @@ class LineReader:
         return missing if place < begin else hit
 
     def _look(self, number: int, line: bytes) -> Hit | None:
-        """A line that the pattern does not fit, but which is one of its lines."""
+        """Return a line that the pattern does not fit, but which is one of its lines."""
         if b"\x1b" in line:
             line = without_colours(line)
         ways = [line]
@@ -331,7 +336,7 @@ class LineReader:
         return hit if is_there else None
 
     def _find_other(self, number: int, line: bytes) -> Hit | None:
-        """A line with white space, an odd number or a word in the place of the number."""
+        """Return a line with white space, an odd number or a word in the place of the number."""
         pattern = self._place
         match = None if pattern is None else pattern.search(line)
         if match is None or pattern is None:
@@ -373,11 +378,11 @@ class LineReader:
         raise UnreadError(
             "bad-result",
             f"the step in line {number} of {self._name} is {cut(word)!a}, which {self._shown} does"
-            f" not fit; the line is {self._quote(line, span)}; {_way_out(better)}",
+            f" not match; the line is {self._quote(line, span)}; {_way_out(better)}",
         )
 
     def _value(self, hit: Hit) -> tuple[float, whole.Whole | None]:
-        """The number of a line, and its unit.
+        """Return the number of a line, and its unit.
 
         Raises:
             UnreadError: It has none, or not a whole one.
@@ -403,13 +408,13 @@ class LineReader:
         what = f"the step in line {hit.number} of {self._name}"
         word = hit.match.group(group)
         if word is None:
-            raise UnreadError("bad-result", f"{what} is nothing: its group took no part")
+            raise UnreadError("bad-result", f"{what} is empty: its group did not take part")
         number = to_number(word.decode(errors="replace"), what)
         self._judge(hit, group, "1", what)
         return number
 
     def _judge(self, hit: Hit, group: int, unit: str, what: str) -> whole.Whole:
-        """What stands behind a number that is whole.
+        """Return the unit after a number, and check that the number is whole.
 
         Raises:
             UnreadError: It is not.
@@ -423,13 +428,13 @@ class LineReader:
             better = whole.suggest(self._source.pattern, hit.line, judged, unit)
         raise UnreadError(
             "bad-result",
-            f"{what} is {judged.taken!a} out of {cut(judged.word)!a}, and not the whole number:"
+            f"{what} is {judged.taken!a}, only a part of {cut(judged.word)!a}:"
             f" {whole.REASONS[judged.kind]}; the line is {self._quote(hit.line, span)};"
             f" {_way_out(better, judged)}",
         )
 
     def _suggest_here(self, hit: Hit) -> str | None:
-        """A pattern for a line that has no number as this one takes it."""
+        """Return a pattern for a line that has no number as this one takes it."""
         start, span = hit.match.span()[0], hit.match.span(_group_of(hit.pattern))
         source = self._source
         return whole.suggest_at(source.pattern, hit.line, start, span[0], source.unit)
@@ -439,8 +444,8 @@ class LineReader:
         span = hit.match.span(_group_of(hit.pattern))
         return UnreadError(
             "bad-result",
-            f"line {hit.number} of {self._name} has {cut(hit.word)!a} in the place of the number,"
-            f" which {self._shown} does not fit; the line is {self._quote(hit.line, span)};"
+            f"line {hit.number} of {self._name} has {cut(hit.word)!a} as its number, which"
+            f" {self._shown} does not match; the line is {self._quote(hit.line, span)};"
             f" {_way_out(better)}",
         )
 
@@ -454,7 +459,7 @@ class LineReader:
 
 
 def _compile_other(source: str, content: str, group: str = "value") -> Pattern | None:
-    """A pattern with something else in the place of the number; None where there is none."""
+    """Return a pattern with something else in the place of the number; None where there is none."""
     other = replace_value(source, content, group)
     try:
         return None if other is None else compile_pattern(other)
@@ -467,7 +472,7 @@ def _group_of(pattern: Pattern) -> int:
 
 
 def _strip(line: bytes, span: tuple[int, int]) -> tuple[int, int]:
-    """A span without the white space at its ends."""
+    """Return a span without the white space at its ends."""
     begin, end = span
     taken = line[begin:end]
     return end - len(taken.lstrip()), begin + len(taken.rstrip())
@@ -499,7 +504,7 @@ def _is_number_spelled_otherwise(word: str) -> bool:
 def _way_out(better: str | None, fault: whole.Fault | None = None) -> str:
     if better is not None:
         declared = fault is not None and fault.kind in ("unit", "percent")
-        return f"a pattern that takes it is {better}{', or declare the unit' * declared}"
+        return f"use the pattern {better}{', or declare the unit' * declared}"
     if fault is None or fault.kind not in whole.SPELLABLE:
-        return "no pattern reads it: have the program print one plain number, such as 1234.5"
-    return f"let the group take all of it, such as by {PLACEHOLDER}, and spell out what touches it"
+        return "no pattern can read it: print one plain number, for example 1234.5"
+    return f"match the whole number, for example by {PLACEHOLDER}, and spell out the adjacent text"

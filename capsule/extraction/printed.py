@@ -26,7 +26,8 @@ _STEPS = ("epoch_num", "step_num", "samples_count")
 
 
 def by_pattern(source: Pattern, text: bytes, name: str) -> Found:
-    """The number of the last line that a pattern fits, or of all; of a line the first place counts.
+    """Return the number of the last line that a pattern fits, or of all; of a line the first place
+    counts.
 
     A line in which `nan`, or what else stands for a number that is missing, is in the number's
     place counts as one that the pattern fits.
@@ -51,7 +52,10 @@ def by_pattern(source: Pattern, text: bytes, name: str) -> Found:
     if source.occurrence == "only":
         if len(numbers) > 1:
             places = ", ".join(str(hit.number) for hit in numbers[:5])
-            message = f"{len(numbers)} lines of {name} fit {shown}, and one is due: {places}"
+            message = (
+                f'{len(numbers)} lines of {name} match {shown}; "occurrence": "only" allows one'
+                f" (lines {places})"
+            )
             raise UnreadError("bad-result", message)
         return reader.evaluate(numbers, 1)
     first = hits.index(numbers[0])
@@ -64,7 +68,7 @@ def by_pattern(source: Pattern, text: bytes, name: str) -> Found:
 
 
 def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
-    """What `by_pattern` gave before 0.3.0, which took a part of a number for the number.
+    """Read numbers as `by_pattern` did before 0.3.0, which took parts of numbers.
 
     Args:
         source: The pattern.
@@ -88,14 +92,15 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
         require_room(len(matches))
     shown = cut(source.pattern)
     if not matches:
-        raise UnreadError("no-result", f"no line of {name} fits {shown}")
+        raise UnreadError("no-result", f"no line of {name} matches {shown}")
     if source.occurrence == "only" and len(matches) > 1:
-        raise UnreadError("bad-result", f"{len(matches)} lines of {name} fit {shown}")
+        message = f'{len(matches)} lines of {name} match {shown}; "occurrence": "only" allows one'
+        raise UnreadError("bad-result", message)
     value, step = pattern.names.get("value", 1), pattern.names.get("step")
     return Found(
         tuple(
             Value(
-                value=_group(match, value, f"what {shown} gives in line {number} of {name}"),
+                value=_group(match, value, f"the match of {shown} in line {number} of {name}"),
                 step=None if step is None else _group(match, step, f"the step in line {number}"),
                 line=number,
             )
@@ -108,12 +113,13 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
 def _group(match: Match, group: int, what: str) -> float:
     word = match.group(group)
     if word is None:
-        raise UnreadError("bad-result", f"{what} is nothing: its group took no part")
+        raise UnreadError("bad-result", f"{what} is empty: its group did not take part")
     return to_number(word.decode(errors="replace"), what)
 
 
 def by_key(source: LogKey, text: bytes, name: str) -> tuple[Value, ...]:
-    """Every value of one key of MLPerf's logging, with the steps that its metadata give to all.
+    """Return every value of one key of MLPerf's logging, with the steps that its metadata give to
+    all.
 
     Args:
         source: The key.

@@ -42,7 +42,7 @@ class BrokenError(Exception):
 
 
 def read(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Every record of a TFRecord file with the place behind it.
+    """Yield every record of a TFRecord file with the place behind it.
 
     Raises:
         BrokenError: A record is cut off, or its checksum is another.
@@ -55,24 +55,25 @@ def read(data: bytes) -> Iterator[tuple[int, bytes]]:
             raise TooManyError
         start = at + _HEAD_BYTES
         if len(data) < start:
-            raise BrokenError("ends within a record", at, len(data))
+            raise BrokenError("truncated within a record", at, len(data))
         length_bytes, crc, *_ = struct.unpack_from("<QI", data, at)
         if mask(crc32c(data[at : at + _LENGTH_BYTES])) != crc:
             end = min(len(data), at + _SHOWN_BYTES)
-            raise BrokenError("a record's length has another checksum", at, end)
+            raise BrokenError("wrong checksum of a record's length", at, end)
         end = start + length_bytes + _CRC_BYTES
         if len(data) < end:
-            raise BrokenError("ends within a record", at, min(len(data), at + _SHOWN_BYTES))
+            raise BrokenError("truncated within a record", at, min(len(data), at + _SHOWN_BYTES))
         payload = data[start : end - _CRC_BYTES]
         (crc,) = struct.unpack_from("<I", data, end - _CRC_BYTES)
         if mask(crc32c(payload)) != crc:
-            raise BrokenError("a record has another checksum", at, end)
+            raise BrokenError("wrong checksum of a record", at, end)
         yield end, payload
         at = end
 
 
 def fields(message: bytes) -> Iterator[Field]:
-    """The fields of a protobuf message, in their order; what is inside of one is not looked at.
+    """Yield the fields of a protobuf message, in their order; what is inside of one is not looked
+    at.
 
     Raises:
         BrokenError: It is no message.
@@ -90,26 +91,26 @@ def fields(message: bytes) -> Iterator[Field]:
         elif kind in (_FIXED64, _FIXED32):
             length_bytes = 8 if kind == _FIXED64 else 4
         else:
-            raise BrokenError(f"a message has a field of the kind {kind}, which is none")
+            raise BrokenError(f"a message has a field of the unknown type {kind}")
         end = at + length_bytes
         if end > len(message):
-            raise BrokenError("a message ends within a field")
+            raise BrokenError("a message is truncated within a field")
         yield key >> 3, message[at:end]
         at = end
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """An integer, and the place behind it."""
+    """Return an integer, and the place behind it."""
     value = 0
     for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
         value |= (byte & 127) << (7 * place)
         if byte < 128:
             return value & 0xFFFFFFFFFFFFFFFF, at + place + 1
-    raise BrokenError("a message ends within an integer, or has one of more than 64 bits")
+    raise BrokenError("a message is truncated within an integer, or has one of more than 64 bits")
 
 
 def mask(crc: int) -> int:
-    """A checksum as records hold it."""
+    """Return a checksum as records hold it."""
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & _MASK
 
 

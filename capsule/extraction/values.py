@@ -54,35 +54,36 @@ class Value:
 
 
 def to_number(text: str, what: str) -> float:
-    """A number as programs print them.
+    """Return a number as programs print them.
 
     Raises:
         UnreadError: It is none.
     """
     word = text.strip()
     if not _NUMBER.fullmatch(word):
-        hint = "; leave out what groups its digits" if "," in word else ""
-        raise UnreadError("bad-result", f"{what} is {cut(text)!a}, which is no number{hint}")
+        hint = "; print it without grouped digits" if "," in word else ""
+        raise UnreadError("bad-result", f"{what} is not a number: {cut(text)!a}{hint}")
     return float(word.replace("\u2212", "-"))
 
 
 def json_number(value: Json, what: str) -> float:
-    """A number of a JSON document, in which NaN and infinities may stand as Python writes them.
+    """Return a number of a JSON document, in which NaN and infinities may stand as Python writes
+    them.
 
     Raises:
         UnreadError: It is none.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnreadError("bad-result", f"{what} is {cut(repr(value))}, which is no number")
+        raise UnreadError("bad-result", f"{what} is not a number: {cut(repr(value))}")
     try:
         return float(value)
     except OverflowError:
-        message = f"{what} is an integer larger than any floating-point number"
+        message = f"{what} is an integer too large for a floating-point number"
         raise UnreadError("bad-result", message) from None
 
 
 class Found(NamedTuple):
-    """What a text gives for one metric.
+    """Values of one metric read from a text.
 
     Attributes:
         values: In the order of the text.
@@ -107,10 +108,12 @@ def check_steps(values: Sequence[Value]) -> None:
         if step is None:
             continue
         if step - step != 0:
-            raise UnreadError("bad-result", f"line {value.line} has the step {step}")
+            message = f"line {value.line} has step {step}, which is not finite"
+            raise UnreadError("bad-result", message)
         if before is not None and step <= before:
             raise UnreadError(
-                "bad-result", f"line {value.line} has step {step:g}, after step {before:g}"
+                "bad-result",
+                f"line {value.line} has step {step:g} after step {before:g}; steps must increase",
             )
         before = step
 
@@ -122,16 +125,16 @@ def require_room(count: int) -> None:
         UnreadError: There are.
     """
     if count > MOST_VALUES:
-        raise UnreadError("bad-result", f"there are more than {MOST_VALUES} values")
+        raise UnreadError("bad-result", f"more than {MOST_VALUES} values")
 
 
 def cut(text: str) -> str:
-    """The beginning of a text that is quoted."""
+    """Return the beginning of a text that is quoted."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def lines(text: bytes) -> Iterator[tuple[int, bytes]]:
-    r"""The lines with their numbers; a bar that is drawn anew by `\r` is several in one.
+    r"""Yield the lines with their numbers; a bar that is drawn anew by `\r` is several in one.
 
     >>> list(lines(b"10%\r20%\nend"))
     [(1, b'10%'), (1, b'20%'), (2, b'end')]
@@ -149,7 +152,7 @@ def lines(text: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def without_colours(line: bytes) -> bytes:
-    r"""A line without what colours it on a terminal, or moves its cursor.
+    r"""Return a line without what colours it on a terminal, or moves its cursor.
 
     >>> without_colours(b"loss: \x1b[32m0.25\x1b[0m")
     b'loss: 0.25'

@@ -1,4 +1,4 @@
-"""Whether what a group of a pattern takes is the whole number, as it stands in the line."""
+"""Check that a pattern's group takes a whole number rather than a part of one."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ Kind = Literal[
     "percent",
 ]
 REASONS: Mapping[Kind, str] = {
-    "digit": "more digits touch it",
-    "sign": "a sign touches it",
-    "point": "a point and more digits touch it",
+    "digit": "more digits are adjacent",
+    "sign": "a sign is adjacent",
+    "point": "a point and more digits are adjacent",
     "comma": "it has a decimal comma, or a comma between its digits",
     "group": "its digits are grouped",
-    "exponent": "an exponent touches it",
-    "underscore": "an underscore touches it",
+    "exponent": "an exponent is adjacent",
+    "underscore": "an underscore is adjacent",
     "clock": "it is one part of a time or of several numbers",
-    "word": "it stands inside a word",
-    "unit": "letters follow it that neither the pattern nor the unit of the metric declares",
-    "percent": "a percent sign follows it that neither the pattern nor the unit of the metric"
-    " declares",
+    "word": "it is inside a word",
+    "unit": "letters follow it; neither the pattern nor the unit of the metric declares them",
+    "percent": "a percent sign follows it; neither the pattern nor the unit of the metric declares"
+    " it",
 }
 # a number of these cannot be read by any pattern
 _UNREADABLE = ("comma", "group", "underscore", "clock")
@@ -107,7 +107,7 @@ class Whole:
 
     Attributes:
         unit: What stands behind it as its unit, empty for nothing.
-        is_declared: Whether the pattern or the metric's unit declares that, or nothing stands.
+        is_declared: True if the pattern or the metric's unit declares that, or nothing stands.
     """
 
     unit: str = ""
@@ -169,7 +169,8 @@ def judge(
 
 
 def is_placed(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
-    """Whether a pattern says where its group stands: it spells out what is before or behind it.
+    """Return whether a pattern says where its group stands: it spells out what is before or behind
+    it.
 
     Between both may be brackets, quotes, punctuation, and the name of a type with its bracket.
     """
@@ -190,7 +191,9 @@ def is_placed(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
 
 
 def is_in_column(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
-    """Whether a pattern says how far from a line's beginning its group is, as `^.{10}` does."""
+    """Return whether a pattern says how far from a line's beginning its group is, as `^.{10}`
+    does.
+    """
     start = match.span()[0]
     if len(line) > _LONGEST_LINE:
         return False
@@ -199,14 +202,14 @@ def is_in_column(line: bytes, match: Match, pattern: Pattern, group: int) -> boo
 
 
 def is_spelled_before(line: bytes, match: Match, pattern: Pattern, group: int) -> bool:
-    """Whether a pattern spells out the one character before its group."""
+    """Return whether a pattern spells out the one character before its group."""
     span = match.span(group)
     char = line[max(0, span[0] - 4) : span[0]].decode(errors="surrogateescape")[-1:]
     return bool(char) and _Beside(line, span, pattern, group).is_left_spelled(char)
 
 
 class _Beside:
-    """Which characters beside a group a pattern spells out: in another's place it fits no more."""
+    """Characters beside a group that a pattern spells out."""
 
     def __init__(
         self, line: bytes, span: tuple[int, int], pattern: Pattern | None, group: int
@@ -216,13 +219,15 @@ class _Beside:
         self._found: tuple[tuple[int, int], tuple[int, int]] | None = None
 
     def is_left_spelled(self, char: str, behind: str = "") -> bool:
-        """Whether a character before the group is, and what stands between both."""
+        """Return whether a character before the group is, and what stands between both."""
         size = len(char.encode(errors="surrogateescape"))
         gap = len(behind.encode(errors="surrogateescape"))
         return self._is_spelled(char, self._span[0] - gap - size, size)
 
     def is_right_spelled(self, text: str, before: str = "") -> bool:
-        """Whether each character of a text behind the group is, and what stands before that."""
+        """Return whether each character of a text behind the group is, and what stands before
+        that.
+        """
         at = self._span[1] + len(before.encode(errors="surrogateescape"))
         for char in text[:_LONGEST_UNIT]:
             size = len(char.encode(errors="surrogateescape"))
@@ -232,7 +237,7 @@ class _Beside:
         return True
 
     def fits_without_hyphen(self) -> bool:
-        """Whether a pattern takes the same digits where no hyphen is before them."""
+        """Return whether a pattern takes the same digits where no hyphen is before them."""
         start, end = self._span
         line = b"".join((self._line[:start], b"~", self._line[start + 1 :]))
         match = None if self._pattern is None else self._pattern.search(line)
@@ -266,7 +271,7 @@ def _shift(place: int, at: int, more: int) -> int:
 
 
 def _others(char: str) -> Iterator[str]:
-    """What stands in a character's place to see whether the pattern means it, and no other."""
+    """Return substitutes of a character, to test whether the pattern means it alone."""
     if char.isalpha():
         others = "QZK" if char.isupper() else "qzk"
         yield from (other for other in others if other != char)
@@ -275,7 +280,7 @@ def _others(char: str) -> Iterator[str]:
 
 
 def _judge_left(left: str, word: str, beside: _Beside) -> Kind | None:
-    """What touches a number on its left."""
+    """Judge the characters on the left of a number."""
     char, before = left[-1:], left[-2:-1]
     if not char or (char.isspace() and char not in _GROUPING):
         return None
@@ -300,7 +305,7 @@ def _judge_left(left: str, word: str, beside: _Beside) -> Kind | None:
 
 
 def _judge_between(left: str, word: str, beside: _Beside) -> Kind | None:
-    """What stands between the digits before a number and the number."""
+    """Judge the characters between earlier digits and the number."""
     char = left[-1:]
     kind: Kind | None = None
     if char in _COMMAS and word.isdigit():
@@ -317,7 +322,7 @@ def _judge_between(left: str, word: str, beside: _Beside) -> Kind | None:
 
 
 def _judge_sign(left: str) -> Kind | None:
-    """A sign on the left: a hyphen after a letter is none, nor is the one of plus-minus."""
+    """Return a sign on the left: a hyphen after a letter is none, nor is the one of plus-minus."""
     if left.endswith(("+-", "+/-", "\u00b1")):
         return None
     is_hyphen = left[-1] in _HYPHENS and left[-2:-1].isalpha()
@@ -325,7 +330,7 @@ def _judge_sign(left: str) -> Kind | None:
 
 
 def _judge_right(left: str, word: str, right: str, beside: _Beside, unit: str) -> Kind | Whole:
-    """What touches a number on its right, or its unit."""
+    """Judge the characters on the right of a number, or its unit."""
     if _CUT_EXPONENT.match(right):
         return "exponent"
     parts = _PARTS.match(right)
@@ -351,7 +356,7 @@ def _judge_right(left: str, word: str, right: str, beside: _Beside, unit: str) -
 
 
 def _judge_punctuation(left: str, digits: str, right: str, beside: _Beside) -> Kind | Whole:
-    """A sign, point, comma or other character that touches a number."""
+    """Return a sign, point, comma or other character that touches a number."""
     char, after = right[:1], right[1:2]
     kind: Kind | None = None
     if _ODD.match(right):
@@ -373,7 +378,7 @@ def _judge_punctuation(left: str, digits: str, right: str, beside: _Beside) -> K
 
 
 def _judge_letters(right: str, beside: _Beside, unit: str) -> Kind | Whole:
-    """Letters that touch a number: its unit, where somebody says so."""
+    """Return letters that touch a number: its unit, where somebody says so."""
     match = _LETTERS.match(right)
     assert match is not None
     letters = match[0]
@@ -389,7 +394,7 @@ def _judge_letters(right: str, beside: _Beside, unit: str) -> Kind | Whole:
 
 
 def _judge_comma(left: str, digits: str, right: str) -> Kind | None:
-    """A comma behind a number, and digits behind that."""
+    """Return a comma behind a number, and digits behind that."""
     if _THOUSANDS.fullmatch(digits) and re.match(r".\d{3}(?!\d)", right):
         return "group"
     in_list = left.rstrip().endswith(("[", "(", "{", ",", "<"))
@@ -400,7 +405,7 @@ def _judge_comma(left: str, digits: str, right: str) -> Kind | None:
 
 
 def _means(text: str, unit: str) -> bool:
-    """Whether a printed unit is the one that a metric declares."""
+    """Return whether a printed unit is the one that a metric declares."""
     if unit == "1":
         return False
     names = {unit, unit.replace("By", "B"), f"{unit}s" if len(unit) > 2 else unit}
@@ -408,7 +413,7 @@ def _means(text: str, unit: str) -> bool:
 
 
 def find_unit(line: bytes, end: int) -> str:
-    """What of the units that are known stands behind a number that ends there; empty for none."""
+    """Return the known unit that follows a number; empty if there is none."""
     right = line[end : end + _LONGEST_UNIT].decode(errors="replace")
     match = _UNITS.match(right) or _UNITS.match(f" {right}")
     if match is None:
@@ -422,7 +427,7 @@ def _in_one_spelling(unit: str) -> str:
 
 
 def split_unit(cell: str, unit: str) -> tuple[str, str] | Fault:
-    """The number that the cell of a table begins with, and the unit behind it.
+    """Return the number that the cell of a table begins with, and the unit behind it.
 
     Args:
         cell: Without white space at its ends.
@@ -455,13 +460,12 @@ def require_one_unit(units: Mapping[str, int], name: str) -> None:
         places = ", ".join(f"{unit} in line {line}" for unit, line in list(units.items())[:5])
         raise UnreadError(
             "bad-result",
-            f"the unit behind the number changes in {name}: {places}; have the program print one"
-            " unit",
+            f"the unit after the number changes in {name}: {places}; print one unit",
         )
 
 
 def tell_units(units: Mapping[str, int], unit: str, name: str) -> Iterator[str]:
-    """Notes of units that stand behind numbers, and are not the metric's.
+    """Yield notes of units that stand behind numbers, and are not the metric's.
 
     Args:
         units: Those that stand there, each with its first line.
@@ -471,13 +475,13 @@ def tell_units(units: Mapping[str, int], unit: str, name: str) -> Iterator[str]:
     for found, line in units.items():
         if not _means(found, unit):
             yield (
-                f"line {line} of {name} has {found} behind the number, and the unit of the metric"
-                f" is {unit}: declare the unit that the program prints"
+                f"line {line} of {name} has unit {found}, the metric has unit"
+                f" {unit}: declare the unit that the program prints"
             )
 
 
 def suggest(source: str, line: bytes, fault: Fault, unit: str) -> str | None:
-    """A pattern that takes the whole number out of the line, None where no pattern can.
+    """Return a pattern that takes the whole number out of the line, None where no pattern can.
 
     Args:
         source: The pattern that took a part of it.
@@ -501,7 +505,7 @@ def suggest(source: str, line: bytes, fault: Fault, unit: str) -> str | None:
 
 
 def suggest_at(source: str, line: bytes, start: int, begin: int, unit: str) -> str | None:
-    """A pattern for a line that another one does not fit.
+    """Return a pattern for a line that another one does not fit.
 
     Args:
         source: The pattern that does not fit.
@@ -525,7 +529,9 @@ def suggest_at(source: str, line: bytes, start: int, begin: int, unit: str) -> s
 def _spell_out(
     line: bytes, start: int, span: tuple[int, int], after: int | None, unit: str
 ) -> str | None:
-    """A pattern of a line's own words for the number that covers a span, or stands after it."""
+    """Return a pattern of a line's own words for the number that covers a span, or stands after
+    it.
+    """
     text = line[start:].decode(errors="replace")
     begin, end = (len(line[start:place].decode(errors="replace")) for place in span)
     for number in _NUMBER.finditer(text):

@@ -14,7 +14,7 @@ DOI = re.compile(r"10\.\d{4,9}/\S+")
 
 
 def is_remote(text: str) -> bool:
-    """Whether a capsule is named by something else than a path of this machine.
+    """Return whether a capsule is named by something else than a path of this machine.
 
     >>> is_remote("a.capsule.zip"), is_remote("doi:10.5281/zenodo.1"), is_remote("10.5281/zenodo.1")
     (False, True, True)

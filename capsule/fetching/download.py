@@ -81,7 +81,7 @@ class _Transfer:
         self._end: Future[None] = Future()
 
     def run(self) -> None:
-        """All of the work, in a thread of its own."""
+        """Do all of the work, in a thread of its own."""
         try:
             self._receive()
         except BaseException as error:
@@ -100,8 +100,8 @@ class _Transfer:
                 hear(mark, self._total)
             elif now - since > STALL_SECONDS:
                 raise CannotRunError(
-                    f"it came to a standstill after {self._done} bytes: fewer than {_CHUNK_BYTES}"
-                    f" came in {STALL_SECONDS:g} s",
+                    f"download stalled after {self._done} bytes: fewer than {_CHUNK_BYTES} bytes"
+                    f" arrived in {STALL_SECONDS:g} s",
                     where=self._where,
                     advice="try again later",
                 )
@@ -124,12 +124,12 @@ class _Transfer:
                 raise self._explain_end(error) from None
 
     def _expect_size(self, response: Response) -> int | None:
-        """How many bytes will come, as far as that is said; none are read of what is too much."""
+        """Check the announced number of bytes before any are read."""
         text = response.headers.get("Content-Length", "")
         total = int(text) if text.isdecimal() and len(text) < 20 else None
         if total is not None and self._source.size_bytes not in (None, total):
             raise DamagedError(
-                f"{total} bytes are sent, and {self._source.size_bytes} were announced",
+                f"the server sends {total} bytes, expected {self._source.size_bytes}",
                 where=self._where,
             )
         size = total if total is not None else self._source.size_bytes
@@ -138,9 +138,9 @@ class _Transfer:
             free = shutil.disk_usage(self._target.parent).free
             if size > free:
                 raise ExecutionError(
-                    f"it has {size} bytes, and {free} are free here",
+                    f"no room for the download: it needs {size} bytes, {free} bytes are free",
                     where=str(self._target.parent.parent),
-                    advice="free some space, or name another folder with CAPSULE_CACHE",
+                    advice="free some space, or set CAPSULE_CACHE to another folder",
                 )
         return size
 
@@ -164,7 +164,7 @@ class _Transfer:
             raise self._explain_end(None)
         if self._source.digest and hasher.hexdigest() != self._source.digest:
             raise DamagedError(
-                f"its {self._source.algorithm} is {hasher.hexdigest()}, expected"
+                f"{self._source.algorithm} of the download is {hasher.hexdigest()}, expected"
                 f" {self._source.digest}",
                 where=self._where,
             )
@@ -172,7 +172,7 @@ class _Transfer:
     def _refuse_large(self, size_bytes: int) -> None:
         if size_bytes > MOST_DOWNLOAD_BYTES:
             raise DamagedError(
-                f"it is larger than the {MOST_DOWNLOAD_BYTES} bytes that a capsule may have",
+                f"the download exceeds the limit of {MOST_DOWNLOAD_BYTES} bytes",
                 where=self._where,
             )
 
@@ -181,9 +181,11 @@ class _Transfer:
         page = kind == "text/html" or start.lstrip()[:1] == b"<"
         what = "a web page" if page else f"{kind[:80]!r}" if kind else "something else"
         return DamagedError(
-            f"{what} is sent there, and no capsule" if start else "nothing is sent there",
+            f"the server sends {what} instead of a capsule"
+            if start
+            else "the server sends no bytes",
             where=self._where,
-            advice="name the address of the file itself, as of its download link" if page else None,
+            advice="give the address of the file itself: copy its download link" if page else None,
         )
 
     def _explain_end(self, error: Exception | None) -> Exception:
@@ -191,12 +193,12 @@ class _Transfer:
             return ExecutionError(
                 f"cannot be written: {error.strerror}",
                 where=str(self._target.parent.parent),
-                advice="free some space, or name another folder with CAPSULE_CACHE",
+                advice="free some space, or set CAPSULE_CACHE to another folder",
             )
         of = "" if self._total is None else f" of {self._total}"
         reason = "" if error is None else f": {explain(error)}"
         return CannotRunError(
-            f"the connection ended after {self._done}{of} bytes{reason}",
+            f"connection lost after {self._done}{of} bytes{reason}",
             where=self._where,
             advice="try again",
         )
@@ -216,11 +218,13 @@ def check(response: Response, where: str) -> None:
         raise CannotRunError(what, where=where, advice=advice)
     if response.headers.get("Content-Encoding", "identity") != "identity":
         response.close()
-        raise DamagedError("the server compresses it, though it was asked not to", where=where)
+        raise DamagedError(
+            "the server compresses the file although capsule asked for it uncompressed", where=where
+        )
 
 
 def _refusal(status: int) -> tuple[str, str]:
-    """What a status means, and what to do then."""
+    """Return the error and remedy for a status."""
     if status in (401, 403, 407):
         return (
             f"the server refuses to hand it out (HTTP {status})",

@@ -37,17 +37,17 @@ class Web:
 
     @property
     def name(self) -> str:
-        """The address as it is shown: a query may hold a key."""
+        """Return the address as it is shown: a query may hold a key."""
         return self.url.partition("?")[0]
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody on the way could read and change what is sent."""
+        """Return whether somebody on the way could read and change what is sent."""
         return self.url.startswith("http:") and not self.is_loopback
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the server runs on this machine."""
+        """Return whether the server runs on this machine."""
         from urllib.parse import urlsplit
 
         return is_loopback(urlsplit(self.url).hostname or "")
@@ -61,7 +61,7 @@ class Artifact:
 
     @property
     def name(self) -> str:
-        """As it was named, in full."""
+        """Return the location as it was given, in full."""
         return f"oci://{str(self.reference).partition('://')[2]}"
 
 
@@ -81,7 +81,7 @@ class Deposit:
 
     @property
     def name(self) -> str:
-        """As it was named."""
+        """Return the location as it was given."""
         return f"doi:{self.doi}"
 
 
@@ -110,14 +110,14 @@ def parse(text: str) -> Location:
         "docker": "a capsule in a registry is named oci://HOST/NAME:TAG",
         "file": "name its path alone",
     }.get(scheme, _FORMS)
-    raise UsageError(f"capsules are not fetched by {scheme}://", advice=advice)
+    raise UsageError(f"cannot fetch a capsule by {scheme}://", advice=advice)
 
 
 def _web(text: str) -> Web:
     from urllib.parse import unquote, urlsplit, urlunsplit
 
     # a password has no place in a message, so that none shows what was typed
-    fault = UsageError("this is no address of a capsule", advice="https://HOST[:PORT]/PATH")
+    fault = UsageError("not the address of a capsule", advice="write https://HOST[:PORT]/PATH")
     if not text.isprintable() or any(map(str.isspace, text)) or "\\" in text:
         raise fault
     try:
@@ -136,7 +136,7 @@ def _web(text: str) -> Web:
     web = Web(url=url, login=login)
     if web.is_open and login is not None:
         raise UsageError(
-            "a login would be sent over plain HTTP, where others can read it",
+            "plain HTTP would send the login unencrypted",
             where=web.name,
             advice="use https://",
         )
@@ -151,7 +151,7 @@ def _artifact(text: str) -> Artifact:
             error.what.replace("docker://", "oci://")
             .replace("an image", "a capsule")
             .replace("image", "capsule"),
-            advice="a capsule in a registry is named oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]",
+            advice="write oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]",
         ) from None
 
 
@@ -160,8 +160,8 @@ def _deposit(text: str) -> Deposit:
     match = _DEPOSIT.fullmatch(doi)
     if match is None:
         raise UsageError(
-            f"capsules are fetched by DOIs of Zenodo alone, 10.5281/zenodo.NUMBER: {text!r}",
-            advice="name the address of the capsule's file where it is published elsewhere",
+            f"not a DOI of Zenodo (10.5281/zenodo.NUMBER): {text!r}",
+            advice="for a capsule published elsewhere, give the address of its file",
         )
     server = os.environ.get("CAPSULE_ZENODO") or _ZENODO[match["prefix"]]
     api = _web(f"{server}/api/records/{match['record']}")

@@ -14,7 +14,7 @@ _MOST_MANIFEST_BYTES = 4 << 20
 
 
 def converse(location: Artifact) -> Transfer:
-    """A conversation with its registry."""
+    """Return a conversation with its registry."""
     return Transfer(location.reference, subject="capsule")
 
 

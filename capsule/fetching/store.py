@@ -1,4 +1,4 @@
-"""Fetch a capsule into the cache, where it lies by its id."""
+"""Fetch capsules into the cache, named by id."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from capsule.fetching.locations import Artifact, Deposit, Location, Web
 _ENDING = ".capsule.zip"
 
 Hear = Callable[[str, int, "int | None"], None]
-"""Is told, now and then, from where, how many bytes came, and how many there will be."""
+"""Receiver of download progress: source, bytes so far, and total bytes or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """A capsule that lies in the cache.
+    """A capsule in the cache.
 
     Attributes:
-        path: Its file.
-        id: Its id, in full.
-        name: Where it came from, to be typed again with the id: without login and query, which
-            the copy in the cache does not need.
+        path: File of the capsule.
+        id: Id of the capsule, 64 hex digits.
+        name: Source of the capsule, without login and query; with `id` it can be typed again.
     """
 
     path: Path
@@ -36,24 +35,24 @@ class Fetched:
     name: str
 
     def discard(self) -> None:
-        """Forget a copy that turned out to be damaged, so that it is fetched again."""
+        """Delete a damaged copy, so that the capsule is fetched again."""
         with suppress(OSError):
             self.path.unlink()
 
 
 def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) -> Fetched:
-    """Get a capsule into the cache, unless one of this id is there.
+    """Download a capsule into the cache, unless the cache has one with this id.
 
     Args:
         text: `https://...`, `oci://HOST/NAME[:TAG][@sha256:...]`, or a DOI of Zenodo.
-        expected: Id that it must have, or at least its first 12 digits.
-        hear: Is told how far it is.
+        expected: Required id, or at least its first 12 digits.
+        hear: Receiver of download progress.
 
     Raises:
-        UsageError: It is no such place, or nobody could tell who sent it.
-        DamagedError: What lies there is no capsule, too large, or has another id.
-        CannotRunError: It cannot be fetched.
-        ExecutionError: It cannot be kept.
+        UsageError: The text is no such location, or nothing authenticates the sender.
+        DamagedError: The file is no capsule, too large, or has another id.
+        CannotRunError: The capsule cannot be fetched.
+        ExecutionError: The capsule cannot be written to the cache.
     """
     location = locations.parse(text)
     folder = sites.cache_folder(sites.load()) / "capsules"
@@ -64,17 +63,17 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
     )
     if expected is None and isinstance(location, Web) and location.is_open:
         raise UsageError(
-            "plain HTTP lets anybody on the way send another capsule",
+            "plain HTTP cannot authenticate the capsule: anybody on the way could replace it",
             where=location.name,
-            advice="name the id that it must have with --id, or use https://",
+            advice="give its id with --id, or use https://",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExecutionError(
-            f"what is fetched cannot be kept: {error.strerror}",
+            f"cannot make the cache folder: {error.strerror}",
             where=str(folder),
-            advice="name another folder with CAPSULE_CACHE",
+            advice="set CAPSULE_CACHE to another folder",
         ) from None
     with places.scratch(folder) as scratch:
         draft = scratch / f"a{_ENDING}"
@@ -85,7 +84,7 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
 
 
 def _look_up(folder: Path, expected: str) -> Path | None:
-    """The one capsule in the cache whose id begins so."""
+    """Return the capsule in the cache whose id begins with `expected`, if it is the only one."""
     kept = [path for path in folder.glob(f"{expected}*{_ENDING}") if path.is_file()]
     return kept[0] if len(kept) == 1 else None
 

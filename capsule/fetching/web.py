@@ -37,7 +37,7 @@ class Conversation:
         self._session.close()
 
     def open(self, url: str, *, accept: str = "*/*") -> Response:
-        """A good answer, of which nothing but the head was read.
+        """Return a good answer, of which nothing but the head was read.
 
         Raises:
             CannotRunError: There is none, or not at an address that may be asked.
@@ -54,19 +54,20 @@ class Conversation:
                 )
             except FAULTS as error:
                 raise CannotRunError(
-                    f"{urlsplit(url).hostname} does not answer: {explain(error)}",
+                    f"{urlsplit(url).hostname} did not answer: {explain(error)}",
                     where=where,
-                    advice="check the address, and that this machine may reach it",
+                    advice="check the address, and whether this machine can reach it",
                 ) from None
             if not response.is_redirect:
                 check(response, where)
                 return response
             response.close()
             url = self._follow(url, response.headers["Location"])
-        raise CannotRunError(f"it redirects more than {_MOST_REDIRECTS} times", where=where)
+        raise CannotRunError(f"the server redirects more than {_MOST_REDIRECTS} times", where=where)
 
     def require_address(self, url: str) -> str:
-        """An address that an answer names, where it may be asked: no less safe than the server's.
+        """Return an address that an answer names, where it may be asked: no less safe than the
+        server's.
 
         Raises:
             DamagedError: It is none.
@@ -74,7 +75,8 @@ class Conversation:
         fault = explain_refusal(self._server.url, url)
         if fault is not None:
             raise DamagedError(
-                f"it names {url[:200]!r} as a file's address, {fault}", where=self._server.name
+                f"the server gives the file address {url[:200]!r}, {fault}",
+                where=self._server.name,
             )
         return _without_login(url)
 
@@ -84,7 +86,7 @@ class Conversation:
         return {"Authorization": f"Basic {base64.b64encode(self._server.login.encode()).decode()}"}
 
     def _follow(self, url: str, location: str) -> str:
-        """Where a redirect leads, unless that is less safe than where it comes from."""
+        """Return the target of a redirect, unless it is less safe than its source."""
         try:
             # requests reads headers as Latin-1
             target = urljoin(url, location.encode("latin-1").decode())
@@ -93,7 +95,7 @@ class Conversation:
         fault = explain_refusal(url, target)
         if fault is not None:
             # which one is not said: it may hold a token
-            raise CannotRunError(f"it redirects to an address {fault}", where=self._server.name)
+            raise CannotRunError(f"redirects to an address {fault}", where=self._server.name)
         return _without_login(target)
 
 

@@ -1,4 +1,4 @@
-"""Find the capsule among the files of a Zenodo record, whose JSON is read as a stranger's."""
+"""Find the capsule among the files of a Zenodo record, whose JSON is untrusted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find(conversation: Conversation, deposit: Deposit) -> Source:
 
 
 def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
-    """The capsule in a record.
+    """Return the capsule in a record.
 
     Args:
         body: The record's JSON.
@@ -48,11 +48,11 @@ def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
     where = deposit.name
     document = parse(body, where=where)
     if not isinstance(document, dict):
-        raise DamagedError("the record is no JSON object", where=where)
+        raise DamagedError("the record is not a JSON object", where=where)
     # a DOI of all versions leads to the record of the newest one
     names = [str(document.get(key)).lower() for key in ("doi", "conceptdoi")]
     if deposit.doi not in names:
-        raise DamagedError(f"the record is another one, {document.get('doi')!r}", where=where)
+        raise DamagedError(f"the server sent another record: {document.get('doi')!r}", where=where)
     key, entry = _choose(_files(document, where), deposit)
     links = entry.get("links")
     url = links.get("self") if isinstance(links, Mapping) else None
@@ -60,9 +60,9 @@ def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
     match = _CHECKSUM.fullmatch(checksum) if isinstance(checksum, str) else None
     # True is an integer to Python alone
     if not isinstance(url, str) or type(size) is not int or not 0 < size <= _MOST_BYTES:
-        raise DamagedError(f"the record tells no address and size of {key!r}", where=where)
+        raise DamagedError(f"the record lacks address or size of {key!r}", where=where)
     if match is None or len(match["hex"]) != {"md5": 32, "sha256": 64}[match["algorithm"]]:
-        raise DamagedError(f"the record tells no MD5 or SHA-256 of {key!r}", where=where)
+        raise DamagedError(f"the record lacks an MD5 or SHA-256 of {key!r}", where=where)
     return Source(
         open=partial(conversation.open, conversation.require_address(url)),
         size_bytes=size,
@@ -79,11 +79,11 @@ def _read(conversation: Conversation, deposit: Deposit) -> bytes:
                 body += piece
                 if len(body) > _MOST_RECORD_BYTES:
                     raise DamagedError(
-                        f"the record is longer than {_MOST_RECORD_BYTES} bytes", where=deposit.name
+                        f"the record exceeds {_MOST_RECORD_BYTES} bytes", where=deposit.name
                     )
         except FAULTS as error:
             raise CannotRunError(
-                f"the record did not come: {explain(error)}", where=deposit.name
+                f"cannot download the record: {explain(error)}", where=deposit.name
             ) from None
     return bytes(body)
 
@@ -92,7 +92,7 @@ def _files(document: Mapping[str, Json], where: str) -> dict[str, Mapping[str, J
     entries = document.get("files")
     if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
         raise CannotRunError(
-            "the record shows no files; they may be under embargo or closed", where=where
+            "the record lists no files; perhaps they are under embargo or closed", where=where
         )
     return {str(one.get("key")): one for one in entries if isinstance(one, dict)}
 
@@ -108,12 +108,12 @@ def _choose(
     names = ", ".join(sorted(capsules or files)[:_SHOWN])
     if not capsules:
         raise CannotRunError(
-            f"no file of the record ends in {_CAPSULE}: {names or 'there is none'}",
+            f"no file of the record ends in {_CAPSULE}; files: {names or 'none'}",
             where=deposit.name,
         )
     page = deposit.api.url.replace("/api/records/", "/records/")
     raise UsageError(
-        f"the record holds {len(capsules)} capsules: {names}",
+        f"the record has {len(capsules)} capsules, expected one: {names}",
         where=deposit.name,
-        advice=f"name the one that is meant by its address: {page}/files/NAME",
+        advice=f"give the address of one file: {page}/files/NAME",
     )

@@ -28,7 +28,7 @@ class Layer:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What an image is known by.
+    """Digest that identifies an image.
 
     Attributes:
         kind: Whose digest it is: of the platform manifest that the registry served, of the
@@ -63,13 +63,13 @@ class ImageFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a capsule calls it: its place on this machine says nothing elsewhere."""
+        """Return the image's name in a capsule, without its place on this machine."""
         return f"{self.form}:{self.path.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """An image pinned by digests that we computed over bytes that we read.
+    """An image pinned by digests that capsule computed over the bytes it read.
 
     Attributes:
         reference: As the user wrote it; `FORM:NAME` for a file or folder of this machine.
@@ -101,24 +101,23 @@ class Image:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it came from a file that is not named now, and that no registry has."""
+        """Return whether it came from a file that is not named now, and that no registry has."""
         from capsule.image.reference import owner_of
 
         return self.pinned is None and self.file is None and owner_of(self.reference) is None
 
     def missing(self) -> CannotRunError:
-        """The error where nobody named the file, and no engine has the image either."""
+        """Return the error where nobody named the file, and no engine has the image either."""
         return CannotRunError(
-            f"no registry has this image, which came from a file, and it is not here:"
-            f" {self.identity}",
+            f"the image came from a file, which is not on this machine: {self.identity}",
             where=self.reference,
-            advice="name a file that holds it: --image FILE (a SIF, an OCI layout, an archive);"
-            " to resume a run, put it back where it lay",
+            advice="name a file with this image: --image FILE (a SIF, an OCI layout, an archive);"
+            " to resume a run, restore the file at its path",
         )
 
     @property
     def identity(self) -> Identity:
-        """The strongest that there is."""
+        """Return the strongest that there is."""
         if self.manifest_digest is not None:
             return Identity(kind="manifest", digest=self.manifest_digest)
         if self.config_digest is not None:
@@ -136,7 +135,7 @@ def resolve(
     access: Access | None = None,
     engines: Callable[[str, str | None], Image | None] | None = None,
 ) -> Image:
-    """Pin the image of a manifest, or the one that was named in its place.
+    """Pin the manifest's image, or the image named instead.
 
     Args:
         spec: The manifest's `image`.
@@ -153,7 +152,7 @@ def resolve(
     """
     written = override or (spec.reference if spec else None)
     if written is None:
-        raise UsageError("no image is named", where="/image", advice="name one with --image")
+        raise UsageError("no image named", where="/image", advice="name one with --image")
     # reading a capsule needs what an image is, but no registries
     from capsule.image import files, mirrors, reference, registry
 

@@ -1,4 +1,4 @@
-"""How much may come out of packed bytes: an image that unpacks without end stops here."""
+"""Limit on the unpacked size of an image, against endless archives."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Allowance:
         self._bytes -= count
         if self._bytes < 0:
             raise DamagedError(
-                f"it unpacks to more than {_MOST_RATIO} times its {self._packed_bytes} bytes, as"
-                " no image of software does",
+                f"the image unpacks to more than {_MOST_RATIO} times its {self._packed_bytes}"
+                " bytes, the limit",
                 where=self._where,
             )
 
@@ -41,4 +41,6 @@ class Allowance:
         """
         self._files -= 1
         if self._files < 0:
-            raise DamagedError(f"it holds more than {MOST_FILES} files", where=self._where)
+            raise DamagedError(
+                f"the image contains more than {MOST_FILES} files, the limit", where=self._where
+            )

@@ -29,7 +29,7 @@ _ONE = "save it alone: docker save -o FILE NAME:TAG, or skopeo copy"
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What an archive says it holds, before a layer is read.
+    """Contents of an archive, before a layer is read.
 
     Attributes:
         index: What the manifest was chosen from by its platform, None where there was no choice.
@@ -46,7 +46,7 @@ class Parts:
 
 @contextmanager
 def open_store(file: ImageFile) -> Iterator[Store]:
-    """The files of a layout or an archive.
+    """Open the files of a layout or an archive.
 
     Raises:
         DamagedError: It is no archive.
@@ -60,11 +60,11 @@ def open_store(file: ImageFile) -> Iterator[Store]:
         with open_file(file.path) as stream, open_archive(stream, where) as archive:
             yield archive
     except OSError as error:
-        raise CannotRunError(f"it cannot be read: {error.strerror}", where=where) from None
+        raise CannotRunError(f"cannot read: {error.strerror}", where=where) from None
 
 
 def read(file: ImageFile) -> Image:
-    """The image of a layout or an archive, with every blob hashed and unpacked once.
+    """Return the image of a layout or an archive, with every blob hashed and unpacked once.
 
     Raises:
         DamagedError: It holds several images or none, its lists name different ones, or a blob is
@@ -87,7 +87,7 @@ def read(file: ImageFile) -> Image:
 
 
 def list_parts(store: Store, file: ImageFile, where: str) -> Parts:
-    """What an archive names, both of its lists held together.
+    """Return the parts that an archive names, and check that its two lists agree.
 
     Raises:
         DamagedError: It holds several images or none, or its lists name different ones.
@@ -96,8 +96,7 @@ def list_parts(store: Store, file: ImageFile, where: str) -> Parts:
     has_layout, has_list = store.has("index.json"), store.has("manifest.json")
     if not has_layout and not has_list:
         raise DamagedError(
-            "it holds no image: neither index.json, as OCI layouts have, nor Docker's"
-            " manifest.json",
+            "no image found: neither index.json (OCI layout) nor manifest.json (docker save)",
             where=where,
         )
     layout = _list_layout(store, where) if has_layout else None
@@ -110,8 +109,8 @@ def list_parts(store: Store, file: ImageFile, where: str) -> Parts:
         saved.config.digest != layout.config.digest or saved.blobs != layout.blobs
     ):
         raise DamagedError(
-            "its index.json and its manifest.json name different images: engines that read the one"
-            " would run another image than those that read the other",
+            "index.json and manifest.json name different images, so engines would run different"
+            " images",
             where=where,
         )
     return layout
@@ -126,11 +125,11 @@ def _list_layout(store: Store, where: str) -> Parts:
 
 
 def _choose(store: Store, where: str) -> tuple[Index | None, Manifest]:
-    """The manifest of a layout, and the index that it was chosen from by its platform."""
+    """Return the manifest of a layout, and the index that it was chosen from by its platform."""
     body = _read(store, "index.json", where)
     top = documents.read(body, where=where)
     if not isinstance(top, Index):
-        raise DamagedError("its index.json is no index", where=where)
+        raise DamagedError("index.json is not an OCI index", where=where)
     offers = tuple({offer.digest: offer for offer in _images(top)}.values())
     if len(offers) == 1:
         document = _document(store, offers[0], where)
@@ -141,7 +140,7 @@ def _choose(store: Store, where: str) -> tuple[Index | None, Manifest]:
     if offers and len(wanted) == len(offers):
         return None, _choose_platform(store, replace(top, offers=offers), where)
     raise DamagedError(
-        f"it holds {len(offers) or 'no'} images, and one is run", where=where, advice=_ONE
+        f"expected one image in the archive, found {len(offers)}", where=where, advice=_ONE
     )
 
 
@@ -151,8 +150,7 @@ def _choose_platform(store: Store, index: Index, where: str) -> Manifest:
     if not chosen:
         there = sorted({"/".join(offer.platform) for offer in _images(index)})
         raise CannotRunError(
-            f"the image is not there for {'/'.join(wanted)}, only for"
-            f" {', '.join(there[:20]) or 'nothing'}",
+            f"no image for {'/'.join(wanted)}; the index has {', '.join(there[:20]) or 'none'}",
             where=where,
         )
     document = _document(store, chosen[0], where)
@@ -162,7 +160,7 @@ def _choose_platform(store: Store, index: Index, where: str) -> Manifest:
 
 
 def _images(index: Index) -> Iterator[Offer]:
-    """What an index offers besides attestations."""
+    """Yield the images of an index, without attestations."""
     return (offer for offer in index.offers if offer.platform != _UNKNOWN)
 
 
@@ -173,18 +171,20 @@ def _document(store: Store, offer: Offer, where: str) -> Index | Manifest:
 def _list_docker(store: Store, where: str) -> Parts:
     entries = parse(_read(store, "manifest.json", where), where=where)
     if not isinstance(entries, list) or len(entries) != 1:
-        count = len(entries) if isinstance(entries, list) else "no list of"
-        raise DamagedError(f"it holds {count} images, and one is run", where=where, advice=_ONE)
+        count = len(entries) if isinstance(entries, list) else "no list"
+        raise DamagedError(
+            f"expected one image in the archive, found {count}", where=where, advice=_ONE
+        )
     name, blobs = _names(entries[0])
     if name is None or blobs is None:
-        raise DamagedError("its manifest.json names no configuration or no layers", where=where)
+        raise DamagedError("manifest.json lacks a configuration or layers", where=where)
     config = documents.read_config(_read(store, name, where), where=where)
     _require_equal_count(blobs, config, where)
     return Parts(index=None, manifest=None, config=config, blobs=blobs)
 
 
 def _names(entry: Json) -> tuple[str | None, tuple[str, ...] | None]:
-    """Names of the configuration and of the layers, None where there are none."""
+    """Return the names of configuration and layers; None if missing."""
     if not isinstance(entry, Mapping):
         return None, None
     name, blobs = entry.get("Config"), entry.get("Layers")
@@ -196,8 +196,7 @@ def _names(entry: Json) -> tuple[str | None, tuple[str, ...] | None]:
 def _require_equal_count(blobs: tuple[str, ...], config: Config, where: str) -> None:
     if len(blobs) != len(config.diff_ids):
         raise DamagedError(
-            "its list and its configuration do not have the same number of layers:"
-            f" {len(blobs)} and {len(config.diff_ids)}",
+            f"the manifest lists {len(blobs)} layers, the configuration {len(config.diff_ids)}",
             where=where,
         )
 
@@ -211,7 +210,7 @@ def _read_layers(store: Store, parts: Parts, where: str) -> tuple[Tree, list[lay
         blob = parts.manifest.blobs[number - 1] if parts.manifest else None
         if blob is not None and blob.size_bytes != size:
             raise DamagedError(
-                f"layer {number} has {size} bytes, and its manifest says {blob.size_bytes}",
+                f"layer {number} has {size} bytes, the manifest says {blob.size_bytes}",
                 where=where,
             )
         stream, _ = store.open(name)
@@ -249,6 +248,6 @@ def _read(store: Store, name: str, where: str) -> bytes:
     with stream:
         if size > _MOST_BYTES:
             raise DamagedError(
-                f"its {name[:200]!r} is longer than {_MOST_BYTES} bytes", where=where
+                f"file {name[:200]!r} exceeds {_MOST_BYTES} bytes", where=where
             )
         return stream.read(_MOST_BYTES)

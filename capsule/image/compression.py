@@ -37,15 +37,15 @@ class _Decompressor(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the stream has ended."""
+        """Return whether the stream has ended."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether it can use more input now."""
+        """Return whether it can use more input now."""
 
     @property
     def unused_data(self) -> bytes:
-        """Input that is left over."""
+        """Return input that is left over."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         """Return the next bytes of the content."""
@@ -129,7 +129,7 @@ def decompress(
         read: The compressed bytes.
         method: How all of the streams are compressed.
         where: The file, for messages.
-        may_be_padded: Whether zeros may follow the last stream.
+        may_be_padded: True if zeros may follow the last stream.
 
     Raises:
         DamagedError: The data is broken or cut short, something else follows it, or it is made of
@@ -144,7 +144,7 @@ def decompress(
             continue
         streams += 1
         if streams > _FREE_STREAMS + content_bytes // _MIN_STREAM_BYTES:
-            what = f"it has {streams} compressed streams with only {content_bytes} bytes in them"
+            what = f"{streams} compressed streams contain only {content_bytes} bytes"
             raise DamagedError(what, where=where)
         stream = _DECOMPRESSORS[method]()
         while not stream.eof:
@@ -154,9 +154,9 @@ def decompress(
                 piece = stream.decompress(data, PIECE_BYTES)
             # bz2 raises OSError
             except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
-                raise DamagedError(f"it cannot be decompressed: {error}", where=where) from None
+                raise DamagedError(f"cannot decompress: {error}", where=where) from None
             if not (piece or data or stream.eof):
-                raise DamagedError("its compressed data is cut short", where=where)
+                raise DamagedError("compressed data truncated", where=where)
             data = stream.unused_data
             content_bytes += len(piece)
             if piece:

@@ -73,7 +73,8 @@ class Config:
 
 
 def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifest:
-    """The index or manifest in some bytes; its own fields alone decide which of the two it is.
+    """Return the index or manifest in some bytes; its own fields alone decide which of the two it
+    is.
 
     Args:
         body: As it was served.
@@ -91,8 +92,8 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
     if is_index == is_manifest or (named and named not in known):
         # both at once is how one digest is made to mean two images
         raise CannotRunError(
-            f"{str(named or 'something')[:80]!r} is served here, which is no image of schema 2"
-            " or OCI",
+            f"not an image of Docker's schema 2 or OCI: the registry sent"
+            f" {str(named or 'an unknown type')[:80]!r}",
             where=where,
         )
     if is_index:
@@ -101,7 +102,7 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
     config = _take(lambda: _part(document, "config"), "manifest", where)
     if (config_kind := _take(lambda: config["mediaType"], "manifest", where)) not in _CONFIGS:
         raise CannotRunError(
-            f"this is not a container image: its configuration is {str(config_kind)[:80]!r}",
+            f"not a container image: its configuration is {str(config_kind)[:80]!r}",
             where=where,
         )
     return Manifest(
@@ -113,7 +114,7 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
 
 
 def read_artifact(body: bytes, *, where: str) -> Blob:
-    """The one blob of an artifact that is no image, by the bytes of its manifest.
+    """Return the one blob of an artifact that is no image, by the bytes of its manifest.
 
     Raises:
         DamagedError: Not JSON, or not as its specification asks.
@@ -123,17 +124,17 @@ def read_artifact(body: bytes, *, where: str) -> Blob:
     config = _take(lambda: _part(document, "config").get("mediaType"), "manifest", where)
     if "manifests" in document or "layers" not in document or config in _CONFIGS:
         kind = "a container image" if config in _CONFIGS else "no artifact of one file"
-        raise CannotRunError(f"{kind} is served here, and not a capsule", where=where)
+        raise CannotRunError(f"the registry sent {kind}, not a capsule", where=where)
     blobs = _take(lambda: _blobs(document["layers"]), "manifest", where)
     if len(blobs) != 1:
         raise CannotRunError(
-            f"the artifact has {len(blobs)} files, and a capsule is one", where=where
+            f"the artifact has {len(blobs)} files, expected one capsule", where=where
         )
     return blobs[0]
 
 
 def read_config(body: bytes, *, where: str) -> Config:
-    """The configuration in some bytes.
+    """Return the configuration in some bytes.
 
     Raises:
         DamagedError: Not JSON, or not as its specification asks.
@@ -156,7 +157,7 @@ def read_config(body: bytes, *, where: str) -> Config:
 
 
 def variables(config: bytes, *, where: str) -> dict[str, str]:
-    """What an image sets for every program that it starts, by the bytes of its configuration.
+    """Return the variables that an image sets for every program, from its configuration.
 
     Raises:
         DamagedError: Not JSON, or not as its specification asks.
@@ -180,7 +181,7 @@ def _take(read_part: Callable[[], _T], what: str, where: str) -> _T:
     except (KeyError, TypeError, ValueError, UsageError) as error:
         fault = f"{type(error).__name__}: {str(error)[:200]!r}"
         raise DamagedError(
-            f"the {what} is not as its specification asks: {fault}", where=where
+            f"the {what} breaks its specification: {fault}", where=where
         ) from None
 
 
@@ -192,7 +193,7 @@ def _platform(entry: Mapping[str, Json]) -> tuple[str, ...]:
     parts = [part for name in ("os", "architecture", "variant") if (part := entry.get(name))]
     for part in parts:
         if not isinstance(part, str) or not _PLATFORM_PART.fullmatch(part):
-            raise ValueError(f"{str(part)[:40]!r} is no part of a platform")
+            raise ValueError(f"{str(part)[:40]!r} is not a valid part of a platform")
     if not entry.get("os") or not entry.get("architecture"):
         return ()
     return tuple(str(part) for part in parts)
@@ -200,59 +201,59 @@ def _platform(entry: Mapping[str, Json]) -> tuple[str, ...]:
 
 def _blob(entry: Json) -> Blob:
     if not isinstance(entry, Mapping):
-        raise TypeError("a layer is an object")
+        raise TypeError("a layer must be an object")
     size, kind = entry["size"], entry["mediaType"]
     # True is an integer to Python alone
     if type(size) is not int or not 0 <= size <= _MOST_BYTES:
-        raise TypeError("a layer has a size in bytes")
+        raise TypeError("a layer must have a size in bytes")
     if not isinstance(kind, str) or not _MEDIA_TYPE.fullmatch(kind):
-        raise TypeError("a layer has a media type")
+        raise TypeError("a layer must have a media type")
     if entry.get("urls") or "foreign" in kind or "nondistributable" in kind:
         raise ValueError(
-            "a layer lies outside the registry (a foreign layer); nobody could keep this image"
+            "a layer is stored outside the registry (foreign layer), which capsule does not support"
         )
     return Blob(digest=_digest(entry), size_bytes=size, media_type=kind)
 
 
 def _check_settings(settings: Mapping[str, Json]) -> None:
-    """What is read of it later: variables and labels."""
+    """Check the settings that are read later: variables and labels."""
     variables, labels = settings.get("Env") or [], settings.get("Labels") or {}
     if not all(isinstance(item, str) for item in _entries(variables)):
-        raise TypeError("a variable is no text")
+        raise TypeError("a variable must be text")
     if not isinstance(labels, Mapping):
-        raise TypeError("its labels are no object")
+        raise TypeError("labels must be an object")
 
 
 def _digest(entry: Json) -> Digest:
     if not isinstance(entry, Mapping):
-        raise TypeError("what is named by a digest is an object")
+        raise TypeError("an entry with a digest must be an object")
     return _parse_digest(entry["digest"])
 
 
 def _parse_digest(text: Json) -> Digest:
     if not isinstance(text, str):
-        raise TypeError("a digest is a text")
+        raise TypeError("a digest must be text")
     return Digest.parse(text)
 
 
 def _part(whole: Json, name: str) -> Mapping[str, Json]:
-    """An object inside another, empty where there is none of that name."""
+    """Return an object inside another, empty where there is none of that name."""
     part = whole.get(name) if isinstance(whole, Mapping) else whole
     if part is None:
         return {}
     if not isinstance(part, Mapping):
-        raise TypeError(f"{name} is no object")
+        raise TypeError(f"{name} must be an object")
     return part
 
 
 def _entries(value: Json) -> Sequence[Json]:
     if not isinstance(value, list):
-        raise TypeError("what should be a list is none")
+        raise TypeError("expected a list")
     return value
 
 
 def _blobs(value: Json) -> tuple[Blob, ...]:
     entries = _entries(value)
     if len(entries) > _MAX_LAYERS:
-        raise ValueError(f"{len(entries)} layers, more than {_MAX_LAYERS}")
+        raise ValueError(f"{len(entries)} layers, limit {_MAX_LAYERS}")
     return tuple(map(_blob, entries))

@@ -1,7 +1,7 @@
-"""What is known of an image, made from its own bytes and held together: for new ones and for old.
+"""Facts about an image, derived from its own documents and checked against each other.
 
-Who fetches an image and who reads a capsule come here with the same documents, so that a record
-cannot name one image, pin a second and describe a third.
+Fetching an image and reading a capsule use the same code, so a record cannot name one image, pin
+another and describe a third.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TAR_LAYER = "application/vnd.oci.image.layer.v1.tar"
 def make(
     reference: str, *, index: Index | None, manifest: Manifest, config: Config, where: str
 ) -> Image:
-    """An image of a registry or a layout: each document names the next by its digest.
+    """Return an image of a registry or a layout: each document names the next by its digest.
 
     Args:
         reference: As the user wrote it.
@@ -49,8 +49,8 @@ def make(
     expect(config.digest, manifest.config, what="the image's configuration", where=where)
     if len(manifest.blobs) != len(config.diff_ids):
         raise DamagedError(
-            "manifest and configuration do not list the same number of layers:"
-            f" {len(manifest.blobs)} and {len(config.diff_ids)}",
+            f"the manifest lists {len(manifest.blobs)} layers, the configuration"
+            f" {len(config.diff_ids)}",
             where=where,
         )
     return Image(
@@ -76,7 +76,8 @@ def make(
 
 
 def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: str) -> Image:
-    """An image without a manifest, built here or saved by Docker: its configuration is its name.
+    """Return an image without a manifest, built here or saved by Docker: its configuration is its
+    name.
 
     Args:
         reference: `build FOLDER`, `docker-daemon:NAME`, `containers-storage:NAME`, or
@@ -90,15 +91,13 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
     """
     if owner_of(reference) is None and not reference.startswith(_LAYOUTS[-1]):
         raise DamagedError(
-            "an image without a manifest was built on the spot, is an engine's own or was saved by"
-            " one, and is called"
-            f" {reference!r}",
+            "an image without a manifest must be built on the machine, an engine's own or saved by"
+            f" an engine; its reference is {reference!r}",
             where=where,
         )
     if len(sizes) != len(config.diff_ids):
         raise DamagedError(
-            "image and configuration do not list the same number of layers:"
-            f" {len(sizes)} and {len(config.diff_ids)}",
+            f"the image has {len(sizes)} layers, the configuration {len(config.diff_ids)}",
             where=where,
         )
     return Image(
@@ -119,19 +118,20 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
 
 
 def make_sif(reference: str, *, platform: str, tree: Digest | None, where: str) -> Image:
-    """An image that is known by its root file system's tree alone: a SIF holds nothing else.
+    """Return an image that is known by its root file system's tree alone: a SIF holds nothing else.
 
     Raises:
         DamagedError: It is called something else, or has no such digest.
     """
     if not reference.startswith(_SIF):
         raise DamagedError(
-            f"an image without a configuration is a SIF, and is called {reference!r}", where=where
+            f"an image without a configuration must be a SIF; its reference is {reference!r}",
+            where=where,
         )
     if not _PLATFORM.fullmatch(platform):
-        raise DamagedError(f"{platform[:40]!r} is no platform of a SIF", where=where)
+        raise DamagedError(f"not a platform of a SIF: {platform[:40]!r}", where=where)
     if tree is None:
-        raise DamagedError("a SIF is known by its tree, and there is no digest of it", where=where)
+        raise DamagedError("the record of the SIF lacks the digest of its file tree", where=where)
     return Image(
         reference=reference,
         pinned=None,
@@ -147,7 +147,7 @@ def make_sif(reference: str, *, platform: str, tree: Digest | None, where: str) 
 
 
 def _check_offer(index: Index, manifest: Manifest, config: Config, where: str) -> None:
-    """Whether the index has this manifest for the platform that its configuration is for."""
+    """Check that the index offers this manifest for its configuration's platform."""
     platforms = [offer.platform for offer in index.offers if offer.digest == manifest.digest]
     if not platforms:
         raise DamagedError(
@@ -155,7 +155,7 @@ def _check_offer(index: Index, manifest: Manifest, config: Config, where: str) -
         )
     if config.platform[:2] not in [platform[:2] for platform in platforms]:
         raise DamagedError(
-            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))},"
-            f" its configuration is for {'/'.join(config.platform)}",
+            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))}; its"
+            f" configuration is for {'/'.join(config.platform)}",
             where=where,
         )

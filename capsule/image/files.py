@@ -21,7 +21,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def locate(written: str, folder: Path | None) -> ImageFile | None:
-    """The file or folder that a reference names, None for a reference to a registry.
+    """Return the file or folder that a reference names, None for a reference to a registry.
 
     Args:
         written: `sif:PATH`, `oci:DIR`, `oci-archive:PATH`, `docker-archive:PATH`, or a path, whose
@@ -40,25 +40,25 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
         form = _form(path)
     except OSError as error:
         raise UsageError(
-            f"there is no image file to read: {error.strerror}",
+            f"cannot read the image file: {error.strerror}",
             where=str(path),
-            advice="name a file that is there, or an image of a registry, docker://HOST/NAME:TAG",
+            advice="name an existing file, or an image of a registry: docker://HOST/NAME:TAG",
         ) from None
     if form is None and not scheme and not _looks_like_path(written):
         # any folder may have the name of an image
         return None
     if form is None:
         raise UsageError(
-            f"it holds no image: neither {_FORMS}",
+            f"no image found; expected {_FORMS}",
             where=str(path),
-            advice="name the file or folder itself that `docker save`, `skopeo copy` or `apptainer"
-            " build` wrote",
+            advice="name the file or folder that `docker save`, `skopeo copy` or `apptainer build`"
+            " wrote",
         )
     named = cast(Form, scheme[1]) if scheme else form
     # both archives are tar files, and what is in them says which they are
     if named != form and {named, form} != {"oci-archive", "docker-archive"}:
         raise UsageError(
-            f"it is no {named}, as its reference says: it is {form}",
+            f"the reference says {named}, the file is {form}",
             where=str(path),
             advice=f"write {form}: before its path, or the path alone",
         )
@@ -66,7 +66,7 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
 
 
 def read(file: ImageFile) -> Image:
-    """What an image in a file is known by, all of it hashed.
+    """Return the identity of an image in a file, after hashing all of it.
 
     Raises:
         DamagedError: It contradicts itself, or is damaged.
@@ -94,7 +94,7 @@ def _looks_like_path(written: str) -> bool:
 
 
 def _form(path: Path) -> Form | None:
-    """The form of what lies at a path, None where it is none of an image.
+    """Return the form of what lies at a path, None where it is none of an image.
 
     Raises:
         OSError: Nothing that can be read lies there.
@@ -119,12 +119,12 @@ def open_file(path: Path) -> BinaryIO:
     stream = leavings.open_file(path.resolve())
     if stream is None:
         path.stat()
-        raise PermissionError(0, "no regular file that can be read")
+        raise PermissionError(0, "not a readable regular file")
     return stream
 
 
 def state_of(stream: BinaryIO) -> tuple[int, ...]:
-    """What changes when anybody changes an open file."""
+    """Return values that change when anybody changes an open file."""
     status = os.fstat(stream.fileno())
     return (
         status.st_dev,
@@ -144,9 +144,9 @@ def _read_sif(file: ImageFile) -> Image:
             stream.seek(0)
             digest = of_stream(cast("Any", stream))
             if state_of(stream) != state:
-                raise CannotRunError("the SIF changed while it was read", where=where)
+                raise CannotRunError("the SIF changed while capsule read it", where=where)
     except OSError as error:
-        raise CannotRunError(f"it cannot be read: {error.strerror}", where=where) from None
+        raise CannotRunError(f"cannot read: {error.strerror}", where=where) from None
     made = facts.make_sif(
         file.name, platform="/".join(image.platform), tree=image.tree, where=where
     )

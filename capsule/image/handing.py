@@ -56,7 +56,7 @@ def lay_out(image: Image, folder: Path) -> None:
 
 
 def stream(image: Image) -> Iterator[bytes]:
-    """What `docker load` reads: configuration and layers, in pieces of a tar.
+    """Yield the input of `docker load`: configuration and layers, as pieces of a tar.
 
     Raises:
         DamagedError: The archive is no longer the one that was read.
@@ -93,12 +93,14 @@ def _require_same(image: Image, store: Store, where: str) -> Parts:
     assert image.file is not None
     parts = archives.list_parts(store, image.file, where)
     if parts.config.digest != image.config_digest:
-        raise DamagedError("the archive changed after it was read", where=where)
+        raise DamagedError("the archive changed after capsule read it", where=where)
     return parts
 
 
 def _pieces(store: Store, name: str, digest: Digest, *, unpacked: bool) -> Iterator[bytes]:
-    """A blob, hashed on its way; of an archive of Docker's the tar inside, which is its blob."""
+    """Yield a blob, hashed on its way; of an archive of Docker's the tar inside, which is its
+    blob.
+    """
     stream, _ = store.open(name)
     hasher = hashlib.sha256()
     with stream:
@@ -114,7 +116,9 @@ def _read(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _make_manifest(image: Image) -> bytes:
-    """A manifest of configuration and layers, for engines that need one; it names no image."""
+    """Return a manifest of configuration and layers, for engines that need one; it names no
+    image.
+    """
     assert image.config is not None
     manifest = {
         "schemaVersion": 2,

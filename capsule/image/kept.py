@@ -37,9 +37,9 @@ def keep(documents: Iterable[bytes | None], cache: Path) -> None:
             partial.replace(folder / of_bytes(body).hex)
     except OSError as error:
         raise CannotRunError(
-            f"the image's documents cannot be kept: {error.strerror}",
+            f"cannot write the image's documents to the cache: {error.strerror}",
             where=str(folder),
-            advice="free some space, or name another folder with CAPSULE_CACHE",
+            advice="free some space, or set CAPSULE_CACHE to another folder",
         ) from None
 
 
@@ -61,12 +61,12 @@ def note_tag(reference: str, digest: Digest) -> None:
         partial.replace(path)
     except OSError as error:
         raise CannotRunError(
-            f"what a tag means cannot be kept: {error.strerror}", where=str(path.parent)
+            f"cannot write the tag's digest to the cache: {error.strerror}", where=str(path.parent)
         ) from None
 
 
 def read_tag(reference: str) -> Digest | None:
-    """What a tag meant when its image was staged here, None where it was not."""
+    """Return the digest that a tag had when its image was staged here, or None."""
     path = _tag_file(reference)
     with suppress(OSError, UsageError):
         if weak_spot(path) is None:
@@ -79,7 +79,9 @@ def _tag_file(reference: str) -> Path:
 
 
 def read(digest: Digest, cache: Path) -> bytes | None:
-    """The document of a digest; None where it is not kept, or what lies there is another one."""
+    """Return the document of a digest; None where it is not kept, or what lies there is another
+    one.
+    """
     path = cache / _FOLDER / digest.hex
     with suppress(OSError):
         # others may have put anything there

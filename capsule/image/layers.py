@@ -20,7 +20,7 @@ _WHITEOUT, _OPAQUE = b".wh.", b".wh..wh..opq"
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a layer was found to be.
+    """Digests and size of a layer that was read.
 
     Attributes:
         digest: Of the blob.
@@ -80,7 +80,7 @@ class _Source(Source):
     def drain(self) -> None:
         """Read what is behind the end of the blob's content, which has to be nothing."""
         if self.pull(1) or self._read(1):
-            raise DamagedError("a layer goes on behind its end", where=self._where)
+            raise DamagedError("data follows the end of a layer", where=self._where)
 
     def sum_up(self) -> Seen:
         return Seen(
@@ -105,7 +105,7 @@ class _Source(Source):
 
 
 def unpack(read: Callable[[int], bytes], kind: str | None, where: str) -> Iterator[bytes]:
-    """The content of a blob, in pieces.
+    """Return the content of a blob, in pieces.
 
     Args:
         read: Gives its next bytes.
@@ -119,7 +119,7 @@ def unpack(read: Callable[[int], bytes], kind: str | None, where: str) -> Iterat
     method = find_method(start)
     packed = method if method in ("gzip", "zstd") else None
     if kind is not None and kind.rpartition("+")[2].rpartition(".")[2] != (packed or "tar"):
-        raise DamagedError(f"a layer of {kind} is {packed or 'tar'}", where=where)
+        raise DamagedError(f"a layer of media type {kind} is {packed or 'tar'}", where=where)
     whole = Source(chain((start,), copy(read))).pull
     return copy(whole) if packed is None else decompress(whole, packed, where=where)
 
@@ -135,12 +135,12 @@ def _place(tree: Tree, entry: Entry, reader: TarReader, number: int, where: str)
             # aufs's own, which no engine keeps
             return
         if hidden in (b"", b".", b".."):
-            raise DamagedError("a layer takes away what has no name", where=where)
+            raise DamagedError("a layer removes a file without a name", where=where)
         tree.remove(b"/".join((folder, hidden)), layer=number, where=where)
     elif entry.kind == "h":
         first = tree.find(entry.target, where=where)
         if first is None or first.kind not in "flx":
-            raise DamagedError("a layer has a further name of a file that is none", where=where)
+            raise DamagedError("a layer has a hard link to a missing file", where=where)
         copy = Node(kind=first.kind, mode=first.mode, value=first.value, layer=number)
         tree.put(entry.path, copy, where=where)
     else:

@@ -12,7 +12,7 @@ from capsule.image.reference import Reference, parse
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """How registries are reached from here.
+    """Access to registries from this machine.
 
     Attributes:
         mirrors: Host of a registry -> `HOST[:PORT][/PATH]` that has the same images.
@@ -24,7 +24,7 @@ class Access:
 
 
 def find(reference: Reference, mirrors: Mapping[str, str]) -> Reference | None:
-    """The same image on the mirror of its registry, None where that has none.
+    """Return the same image on the mirror of its registry, None where that has none.
 
     >>> str(find(parse("docker://debian:12"), {"docker.io": "site.example:5000/hub"}))
     'docker://site.example:5000/hub/library/debian:12'
@@ -38,7 +38,9 @@ def find(reference: Reference, mirrors: Mapping[str, str]) -> Reference | None:
 
 
 def reroute(image: Image, mirrors: Mapping[str, str]) -> Image | None:
-    """An image that an engine would fetch from a mirror, by the same digest; None without one."""
+    """Return an image that an engine would fetch from a mirror, by the same digest; None without
+    one.
+    """
     if image.pinned is None:
         return None
     mirror = find(parse(f"docker://{image.pinned}"), mirrors)

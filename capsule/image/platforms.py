@@ -1,4 +1,4 @@
-"""Which platform this machine is, and whether an image is for it."""
+"""Platform of this machine, and its match with an image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def this_machine() -> tuple[str, str]:
-    """Operating system and architecture, as registries name them."""
+    """Return the operating system and architecture, as registries name them."""
     name = platform.machine()
     return "linux", _ARCHITECTURES.get(name, name)
 
@@ -25,7 +25,7 @@ def require(image: Image) -> None:
     wanted = this_machine()
     if tuple(image.platform.split("/"))[: len(wanted)] != wanted:
         raise CannotRunError(
-            f"the image is for {image.platform}, and this machine is {'/'.join(wanted)}",
+            f"the image is for {image.platform}, this machine is {'/'.join(wanted)}",
             where=image.reference,
-            advice="use a machine of that kind, or name an image for this one with --image",
+            advice="use a machine of that kind, or name an image for this machine with --image",
         )

@@ -36,7 +36,7 @@ _FILE_ADVICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """Where a registry keeps an image.
+    """Reference of an image in a registry.
 
     Attributes:
         registry: `HOST[:PORT]`; `docker.io` when the reference named none.
@@ -52,26 +52,28 @@ class Reference:
 
     @property
     def endpoint(self) -> str:
-        """Address of the registry's API: plain HTTP on this machine's loopback, nowhere else."""
+        """Return the address of the registry's API: plain HTTP on this machine's loopback, nowhere
+        else.
+        """
         if self.registry == _HUB:
             return _HUB_ENDPOINT
         return f"{'http' if self.is_loopback else 'https'}://{self.registry}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the registry runs on this machine: `localhost`, 127.0.0.0/8 or ::1."""
+        """Return whether the registry runs on this machine: `localhost`, 127.0.0.0/8 or ::1."""
         return is_loopback(
             self.registry.rpartition(":")[0] if _has_port(self.registry) else self.registry
         )
 
     @property
     def is_official(self) -> bool:
-        """Whether it lies in the part of Docker's own registry that has no owner's name."""
+        """Return whether it lies in the part of Docker's own registry that has no owner's name."""
         return self.registry == _HUB and self.repository.startswith("library/")
 
     @property
     def tag_or_digest(self) -> str:
-        """What the registry is asked for: the digest where there is one, else the tag."""
+        """Return the digest, or else the tag, to request from the registry."""
         return str(self.digest) if self.digest else str(self.tag)
 
     def pin(self, digest: Digest) -> str:
@@ -117,14 +119,14 @@ def parse(text: str, *, where: str | None = None) -> Reference:
 
 
 def _advise(text: str) -> str:
-    """What to write instead of something that names no registry."""
+    """Return advice for a text that is no image reference."""
     scheme = re.match(r"[a-z][a-z+.-]*(?=:)", text)
     if (scheme and scheme[0] in _FILES) or (scheme is None and text.lower().endswith(_SIF)):
         return _FILE_ADVICE
     if "://" in text:
-        return f"{_FORM}; registries of another kind than Docker's are not supported"
+        return f"{_FORM}; only registries of Docker's kind are supported"
     if text.startswith(("/", "./", "../", "~")):
-        return f"folders are no references: {advise_build(text)}"
+        return f"a folder is not a reference: {advise_build(text)}"
     try:
         parse(f"{_SCHEME}{text}")
     except UsageError:
@@ -133,7 +135,7 @@ def _advise(text: str) -> str:
 
 
 def owner_of(reference: str) -> str | None:
-    """The engine that alone has an image of this reference, None for an image of a registry.
+    """Return the engine that alone has an image of this reference, None for an image of a registry.
 
     >>> owner_of("docker-daemon:torch:2"), owner_of("build images/torch")
     ('Docker', 'Docker')
@@ -162,7 +164,7 @@ def _check(text: str, registry: str, name: str, tag: str | None, where: str | No
         fault = f"{tag!r} is not a tag"
     else:
         return
-    raise UsageError(f"in the image reference {text!r}, {fault}", where=where, advice=_FORM)
+    raise UsageError(f"image reference {text!r}: {fault}", where=where, advice=_FORM)
 
 
 def _is_ipv6(registry: str) -> bool:

@@ -57,7 +57,7 @@ def resolve(
     )
     if tuple(image.platform.split("/"))[: len(wanted)] != wanted:
         raise CannotRunError(
-            f"the image is for {image.platform}, wanted is {'/'.join(wanted)}", where=where
+            f"the image is for {image.platform}, wanted {'/'.join(wanted)}", where=where
         )
     return image
 
@@ -82,7 +82,7 @@ def _ask(reference: Reference, access: Access, wanted: tuple[str, ...]) -> _Chai
 
 
 class _Source(ABC):
-    """Where documents come from."""
+    """Source of an image's documents."""
 
     def __init__(self, reference: Reference) -> None:
         self._reference = reference
@@ -90,14 +90,14 @@ class _Source(ABC):
 
     @abstractmethod
     def document(self, digest: Digest | None) -> Index | Manifest:
-        """The index or manifest of a digest, None for what the reference names by a tag."""
+        """Return the index or manifest of a digest, None for what the reference names by a tag."""
 
     @abstractmethod
     def config(self, digest: Digest) -> bytes:
-        """The configuration of a digest."""
+        """Return the configuration of a digest."""
 
     def chain(self, wanted: tuple[str, ...]) -> _Chain:
-        """What the reference names, down to the configuration of the wanted platform."""
+        """Return the documents from the reference to the configuration of the wanted platform."""
         index = None
         document = self.document(self._reference.digest)
         if isinstance(document, Index):
@@ -141,10 +141,9 @@ class _Kept(_Source):
         digest = digest or kept.read_tag(self._where)
         if digest is None:
             raise CannotRunError(
-                "a tag means what its registry says, it was not staged here, and --offline connects"
-                " to nothing",
+                "the tag was not staged on this machine, and --offline forbids to ask its registry",
                 where=self._where,
-                advice="`capsule stage` where there is a network, or name the digest:"
+                advice="run `capsule stage` on a machine with network, or name the digest:"
                 " docker://HOST/NAME@sha256:...",
             )
         return documents.read(self.config(digest), where=self._where)
@@ -162,7 +161,7 @@ def _platform(text: str | None) -> tuple[str, ...]:
         return platforms.this_machine()
     parts = tuple(text.split("/"))
     if len(parts) not in (2, 3) or not all(parts):
-        raise UsageError(f"not a platform: {text!r}", advice="os/architecture, as in linux/amd64")
+        raise UsageError(f"not a platform: {text!r}", advice="write it like linux/amd64")
     return parts
 
 
@@ -173,7 +172,6 @@ def _choose(index: Index, wanted: tuple[str, ...], where: str) -> Digest:
     # attestations are listed as unknown/unknown
     there = sorted({"/".join(offer.platform) for offer in index.offers} - {"", "unknown/unknown"})
     raise CannotRunError(
-        f"the image is not there for {'/'.join(wanted)}, only for"
-        f" {', '.join(there[:20]) or 'nothing'}",
+        f"no image for {'/'.join(wanted)}; the registry has {', '.join(there[:20]) or 'none'}",
         where=where,
     )

@@ -50,7 +50,7 @@ def save(image: Image, target: Path, watch: Callable[[Layer], None], hold: Hold)
     """
     config = image.config
     if config is None or image.file is not None:
-        raise UsageError("the image lies in a file already", where=image.reference)
+        raise UsageError("nothing to save: the image is already a file", where=image.reference)
     places.check(output=target, flag="FILE")
     _require_room(image, target)
     manifest = image.manifest or _make_manifest(image, config)
@@ -62,7 +62,7 @@ def save(image: Image, target: Path, watch: Callable[[Layer], None], hold: Hold)
             _publish(path, target)
         except OSError as error:
             raise CannotRunError(
-                f"the image cannot be written: {error.strerror or error}", where=str(target)
+                f"cannot write the image: {error.strerror or error}", where=str(target)
             ) from None
     return of_bytes(manifest)
 
@@ -73,10 +73,10 @@ def _require_room(image: Image, target: Path) -> None:
     free_bytes = shutil.disk_usage(target.absolute().parent).free
     if needed_bytes > free_bytes:
         raise CannotRunError(
-            f"the image takes {needed_bytes / 2**20:.0f} MiB, and {free_bytes / 2**20:.0f} MiB are"
-            " free here",
+            f"the image needs {needed_bytes / 2**20:.0f} MiB,"
+            f" {free_bytes / 2**20:.0f} MiB are free",
             where=str(target),
-            advice="write it where there is room",
+            advice="write it to a disk with more room",
         )
 
 
@@ -114,7 +114,7 @@ def _write(
 
 
 def _copy_layer(stream: BinaryIO, layer: Layer, copy: Copy) -> None:
-    """The bytes of a layer, and no others.
+    """Copy exactly the bytes of a layer.
 
     Raises:
         DamagedError: They are not as long as stated, or not those of the digest.
@@ -145,11 +145,11 @@ def _open_source(image: Image, hold: Hold) -> Iterator[Copy]:
             )
         return
     if owner_of(image.reference) is None:
-        raise UsageError("the image lies in a file already", where=image.reference)
+        raise UsageError("nothing to save: the image is already a file", where=image.reference)
     with hold(image.identity.digest) as path, tarfile.open(path) as archive:
         names, _ = saved.read(archive)
         if len(names) != len(image.layers):
-            raise DamagedError("the engine saved an image of other layers", where=image.reference)
+            raise DamagedError("the engine saved an image with other layers", where=image.reference)
         members = dict(zip((layer.digest for layer in image.layers), names, strict=True))
 
         def copy(layer: Layer, write: Callable[[bytes], object]) -> None:
@@ -161,7 +161,7 @@ def _open_source(image: Image, hold: Hold) -> Iterator[Copy]:
 
 
 def _make_manifest(image: Image, body: bytes) -> bytes:
-    """A manifest for an image that has none: its layers are plain tar files."""
+    """Return a manifest for an image that has none: its layers are plain tar files."""
     config = {
         "mediaType": _CONFIG_TYPE,
         "digest": str(of_bytes(body)),
@@ -213,7 +213,7 @@ def _publish(path: Path, target: Path) -> None:
         target.hardlink_to(path)
     except FileExistsError:
         raise UsageError(
-            "exists by now, and nothing is written over it", where=str(target)
+            "was created meanwhile, and is not overwritten", where=str(target)
         ) from None
     except OSError:
         # a file system without links

@@ -29,7 +29,7 @@ def describe(path: Path, written: str, *, where: str) -> Image:
         names, body = read(archive)
         config = documents.read_config(body, where=where)
         if len(names) != len(config.diff_ids):
-            raise DamagedError("the saved image and its configuration differ in their layers")
+            raise DamagedError("the saved image and its configuration list different layers")
         sizes = [
             _measure(archive, name, diff_id)
             for name, diff_id in zip(names, config.diff_ids, strict=True)
@@ -38,7 +38,7 @@ def describe(path: Path, written: str, *, where: str) -> Image:
 
 
 def read(archive: tarfile.TarFile) -> tuple[list[str], bytes]:
-    """Names of the layer members, lowest first, and the bytes of the configuration.
+    """Return the names of the layer members, lowest first, and the configuration's bytes.
 
     Raises:
         DamagedError: It is no archive of one image.
@@ -47,7 +47,7 @@ def read(archive: tarfile.TarFile) -> tuple[list[str], bytes]:
         (entry,) = json.loads(_member(archive, "manifest.json"))
         return list(map(str, entry["Layers"])), _member(archive, str(entry["Config"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"the engine saved what is no image: {error}") from None
+        raise DamagedError(f"the engine's archive is not an image: {error}") from None
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
@@ -56,10 +56,10 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def _measure(archive: tarfile.TarFile, name: str, diff_id: Digest) -> int:
-    """The size of a saved layer in bytes, once it is found to be the one that is named."""
+    """Return the size of a saved layer in bytes, once it is found to be the one that is named."""
     stream = archive.extractfile(name)
     if stream is None:
-        raise DamagedError(f"the saved image has no {name}")
+        raise DamagedError(f"the saved image lacks {name}")
     # saved layers are plain tar files, so blob and diff_id are one
     expect(of_stream(cast(Any, stream)), diff_id, what=f"the saved layer {name}")
     return archive.getmember(name).size

@@ -31,7 +31,7 @@ _ARCHITECTURES = {b"01": "386", b"02": "amd64", b"03": "arm", b"04": "arm64"} | 
 
 @dataclass(frozen=True, kw_only=True)
 class Sif:
-    """What a SIF file holds.
+    """Contents of a SIF file.
 
     Attributes:
         platform: Operating system and architecture, as registries name them.
@@ -66,27 +66,27 @@ def read(stream: BinaryIO, *, where: str) -> Sif:
     partitions = _partitions(stream, size, where)
     if any(partition.kind == _OVERLAY for partition in partitions):
         raise CannotRunError(
-            "the SIF holds an overlay, which changes what its root file system shows",
+            "the SIF has an overlay, so its files are not fixed",
             where=where,
-            advice="make one without: apptainer build NEW.sif OLD.sif",
+            advice="build a SIF without overlay: apptainer build NEW.sif OLD.sif",
         )
     systems = [partition for partition in partitions if partition.kind == _SYSTEM]
     if len(systems) != 1:
         raise DamagedError(
-            f"the SIF has {len(systems)} root file systems, and an image has one", where=where
+            f"the SIF has {len(systems)} root file systems, expected one", where=where
         )
     (system,) = systems
     if system.system == _ENCRYPTED:
-        raise CannotRunError("the SIF is encrypted, so nobody else could verify it", where=where)
+        raise CannotRunError("the SIF is encrypted; verifiers could not run it", where=where)
     if system.system != _SQUASHFS:
         raise CannotRunError(
-            "the root file system of the SIF is no squashfs, so it can be written",
+            "the root file system of the SIF is writable: it is not a squashfs",
             where=where,
-            advice="make a read-only one: apptainer build NEW.sif OLD.sif",
+            advice="build a read-only SIF: apptainer build NEW.sif OLD.sif",
         )
     architecture = _ARCHITECTURES.get(system.architecture[:2])
     if architecture is None:
-        raise DamagedError("the SIF names no architecture that is known", where=where)
+        raise DamagedError("the SIF names an unknown architecture", where=where)
     tree = squashfs.read(stream, start=system.start, size=system.size, where=where)
     return Sif(platform=("linux", architecture), tree=tree.digest())
 
@@ -96,12 +96,12 @@ def _partitions(stream: BinaryIO, size: int, where: str) -> list[_Partition]:
     try:
         header = _HEADER.unpack(stream.read(_HEADER.size))
     except struct.error:
-        raise DamagedError("the SIF is cut short", where=where) from None
+        raise DamagedError("the SIF is truncated", where=where) from None
     magic, total, start = header[1], header[8], header[9]
     if magic != MAGIC:
-        raise DamagedError("this is no SIF file", where=where)
+        raise DamagedError("not a SIF file", where=where)
     if not 0 <= total <= _MOST_DESCRIPTORS or not 0 <= start <= size - total * _DESCRIPTOR.size:
-        raise DamagedError("the SIF's list of parts lies outside the file", where=where)
+        raise DamagedError("the SIF's list of parts points outside the file", where=where)
     stream.seek(start)
     data = stream.read(total * _DESCRIPTOR.size)
     partitions = []
@@ -109,7 +109,7 @@ def _partitions(stream: BinaryIO, size: int, where: str) -> list[_Partition]:
         if not is_used or kind != _PARTITION_DATA:
             continue
         if not 0 <= length <= size or not 0 <= offset <= size - length:
-            raise DamagedError("a part of the SIF lies outside the file", where=where)
+            raise DamagedError("a part of the SIF points outside the file", where=where)
         system, use, architecture = _PARTITION.unpack_from(extra)
         partitions.append(
             _Partition(

@@ -50,7 +50,7 @@ class _Inode:
 
 
 def read(stream: BinaryIO, *, start: int, size: int, where: str) -> Tree:
-    """The tree of a squashfs inside a file.
+    """Return the tree of a squashfs inside a file.
 
     Args:
         stream: Seekable.
@@ -65,7 +65,7 @@ def read(stream: BinaryIO, *, start: int, size: int, where: str) -> Tree:
     try:
         return _Reader(stream, start, size, where).tree()
     except (struct.error, IndexError, zlib.error, lzma.LZMAError) as error:
-        raise DamagedError(f"its squashfs is damaged: {error}", where=where) from None
+        raise DamagedError(f"the squashfs is damaged: {error}", where=where) from None
 
 
 class _Reader:
@@ -74,7 +74,7 @@ class _Reader:
         fields = _SUPERBLOCK.unpack(self._bytes(0, _SUPERBLOCK.size))
         magic, _, _, self._block_bytes, self._fragments, compressor = fields[:6]
         if magic != _MAGIC or fields[9:11] != (4, 0):
-            raise DamagedError("its root file system is no squashfs 4.0", where=where)
+            raise DamagedError("the root file system is not a squashfs 4.0", where=where)
         if not 4096 <= self._block_bytes <= _MAX_BLOCK_BYTES:
             raise self._damage("a block's size")
         self._root, _, _, _, self._inodes, self._directories, self._fragment_table = fields[11:18]
@@ -92,7 +92,7 @@ class _Reader:
         while waiting:
             reference, folder = waiting.pop()
             if reference in entered:
-                raise self._damage("a folder that lies in two places")
+                raise self._damage("a folder in two places")
             entered.add(reference)
             for name, below in self._list(self._inode(reference)):
                 self._allowance.take_file()
@@ -107,7 +107,7 @@ class _Reader:
         return tree
 
     def _node(self, reference: int) -> Node | None:
-        """A file, link or folder; None for what no tree counts."""
+        """Return a file, link or folder; None for what no tree counts."""
         if reference not in self._files:
             inode = self._inode(reference)
             if inode.kind in _FOLDERS:
@@ -160,7 +160,7 @@ class _Reader:
     def _list(self, folder: _Inode) -> Iterator[tuple[bytes, int]]:
         """Name and inode of each entry of a folder."""
         if folder.kind not in _FOLDERS:
-            raise self._damage("a folder that is none")
+            raise self._damage("a folder's type")
         # which counts two entries that are not there
         left = folder.size - 3
         data = self._read_metadata(self._directories + folder.start, folder.offset)
@@ -178,7 +178,7 @@ class _Reader:
                 yield name, start << 16 | offset
 
     def _hash(self, inode: _Inode) -> bytes:
-        """Hex digits of a file's SHA-256."""
+        """Return hex digits of a file's SHA-256."""
         hasher = hashlib.sha256()
         place, left = inode.start, inode.size
         for field in inode.blocks:
@@ -224,7 +224,7 @@ class _Reader:
         return data if plain else self._unpack(data, self._block_bytes)
 
     def _read_metadata(self, place: int, offset: int) -> Callable[[int], bytes]:
-        """A function that reads on from a place in a table of metadata blocks."""
+        """Return a function that reads on from a place in a table of metadata blocks."""
         block, following = self._metadata_block(place)
         if offset > len(block):
             raise self._damage("an offset")
@@ -247,7 +247,7 @@ class _Reader:
         return take
 
     def _metadata_block(self, place: int) -> tuple[bytes, int]:
-        """One block of metadata, and where the next begins."""
+        """Return one block of metadata, and where the next begins."""
         if place in self._metadata:
             self._metadata.move_to_end(place)
             return self._metadata[place]
@@ -269,15 +269,15 @@ class _Reader:
         self._stream.seek(self._start + place)
         data = self._stream.read(count)
         if len(data) != count:
-            raise DamagedError("the file is cut short", where=self._where)
+            raise DamagedError("the file is truncated", where=self._where)
         return data
 
     def _damage(self, what: str) -> DamagedError:
-        return DamagedError(f"its squashfs is damaged: {what} cannot be right", where=self._where)
+        return DamagedError(f"the squashfs is damaged: invalid value: {what}", where=self._where)
 
 
 def _decompressor(number: int, where: str) -> Callable[[bytes, int], bytes]:
-    """A function that unpacks at most so many bytes."""
+    """Return a function that unpacks at most so many bytes."""
     name = _COMPRESSORS.get(number)
     if name == "gzip":
         return _unpack_zlib
@@ -286,9 +286,9 @@ def _decompressor(number: int, where: str) -> Callable[[bytes, int], bytes]:
     if name == "zstd":
         return _unpack_zstd
     raise CannotRunError(
-        f"its squashfs is packed with {name or f'method {number}'}, which cannot be read here",
+        f"the squashfs is compressed with {name or f'method {number}'}, which capsule cannot read",
         where=where,
-        advice="make it again: apptainer build --mksquashfs-args '-comp gzip' NEW.sif OLD.sif",
+        advice="build it again: apptainer build --mksquashfs-args '-comp gzip' NEW.sif OLD.sif",
     )
 
 
@@ -296,7 +296,7 @@ def _unpack_zlib(data: bytes, limit: int) -> bytes:
     unpacker = zlib.decompressobj()
     unpacked = unpacker.decompress(data, limit)
     if not unpacker.eof and unpacker.decompress(unpacker.unconsumed_tail, 1):
-        raise zlib.error("a block is longer than blocks are")
+        raise zlib.error("a block exceeds the block size")
     return unpacked
 
 
@@ -313,5 +313,5 @@ def _unpack_zstd(data: bytes, limit: int) -> bytes:
     except zstandard.ZstdError as error:
         raise zlib.error(str(error)) from None
     if len(unpacked) > limit:
-        raise zlib.error("a block is longer than blocks are")
+        raise zlib.error("a block exceeds the block size")
     return unpacked

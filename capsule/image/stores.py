@@ -1,6 +1,6 @@
-"""Where the blobs of an image lie: a folder, or a tar that is read where it is.
+"""Stores of an image's blobs: a folder, or a tar that is read in place.
 
-No link of a folder is followed, and a link inside a tar leads to another of its files or nowhere.
+Links in a folder are not followed; a link inside a tar leads to another file of the tar or nowhere.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Store(Protocol):
     """Files by name, each a stream of known length."""
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Return whether there is a file of that name."""
 
     def open(self, name: str) -> tuple[BinaryIO, int]:
-        """A file and its size in bytes.
+        """Return a file and its size in bytes.
 
         Raises:
             DamagedError: There is none of that name.
@@ -47,11 +47,11 @@ class Folder:
         self._path = path.resolve()
 
     def has(self, name: str) -> bool:
-        """Whether there is a regular file of that name."""
+        """Return whether there is a regular file of that name."""
         return leavings.is_file(self._path / name)
 
     def open(self, name: str) -> tuple[BinaryIO, int]:
-        """A file and its size in bytes.
+        """Return a file and its size in bytes.
 
         Raises:
             DamagedError: There is none of that name, or a link leads there.
@@ -76,15 +76,15 @@ class Archive:
         for entry in TarReader(stream.read, partial(_skip, stream, size), where=where):
             name = posixpath.normpath(entry.path.decode(errors="replace")).removeprefix("./")
             if name in self._members or name in self._links:
-                raise DamagedError(f"the archive holds {name[:200]!r} twice", where=where)
+                raise DamagedError(f"the archive contains {name[:200]!r} twice", where=where)
             if len(self._members) >= _MOST_MEMBERS:
                 raise DamagedError(
-                    f"the archive holds more than {_MOST_MEMBERS} files", where=where
+                    f"the archive contains more than {_MOST_MEMBERS} files", where=where
                 )
             if entry.kind == "f":
                 place = stream.tell()
                 if place + entry.size > size:
-                    raise DamagedError("the archive is cut short", where=where)
+                    raise DamagedError("the archive is truncated", where=where)
                 self._members[name] = place, entry.size
             elif entry.kind in "lh":
                 target = entry.target.decode(errors="replace")
@@ -92,11 +92,11 @@ class Archive:
                 self._links[name] = posixpath.normpath(posixpath.join(base, target))
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Return whether there is a file of that name."""
         return name in self._members or name in self._links
 
     def open(self, name: str) -> tuple[BinaryIO, int]:
-        """A file and its size in bytes; `docker save` links a layer to an equal one.
+        """Return a file and its size in bytes; `docker save` links a layer to an equal one.
 
         Raises:
             DamagedError: There is none of that name, or its link leads to no file of the archive.
@@ -104,7 +104,7 @@ class Archive:
         name = posixpath.normpath(name)
         if name in self._links and self._links[name] not in self._members:
             raise DamagedError(
-                f"{name[:200]!r} is a link to no file of the archive", where=self._where
+                f"{name[:200]!r} is a link to a file missing in the archive", where=self._where
             )
         name = self._links.get(name, name)
         if name not in self._members:
@@ -132,7 +132,7 @@ class _Part(io.RawIOBase):
 
 @contextmanager
 def open_archive(stream: BinaryIO, where: str) -> Iterator[Archive]:
-    """The archive in a file; one that is packed with gzip is unpacked beside for so long.
+    """Open the archive in a file; a gzipped one is unpacked beside it meanwhile.
 
     Raises:
         DamagedError: It is no tar, or unpacks without end.
@@ -153,9 +153,9 @@ def open_archive(stream: BinaryIO, where: str) -> Iterator[Archive]:
                 spool.write(piece)
         except OSError as error:
             raise CannotRunError(
-                f"the archive cannot be unpacked: {error}",
+                f"cannot unpack the archive: {error}",
                 where=where,
-                advice="TMPDIR names a folder with more room; or unpack it with gunzip",
+                advice="set TMPDIR to a folder with more room, or unpack the archive with gunzip",
             ) from None
         yield Archive(cast(BinaryIO, spool), where)
 
@@ -166,4 +166,4 @@ def _skip(stream: BinaryIO, size: int, count: int) -> None:
 
 
 def _missing(name: str, where: str) -> DamagedError:
-    return DamagedError(f"it has no {name[:200]!r}, which it should hold", where=where)
+    return DamagedError(f"file {name[:200]!r} is missing", where=where)

@@ -1,4 +1,4 @@
-"""Read tar files of strangers: in one pass, in bounded memory, and as every engine reads them.
+"""Read untrusted tar files: in one pass, in bounded memory, and as every engine reads them.
 
 What readers take differently is refused rather than guessed: headers that hold for all files after
 them, bytes behind the end and, in images, sparse files.
@@ -72,7 +72,7 @@ class TarReader:
         pull: Gives so many bytes, fewer at the end alone.
         skip: Passes over so many bytes.
         where: The file, for messages.
-        reads_sparse: Whether files may be stored without their holes.
+        reads_sparse: True if files may be stored without their holes.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class TarReader:
             yield entry
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes of the last entry."""
+        """Yield the bytes of the last entry."""
         place = 0
         for offset, length in self._segments:
             yield from _zeros(offset - place)
@@ -106,7 +106,7 @@ class TarReader:
         yield from _zeros(self._size - place)
 
     def _next(self) -> Entry | None:
-        """The next entry with what stands in front of its header; None at the end.
+        """Return the next entry with what stands in front of its header; None at the end.
 
         Raises:
             DamagedError: What comes is no header, or one that readers understand differently.
@@ -119,7 +119,7 @@ class TarReader:
             header = self._pull(BLOCK_BYTES)
             if header in (_ZEROS, b""):
                 if names:
-                    raise self._damage("it ends behind a name")
+                    raise self._damage("it is truncated after a name")
                 self._end()
                 return None
             kind, entry = self._parse(header)
@@ -149,7 +149,7 @@ class TarReader:
         elif sparse:
             version = sparse.get(b"major"), sparse.get(b"minor")
             if version != (b"1", b"0") or entry.kind != "f":
-                raise self._damage("a sparse file is stored in a format that is not read here")
+                raise self._damage("a sparse file is stored in an unsupported format")
             size, segments = self._decimal(sparse.get(b"realsize", b"")), self._read_map()
             entry = replace(entry, path=sparse.get(b"name", entry.path))
         else:
@@ -158,10 +158,10 @@ class TarReader:
         place = 0
         for offset, length in segments:
             if offset < place or offset + length > size:
-                raise self._damage("the parts of a sparse file overlap, or lie behind its end")
+                raise self._damage("the parts of a sparse file overlap or exceed its size")
             place = offset + length
         if sum(length for _, length in segments) != self._left:
-            raise self._damage("a sparse file has more or fewer bytes than its parts")
+            raise self._damage("a sparse file and its parts differ in size")
         self._size, self._segments = size, segments
         return replace(entry, size=size)
 
@@ -177,7 +177,7 @@ class TarReader:
             segments += self._segments_of(block, 0, _EXTENSION_SEGMENTS)
             extends = block[_EXTENSION_EXTENDS]
         if size is None:
-            raise self._damage("a header has no size")
+            raise self._damage("a header lacks its size")
         return size, segments
 
     def _segments_of(self, block: bytes, place: int, count: int) -> list[tuple[int, int]]:
@@ -185,17 +185,19 @@ class TarReader:
         for at in range(place, place + count * _SEGMENT_BYTES, _SEGMENT_BYTES):
             offset, length = _number(block[at : at + 12]), _number(block[at + 12 : at + 24])
             if offset is None or length is None:
-                raise self._damage("a part of a sparse file has no place")
+                raise self._damage("a part of a sparse file lacks its offset")
             if length:
                 segments.append((offset, length))
         return segments
 
     def _read_map(self) -> Sequence[tuple[int, int]]:
-        """The list in decimal numbers, a line each, that stands in front of the stored bytes."""
+        """Return the list in decimal numbers, a line each, that stands in front of the stored
+        bytes.
+        """
         text, lines = b"", 1
         while text.count(b"\n") < lines:
             if self._left < BLOCK_BYTES or len(text) >= _MOST_MAP_BYTES:
-                raise self._damage("the list of a sparse file's parts does not end")
+                raise self._damage("the list of a sparse file's parts is truncated")
             text += self._take(BLOCK_BYTES)
             self._left -= BLOCK_BYTES
             if lines == 1 and b"\n" in text:
@@ -206,20 +208,20 @@ class TarReader:
 
     def _decimal(self, text: bytes) -> int:
         if not (text.isdigit() and len(text) < _MOST_DIGITS):
-            raise self._damage("a number is none")
+            raise self._damage("a number field is invalid")
         return int(text)
 
     def _parse(self, header: bytes) -> tuple[bytes, Entry]:
         if len(header) < BLOCK_BYTES:
-            raise self._damage("it is cut short")
+            raise self._damage("it is truncated")
         if not is_header(header):
-            raise self._damage("a header has another checksum than it says")
+            raise self._damage("wrong checksum of a header")
         kind, name = header[156:157], header[:100].split(b"\0")[0]
         if header[257:263] == b"ustar\0" and (prefix := header[345:500].split(b"\0")[0]):
             name = prefix + b"/" + name
         size, mode = _number(header[124:136]), _number(header[100:108])
         if size is None or size < 0 or mode is None:
-            raise self._damage("a header has no size or mode")
+            raise self._damage("a header lacks its size or mode")
         if kind in _FILES or (kind == _SPARSE and self._reads_sparse):
             what = "f"
         elif kind in _SPECIAL or kind in _META:
@@ -227,7 +229,7 @@ class TarReader:
         else:
             what = {_FOLDER: "d", _HARD_LINK: "h", _LINK: "l"}.get(kind, "")
         if not what:
-            raise self._damage(f"an entry is of the kind {kind!r}, which is not read here")
+            raise self._damage(f"an entry has the unsupported type {kind!r}")
         holds = kind in _META or what == "f"
         return kind, Entry(
             kind=what,
@@ -238,7 +240,7 @@ class TarReader:
         )
 
     def _meta(self, kind: bytes, entry: Entry) -> dict[bytes, bytes]:
-        """What an entry says of the one that follows."""
+        """Parse an entry that describes the next one."""
         data = self._take(entry.size)
         self._skip(-entry.size % BLOCK_BYTES)
         if kind in (_LONG_NAME, _LONG_LINK):
@@ -247,25 +249,25 @@ class TarReader:
         fields = self._pax(data)
         sparse = {name for name in fields if name.startswith(_SPARSE_FIELD)}
         if sparse and not self._reads_sparse:
-            raise self._damage("a file is stored as a sparse one, which is not read here")
+            raise self._damage("a file is stored as sparse, which is unsupported")
         meant = {name: fields[name] for name in (*_MEANING, *sparse) if name in fields}
         if kind == _PAX_GLOBAL and meant:
-            raise self._damage("a header names or sizes all files behind it")
+            raise self._damage("a global header sets names or sizes of the files after it")
         return meant
 
     def _pax(self, data: bytes) -> dict[bytes, bytes]:
-        """The fields of a header in words: `LENGTH NAME=VALUE` and a line's end, each."""
+        """Return the fields of a header in words: `LENGTH NAME=VALUE` and a line's end, each."""
         fields: dict[bytes, bytes] = {}
         place = count = 0
         while place < len(data):
             count += 1
             if count > _MOST_FIELDS:
-                raise self._damage(f"a header in words has more than {_MOST_FIELDS} fields")
+                raise self._damage(f"an extended header has more than {_MOST_FIELDS} fields")
             text, space, _ = data[place : place + 20].partition(b" ")
             length = int(text) if space and text.isdigit() else 0
             name, equals, value = data[place + len(text) + 1 : place + length].partition(b"=")
             if not equals or not value.endswith(b"\n") or place + length > len(data):
-                raise self._damage("a header in words is none")
+                raise self._damage("an extended header is invalid")
             fields[name] = value[:-1]
             place += length
         return fields
@@ -282,13 +284,13 @@ class TarReader:
             # long ago, a name alone told a folder
             changed = replace(changed, kind="d")
         if b"\0" in changed.path or b"\0" in changed.target:
-            raise self._damage("a name holds NUL")
+            raise self._damage("a name contains NUL")
         return changed
 
     def _take(self, count: int) -> bytes:
         data = self._pull(count)
         if len(data) < count:
-            raise self._damage("it is cut short")
+            raise self._damage("it is truncated")
         return data
 
     def _end(self) -> None:
@@ -296,9 +298,9 @@ class TarReader:
         while piece := self._pull(_PIECE_BYTES):
             count += len(piece)
             if count > _MOST_END_BYTES:
-                raise self._damage(f"more than {_MOST_END_BYTES} bytes are behind its end")
+                raise self._damage(f"more than {_MOST_END_BYTES} bytes follow its end")
             if piece.count(0) != len(piece):
-                raise self._damage("there are bytes behind its end, which some readers would take")
+                raise self._damage("data follows its end, which some readers would read")
 
     def _damage(self, what: str) -> DamagedError:
         return DamagedError(f"the tar is damaged: {what}", where=self._where)
@@ -311,7 +313,7 @@ def _zeros(count: int) -> Iterator[bytes]:
 
 
 def _number(field: bytes) -> int | None:
-    """An octal number, or a binary one where the first bit says so."""
+    """Return an octal number, or a binary one where the first bit says so."""
     if field[0] & 0x80:
         return int.from_bytes(field, "big") & ((1 << (8 * len(field) - 1)) - 1)
     text = field.split(b"\0")[0].strip()

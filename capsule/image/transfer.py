@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a registry served: the bytes, and the media type that it gave them."""
+    """Answer of a registry: body and media type."""
 
     body: bytes
     media_type: str
@@ -100,7 +100,7 @@ class Transfer:
         self._wait(partial(self._copy, path, write), seconds, seconds)
 
     def _wait(self, work: Callable[[], _T], seconds: float, total_seconds: float) -> _T:
-        """The result of some work, for which nobody waits longer than so.
+        """Return the result of some work, for which nobody waits longer than so.
 
         A limit of each read bounds neither a drip of bytes nor `100 Continue` for ever; this bounds
         whoever waits, and the thread ends with its connection.
@@ -112,7 +112,7 @@ class Transfer:
             return answer.result(seconds)
         except TimeoutError:
             raise CannotRunError(
-                f"the registry had not sent a whole answer after {round(total_seconds, 1):g} s",
+                f"the registry did not send a whole answer within {round(total_seconds, 1):g} s",
                 where=str(self._reference),
                 advice="try again later",
             ) from None
@@ -182,7 +182,7 @@ class Transfer:
         )
 
     def _target(self, response: Response) -> str:
-        """Where a redirect leads, unless it leaves what the registry itself is held to."""
+        """Return the target of a redirect, unless it is less safe than the registry."""
         try:
             target = urljoin(response.url, response.headers["Location"])
         except ValueError:
@@ -190,7 +190,7 @@ class Transfer:
         if explain_refusal(response.url, target) is None and _is_private(target):
             return target
         raise CannotRunError(
-            "the registry redirects to what is not HTTPS", where=str(self._reference)
+            "the registry redirects to an address without HTTPS", where=str(self._reference)
         )
 
     def _body(self, response: Response, limit_bytes: int) -> bytes:
@@ -199,7 +199,7 @@ class Transfer:
             body += piece
             if len(body) > limit_bytes:
                 raise DamagedError(
-                    f"the registry's answer is longer than {limit_bytes} bytes",
+                    f"the registry's answer exceeds {limit_bytes} bytes",
                     where=str(self._reference),
                 )
         return bytes(body)
@@ -207,7 +207,7 @@ class Transfer:
     def _pieces(self, response: Response) -> Iterator[bytes]:
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise CannotRunError(
-                "the registry compresses its answer, though it was told not to",
+                "the registry compresses its answer although capsule asked for it uncompressed",
                 where=str(self._reference),
             )
         while True:
@@ -223,7 +223,7 @@ class Transfer:
         name = response.headers.get("Docker-Content-Digest", "")
         if name.startswith("sha256:") and name != str(of_bytes(body)):
             raise DamagedError(
-                f"the registry sent bytes of {of_bytes(body)} and calls them {name[:80]!r}",
+                f"the registry sent {of_bytes(body)} under the name {name[:80]!r}",
                 where=str(self._reference),
             )
 
@@ -234,13 +234,13 @@ class Transfer:
         where = str(self._reference)
         if status in (401, 403):
             raise CannotRunError(
-                f"{host} refuses to hand out this {self._subject} (HTTP {status})",
+                f"{host} refuses access to this {self._subject} (HTTP {status})",
                 where=where,
                 advice=f"if it exists, log in first: docker login {host}",
             )
         if status == 404:
             raise CannotRunError(
-                f"{host} has no {path} of this {self._subject}",
+                f"{host} lacks {path} of this {self._subject}",
                 where=where,
                 advice="check name, tag and digest; an image built here must be pushed first"
                 if self._subject == "image"
@@ -253,15 +253,15 @@ class Transfer:
     def _unreachable(self, error: Exception) -> CannotRunError:
         way = "plain HTTP, as on every loopback address" if self._reference.is_loopback else "HTTPS"
         return CannotRunError(
-            f"the registry {self._reference.registry} does not answer ({way}):"
+            f"the registry {self._reference.registry} did not answer ({way}):"
             f" {web.explain(error)}",
             where=str(self._reference),
-            advice="check the host and port, and that this machine may reach it; where it may not,"
-            " `capsule stage` elsewhere and --offline here",
+            advice="check host and port, and whether this machine can reach them; if not, run"
+            " `capsule stage` on a machine that can, and add --offline here",
         )
 
     def _login(self, challenge: str) -> str:
-        """The Authorization header that answers a WWW-Authenticate header."""
+        """Return the Authorization header that answers a WWW-Authenticate header."""
         scheme, _, rest = challenge.partition(" ")
         stored = _stored_login(self._reference.registry)
         basic = f"Basic {stored}" if stored else None
@@ -271,7 +271,7 @@ class Transfer:
         realm = wanted.get("realm", "")
         if scheme.lower() != "bearer" or not _is_private(realm):
             raise CannotRunError(
-                f"{self._reference.registry} asks for a login that is not at hand",
+                f"{self._reference.registry} asks for a login, and none is stored",
                 where=str(self._reference),
                 advice=f"log in first: docker login {self._reference.registry}",
             )
@@ -294,7 +294,7 @@ def _settle(answer: Future[_T], work: Callable[[], _T]) -> None:
 
 
 def _parameters(challenge: str) -> dict[str, str]:
-    """What a challenge says behind its scheme, in time that grows with its length alone.
+    """Parse the parameters of a challenge, in time linear in its length.
 
     >>> _parameters('realm="https://h/token",service="s, t"')
     {'realm': 'https://h/token', 'service': 's, t'}
@@ -310,7 +310,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _is_private(url: str) -> bool:
-    """Whether a login may be sent there: nobody on the way can read it."""
+    """Return whether a login may be sent there: nobody on the way can read it."""
     try:
         parts = split(url)
         return parts.scheme == "https" or (

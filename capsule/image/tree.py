@@ -59,7 +59,7 @@ class Tree:
         self._followed = 0
 
     def digest(self) -> Digest:
-        """The digest of what is in it now."""
+        """Return the digest of what is in it now."""
         return of_pieces(record for _, record in sorted(_records(self.root, b"")))
 
     def put(self, path: bytes, node: Node, *, where: str) -> None:
@@ -80,7 +80,7 @@ class Tree:
             parent.children[name] = node
 
     def find(self, path: bytes, *, where: str) -> Node | None:
-        """What is at a path; links on the way are followed, one at its end is not.
+        """Return the entry at a path; links on the way are followed, a link at its end is not.
 
         Raises:
             DamagedError: The path leaves the root.
@@ -111,7 +111,7 @@ class Tree:
             folder.children = kept
 
     def _parent(self, path: bytes, layer: int | None, where: str) -> tuple[Node, bytes]:
-        """The folder that a path ends in, and the last name; folders on the way are made.
+        """Return the folder that a path ends in, and the last name; folders on the way are made.
 
         Args:
             path: Below the root.
@@ -121,7 +121,7 @@ class Tree:
         parts = [part for part in path.split(b"/") if part not in (b"", b".")]
         if b".." in parts:
             shown = path[:100].decode(errors="replace")
-            raise DamagedError(f"{shown!r} is no path below a root file system", where=where)
+            raise DamagedError(f"{shown!r} is not a path below the root", where=where)
         chain, links = [self.root], 0
         waiting = parts[-2::-1] if len(parts) > 1 else []
         while waiting:
@@ -134,7 +134,7 @@ class Tree:
             if below is not None and below.kind == "l":
                 links += 1
                 if links > _MOST_LINKS:
-                    raise DamagedError("its links lead in a circle", where=where)
+                    raise DamagedError("links form a cycle", where=where)
                 chain = [self.root] if below.value.startswith(b"/") else chain
                 waiting.extend(self._follow(below.value, where))
                 continue
@@ -144,20 +144,22 @@ class Tree:
                     chain[-1].children[name] = below
             chain.append(below)
             if len(chain) > _MOST_DEPTH:
-                raise DamagedError(f"folders are nested deeper than {_MOST_DEPTH}", where=where)
+                raise DamagedError(
+                    f"folders are nested deeper than {_MOST_DEPTH} levels", where=where
+                )
         return chain[-1], parts[-1] if parts else b""
 
     def _follow(self, target: bytes, where: str) -> list[bytes]:
-        """The parts of a link's target, last first."""
+        """Return the parts of a link's target, last first."""
         parts = [part for part in target.split(b"/") if part not in (b"", b".")]
         self._followed += 1 + len(parts)
         if self._followed > _MOST_FOLLOWED:
-            raise DamagedError("its paths lead through links without end", where=where)
+            raise DamagedError("a path leads through too many links", where=where)
         return parts[::-1]
 
 
 def _records(folder: Node, path: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Path and record of everything below a folder that counts."""
+    """Yield the path and record of everything below a folder that counts."""
     for name, node in folder.children.items():
         place = path + name
         if place in _OMITTED or node.kind == "x":

@@ -1,4 +1,4 @@
-"""What this machine is: hardware, software, and why a field could not be read.
+"""Inventory of this machine: hardware, software, and the reason of each missing field.
 
 `node` describes one node as plain JSON values in four parts:
 

@@ -1,4 +1,4 @@
-"""What differs between two machines: facts for the reader of a verdict, never called its cause."""
+"""Differences between two machines, informational: none is called a cause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Difference = tuple[str, Json, Json]
 
 
 def differences(a: Mapping[str, Json], b: Mapping[str, Json]) -> list[Difference]:
-    """Every fact of class and state in which two nodes differ.
+    """Return every fact of class and state in which two nodes differ.
 
     Identity is never compared, nor `/state/momentary`, which differs between two looks at one
     machine. A value that only one node has stands beside None; the node's `missing` says whether
@@ -38,7 +38,7 @@ def differences(a: Mapping[str, Json], b: Mapping[str, Json]) -> list[Difference
 
 
 def outliers(nodes: Sequence[Mapping[str, Json]]) -> list[tuple[int, list[Difference]]]:
-    """The nodes that are not as most of them are, which ran together.
+    """Return the nodes that are not as most of them are, which ran together.
 
     Args:
         nodes: As `capsule.inventory.node` returns them.

@@ -43,7 +43,7 @@ _PARTS = {
 
 
 def read(tree: Tree) -> Part:
-    """The processors of one node.
+    """Return the processors of one node.
 
     Class: `model`, `vendor`, `revision`, `architecture`; `sockets`, `cores`, `threads` and
     `threads_per_core` that are online, `online` as a kernel list; `caches`, one entry for each

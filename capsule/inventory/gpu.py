@@ -17,7 +17,8 @@ _SILENT = Unread(reason="absent", detail="NVML gave no answer")
 
 
 def read(tree: Tree) -> tuple[Part, list[Part] | Unread]:
-    """The driver versions, and one part for each accelerator of the node or why there is none.
+    """Return the driver versions, and one part for each accelerator of the node or why there is
+    none.
 
     State of the first part: `nvidia_version`, `amdgpu_version` of the kernel drivers, and
     `cuda_version`, the newest CUDA that the NVIDIA driver can serve.
@@ -43,7 +44,7 @@ def _none(tree: Tree, nvidia: object) -> Unread:
 
 
 def gpu_record(facts: Mapping[str, Fact]) -> Part:
-    """One NVIDIA device, from the raw answers of NVML.
+    """Return one NVIDIA device, from the raw answers of NVML.
 
     Identity: `uuid`, `serial`.
     Class: `vendor`, `model`, `pci_id`, `memory_bytes`, `compute_capability`, `cores`,
@@ -177,7 +178,9 @@ def _mig_instances(nvml: ModuleType, handle: object) -> list[str]:
 
 
 def _ask_nvml() -> tuple[str | Unread, list[dict[str, Fact]] | Unread]:
-    """The newest CUDA of the driver, and the facts of each device; or why NVML gave neither."""
+    """Return the newest CUDA of the driver, and the facts of each device; or why NVML gave
+    neither.
+    """
     try:
         import pynvml as nvml
     except ImportError as error:

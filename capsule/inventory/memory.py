@@ -27,7 +27,7 @@ _MEMORY_TYPES = {
 
 
 def read(tree: Tree) -> Part:
-    """The memory of one node.
+    """Return the memory of one node.
 
     Class: `total_bytes` that the kernel manages; `modules`, equal ones counted, with `type`,
     `size_bytes`, `rated_transfers_per_second`, `configured_transfers_per_second`, `manufacturer`,
@@ -69,7 +69,7 @@ def _times_1024(text: str | Unread, where: str) -> int | Unread:
 
 
 def _choice(text: str | Unread) -> str | Unread:
-    """The bracketed word of a choice: `always [madvise] never`."""
+    """Return the bracketed word of a choice: `always [madvise] never`."""
     if isinstance(text, Unread):
         return text
     return next((word[1:-1] for word in text.split() if word.startswith("[")), text)
@@ -118,7 +118,7 @@ def _modules(tree: Tree) -> list[dict[str, Fact]] | Unread:
 
 
 def module_record(raw: bytes) -> dict[str, Fact] | None:
-    """One SMBIOS type 17 structure (DSP0134 section 7.18) as a memory module.
+    """Return one SMBIOS type 17 structure (DSP0134 section 7.18) as a memory module.
 
     Args:
         raw: The formatted area followed by its NUL-terminated strings.

@@ -9,7 +9,8 @@ _INFINIBAND = "sys/class/infiniband"
 
 
 def read(tree: Tree) -> Part:
-    """Interfaces with a device behind them; loopback, bridges and virtual pairs are left out.
+    """Return interfaces with a device behind them; loopback, bridges and virtual pairs are left
+    out.
 
     Identity: `addresses` (MAC) by interface, `infiniband_guids` by adapter.
     Class: `interfaces` by name with `driver`, `pci_id`, `speed_bits_per_second`; `infiniband` by

@@ -20,7 +20,7 @@ _BOOT_OPTIONS = re.compile(
 
 
 def machine(tree: Tree) -> Part:
-    """The board and its firmware.
+    """Return the board and its firmware.
 
     Identity: `host_name`, `machine_id`, `product_uuid`, `product_serial`, `board_serial`.
     Class: `vendor`, `product`, `board`, `virtual` (a hypervisor shows its processor flag).
@@ -49,7 +49,7 @@ def machine(tree: Tree) -> Part:
 
 
 def software(tree: Tree) -> Part:
-    """The operating system.
+    """Return the operating system.
 
     State: `kernel_release`, `kernel_version`, `kernel_options` (boot options that can move a
     measurement), `distribution`, `distribution_version`, `mitigations` by vulnerability.
@@ -98,7 +98,7 @@ def _load(text: str | Unread) -> dict[str, Fact]:
 
 
 def limits(tree: Tree) -> Part:
-    """What this process may use of the machine.
+    """Return the limits of this process on the machine.
 
     State: `cpus` it may run on as a kernel list and their number `cpu_count`; `cpu_quota` in whole
     processors and `memory_bytes`, the tightest of its control groups and their parents;
@@ -134,7 +134,7 @@ def _soft_limit(text: str | Unread, name: str) -> int | Unread:
 
 
 def _control_groups(tree: Tree, controller: str) -> list[str]:
-    """Folders of this process's control group and its parents, innermost first."""
+    """Return folders of this process's control group and its parents, innermost first."""
     lines = tree.text("proc/self/cgroup")
     folders: list[str] = []
     for line in [] if isinstance(lines, Unread) else lines.splitlines():

@@ -35,7 +35,7 @@ Fact: TypeAlias = "Mapping[str, Fact] | Sequence[Fact] | Unread | str | int | fl
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What one reader knows, split by how it is compared; leaves may be `Unread`.
+    """Facts of one reader, by the way they are compared; leaves may be `Unread`.
 
     Attributes:
         identity: Which one it is: serials, addresses, names. Hashed and never compared.
@@ -58,18 +58,18 @@ class Tree:
 
     @property
     def live(self) -> bool:
-        """Whether this is the running machine, whose driver libraries can be asked too."""
+        """Return whether this is the running machine, whose driver libraries can be asked too."""
         return self.root == Path("/")
 
     def raw(self, path: str) -> bytes | Unread:
-        """The bytes of a file, or why there are none."""
+        """Return the bytes of a file, or why there are none."""
         try:
             return (self.root / path).read_bytes()
         except OSError as error:
             return _why(error, path)
 
     def text(self, path: str) -> str | Unread:
-        """A file's text without surrounding white space and NULs, or why there is none."""
+        """Return a file's text without surrounding white space and NULs, or why there is none."""
         data = self.raw(path)
         if isinstance(data, Unread):
             return data
@@ -77,11 +77,11 @@ class Tree:
         return text or Unread(reason="absent", detail=f"/{path} is empty")
 
     def number(self, path: str) -> int | Unread:
-        """A file that holds one decimal integer, or why there is none."""
+        """Return a file that holds one decimal integer, or why there is none."""
         return whole(self.text(path), f"/{path}")
 
     def fields(self, path: str, separator: str) -> dict[str, str] | Unread:
-        """A file of `name<separator>value` lines; the first of two equal names stays."""
+        """Return a file of `name<separator>value` lines; the first of two equal names stays."""
         text = self.text(path)
         if isinstance(text, Unread):
             return text
@@ -93,14 +93,14 @@ class Tree:
         return fields
 
     def names(self, path: str) -> list[str]:
-        """The sorted entries of a folder; none when it is not there or may not be listed."""
+        """Return the sorted entries of a folder; none when it is not there or may not be listed."""
         try:
             return sorted(entry.name for entry in (self.root / path).iterdir())
         except OSError:
             return []
 
     def nothing(self, path: str, wanted: str) -> Unread:
-        """Why a folder gave no entry of the wanted kind."""
+        """Return why a folder gave no entry of the wanted kind."""
         try:
             next((self.root / path).iterdir(), None)
         except OSError as error:
@@ -108,7 +108,7 @@ class Tree:
         return Unread(reason="absent", detail=f"/{path} has no {wanted}")
 
     def has(self, path: str) -> bool:
-        """Whether something is there."""
+        """Return whether something is there."""
         try:
             return (self.root / path).exists()
         except OSError:
@@ -125,14 +125,16 @@ def _why(error: OSError, path: str) -> Unread:
 
 
 def pick(fields: dict[str, str] | Unread, name: str, path: str) -> str | Unread:
-    """One field of `Tree.fields`; its absence keeps the file's own reason when there is one."""
+    """Return one field of `Tree.fields`; its absence keeps the file's own reason when there is
+    one.
+    """
     if isinstance(fields, Unread):
         return fields
     return fields.get(name) or Unread(reason="absent", detail=f"/{path} has no {name!r}")
 
 
 def whole(text: str | Unread, where: str) -> int | Unread:
-    """The decimal integer that a text starts with, or why there is none.
+    """Return the decimal integer that a text starts with, or why there is none.
 
     Args:
         text: `4096`, `64 kB`; an unread one stays unread.
@@ -147,7 +149,7 @@ def whole(text: str | Unread, where: str) -> int | Unread:
 
 
 def expand(ranges: str) -> list[int]:
-    """The numbers of a kernel list.
+    """Return the numbers of a kernel list.
 
     >>> expand("0-2,8")
     [0, 1, 2, 8]
@@ -161,7 +163,7 @@ def expand(ranges: str) -> list[int]:
 
 
 def compress(numbers: list[int]) -> str:
-    """A kernel list of some numbers, the inverse of `expand`.
+    """Return a kernel list of some numbers, the inverse of `expand`.
 
     >>> compress([0, 1, 2, 8])
     '0-2,8'

@@ -11,7 +11,8 @@ _GIB = 1 << 30
 
 
 def describe(node: Mapping[str, Json]) -> str:
-    """The processors, memory and accelerators of a node, as `capsule.inventory.node` returns it.
+    """Return the processors, memory and accelerators of a node, as `capsule.inventory.node`
+    returns it.
 
     >>> cpu, gpu = {"model": "Example", "cores": 2}, {"model": "GPU"}
     >>> describe({"class": {"cpu": cpu, "memory": {"total_bytes": 8 << 30}, "gpus": [gpu, gpu]}})
@@ -30,7 +31,7 @@ def describe(node: Mapping[str, Json]) -> str:
 
 
 def busy(node: Mapping[str, Json]) -> str | None:
-    """How busy a node was when it was described, None where more than half of it was idle.
+    """Describe the load of a node at its inventory; None if more than half was idle.
 
     >>> load = {"system": {"load_average_1_minute": 9.04}}
     >>> busy({"class": {"cpu": {"threads": 2}}, "state": {"momentary": load}})
@@ -46,7 +47,7 @@ def busy(node: Mapping[str, Json]) -> str | None:
 
 
 def at(value: Json, *names: str) -> Json:
-    """What stands in a document below some names, None where there is no such place."""
+    """Return the value below some names of a document, or None."""
     for name in names:
         if not isinstance(value, Mapping):
             return None
@@ -55,6 +56,6 @@ def at(value: Json, *names: str) -> Json:
 
 
 def entries_at(value: Json, *names: str) -> Sequence[Json]:
-    """The entries of a list in a document, none where there is no list."""
+    """Return the entries of a list in a document, none where there is no list."""
     entries = at(value, *names)
     return entries if isinstance(entries, list | tuple) else ()

@@ -1,4 +1,4 @@
-"""What starts the ranks of a process group: one launcher a module."""
+"""Launchers of ranks, one module each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARED = "its ranks share this machine's own, to reach each other"
 
 
 def choose(resources: Resources, site: Site) -> Launcher:
-    """The launcher that starts the ranks of these resources here.
+    """Return the launcher that starts the ranks of these resources here.
 
     It is the site's; else `local` where all ranks run on this node, and `srun` where they are to
     run on several and capsule runs inside a job of Slurm's.
@@ -29,10 +29,9 @@ def choose(resources: Resources, site: Site) -> Launcher:
     if name == "local":
         if resources.nodes > 1:
             raise CannotRunError(
-                f"{resources.nodes} nodes are asked for, and the launcher local starts ranks on"
-                " this one alone",
+                f"{resources.nodes} nodes requested; launcher local starts ranks on one node only",
                 where=where,
-                advice='"srun" starts them on all nodes of a job of Slurm\'s',
+                advice='set "launcher": "srun" in the site file, and run in a Slurm job',
             )
         return Local()
     # what few runs need is imported for these alone
@@ -50,7 +49,7 @@ def choose(resources: Resources, site: Site) -> Launcher:
 def share_network(
     prepared: Prepared, runtime: Runtime, resources: Resources, launcher: Launcher
 ) -> Prepared:
-    """An image as its containers are started: several ranks have to reach each other.
+    """Return an image as its containers are started: several ranks have to reach each other.
 
     Containers without a network each have a loopback interface of their own.
     """

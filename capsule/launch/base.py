@@ -25,20 +25,22 @@ class Launched(Protocol):
         """Wait at most so long; None while a rank still runs, else how each ended, by rank."""
 
     def tasks(self) -> int:
-        """How many processes and threads all ranks have now."""
+        """Return the current number of processes and threads of all ranks."""
 
     def memory_bytes(self, most: int) -> int:
-        """The memory that all ranks use now, see `Running.memory_bytes`."""
+        """Return the memory that all ranks use now, see `Running.memory_bytes`."""
 
     def stop(self) -> None:
         """End every rank and all that they started; returns when nothing is left."""
 
     def stopped(self) -> Mapping[int, str]:
-        """The ranks that still ran when all were stopped, and what each did; empty for unknown."""
+        """Return the ranks that still ran when all were stopped, and what each did; empty for
+        unknown.
+        """
 
 
 class Launcher(Protocol):
-    """What starts ranks.
+    """Launcher of ranks.
 
     A rank that fails takes the others with it: they would wait for it in vain.
     """
@@ -46,7 +48,7 @@ class Launcher(Protocol):
     name: str
 
     def observations(self) -> Mapping[str, str]:
-        """What a record says of it; nothing of one that is part of capsule."""
+        """Return the observations about the launcher for a record; empty for capsule's own."""
 
     def start(
         self, runtime: Runtime, prepared: Prepared, invocations: Sequence[Invocation]
@@ -59,14 +61,14 @@ class Joins(Protocol):
     """A launcher whose ranks are a world of MPI's too, where the image has MPI of its family.
 
     Attributes:
-        joins_all: Whether all ranks that it starts are; else those that ask for it.
+        joins_all: True if all ranks that it starts are; else those that ask for it.
     """
 
     joins_all: bool
 
     @property
     def family(self) -> str:
-        """What the launcher's own MPI is called.
+        """Return the name of the launcher's own MPI.
 
         Raises:
             CannotRunError: There is no such launcher here.
@@ -78,7 +80,7 @@ class Surveys(Protocol):
     """A launcher that starts ranks on other nodes than this one."""
 
     def survey(self, *, salt: str, keep_hosts: bool, folder: Path) -> tuple[JsonObject, ...]:
-        """The inventory of the node of each rank, by rank.
+        """Return the inventory of the node of each rank, by rank.
 
         Args:
             salt: Goes into every identity.

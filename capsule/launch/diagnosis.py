@@ -1,4 +1,4 @@
-"""Why ranks are another world than was planned: what most likely is at fault, and mends it."""
+"""Diagnosis of ranks that formed another world than planned, with the likely cause and remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capsule.launch.worldreports import Report, Sum
 from capsule.runtimes.base import Invocation
 
 BYTES = 8 * 2**20
-"""That ranks add up: the sum at place i of float64 numbers is to be the number of ranks + i + 1."""
+"""Test of an all-reduce: number i of the sum must be the number of ranks + i + 1."""
 
 RANK, RANKS, LOCAL_RANK = "CAPSULE_RANK", "CAPSULE_RANKS", "CAPSULE_LOCAL_RANK"
 _SHOWN = 8
@@ -25,7 +25,7 @@ def find_fault(
     nodes: Sequence[int],
     launcher: str,
 ) -> Fault | None:
-    """What is wrong in what ranks have said so far; None where nothing is.
+    """Return the fault in the reports so far, or None.
 
     Args:
         reports: By rank, as they were started.
@@ -45,7 +45,7 @@ def find_fault(
 
 
 def find_dropout(reports: Sequence[Report], words: Sequence[str], launcher: str) -> Fault | None:
-    """What kept a rank from adding up with the others, though all arrived.
+    """Return the fault of a rank that arrived, but failed to exchange data.
 
     Args:
         reports: By rank, of ranks that have ended.
@@ -59,13 +59,13 @@ def find_dropout(reports: Sequence[Report], words: Sequence[str], launcher: str)
     causes = [rank for rank in silent if reports[rank].message or words[rank]] or silent
     reason = reports[causes[0]].message or words[causes[0]] or "ended without a word"
     return Fault(
-        what=f"{_name(causes)} arrived and did not add up with the others: {reason}",
+        what=f"{_name(causes)} arrived, but failed to exchange data with the other ranks: {reason}",
         advice=_explain_stop(reports, launcher),
     )
 
 
 def explain_absence(ranks: Sequence[int], words: str) -> Fault:
-    """Some ranks never came to their program.
+    """Return some ranks never came to their program.
 
     Args:
         ranks: Those.
@@ -73,13 +73,13 @@ def explain_absence(ranks: Sequence[int], words: str) -> Fault:
     """
     return Fault(
         what=f"{_name(ranks)} never started" + (f": {words}" if words else ""),
-        advice="the others would wait in vain: see that the launcher starts as many tasks as"
-        " there are ranks, and that every node of them is up and has the image's engine",
+        advice="check that the launcher starts one task for each rank, and that every node is up"
+        " and has the image's engine",
     )
 
 
 def explain_silence(reports: Sequence[Report], launcher: str, seconds: float) -> Fault:
-    """Nothing was heard of a world any more, which runs on.
+    """Return the fault of a running world that stopped reporting.
 
     Args:
         reports: By rank, as far as they go.
@@ -95,18 +95,18 @@ def explain_silence(reports: Sequence[Report], launcher: str, seconds: float) ->
         )
     apart = [rank for rank, one in enumerate(reports) if not one.sums]
     if apart:
-        what = f"all {len(reports)} ranks arrived, and {_name(apart)} reached nobody {within}"
+        what = f"all {len(reports)} ranks arrived, but {_name(apart)} reached no other {within}"
     else:
         left = [rank for rank, one in enumerate(reports) if not one.done]
         what = (
-            f"all ranks reached each other, and {_name(left)} did not add up {BYTES >> 20} MiB"
-            f" {within}"
+            f"all ranks reached each other, but {_name(left)} did not finish an all-reduce of"
+            f" {BYTES >> 20} MiB {within}"
         )
     return Fault(what=what, advice=_explain_stop(reports, launcher))
 
 
 def _find_stranger(reports: Sequence[Report], invocations: Sequence[Invocation]) -> Fault | None:
-    """A rank that takes itself for another one than was started in its place."""
+    """Return a rank that takes itself for another one than was started in its place."""
     numbers: dict[str, int] = {}
     for rank, (report, started) in enumerate(zip(reports, invocations, strict=True)):
         if not report.arrived:
@@ -115,39 +115,35 @@ def _find_stranger(reports: Sequence[Report], invocations: Sequence[Invocation])
         own, ranks = report.variables.get(RANK), report.variables.get(RANKS)
         if own is None or ranks is None:
             return Fault(
-                what=f"rank {rank} does not know who it is and takes itself for alone: {RANK} or"
-                f" {RANKS} did not reach it",
-                advice="something between the launcher and its program begins with a clean"
-                " environment (env -i, --cleanenv, a script in place of python3): let the"
-                " variables CAPSULE_* through",
+                what=f"rank {rank} lacks {RANK} or {RANKS}, and so takes itself for the only rank",
+                advice="pass on the variables CAPSULE_*: something between launcher and program"
+                " clears the environment (env -i, --cleanenv, a script in place of python3)",
             )
         if own != due[RANK] or own in numbers:
             other = numbers.get(own)
             both = f", as rank {other} does" if other is not None else ""
             return Fault(
-                what=f"rank {rank} says that it is rank {own}{both}",
-                advice=f"something sets {RANK} for every rank alike, or hands ranks each other's:"
-                " look at what starts the program inside the image",
+                what=f"rank {rank} calls itself rank {own}{both}",
+                advice=f"check how the image starts the program: something changes {RANK}",
             )
         numbers[own] = rank
         if ranks != due[RANKS]:
             return Fault(
-                what=f"rank {rank} takes its world for one of {ranks}, and {due[RANKS]} ranks were"
-                " started",
-                advice=f"something sets {RANKS} anew: each such world would go on by itself",
+                what=f"rank {rank} expects a world of {ranks} ranks, but {due[RANKS]} were started",
+                advice=f"check what changes {RANKS}: the ranks would form separate worlds",
             )
         local = report.variables.get(LOCAL_RANK)
         if local != due.get(LOCAL_RANK):
             return Fault(
-                what=f"rank {rank} takes itself for number {local} on its node, and is number"
+                what=f"rank {rank} calls itself number {local} on its node, but is number"
                 f" {due.get(LOCAL_RANK)}",
-                advice=f"something sets {LOCAL_RANK} anew: two ranks would take one device",
+                advice=f"check what changes {LOCAL_RANK}: two ranks would share a device",
             )
     return None
 
 
 def _find_wrong_node(reports: Sequence[Report], nodes: Sequence[int]) -> Fault | None:
-    """Ranks that run on other nodes than they were to, as far as these have names."""
+    """Return ranks that run on other nodes than they were to, as far as these have names."""
     ranks: dict[int, int] = {}
     names: dict[str, int] = {}
     for rank, (report, node) in enumerate(zip(reports, nodes, strict=True)):
@@ -156,23 +152,23 @@ def _find_wrong_node(reports: Sequence[Report], nodes: Sequence[int]) -> Fault |
         first = ranks.setdefault(node, rank)
         if reports[first].node != report.node:
             return Fault(
-                what=f"ranks {first} and {rank} were to run on one node, and run on"
+                what=f"ranks {first} and {rank} should run on one node, but run on"
                 f" {reports[first].node} and {report.node}",
-                advice="the launcher hands out ranks in another order than by node: their numbers"
-                " on a node would be wrong, and two of them take one device",
+                advice="have the launcher place ranks node by node: in another order, two ranks"
+                " would share a device",
             )
         other = names.setdefault(report.node, node)
         if other != node:
             return Fault(
-                what=f"ranks {ranks[other]} and {rank} were to run on two nodes, and both run on"
+                what=f"ranks {ranks[other]} and {rank} should run on two nodes, but both run on"
                 f" {report.node}",
-                advice="the launcher starts all on one node: see how many the allocation has",
+                advice="check how many nodes the allocation has",
             )
     return None
 
 
 def _world_faults(reports: Sequence[Report], launcher: str) -> Iterator[Fault]:
-    """What a library showed as the world, where it is another one."""
+    """Yield faults of ranks that a library shows in another world."""
     for rank, report in enumerate(reports):
         for one in report.sums:
             if (one.rank, one.ranks) == (rank, len(reports)):
@@ -182,7 +178,7 @@ def _world_faults(reports: Sequence[Report], launcher: str) -> Iterator[Fault]:
             else:
                 what = f"rank {rank} is number {one.rank} of {one.ranks} by {one.means}"
             yield Fault(
-                what=f"{what}, and {len(reports)} ranks were started",
+                what=f"{what}, but {len(reports)} ranks were started",
                 advice=libraries.explain_world(report, launcher)
                 if one.means == "mpi"
                 else _explain_meeting(reports),
@@ -190,26 +186,25 @@ def _world_faults(reports: Sequence[Report], launcher: str) -> Iterator[Fault]:
 
 
 def _sum_faults(reports: Sequence[Report]) -> Iterator[Fault]:
-    """Sums that are not those of all ranks, each once and whole."""
+    """Yield sums that are not those of all ranks, each once and whole."""
     for rank, report in enumerate(reports):
         for one in report.sums:
             if one.bytes and (one.bytes != BYTES or one.digest != _due_digest(len(reports))):
                 yield Fault(
-                    what=f"the sum of {BYTES >> 20} MiB over all ranks is wrong at rank {rank}, by"
+                    what=f"wrong sum of {BYTES >> 20} MiB over all ranks at rank {rank}, by"
                     f" {one.means}: {_describe_sum(one)}",
-                    advice="a transport that loses or repeats parts of large messages gives"
-                    " plausible numbers: try another one (GLOO_SOCKET_IFNAME, UCX_TLS), and let"
-                    " nothing between the ranks change what they send",
+                    advice="try another transport (GLOO_SOCKET_IFNAME, UCX_TLS): this one loses or"
+                    " repeats parts of large messages",
                 )
 
 
 def _describe_sum(one: Sum) -> str:
     if one.bytes != BYTES:
-        return f"{one.bytes} bytes of {BYTES} came"
+        return f"{one.bytes} of {BYTES} bytes arrived"
     counts = one.faults.get("counts")
     if isinstance(counts, dict) and counts:
         return ", ".join(
-            f"what rank {rank} gave is in it {count:g} times"
+            f"the part of rank {rank} is in it {count:g} times"
             for rank, count in counts.items()
             if isinstance(count, int | float)
         )
@@ -224,28 +219,27 @@ def _due_digest(ranks: int) -> str:
 
 
 def _explain_stop(reports: Sequence[Report], launcher: str) -> str:
-    """Why ranks that arrived got no further."""
+    """Return why ranks that arrived got no further."""
     in_mpi = [one for one in reports if one.library and not one.done]
     return libraries.explain_world(in_mpi[0], launcher) if in_mpi else _explain_meeting(reports)
 
 
 def _explain_meeting(reports: Sequence[Report]) -> str:
-    """Why ranks that run do not come together."""
+    """Return why ranks that run do not come together."""
     hosts = {one.host for one in reports if one.arrived}
     if len(hosts) > 1:
         return (
-            "their nodes may not reach each other: see that all share the run's folder, that no"
-            " firewall is between them, and that each one's name leads to the network they share"
-            " (GLOO_SOCKET_IFNAME in the image says another)"
+            "check that all nodes share the run folder, that no firewall is between them, and that"
+            " each node's name leads to their common network (GLOO_SOCKET_IFNAME in the image"
+            " selects another)"
         )
     return (
-        "they are on one machine: see that nothing keeps them from its network and from the run's"
-        " shared folder, which all of them write"
+        "check that the ranks, all on one machine, can use its network and write the run folder"
     )
 
 
 def _name(ranks: Sequence[int]) -> str:
-    """Ranks by their numbers, of many the first few."""
+    """Return ranks by their numbers, of many the first few."""
     shown = ", ".join(map(str, ranks[:_SHOWN]))
     more = f" and {len(ranks) - _SHOWN} more" if len(ranks) > _SHOWN else ""
     return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"

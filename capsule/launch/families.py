@@ -62,7 +62,7 @@ class MpiProgram:
 
 
 def find(library: str) -> Family | None:
-    """The family of a library by what it says of itself, None where nobody knows.
+    """Return the family of a library by what it says of itself, None where nobody knows.
 
     >>> find("MPICH Version: 5.0.2").name, find("Open MPI v5.0.11").name, find("FujitsuMPI")
     ('MPICH', 'Open MPI', None)
@@ -82,7 +82,7 @@ _OF_MPICH = re.compile(
 
 
 def is_library(name: str) -> bool:
-    """Whether a shared library is MPI, by the name that programs need.
+    """Return whether a shared library is MPI, by the name that programs need.
 
     >>> is_library("libmpi.so.12"), is_library("libmpi_mpifh.so.40"), is_library("libmpir.so.23")
     (True, True, False)
@@ -91,7 +91,7 @@ def is_library(name: str) -> bool:
 
 
 def find_by_name(name: str) -> Family | None:
-    """The family of a library by the name that programs need, None where it does not tell.
+    """Return the family of a library by the name that programs need, None where it does not tell.
 
     >>> find_by_name("libmpifort.so.12").name, find_by_name("libmpi.so.40").name
     ('MPICH', 'Open MPI')

@@ -1,4 +1,4 @@
-"""What is wrong with a world of ranks, in words."""
+"""Faults of a world of ranks, in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What is wrong with a world.
+    """Fault of a world, with its remedy.
 
     Attributes:
         what: One sentence.

@@ -27,12 +27,12 @@ _LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """How one rank is started.
+    """Start of one rank.
 
     Attributes:
         runtime: Name of the engine.
         ranks: World size.
-        far: Whether the ranks are on several nodes, and so meet at an address of rank 0's node.
+        far: True if the ranks are on several nodes, and so meet at an address of rank 0's node.
     """
 
     runtime: str
@@ -74,12 +74,12 @@ class LaunchFolder:
 
     @property
     def stdout(self) -> Path:
-        """What the launcher itself prints."""
+        """Return the path of the launcher's stdout."""
         return self.path / "launcher.out"
 
     @property
     def stderr(self) -> Path:
-        """What the launcher itself says."""
+        """Return the path of the launcher's stderr."""
         return self.path / "launcher.err"
 
     def write_call(self, rank: int, call: Call) -> None:
@@ -103,7 +103,7 @@ class LaunchFolder:
         )
 
     def read_call(self, rank: int) -> Call:
-        """How a rank is started."""
+        """Read the start of a rank."""
         facts = self._read(self.path / "calls" / f"{rank:04}.json")
         prepared = facts["prepared"]
         return Call(
@@ -120,39 +120,39 @@ class LaunchFolder:
         )
 
     def note_begin(self, rank: int, begun: Begin) -> None:
-        """A rank is there."""
+        """Note that a rank has started."""
         self._write(self.path / "begun" / f"{rank:04}", asdict(begun))
 
     def note_end(self, rank: int, ended: Ended) -> None:
-        """A rank has ended."""
+        """Note that a rank has ended."""
         self._write(self.path / "ended" / f"{rank:04}", asdict(ended))
         if is_failure(ended):
             (self.path / "failed" / f"{rank:04}").touch()
 
     def note_stop(self, rank: int, state: str) -> None:
-        """A rank is asked to end, and does this."""
+        """Note that a rank was asked to end, and ends."""
         self._write(self.path / "stopped" / f"{rank:04}", {"state": state})
 
     def stops(self) -> Mapping[int, str]:
-        """What those did that were asked to end while they ran."""
+        """Return the exit statuses of ranks that were asked to stop."""
         return {rank: facts["state"] for rank, facts in self._read_all("stopped").items()}
 
     def find_failure(self) -> bool:
-        """Whether a rank has failed by now."""
+        """Return whether a rank has failed by now."""
         # opening a folder has a network file system look anew, which asking for one file has not
         return bool(os.listdir(self.path / "failed"))  # noqa: PTH208 - no Path is needed
 
     def count_ends(self) -> int:
-        """How many ranks have reported their end by now."""
+        """Return the number of ranks that have finished."""
         names = os.listdir(self.path / "ended")  # noqa: PTH208 - as above
         return sum(name.isdigit() for name in names)
 
     def begins(self) -> Mapping[int, Begin]:
-        """The ranks that are there by now."""
+        """Return the ranks that are there by now."""
         return {rank: Begin(**facts) for rank, facts in self._read_all("begun").items()}
 
     def ends(self) -> Mapping[int, Ended]:
-        """How those ended that have by now."""
+        """Return the exit statuses of the ranks that have finished."""
         return {rank: Ended(**facts) for rank, facts in self._read_all("ended").items()}
 
     def publish_meeting(self, address: str) -> None:
@@ -160,7 +160,7 @@ class LaunchFolder:
         self._write(self.path / "meeting", {"address": address})
 
     def await_meeting(self) -> str:
-        """Where rank 0 waits; returns when it has said so, however long that takes.
+        """Wait until rank 0 has named the place at which it waits.
 
         One that never does has failed, and ends those that wait.
         """
@@ -183,7 +183,7 @@ class LaunchFolder:
 
 
 def is_failure(ended: Ended) -> bool:
-    """Whether a rank takes the others with it: they would wait for it in vain."""
+    """Return whether a rank takes the others with it: they would wait for it in vain."""
     return ended.exit_code != 0 or ended.engine_fault is not None
 
 

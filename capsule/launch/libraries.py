@@ -17,7 +17,8 @@ _SRUN = "srun"
 def find_stranger(
     report: Report, family: str, launcher: str, expected: Sequence[Library] = ()
 ) -> Fault | None:
-    """Why the image's MPI can make no world, by what one rank says that was started by itself.
+    """Return why the image's MPI can make no world, by what one rank says that was started by
+    itself.
 
     Args:
         report: Of a rank that was asked which MPI it has.
@@ -29,9 +30,9 @@ def find_stranger(
         return _explain_other(report, expected[0])
     if report.message:
         return Fault(
-            what=f"the image's mpi4py cannot be loaded: {report.message}",
-            advice="its library of MPI is not where it looks: name it in MPI4PY_LIBMPI or"
-            " LD_LIBRARY_PATH of the image, or have the site file's binds show it",
+            what=f"cannot load the image's mpi4py: {report.message}",
+    advice="name the MPI library in MPI4PY_LIBMPI or LD_LIBRARY_PATH of the image, or add it"
+            " to `binds` of the site file",
         )
     own = families.find(report.library)
     if not family or own is None or own.name == family:
@@ -41,37 +42,37 @@ def find_stranger(
         has = f"{expected[0].path} of this machine (`mpi` of the site file) is"
     if launcher == _SRUN:
         what, advice = (
-            f"srun joins ranks of {family} alone (--mpi=pmi2)",
-            "take an image with MPI of that family, or have a mpirun of the image's start ranks on"
-            ' one node ("launcher": "mpirun")',
+            f"srun joins only ranks of {family} (--mpi=pmi2)",
+            "use an image with MPI of that family, or start ranks on one node with the image's"
+            ' mpirun ("launcher": "mpirun")',
         )
     else:
         what, advice = (
-            f"mpirun here is {family}'s",
-            f'{_OTHER_MPIRUN}; or have ranks that need no MPI started by "launcher": "local"',
+            f"mpirun belongs to {family}",
+            f'{_OTHER_MPIRUN}; or, for ranks without MPI, set "launcher": "local"',
         )
     return Fault(
         what=f"two families of MPI: {what}, and {has} {report.library}",
-        advice=f"each rank would be alone in its world, or never come to be: {advice}",
+        advice=f"{advice} (otherwise each rank forms a world of its own, or never starts)",
     )
 
 
 def _explain_other(report: Report, due: Library) -> Fault:
-    """Why the image's mpi4py does not use the machine's library."""
-    built = " or ".join(report.built) or "an MPI that it does not tell"
+    """Return why the image's mpi4py does not use the machine's library."""
+    built = " or ".join(report.built) or "an unknown MPI"
     came = f"loads {report.library}" if report.library else "is killed by it"
     came = f"says {report.message}" if report.message else came
     return Fault(
         what=f"the image's mpi4py was built for {built}, and this machine's MPI is {due.name}, at"
         f" {due.path} of the containers: it {came}",
-        advice="the two have to be of one ABI, and all that the machine's library needs has to be"
-        " in `binds` and `mpi` of the site file: name a library of the family that the image was"
-        " built for, or take an image for this one",
+        advice="name a library of the image's family, or use an image built for this one; `binds`"
+        " and `mpi` of the site file must cover everything that the machine's library needs",
     )
 
 
 def find_difference(reports: Sequence[Report]) -> Fault | None:
-    """Ranks whose nodes have other libraries of MPI at one path, as far as all have loaded them.
+    """Return ranks whose nodes have other libraries of MPI at one path, as far as all have loaded
+    them.
 
     Args:
         reports: By rank.
@@ -83,12 +84,12 @@ def find_difference(reports: Sequence[Report]) -> Fault | None:
     return Fault(
         what=f"ranks {first} and {second} load two libraries of MPI by one path: sha256:{one[:12]}…"
         f" on {reports[first].node}, and sha256:{other[:12]}… on {reports[second].node}",
-        advice="nodes have to be alike: see what `binds` of the site file shows on each",
+        advice="give all nodes equal libraries: check what `binds` shows on each node",
     )
 
 
 def explain_world(report: Report, launcher: str) -> str:
-    """Why MPI has another world than the launcher.
+    """Return why MPI has another world than the launcher.
 
     Args:
         report: Of a rank in it.
@@ -98,22 +99,22 @@ def explain_world(report: Report, launcher: str) -> str:
     if not report.launcher:
         of_slurm = ", as srun --mpi=none does" if launcher == _SRUN else ""
         variables = (
-            f"{launcher} does so by variables (PMI_*, PMIX_*, OMPI_*), which did not reach it:"
-            " something begins with a clean environment"
+            f"{launcher} describes it by variables (PMI_*, PMIX_*, OMPI_*), which did not reach it:"
+            " something clears the environment"
             if launcher in ("mpirun", _SRUN)
-            else 'a mpirun of its family does: "launcher": "mpirun" in the site file; in a job of'
-            " Slurm's \"srun\", where it is of MPICH's"
+            else 'use an mpirun of its family ("launcher": "mpirun" in the site file), or for'
+            ' MPICH in a Slurm job "launcher": "srun"'
         )
-        return f"{launcher} says nothing of a world to {library}{of_slurm}; {variables}"
+        return f"{launcher} describes no world to {library}{of_slurm}; {variables}"
     of_open_mpi = any(name.startswith(_OF_OPEN_MPI) for name in report.launcher)
     speaks = families.OPEN_MPI if of_open_mpi else families.MPICH
     if families.find(library) not in (None, speaks):
         return (
-            f"two families of MPI: the launcher speaks as {speaks.name} does"
-            f" ({report.launcher[0]}), and the image has {library}; {_OTHER_MPIRUN}"
+            f"two families of MPI: the launcher is {speaks.name}"
+            f" ({report.launcher[0]}), the image has {library}; {_OTHER_MPIRUN}"
         )
     return (
-        f"{library} and {launcher} are of one family: compare their versions; see that no variable"
-        " of the image (UCX_TLS, MPIR_CVAR_*, OMPI_MCA_*) names a transport that containers of one"
-        " node, which share no memory, do not have"
+        f"{library} and {launcher} are of one family: compare their versions, and check that no"
+        " variable of the image (UCX_TLS, MPIR_CVAR_*, OMPI_MCA_*) selects shared memory, which"
+        " containers of one node lack"
     )

@@ -21,7 +21,7 @@ class Local:
     name = "local"
 
     def observations(self) -> Mapping[str, str]:
-        """Nothing stands between the ranks and the engine."""
+        """Return no observations: nothing stands between ranks and engine."""
         return {}
 
     def start(
@@ -67,11 +67,11 @@ class LocalRanks:
         return tuple(ended for ended in self._ended if ended is not None)
 
     def tasks(self) -> int:
-        """Those of all ranks."""
+        """Return the number of processes and threads of all ranks."""
         return sum(running.tasks() for running in self._running)
 
     def memory_bytes(self, most: int) -> int:
-        """That of all ranks."""
+        """Return the memory of all ranks in bytes."""
         return sum(running.memory_bytes(most) for running in self._running)
 
     def stop(self) -> None:
@@ -84,11 +84,11 @@ class LocalRanks:
         _stop(self._running)
 
     def stopped(self) -> Mapping[int, str]:
-        """The ranks that still ran when all were stopped, and what the first of them did."""
+        """Return the ranks that still ran when all were stopped, and what the first of them did."""
         return self._stopped
 
     def _find_running(self) -> list[int]:
-        """The ranks that run, as far as was seen."""
+        """Return the ranks that run, as far as was seen."""
         return [rank for rank, ended in enumerate(self._ended) if ended is None]
 
     def _end_the_others(self) -> None:

@@ -30,13 +30,13 @@ class Mpirun:
     joins_all = True
 
     def observations(self) -> Mapping[str, str]:
-        """Whose it is, and its version."""
+        """Return the MPI family and version of mpirun."""
         family, version = self._program
         return {"launcher": f"mpirun of {family.name} {version}"}
 
     @property
     def family(self) -> str:
-        """Whose it is, by name."""
+        """Return the name of the MPI family."""
         return self._program[0].name
 
     def start(
@@ -66,7 +66,7 @@ class Mpirun:
 
     @cached_property
     def _program(self) -> tuple[Family, str]:
-        """Whose `mpirun` it is, and its version.
+        """Return the MPI family of the `mpirun`, and its version.
 
         Raises:
             CannotRunError: There is none, or one of another family.
@@ -75,12 +75,12 @@ class Mpirun:
         try:
             answer = process.run([PROGRAM, "--version"]).stdout.decode(errors="replace")
         except CannotRunError:
-            raise CannotRunError("there is no mpirun on the PATH", advice=advice) from None
+            raise CannotRunError("no mpirun on the PATH", advice=advice) from None
         for family in (MPICH, OPEN_MPI):
             if family.sign in answer:
                 return family, _find_version(answer)
         raise CannotRunError(
-            f"mpirun is of neither MPICH nor Open MPI: {answer.strip()[:200]}", advice=advice
+            f"mpirun is neither MPICH nor Open MPI: {answer.strip()[:200]}", advice=advice
         )
 
 
@@ -92,19 +92,21 @@ def require_one_node(resources: Resources, *, where: str) -> None:
     """
     if resources.nodes > 1:
         raise CannotRunError(
-            f"{resources.nodes} nodes are asked for, and mpirun starts ranks on this one alone",
+            f"{resources.nodes} nodes requested; mpirun starts ranks on one node only",
             where=where,
-            advice='"srun" starts them on all nodes of a job of Slurm\'s',
+            advice='set "launcher": "srun" in the site file, and run in a Slurm job',
         )
 
 
 def _find_version(answer: str) -> str:
-    """The first word that begins with a digit."""
+    """Return the first word that begins with a digit."""
     return next((word for word in answer.split() if word[0].isdigit()), "of unknown version")
 
 
 def _variables() -> dict[str, str]:
-    """The caller's, but for what would have it ask a scheduler, or look like a rank's own."""
+    """Return the caller's, but for what would have it ask a scheduler, or look like a rank's
+    own.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -114,5 +116,5 @@ def _variables() -> dict[str, str]:
 
 
 def _terminate(_folder: LaunchFolder) -> bool:
-    """Nothing has to be asked on other machines: what runs here is found and ended."""
+    """End the ranks on this machine; there are none elsewhere."""
     return False

@@ -21,7 +21,7 @@ from capsule.launch.worldreports import Report
 from capsule.runtimes.base import Ended, Invocation, Prepared, Runtime, tail_since
 
 PATIENCE_SECONDS = 180.0
-"""So long may pass without a word of any rank: importing torch from a cold disk takes a minute."""
+"""Longest silence of all ranks in seconds: importing torch from a cold disk takes a minute."""
 
 _LOOK_SECONDS = 0.05
 _LOOK_SECONDS_PER_RANK = 0.001
@@ -189,12 +189,12 @@ def _read(request: Request) -> Sequence[Report]:
 
 
 def _is_taken_along(ended: Ended) -> bool:
-    """Whether it ended because another one had."""
+    """Return whether it ended because another one had."""
     return ended.engine_fault is None and ended.signal is not None
 
 
 def _words(ended: Ended, invocation: Invocation) -> str:
-    """What a rank that has ended said last."""
+    """Return the last output of a rank that has ended."""
     text = ended.engine_fault or tail_since(invocation.stderr, 0).strip()
     if not text and ended.exit_code:
         text = f"exit code {ended.exit_code}"

@@ -1,4 +1,4 @@
-"""What a launcher starts on the node of each rank: starts the rank as the local launcher would.
+"""Starter of one rank, which a launcher runs on the rank's node.
 
     python -P -m capsule.launch.rank FOLDER RANK_VARIABLE SIZE_VARIABLE
 
@@ -30,9 +30,9 @@ from capsule.launch.folder import Begin, Call, LaunchFolder
 from capsule.runtimes.base import Ended, Invocation, Running
 
 MPI = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "HYDI_")
-"""How variables begin by which ranks of MPI find each other."""
+"""Prefixes of the variables by which ranks of MPI find each other."""
 END = signal.SIGURG
-"""What also asks a wrapper to end its rank: programs that handle no such signal never notice it."""
+"""Signals that also ask a wrapper to end its rank; programs without a handler ignore them."""
 _HANDLES = re.compile(r"PMI_FD|HYDI_CONTROL_FD")
 # by this alone a rank can tell that it is where it was to be
 _NODE = "SLURMD_NODENAME"
@@ -63,12 +63,12 @@ def main(folder: LaunchFolder, rank: int, size: int) -> None:
 
 
 def node_name() -> str:
-    """What the scheduler calls this node, else what it calls itself."""
+    """Return the scheduler's name of this node, else its host name."""
     return os.environ.get(_NODE) or socket.gethostname()
 
 
 def mpi_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Those by which ranks of MPI find each other.
+    """Return the variables by which ranks of MPI find each other.
 
     >>> mpi_variables({"PMI_RANK": "1", "SLURM_PROCID": "1", "HOME": "/root"})
     {'PMI_RANK': '1'}
@@ -81,7 +81,7 @@ def _start(folder: LaunchFolder, rank: int, size: int) -> Ended:
         call = folder.read_call(rank)
         folder.note_begin(rank, Begin(node=node_name(), step=_step()))
         if size != call.ranks:
-            raise CapsuleError(f"{size} ranks were started, and {call.ranks} were asked for")
+            raise CapsuleError(f"{size} ranks were started, {call.ranks} requested")
         return _run(folder, rank, call)
     except (CapsuleError, OSError) as error:
         fault = f"rank {rank} on {node_name()}: {error}"
@@ -121,7 +121,7 @@ def _put_off() -> Iterator[None]:
 
 
 def _complete(folder: LaunchFolder, rank: int, call: Call) -> Invocation:
-    """The invocation with what only this node knows."""
+    """Return the invocation with what only this node knows."""
     variables = dict(call.invocation.environment)
     handles: tuple[int, ...] = ()
     if name := os.environ.get(_NODE):
@@ -151,7 +151,7 @@ def _wait(running: Running, invocation: Invocation) -> Ended:
 
 
 def _own_address() -> str:
-    """By which the other nodes reach this one.
+    """Return the address at which other nodes reach this one.
 
     Its own on the way to where all was started; where that is itself and says no more than that,
     its own on the way to anywhere.
@@ -163,7 +163,7 @@ def _own_address() -> str:
 
 
 def _address_towards(place: str) -> str | None:
-    """This node's own address on the way to another one, None where there is no way."""
+    """Return this node's address on the way to another node, or None."""
     family = socket.AF_INET6 if ":" in place else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -176,7 +176,9 @@ def _address_towards(place: str) -> str | None:
 
 
 def _free_port() -> int:
-    """One that nobody listens on, and that no outgoing connection is given until rank 0 does."""
+    """Return one that nobody listens on, and that no outgoing connection is given until rank 0
+    does.
+    """
     highest = int(_PORTS.read_text().split()[0]) - 1
     while True:
         port = random.randint(_LOWEST_PORT, max(highest, _LOWEST_PORT))  # noqa: S311 - no secret

@@ -15,7 +15,7 @@ _UNEXPANDED = ("$", "%", "{", "}", "`", "<", ">")
 
 
 def find_obstacle(invocations: Sequence[Invocation], nodes: Sequence[int]) -> Fault | None:
-    """Why ranks that are started like this could never meet; None where they could.
+    """Return why ranks that are started like this could never meet; None where they could.
 
     Args:
         invocations: By rank.
@@ -31,12 +31,12 @@ def find_obstacle(invocations: Sequence[Invocation], nodes: Sequence[int]) -> Fa
 
 
 def find_change(report: Report, started: Invocation, *, are_apart: bool) -> Fault | None:
-    """Why ranks of an image would never meet, by what one says that was started by itself.
+    """Return why ranks of an image would never meet, by what one says that was started by itself.
 
     Args:
         report: Of that one.
         started: As it was started, with a place where no other rank ever comes.
-        are_apart: Whether the ranks are to be on several nodes.
+        are_apart: True if the ranks are to be on several nodes.
     """
     place = report.variables.get(RENDEZVOUS)
     # who is told nothing at all is found, and better explained, among the others
@@ -52,7 +52,7 @@ def find_change(report: Report, started: Invocation, *, are_apart: bool) -> Faul
 def find_elsewhere(
     reports: Sequence[Report], invocations: Sequence[Invocation], nodes: Sequence[int]
 ) -> Fault | None:
-    """A rank that would look for the others where they are not.
+    """Return a rank that would look for the others where they are not.
 
     Of ranks on several nodes the launcher may have named the place once they had begun.
 
@@ -80,17 +80,17 @@ def find_elsewhere(
 
 
 _ELSEWHERE = Fault(
-    what="the others are somewhere else",
-    advice=f"something sets {RENDEZVOUS} anew: each such world would go on by itself",
+    what="the other ranks meet elsewhere",
+    advice=f"check what changes {RENDEZVOUS}: the ranks would form separate worlds",
 )
 
 
 def _explain(place: str | None, *, are_apart: bool) -> Fault | None:
-    """Why ranks never meet at a place; `are_apart` where they are on several nodes."""
+    """Return why ranks never meet at a place; `are_apart` where they are on several nodes."""
     if place is None:
         return Fault(
             what="it names no place",
-            advice=f"something takes {RENDEZVOUS} away: each rank would go on by itself",
+            advice=f"check what deletes {RENDEZVOUS}: each rank would run alone",
         )
     if any(sign in place for sign in _UNEXPANDED):
         return _LITERAL
@@ -98,15 +98,14 @@ def _explain(place: str | None, *, are_apart: bool) -> Fault | None:
     if are_apart and host.startswith(_LOOPBACK):
         return Fault(
             what=f"{host} is each node itself",
-            advice="the host of the rendezvous falls back to it where no tool of the scheduler"
-            " (scontrol) is in the image, and each node would form a world of its own: let the"
-            " launcher name it from outside",
+            advice="let the launcher name the host from outside the image: without scontrol in the"
+            " image, each node would form a world of its own",
         )
     return None
 
 
 _LITERAL = Fault(
-    what="nobody has expanded it",
-    advice="a variable of the shell stands there as it was written: each rank would wait in, or"
-    " form, a world of its own; write it where a shell reads it, or name the place in full",
+    what="its shell variable is unexpanded",
+    advice="write the variable where a shell expands it, or name the place in full: otherwise each"
+    " rank forms a world of its own",
 )

@@ -45,7 +45,7 @@ exit "$code"
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """What a job script says.
+    """Contents of a job script.
 
     Attributes:
         name: Of the job.

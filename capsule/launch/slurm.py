@@ -1,4 +1,4 @@
-"""What is said to Slurm, and what it answers: `sbatch`, `scontrol show job`, `squeue`, `scancel`.
+"""Commands to Slurm and their answers: `sbatch`, `scontrol show job`, `squeue`, `scancel`.
 
 Jobs are read from `scontrol`'s text of one line, `KEY=VALUE ...`: its JSON is missing from some
 builds and its form differs from one version to the next (a state is a word in one, a list in
@@ -23,7 +23,7 @@ ADVICE = (
     "compare its #SBATCH lines with what sinfo shows, and change the manifest's resources,"
     " the time, or account and partition: `batch` of the site file"
 )
-"""What to do about a job script that this cluster has no nodes for."""
+"""Remedy for a job script that this cluster has no nodes for."""
 # a run that is cut off ends what runs, keeps what finished, and does so in seconds; Slurm may send
 # the signal a minute early
 _NOTICE_SECONDS = 120
@@ -78,16 +78,18 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more, nor will."""
+        """Return whether nothing of it runs any more, nor will."""
         return self.state in _ENDED
 
     @property
     def is_impossible(self) -> bool:
-        """Whether it waits for what no job's end brings, and for ever unless the site changes."""
+        """Return whether it waits for what no job's end brings, and for ever unless the site
+        changes.
+        """
         return self.state == "PENDING" and self.reason in _IMPOSSIBLE
 
     def explain(self) -> str:
-        """Why it waits, as a clause."""
+        """Return why it waits, as a clause."""
         text = _REASONS.get(self.reason.partition(",")[0])
         return f"{text} ({self.reason})" if text else self.reason
 
@@ -101,7 +103,7 @@ def require() -> None:
     for program in ("sbatch", "scontrol", "squeue"):
         if shutil.which(program) is None:
             raise CannotRunError(
-                f"there is no Slurm here: {program} is not in PATH",
+                f"no Slurm on this machine: {program} is not on the PATH",
                 advice="submit on a login node of a cluster, or use `capsule run` on this machine",
             )
 
@@ -120,7 +122,7 @@ def submit(path: Path, script: Script, *, lock: int) -> str:
     """
     if "%" in str(script.work):
         raise UsageError(
-            "a job's files cannot lie below a name with %, of which Slurm would make its own",
+            "the run folder's path contains %, which Slurm would expand",
             where=str(script.work),
             advice="name another folder with --work",
         )
@@ -129,7 +131,7 @@ def submit(path: Path, script: Script, *, lock: int) -> str:
     number = _ID.match(ended.stdout.decode(errors="replace"))
     if ended.exit_code != 0 or number is None:
         raise CannotRunError(
-            f"sbatch takes no such job: {_errors(ended)}",
+            f"sbatch refused the job: {_errors(ended)}",
             where=str(path),
             advice=ADVICE,
         )
@@ -137,7 +139,7 @@ def submit(path: Path, script: Script, *, lock: int) -> str:
 
 
 def look(job: str) -> Job | None:
-    """The job, None where Slurm has forgotten it, as it does minutes after a job's end.
+    """Return the job, None where Slurm has forgotten it, as it does minutes after a job's end.
 
     Raises:
         ExecutionError: Slurm does not answer.
@@ -156,11 +158,11 @@ def look(job: str) -> Job | None:
         )
     if "Invalid job id" in _errors(ended):
         return None
-    raise ExecutionError(f"Slurm does not tell of job {job}: {_errors(ended)}")
+    raise ExecutionError(f"Slurm gives no information on job {job}: {_errors(ended)}")
 
 
 def find(name: str) -> list[str]:
-    """Ids of this user's jobs of a name that have not ended, the latest last.
+    """Return ids of this user's jobs of a name that have not ended, the latest last.
 
     Slurm also knows those that `sbatch` refused, as ended.
 
@@ -170,7 +172,7 @@ def find(name: str) -> list[str]:
     own = f"--user={os.geteuid()}"
     ended = _call("squeue", own, f"--name={name}", "--noheader", "--format=%A")
     if ended.exit_code != 0:
-        raise ExecutionError(f"Slurm does not tell of jobs named {name}: {_errors(ended)}")
+        raise ExecutionError(f"Slurm gives no information on jobs named {name}: {_errors(ended)}")
     return sorted(_ID.findall(ended.stdout.decode(errors="replace")), key=int)
 
 
@@ -182,7 +184,7 @@ def cancel(job: str) -> None:
     """
     ended = _call("scancel", job)
     if ended.exit_code != 0:
-        raise ExecutionError(f"Slurm does not end job {job}: {_errors(ended)}")
+        raise ExecutionError(f"Slurm did not end job {job}: {_errors(ended)}")
 
 
 def _options(script: Script) -> list[str]:
@@ -214,12 +216,12 @@ def _options(script: Script) -> list[str]:
 
 
 def _write_directives(options: Sequence[str]) -> str:
-    """Lines of a job script that `sbatch` reads."""
+    """Return lines of a job script that `sbatch` reads."""
     for option in options:
         # sbatch ends a word at a blank, unless quotes say otherwise, and comments at a #
         if not option.isprintable() or re.search(r"[\"'\\#]", option):
             raise UsageError(
-                f"a job script has no room for {option!r}",
+                f"a job script cannot express {option!r}",
                 advice="use a folder and names without quotes, backslashes, # and control"
                 " characters",
             )

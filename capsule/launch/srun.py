@@ -55,7 +55,7 @@ class Srun:
         self._inventories: tuple[JsonObject, ...] = ()
 
     def observations(self) -> Mapping[str, str]:
-        """Which Slurm it is, and what of MPI it sets up."""
+        """Return the version of Slurm, and its MPI support."""
         version = process.run([PROGRAM, "--version"]).stdout.decode(errors="replace").strip()
         return {"launcher": f"srun of {version}, --mpi={_ALONE}, {_JOINED} for ranks of MPI"}
 
@@ -86,7 +86,7 @@ class Srun:
         return StartedRanks(running, folder, ranks, label, _terminate, sweep)
 
     def survey(self, *, salt: str, keep_hosts: bool, folder: Path) -> tuple[JsonObject, ...]:
-        """The inventory of the node of each rank: taken once, by one rank of each node.
+        """Return the inventory of the node of each rank: taken once, by one rank of each node.
 
         Raises:
             CannotRunError: The step cannot be started, or its nodes are not those asked for.
@@ -104,11 +104,11 @@ class Srun:
         return self._inventories
 
     def _count_nodes(self, ranks: int) -> int:
-        """How many nodes the first ranks are on."""
+        """Return the number of nodes of the first ranks."""
         return -(-ranks // self._resources.ranks_per_node)
 
     def _step(self, ranks: int, mpi: str = _ALONE) -> tuple[str, ...]:
-        """The beginning of a command that starts it once for each of the first ranks."""
+        """Return the beginning of a command that starts it once for each of the first ranks."""
         resources = self._resources
         cpus = resources.cpus_per_rank
         return (
@@ -136,26 +136,26 @@ def require_allocation(resources: Resources, *, where: str) -> None:
     """
     if not os.environ.get("SLURM_JOB_ID"):
         raise CannotRunError(
-            f"{resources.nodes} nodes are asked for, and this is not inside a job of Slurm's"
+            f"{resources.nodes} nodes requested outside a Slurm job"
             if resources.nodes > 1
-            else "srun is to start the ranks, and this is not inside a job of Slurm's",
+            else "launcher srun needs a Slurm job, and this is not one",
             where=where,
-            advice="send one with `capsule submit`, or get one first:"
+            advice="submit a job with `capsule submit`, or get an allocation first:"
             f" salloc --nodes={resources.nodes} --ntasks={resources.ranks}"
             f" --ntasks-per-node={resources.ranks_per_node}; or set nodes to 1, and ranks_per_node"
-            " to how many ranks one node is to run",
+            " to the number of ranks on that node",
         )
     count = os.environ.get("SLURM_JOB_NUM_NODES", os.environ.get("SLURM_NNODES", ""))
     if count.isdigit() and int(count) < resources.nodes:
         raise CannotRunError(
-            f"{resources.nodes} nodes are asked for, and this job has {count}",
+            f"{resources.nodes} nodes requested; this job has {count}",
             where=where,
-            advice=f"get a larger one: salloc --nodes={resources.nodes} --ntasks={resources.ranks}",
+            advice=f"get a larger job: salloc --nodes={resources.nodes} --ntasks={resources.ranks}",
         )
 
 
 def _variables() -> dict[str, str]:
-    """The caller's, but for what would make the step another one, or look like MPI's own."""
+    """Return the caller's, but for what would make the step another one, or look like MPI's own."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -200,7 +200,7 @@ def _sweep(name: str, seconds: float) -> None:
 
 
 def _find_steps(name: str) -> list[str]:
-    """Those of this job that bear a name and are not over."""
+    """Return the running steps of this job that have a name."""
     job = os.environ.get("SLURM_JOB_ID", "")
     words = ("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i %j")
     lines = process.run(words).stdout.decode(errors="replace").splitlines()

@@ -41,17 +41,17 @@ def lay_out(
         runtime: The engine.
         prepared: The image.
         invocations: By rank.
-        far: Whether they are on several nodes.
-        joins: Whether MPI joins them.
+        far: True if they are on several nodes.
+        joins: True if MPI joins them.
 
     Raises:
         CannotRunError: The engine starts containers by a service of one machine.
     """
     if not isinstance(runtime, Wraps):
         raise CannotRunError(
-            f"{runtime.name} starts containers by a service of each machine, which no launcher"
-            " can hand its ranks on to",
-            advice="--runtime apptainer; or one node, and no launcher in the site file",
+            f"{runtime.name} starts containers through each machine's service, so a launcher cannot"
+            " start its ranks",
+            advice="use --runtime apptainer, or one node without a launcher in the site file",
         )
     folder = LaunchFolder.create(invocations[0].stdout.with_name("launch"))
     for rank, invocation in enumerate(invocations):
@@ -67,7 +67,7 @@ def lay_out(
 
 
 def wrapper(folder: LaunchFolder, rank: str, size: str) -> tuple[str, ...]:
-    """The command that the launcher starts once for each rank.
+    """Return the command that the launcher starts once for each rank.
 
     Args:
         folder: Where each finds how it is started.
@@ -137,7 +137,7 @@ class StartedRanks:
         return self._ended
 
     def _is_silent(self) -> bool:
-        """Whether every rank has reported its end some seconds ago."""
+        """Return whether every rank has reported its end some seconds ago."""
         now = time.monotonic()
         if self._silent_since is None and now >= self._look_at:
             # of thousands of ranks it is a long list, on a network disk
@@ -163,11 +163,11 @@ class StartedRanks:
         process.reap(self._label)
 
     def tasks(self) -> int:
-        """None that can be told from here: each node holds its own rank to its limit."""
+        """Return 0: each node enforces the limit of its own rank."""
         return 0
 
     def memory_bytes(self, most: int) -> int:  # noqa: ARG002 - the protocol's
-        """None that can be told from here, likewise."""
+        """Return 0: each node enforces the limit of its own rank."""
         return 0
 
     def stop(self) -> None:
@@ -179,13 +179,13 @@ class StartedRanks:
         self._end_launcher()
 
     def stopped(self) -> Mapping[int, str]:
-        """The ranks that were asked to end while they ran, and those that never answered."""
+        """Return the ranks that were asked to end while they ran, and those that never answered."""
         begun, ended = self._folder.begins(), self._folder.ends()
         silent = {rank: _SILENT for rank in begun if rank not in ended}
         return {**silent, **self._folder.stops()} if self._is_stopped else {}
 
     def _judge(self, seen: Mapping[int, Ended]) -> tuple[Ended, ...]:
-        """How each ended, by rank.
+        """Judge the end of each rank.
 
         Args:
             seen: Those that had ended before the others were, or all.
@@ -209,7 +209,7 @@ class StartedRanks:
     def _judge_failure(
         self, seen: Mapping[int, Ended], late: Mapping[int, Ended], begun: Collection[int]
     ) -> tuple[Ended, ...]:
-        """How each ended where one took the others with it.
+        """Judge the ends of ranks if one rank took the others with it.
 
         One that goes with its node or its job is the cause: others fail for want of it, and are
         seen first.
@@ -230,6 +230,6 @@ class StartedRanks:
         return ended is not None and not is_failure(ended)
 
     def _words(self) -> str:
-        """What the launcher said last."""
+        """Return the last output of the launcher."""
         words = plain.last_lines(tail_since(self._folder.stderr, 0).strip(), _TAIL_LETTERS)
         return words or "its launcher ended without a word"

@@ -1,4 +1,4 @@
-"""Where the ranks of a start are, and what their nodes are: each says it, one of a node in full.
+"""Survey of the ranks' nodes: each rank reports its node, one rank of each node in full.
 
 python -P -m capsule.launch.survey FOLDER RANK_VARIABLE
 """
@@ -18,7 +18,7 @@ from capsule.launch.rank import node_name
 from capsule.manifest.model import Resources
 
 PATIENCE_SECONDS = 120.0
-"""How long all nodes may take: Python starts from a cold network disk."""
+"""Longest duration in seconds of the survey: Python may start from a cold network disk."""
 _QUESTION = "question.json"
 
 
@@ -29,7 +29,7 @@ def ask(folder: Path, *, salt: str, keep_hosts: bool) -> None:
 
 
 def program(folder: Path, rank: str) -> tuple[str, ...]:
-    """The command that a launcher starts once for each rank."""
+    """Return the command that a launcher starts once for each rank."""
     return (sys.executable, "-P", "-m", "capsule.launch.survey", str(folder), rank)
 
 
@@ -49,7 +49,7 @@ def answer(folder: Path, rank: int) -> None:
 
 
 def read(folder: Path, resources: Resources, words: str) -> tuple[JsonObject, ...]:
-    """The inventory of the node of each rank, by rank.
+    """Return the inventory of the node of each rank, by rank.
 
     Args:
         folder: Where all have answered by now.
@@ -67,12 +67,12 @@ def read(folder: Path, resources: Resources, words: str) -> tuple[JsonObject, ..
             facts = json.loads((folder / f"{rank:04}.json").read_text())
         except OSError:
             raise CannotRunError(
-                f"rank {rank} of {resources.ranks} could not be started: "
+                f"rank {rank} of {resources.ranks} did not start: "
                 + (
                     plain.last_lines(words.strip(), _TAIL_LETTERS)
-                    or "its launcher says nothing of it"
+                    or "its launcher gives no reason"
                 ),
-                advice="every node has to see capsule's installation and the folder of the run",
+                advice="check that every node sees capsule's installation and the run folder",
             ) from None
         names.append(facts["node"])
         if "inventory" in facts:
@@ -82,10 +82,10 @@ def read(folder: Path, resources: Resources, words: str) -> tuple[JsonObject, ..
     if any(len(block) != 1 for block in blocks) or len(set(names)) != resources.nodes:
         placed = ", ".join(f"{names.count(name)} on {name}" for name in dict.fromkeys(names))
         raise CannotRunError(
-            f"{width} ranks were asked for on each of {resources.nodes} nodes, and they are placed"
-            f" otherwise: {placed}",
+            f"{width} ranks requested on each of {resources.nodes} nodes, but the launcher placed"
+            f" them otherwise: {placed}",
             where="/resources",
-            advice="get an allocation of whole nodes that are alike",
+            advice="get an allocation of whole, equal nodes",
         )
     return tuple(inventories[name] for name in names)
 

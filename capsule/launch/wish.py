@@ -1,4 +1,4 @@
-"""What was asked of a scheduler, and which jobs were handed in for it, as a folder keeps them."""
+"""Request to a scheduler, with the jobs submitted for it, as a folder stores them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from capsule.digest import Digest
 from capsule.errors import DamagedError, UsageError
 
 NAME = "submission.json"
-"""Of the file."""
+"""Format of the file."""
 _FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What is to run.
+    """Run to be submitted.
 
     Attributes:
         manifest: Absolute path of it.
@@ -81,9 +81,9 @@ def read(folder: Path) -> State:
         )
     except (OSError, ValueError, KeyError, TypeError, UsageError):
         raise DamagedError(
-            "is not as capsule wrote it",
+            "was changed since capsule wrote it",
             where=str(path),
-            advice="submit into another folder, which --work names",
+            advice="submit with another folder: --work FOLDER",
         ) from None
 
 

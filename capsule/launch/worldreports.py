@@ -1,4 +1,4 @@
-"""What ranks say in pre-flight, read as anything a program may have left."""
+"""Reports of ranks in the test before a run, parsed as untrusted input."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Report:
     """All that a rank has said so far.
 
     Attributes:
-        arrived: Whether it has said who it is.
+        arrived: True if it has said who it is.
         variables: What told it so, by name; None where a variable is not set.
         host: Name of its machine.
         node: What its node is called, which is the machine's name where no scheduler has another.
@@ -50,7 +50,7 @@ class Report:
         digest: SHA-256 of that one.
         sums: What it reached the others by, in order.
         message: Why it could not go on, empty where it could.
-        done: Whether it came to its end.
+        done: True if it came to its end.
     """
 
     arrived: bool = False
@@ -68,7 +68,7 @@ class Report:
 
 
 def read(path: Path) -> Report:
-    """The report in a file; what is not whole yet, or no event, says nothing."""
+    """Return the report in a file; what is not whole yet, or no event, says nothing."""
     stream = leavings.open_file(path)
     if stream is None:
         return Report()

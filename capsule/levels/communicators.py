@@ -1,4 +1,4 @@
-"""What ranks hand each other, counted at the call by a rule that is the same on every machine.
+"""Exchanges between ranks, counted at the call by a rule that is the same on every machine.
 
 An operation counts the bytes of the array that a rank contributes as sent, and those of the array
 that it obtains from others as received, however many parts and ways a library makes of them:
@@ -51,7 +51,7 @@ def find_operation(name: str) -> Callable[[Flat, Flat], Any]:
 
 @dataclass
 class Traffic:
-    """What a rank has exchanged.
+    """Traffic of a rank.
 
     Attributes:
         sent: Bytes.
@@ -95,16 +95,18 @@ class Communicator:
     """Operations among all ranks of torch's default process group, in place where they can be."""
 
     def __init__(self) -> None:
-        """With nothing counted yet."""
+        """Create a counter at zero."""
         self.rank, self.ranks = int(dist.get_rank()), int(dist.get_world_size())
         self._traffic = Traffic()
 
     def renew(self) -> Communicator:
-        """Another one of the same ranks, for a thread of its own, with nothing counted yet."""
+        """Return another one of the same ranks, for a thread of its own, with nothing counted
+        yet.
+        """
         return type(self)()
 
     def take_traffic(self) -> Traffic:
-        """What was exchanged since the last time that this was asked."""
+        """Return the traffic since the last call."""
         taken, self._traffic = self._traffic, Traffic()
         return taken
 
@@ -138,7 +140,7 @@ class Communicator:
         self._traffic.waited += waited
 
     def gather(self, flat: Flat) -> list[Flat]:
-        """The arrays of all ranks, which are of one size, in their order."""
+        """Return the arrays of all ranks, which are of one size, in their order."""
         obtained = [torch.empty_like(flat) for _ in range(self.ranks)]
         with self._count(flat, sends=1, receives=self.ranks - 1):
             dist.all_gather(obtained, flat)
@@ -237,7 +239,7 @@ class Communicator:
 
 
 def _measure(flat: Flat) -> int:
-    """Bytes."""
+    """Return the size of an array in bytes."""
     size: int = flat.numel() * flat.element_size()
     return size
 
@@ -284,7 +286,7 @@ def connect(
 
 @cache
 def _find_store(rank: int, ranks: int, rendezvous: str | None) -> Any:
-    """That of all trials of a process: a second one at the same place would be another world."""
+    """Return the store of all trials of a process; a second one would split the world."""
     if rendezvous is None:
         return dist.HashStore()
     store, _, _ = next(meet(rendezvous, rank, ranks))

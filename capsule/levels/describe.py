@@ -1,4 +1,4 @@
-"""What follows from a network's graph alone: nothing is run, and no framework is needed."""
+"""Facts derived from a network's graph, without running it and without a framework."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main(name: str, sizes: str) -> int:
 
 
 def describe(name: str, sizes: Mapping[str, int]) -> dict[str, object]:
-    """A network of the catalogue as JSON values.
+    """Return a network of the catalogue as JSON values.
 
     Returns:
         `parameters`, how many numbers are trained; `forward_flops_per_sample`, of inference, as

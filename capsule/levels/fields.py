@@ -27,17 +27,17 @@ class Fields:
         self._path = path
 
     def where(self, name: str) -> str:
-        """Where a field stands in the document, for messages."""
+        """Return the place of a field in the document, for messages."""
         return f"{self._path}.{name}" if self._path else name
 
     def has(self, name: str) -> bool:
-        """Whether there is such a field."""
+        """Return whether there is such a field."""
         return name in self._values
 
     def take(self, name: str) -> object:
-        """The value of a field, whatever it is."""
+        """Return the value of a field, whatever it is."""
         if name not in self._values:
-            raise JobError(f"{self._path or 'the job'} has no field {name!r}")
+            raise JobError(f"{self._path or 'the job'} lacks the field {name!r}")
         return self._values[name]
 
     def refuse(self, name: str, expected: str) -> NoReturn:
@@ -45,12 +45,12 @@ class Fields:
         raise JobError(f"{self.where(name)} is {_quote(self._values[name])}, expected {expected}")
 
     def text(self, name: str) -> str:
-        """A string."""
+        """Return a string."""
         value = self.take(name)
         return value if isinstance(value, str) else self.refuse(name, "a string")
 
     def choice(self, name: str, words: Sequence[str]) -> str:
-        """One of some words."""
+        """Return one of some words."""
         value = self.text(name)
         return value if value in words else self.refuse(name, " or ".join(map(json.dumps, words)))
 
@@ -60,7 +60,7 @@ class Fields:
         return value if isinstance(value, bool) else self.refuse(name, "true or false")
 
     def whole(self, name: str, least: int, most: int | None = None) -> int:
-        """A whole number between two bounds, both allowed."""
+        """Return a whole number between two bounds, both allowed."""
         value = self.take(name)
         if (
             isinstance(value, bool)
@@ -73,52 +73,52 @@ class Fields:
         return value
 
     def array(self, name: str) -> list[object]:
-        """A list of anything."""
+        """Return a list of anything."""
         value = self.take(name)
         return value if isinstance(value, list) else self.refuse(name, "an array")
 
     def words(self, name: str) -> list[str]:
-        """A list of strings."""
+        """Return a list of strings."""
         values = self.array(name)
         strings = [value for value in values if isinstance(value, str)]
-        return strings if len(strings) == len(values) else self.refuse(name, "strings alone")
+        return strings if len(strings) == len(values) else self.refuse(name, "a list of strings")
 
     def object(self, name: str) -> Fields:
-        """The fields of an object."""
+        """Return the fields of an object."""
         return Fields(self.take(name), self.where(name))
 
     def number(self, name: str) -> float:
-        """A number."""
+        """Return a number."""
         value = self.take(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             self.refuse(name, "a number")
         return value
 
     def numbers(self, but: str) -> dict[str, float]:
-        """All fields but one, each a number."""
+        """Return all fields but one, each a number."""
         return {name: self.number(name) for name in self._values if name != but}
 
     def complete(self, numbers: tuple[training.Number, ...]) -> dict[str, float]:
-        """All numbers of an optimizer or a schedule."""
+        """Return all numbers of an optimizer or a schedule."""
         try:
             return training.complete(numbers, self._values)
         except ValueError as error:
             raise JobError(f"{self._path}: {error}") from None
 
     def milestones(self, schedule: str) -> tuple[int, ...]:
-        """The milestones of a schedule."""
+        """Return the milestones of a schedule."""
         try:
             return training.read_milestones(schedule, self._values.get("milestones"))
         except ValueError as error:
             raise JobError(f"{self._path}: {error}") from None
 
     def texts(self, name: str) -> dict[str, str]:
-        """An object of strings."""
+        """Return an object of strings."""
         fields = Fields(self.take(name), self.where(name))
         return {key: fields.text(key) for key in fields._values}
 
     def scalars(self, name: str) -> dict[str, Scalar]:
-        """An object of numbers and strings."""
+        """Return an object of numbers and strings."""
         fields = Fields(self.take(name), self.where(name))
         return {key: fields._scalar(key) for key in fields._values}
 

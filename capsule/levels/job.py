@@ -39,7 +39,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True)
 class Context:
-    """What all trials of a process have in common.
+    """Settings common to all trials of a process.
 
     Attributes:
         framework: As in the catalogue.
@@ -78,13 +78,13 @@ class Trial:
         level: Key of `SUBJECTS`.
         subject: Name of the operator or network; empty for a reading and a collective.
         source: File in which a user defines the subject; None for one of the catalogue.
-        trains: Whether the training of a network is measured where it has a loss.
+        trains: True if the training of a network is measured where it has a loss.
         dtype: Word of `catalog.DTYPES`.
         case: Name of the case.
         parameters: Of the case, by name.
         repetitions: Timed calls after the warm-up, at least 1; of trainings and readings always 1.
         warmup: Calls before those.
-        roofline: Whether the machine's roofline is measured beside an operator.
+        roofline: True if the machine's roofline is measured beside an operator.
         serving: How queries come to a network, whose latencies are measured too; None for none.
         conditions: Those of `catalog.CONDITIONS` under which it is timed.
         recipe: Of a training of Level 2 or 3 alone.
@@ -115,7 +115,7 @@ class Trial:
 
     @property
     def goes_over_mpi(self) -> bool:
-        """Whether ranks exchange anything of it over MPI."""
+        """Return whether ranks exchange anything of it over MPI."""
         if self.collective is not None:
             return self.context.framework == collectives.MPI
         scheme = self.recipe.scheme if self.recipe else None
@@ -131,7 +131,7 @@ class Job:
 
 
 def read(path: Path, variables: Mapping[str, str]) -> Job:
-    """The job in a file, for the rank that the environment names.
+    """Return the job in a file, for the rank that the environment names.
 
     Args:
         path: A JSON file of the form `capsule-job/1`.
@@ -168,7 +168,7 @@ def parse(document: object, variables: Mapping[str, str]) -> Job:
     ids: set[str] = set()
     for trial in trials:
         if trial.id in ids:
-            raise JobError(f"two trials have the id {trial.id!r}, and a journal knows each by it")
+            raise JobError(f"two trials have the id {trial.id!r}")
         ids.add(trial.id)
     return Job(context, trials)
 
@@ -205,7 +205,7 @@ def _trial(fields: Fields, context: Context) -> Trial:
     absent = [name for name in datasets if name not in context.data]
     if absent:
         raise JobError(
-            f"{fields.where('datasets')} names {absent[0]!r}, and data does not say where it lies"
+            f"{fields.where('datasets')} names {absent[0]!r}, which is missing in data"
         )
     reads = level == TRAINING and fields.has("reading")
     exchanges = level == TOGETHER and fields.has("collective")
@@ -255,7 +255,7 @@ def _find_recipe(fields: Fields, context: Context, level: int) -> Recipe:
 
 def _require_meeting(context: Context) -> None:
     if context.ranks > 1 and not context.rendezvous:
-        raise JobError(f"{RENDEZVOUS} is not set, and {context.ranks} ranks are to meet by it")
+        raise JobError(f"{RENDEZVOUS} is not set, and {context.ranks} ranks need it to meet")
 
 
 def _collective(fields: Fields, context: Context) -> collectives.Collective:
@@ -286,4 +286,4 @@ def _reading(fields: Fields) -> reading.Reading:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")

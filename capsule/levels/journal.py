@@ -63,7 +63,7 @@ class Samples:
                 )
 
     def columns(self) -> dict[str, tuple[float, ...]]:
-        """What is known of each value beside it, by name."""
+        """Return further columns beside the values, by name."""
         columns = {"steps": self.steps, "wall": self.wall, "active": self.active}
         return {name: column for name, column in columns.items() if column is not None}
 
@@ -164,11 +164,11 @@ class Journal:
         self._synced = monotonic()
 
     def _failure(self, error: OSError) -> JournalError:
-        return JournalError(f"{self._path} cannot be written: {error.strerror}")
+        return JournalError(f"cannot write {self._path}: {error.strerror}")
 
 
 def _lines(samples: Samples) -> Iterator[dict[str, object]]:
-    """The fields of each line: at most `LINE_VALUES` values, and what belongs to them.
+    """Yield the fields of each line: at most `LINE_VALUES` values, and what belongs to them.
 
     The first line has the whole warm-up and a value after it, however long that is.
     """

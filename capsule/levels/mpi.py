@@ -11,7 +11,7 @@ World = Any
 
 
 def join(rank: int, ranks: int) -> World:
-    """The world of MPI, which is seen to be that of the job.
+    """Return the world of MPI, which is seen to be that of the job.
 
     Args:
         rank: Of this process, from 0.
@@ -27,15 +27,15 @@ def join(rank: int, ranks: int) -> World:
     except (ImportError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise RuntimeError(
-            f"{sys.executable} has no MPI ({reason}): install mpi4py for it, and an MPI of the"
-            " launcher's family"
+            f"{sys.executable} has no MPI ({reason}): install mpi4py, and an MPI of the launcher's"
+            " family"
         ) from error
     world = MPI.COMM_WORLD
     place = world.Get_rank(), world.Get_size()
     if place != (rank, ranks):
         raise RuntimeError(
-            f"rank {rank} of {ranks} is rank {place[0]} of {place[1]} by MPI: start ranks by an"
-            " mpirun of the image's MPI, or by srun where that is of MPICH's family"
+            f"rank {rank} of {ranks} is rank {place[0]} of {place[1]} in MPI: start ranks with the"
+            " mpirun of the image's MPI, or with srun if that MPI is of MPICH's family"
         )
     return world
 

@@ -1,9 +1,10 @@
-"""What every rank of a world does before the first trial: say who it is, meet the others, add up.
+"""Test of a world of ranks before the first trial: each rank reports itself, meets the others, and
+adds up numbers with them.
 
-The host starts it by the file's path alone, as `python3 preflight.py <report> <seconds> <how>`, and
-reads what it appends to the report, a JSON object a line. An image needs Python alone: ranks meet
-by gloo where it has torch, else by sockets; by MPI through mpi4py, or through the library that a
-program needs, where the host names it. The host judges all that is said here.
+The host starts this file by its path, as `python3 preflight.py <report> <seconds> <how>`, and reads
+the report, one JSON object a line. An image needs only Python: ranks meet by gloo if it has torch,
+else by sockets; by MPI through mpi4py, or through the library that a program needs, if the host
+names it. The host judges the reports.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class _Report:
 
 
 def _introduce() -> dict[str, object]:
-    """What a rank knows of itself before it has met anybody."""
+    """Return a rank's facts about itself, known before it meets the others."""
     host = socket.gethostname()
     return {
         "variables": {name: os.environ.get(name) for name in _VARIABLES},
@@ -104,7 +105,7 @@ def _introduce() -> dict[str, object]:
 
 
 def contribution(rank: int, ranks: int) -> array[float]:
-    """What a rank adds: 1 everywhere, and place + 1 more at each `ranks`-th place from its own on.
+    """Return a rank's part: 1 everywhere, and place + 1 more at each `ranks`-th place.
 
     The sum is `ranks` + place + 1, exact in float64, and what it lacks or has twice tells of whom.
     """
@@ -114,7 +115,7 @@ def contribution(rank: int, ranks: int) -> array[float]:
 
 
 def find_faults(total: array[float], ranks: int) -> dict[str, object]:
-    """What is wrong with a sum; nothing where it is right.
+    """Return the faults of a sum; empty if it is correct.
 
     Returns:
         `wrong`, the number of places; `first`, one of them, with the `value` there; and where that
@@ -162,15 +163,15 @@ def _read_place() -> tuple[int, int, str]:
     """
     rank, ranks, _, place = (os.environ.get(name) for name in _VARIABLES)
     if rank is None or ranks is None or place is None:
-        raise ValueError("a variable that says who this rank is did not reach it")
+        raise ValueError("a variable with this rank's number is missing")
     host = urlparse(place).hostname
     try:
         if host is not None:
             socket.getaddrinfo(host, None)
     except OSError as error:
         raise ValueError(
-            f"this node knows no host {host!r}, where all ranks were to meet ({error}): it has to"
-            " be an address, or a name that leads to it from every node"
+            f"this node cannot resolve host {host!r}, where all ranks meet ({error}): use an"
+            " address, or a name that every node resolves"
         ) from None
     return int(rank), int(ranks), place
 
@@ -246,7 +247,7 @@ class _Library(_Mpi):
 
     @classmethod
     def load(cls, place: str) -> _Library | None:
-        """The library at a path, or of a name; None for none, and for one of another ABI."""
+        """Return the library at a path, or of a name; None for none, and for one of another ABI."""
         try:
             import ctypes
 
@@ -263,7 +264,7 @@ class _Library(_Mpi):
         return made if is_mpich and "mpi_abi" not in place else None
 
     def version(self) -> str:
-        """What the library says of itself, as mpi4py gives it."""
+        """Return the library's version, as mpi4py gives it."""
         import ctypes
 
         text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
@@ -305,7 +306,7 @@ class _Library(_Mpi):
 
 
 def _shorten(version: str) -> str:
-    """What a library of MPI says of itself, but for its build."""
+    """Return the version of an MPI library without its build details."""
     return " ".join(version.partition("\n")[0].strip("\x00").split(",")[0].split())
 
 
@@ -327,7 +328,7 @@ def _load_mpi(report: _Report) -> _Mpi:
 
 
 def _find_builds(package: Path) -> list[str]:
-    """Which MPI a build of mpi4py is for: names of families it tells apart, or of one library."""
+    """Return the MPI families or libraries that a build of mpi4py is for."""
     names: set[str] = set()
     for path in sorted(package.glob("MPI.*.so")):
         family = path.name.split(".")[1]
@@ -340,7 +341,7 @@ def _find_builds(package: Path) -> list[str]:
 
 
 def _is_loaded(library: str) -> bool:
-    """Whether this process has a file mapped."""
+    """Return whether this process has a file mapped."""
     try:
         path = os.path.realpath(library)
         return any(line.split(None, 5)[5:] == [path] for line in _read_maps())
@@ -380,7 +381,7 @@ def _sockets(report: _Report) -> bool:
 
 
 def _listen(place: str, ranks: int) -> Iterator[socket.socket]:
-    """Connections to all other ranks, at rank 0."""
+    """Yield connections to all other ranks, at rank 0."""
     address = urlparse(place)
     port = 0 if address.scheme == "file" else int(address.port or 0)
     with socket.create_server(("", port), backlog=ranks) as server:
@@ -407,7 +408,7 @@ def _own_addresses() -> list[str]:
 
 
 def _connect(place: str) -> socket.socket:
-    """The connection to rank 0, which may take its time to be there."""
+    """Return the connection to rank 0, which may take its time to be there."""
     address = urlparse(place)
     while True:
         hosts, port, word = _look_up(address)
@@ -425,7 +426,7 @@ def _connect(place: str) -> socket.socket:
 
 
 def _look_up(address: ParseResult) -> tuple[list[str], int, str]:
-    """Where rank 0 listens, and the word that it says; nowhere so far is no address."""
+    """Return the address of rank 0 and its word; an empty place is no address."""
     if address.scheme != "file":
         return [str(address.hostname)], int(address.port or 0), ""
     try:
@@ -446,7 +447,7 @@ def _receive_word(peer: socket.socket, count: int) -> bytes:
 
 
 def _receive(peer: socket.socket) -> array[float]:
-    """The numbers of another rank.
+    """Return the numbers of another rank.
 
     Raises:
         ConnectionError: It has left.
@@ -456,7 +457,7 @@ def _receive(peer: socket.socket) -> array[float]:
     while rest:
         count = peer.recv_into(rest)
         if not count:
-            raise ConnectionError("a rank left before all had added up")
+            raise ConnectionError("a rank left before the all-reduce was finished")
         rest = rest[count:]
     return values
 

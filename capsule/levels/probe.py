@@ -1,4 +1,4 @@
-"""What software an image holds, seen from inside."""
+"""Software of an image, seen from inside."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def inventory(frameworks: Iterable[str] = FRAMEWORKS) -> dict[str, object]:
-    """The software of this image as JSON values.
+    """Return the software of this image as JSON values.
 
     Args:
         frameworks: Whose build settings to read, which means to import them; one that is not
@@ -106,7 +106,7 @@ def _numpy_build() -> object:
 
 
 def _build(path: str) -> object:
-    """What a path of `FrameworkFacts.build` leads to; None, for built without it, is an error."""
+    """Return the value at a path of `FrameworkFacts.build`; raises if built without it."""
     if path == "numpy.show_config":
         return _numpy_build()
     package, *names = path.split(".")
@@ -115,7 +115,7 @@ def _build(path: str) -> object:
         value = getattr(value, name)
     value = value() if callable(value) else value
     if value is None:
-        raise LookupError(f"{path} is None: this {package} was built without it")
+        raise LookupError(f"{path} is None: this {package} was built without {path}")
     return dict(value) if isinstance(value, Mapping) else value
 
 

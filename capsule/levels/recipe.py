@@ -1,4 +1,4 @@
-"""How a network is trained: the recipe of a job, and how it is read."""
+"""Recipe of a training in a job, and its parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .fields import Fields
 
 @dataclass(frozen=True)
 class Scheme:
-    """How the ranks of a job train together.
+    """Scheme by which the ranks of a job train together.
 
     Attributes:
         name: Key of `catalog.schemes.SCHEMES`.
@@ -30,7 +30,7 @@ class Target:
 
     Attributes:
         value: In the unit of the network's quality, `catalog.training.QUALITY`.
-        stop: Whether training ends when it is reached, and not after its last epoch.
+        stop: True if training ends when it is reached, and not after its last epoch.
     """
 
     value: float
@@ -39,7 +39,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained.
+    """Recipe of a network's training.
 
     Attributes:
         batch: Samples of a step.
@@ -55,7 +55,7 @@ class Recipe:
         sampler: Key of `catalog.training.SAMPLERS`.
         workers: Threads that gather minibatches ahead of the steps.
         augmentation: What is done to each picture of a minibatch.
-        has_own_optimizer: Whether the optimizer is that of a file.
+        has_own_optimizer: True if the optimizer is that of a file.
         scheme: How ranks train together; None for one process. The batch is that of all of them.
         batch_norm_group: Samples that ranks normalize together, a micro-batch of one rank; None
             where a rank's samples are not grouped.
@@ -79,16 +79,16 @@ class Recipe:
     batch_norm_group: int | None = None
 
     def micro_batch(self, samples: int) -> int:
-        """How many of the samples that a process has of a step it takes at a time."""
+        """Return the number of a process's samples per micro-batch of a step."""
         return self.batch_norm_group or samples // self.accumulate
 
     def parts(self, samples: int) -> int:
-        """How many micro-batches the samples are that a process has of a step."""
+        """Return the number of micro-batches of a process in a step."""
         return samples // self.micro_batch(samples)
 
 
 def read_recipe(fields: Fields) -> Recipe:
-    """A recipe out of a job, without the scheme of its ranks.
+    """Return a recipe out of a job, without the scheme of its ranks.
 
     Raises:
         JobError: It is none; names the field.

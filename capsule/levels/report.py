@@ -1,4 +1,4 @@
-"""What a trial says while it runs: values of metrics as soon as they are there."""
+"""Reports of a running trial: values of metrics as soon as they exist."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Report:
             RuntimeError: The trial has ended.
         """
         if self._steps.get(metric) is not None:
-            raise ValueError(f"{metric} has steps, and was now reported without one")
+            raise ValueError(f"{metric} was reported without a step after values with steps")
         if warmup and metric in self._steps:
             raise ValueError(f"{metric} was reported with warm-up after its first values")
         self._hand_on(Samples(metric, tuple(map(float, values)), warmup), None)
@@ -117,7 +117,7 @@ class Report:
             raise ValueError(f"{metric} was reported at step {step}")
         last = self._steps.get(metric, -math.inf)
         if last is None:
-            raise ValueError(f"{metric} has no steps, and was now reported with one")
+            raise ValueError(f"{metric} was reported with a step after values without steps")
         if place <= last:
             raise ValueError(f"{metric} was reported at step {place:g}, after step {last:g}")
         clocks = {} if self._is_resumed else {"wall": (wall,), "active": (active,)}
@@ -157,7 +157,7 @@ class Report:
 
     @property
     def non_finite(self) -> tuple[str, ...]:
-        """Metrics with a NaN or an infinity, in the order of the first."""
+        """Return metrics with a NaN or an infinity, in the order of the first."""
         return tuple(self._non_finite)
 
     def _seconds(self) -> tuple[float, float]:

@@ -166,7 +166,7 @@ def _run_trial(
 
 
 def _failure(error: Exception) -> tuple[str, str]:
-    """Reason and message for an exception of a trial."""
+    """Return the reason and message for an exception of a trial."""
     kind = type(error).__name__
     words = f"{kind}: {error}"
     if isinstance(error, DivergedError):

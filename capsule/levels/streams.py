@@ -40,7 +40,8 @@ def words(label: str, count: int, start: int = 0) -> Any:
 
 
 def fractions(label: str, count: int, dtype: str) -> Any:
-    """Numbers between 0 and 1, neither of them included, spread evenly: float64 of shape (count,).
+    """Return numbers between 0 and 1, neither of them included, spread evenly: float64 of shape
+    (count,).
 
     Each is an odd multiple of 2**-24 (`float32`) or 2**-53 (`float64`), so the dtype holds it, and
     its shift or doubling within (-1, 1), exactly.

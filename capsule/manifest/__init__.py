@@ -1,4 +1,4 @@
-"""What the author asks for: one JSON file, read strictly into frozen values.
+"""Manifest: one JSON file, read strictly into frozen values.
 
 manifest.load(path) -> Manifest      a file, with the paths beside it
 manifest.read(data) -> Manifest      the bytes that a capsule kept

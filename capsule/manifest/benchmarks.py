@@ -26,7 +26,7 @@ _TRAININGS = (2, 3)
 def benchmark(
     raw: Raw, here: str, device: str, files: subjects.Files, problems: Problems
 ) -> Benchmark | None:
-    """One entry that fits the schema, or None after noting what is wrong with it.
+    """Return one entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
@@ -50,7 +50,7 @@ def benchmark(
 
 
 def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Benchmark | None:
-    """As `benchmark`, with cases and metrics as a plan has them: the catalogue may have changed.
+    """Return the benchmark with the plan's cases and metrics: the catalogue may have changed.
 
     Args:
         raw: The entry.
@@ -61,7 +61,7 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     if "command" in raw:
         return _of_command(raw, here, problems)
     if subject is None:
-        problems.add(here, "the plan does not say what this benchmark measures")
+        problems.add(here, "the plan lacks the subject of this benchmark")
         return None
     cases = tuple(
         Case(name=case["name"], parameters=case["parameters"]) for case in subject["cases"]
@@ -98,7 +98,7 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
 
 
 def subject_to_json(benchmark: Benchmark) -> dict[str, Any]:
-    """Cases and metrics of a benchmark of Level 0 or 1, as a plan keeps them."""
+    """Return cases and metrics of a benchmark of Level 0 or 1, as a plan keeps them."""
     known = ("name", "unit", "direction", "kind", "resolution", "per")
     return {
         "benchmark": benchmark.id,
@@ -122,7 +122,7 @@ def _recipes_to_json(subject: Subject) -> dict[str, Any]:
 
 
 def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
-    """Whether cases are those that an entry writes out; a set has only its name there."""
+    """Return whether cases are those that an entry writes out; a set has only its name there."""
     if raw is None or isinstance(raw, str):
         return True
     planned = [dict(case.parameters) for case in cases]
@@ -141,7 +141,7 @@ def _writes_out(raw: Any, cases: tuple[Case, ...]) -> bool:
 
 
 def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
-    """A benchmark that is any program, with the metrics that it promises."""
+    """Return a benchmark that is any program, with the metrics that it promises."""
     # whoever reads operators and networks would wait for it
     from capsule.manifest import sources
 
@@ -170,7 +170,7 @@ def _of_command(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
 
 
 def seconds(duration: str | None) -> int | None:
-    """A duration in seconds.
+    """Return a duration in seconds.
 
     >>> seconds("01:30:05")
     5405
@@ -233,7 +233,7 @@ def _of_catalogue(
 def _benchmark(
     raw: Raw, name: str, cases: tuple[Case, ...], metrics: Mapping[str, Any]
 ) -> Benchmark:
-    """An entry of Level 0 or 1 whose cases and metrics are known."""
+    """Return an entry of Level 0 or 1 whose cases and metrics are known."""
     return Benchmark(
         id=raw["id"],
         subject=_subject(raw, name),
@@ -316,7 +316,9 @@ def _metrics(
     device: str,
     besides: tuple[catalog.MetricFacts, ...],
 ) -> dict[str, Any]:
-    """The metrics of a subject's trials, those besides too, and which of them frameworks lack."""
+    """Return the metrics of a subject's trials, those besides too, and which of them frameworks
+    lack.
+    """
     due = {name: (*catalog.due(subject, name, device), *besides) for name in frameworks}
     every = {facts.name: facts for facts_due in due.values() for facts in facts_due}
     lacking = {
@@ -339,7 +341,7 @@ def _cases(raw: Any, subject: catalog.Subject, here: str, problems: Problems) ->
     names = [case.name if case else None for case in cases]
     for index, name in enumerate(names):
         if name and name in names[:index]:
-            problems.add(f"{here}/{index}", f"a second case {name!r}; each needs its own name")
+            problems.add(f"{here}/{index}", f"a second case {name!r}; give each its own name")
     return tuple(case for case in cases if case)
 
 
@@ -348,7 +350,7 @@ def _sweep(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) ->
         return ()
     for name, sizes in raw.items():
         if len(set(sizes)) < len(sizes):
-            problems.add(f"{here}/{name}", "a value stands here twice")
+            problems.add(f"{here}/{name}", "a value is given twice")
     if (count := math.prod(map(len, raw.values()))) > commands.MOST_CASES:
         problems.add(here, f"makes {count} cases; at most {commands.MOST_CASES} are allowed")
     if problems.below(here):
@@ -374,7 +376,7 @@ def _case(raw: Raw, subject: catalog.Subject, name: str | None = None) -> Case:
 
 
 def _parameters(subject: catalog.Subject) -> dict[str, tuple[int, int | None]]:
-    """What a case may name, in the order of its name, with the least and largest value."""
+    """Return the parameters of a case, in the order of its name, with their limits."""
     options = {option.name: (option.least, option.most) for option in subject.options}
     return dict.fromkeys(subject.parameters, (1, None)) | options
 

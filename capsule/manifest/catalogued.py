@@ -15,7 +15,8 @@ _MEANING = ("unit", "direction", "kind", "resolution")
 
 
 def deviations(benchmarks: Iterable[Benchmark]) -> Iterator[str]:
-    """Each metric that is declared otherwise than in the catalogue, or is not in it, as a sentence.
+    """Yield each metric that is declared otherwise than in the catalogue, or is not in it, as a
+    sentence.
 
     The metrics of a command are its author's.
 
@@ -29,11 +30,11 @@ def deviations(benchmarks: Iterable[Benchmark]) -> Iterator[str]:
         for metric in benchmark.metrics:
             name, facts = f"{benchmark.id}/*/*/{metric.name}", known.get(metric.name)
             if facts is None:
-                yield f"{name} is no metric of this version's catalogue"
+                yield f"{name} is not in this version's catalogue"
                 continue
             yield from (
-                f"{name} has the {field} {getattr(metric, field)}, and {getattr(facts, field)} in"
-                " this version's catalogue"
+                f"{name} has {field} {getattr(metric, field)}; this version's catalogue has"
+                f" {getattr(facts, field)}"
                 for field in _MEANING
                 if getattr(metric, field) != getattr(facts, field)
             )

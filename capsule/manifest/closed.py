@@ -21,7 +21,7 @@ TRAININGS = 2, 3
 
 @dataclass(frozen=True)
 class Closed:
-    """What a closed division fixes of one workload.
+    """Fields of one workload that a closed division fixes.
 
     Attributes:
         target: Quality that has to be reached.
@@ -59,7 +59,7 @@ RULES: Mapping[str, Mapping[str, Closed]] = {
         ),
     }
 }
-"""By their name, by network. Batch, epochs and all that is not named here are tuned."""
+"""Closed divisions by name and network; batch, epochs and other fields may be tuned."""
 
 
 def check(raw: Raw, settings: Mapping[str, Settings], here: str, problems: Problems) -> None:
@@ -87,23 +87,23 @@ def check(raw: Raw, settings: Mapping[str, Settings], here: str, problems: Probl
 
 
 def _deviations(closed: Closed, network: str, made: Settings) -> Iterator[tuple[str, str]]:
-    """Pointer below the entry, and what is to stand there."""
+    """Yield pointer below the entry, and what is to stand there."""
     # whoever reads operators and networks would wait for it
     from capsule.levels.catalog import training
 
     wanted = Target(value=closed.target, stop=False)
     if made.target is None or made.target._replace(stop=False) != wanted:
-        yield "/target", f"{training.QUALITY[network]} has to reach {closed.target:g}"
+        yield "/target", f"{training.QUALITY[network]} must reach {closed.target:g}"
     if made.sizes:
         size = next(iter(made.sizes))
-        yield "/cases", f"the network is trained at its full size, and {size} is not varied"
+        yield "/cases", f"the network must be trained at full size, without varying {size}"
     if made.optimizer not in closed.optimizers:
-        yield "/optimizer", f"the optimizer is {_any(closed.optimizers)}"
+        yield "/optimizer", f"the optimizer must be {_any(closed.optimizers)}"
     for number, value in closed.optimizers.get(made.optimizer, {}).items():
         if made.numbers.get(number) != value:
-            yield f"/optimizer/{number}", f"{number} of {made.optimizer} is {value:g}"
+            yield f"/optimizer/{number}", f"{number} of {made.optimizer} must be {value:g}"
     if made.schedule not in closed.schedules:
-        yield "/schedule/name", f"the schedule is {_any(closed.schedules)}"
+        yield "/schedule/name", f"the schedule must be {_any(closed.schedules)}"
 
 
 def check_runs(entries: Iterable[tuple[str, Raw]], seeds: int, problems: Problems) -> None:
@@ -123,7 +123,7 @@ def check_runs(entries: Iterable[tuple[str, Raw]], seeds: int, problems: Problem
 
 
 def refuse(rules: str, entry: Raw, field: list[str]) -> str | None:
-    """Why the entrants of a division may not tune a field, None where they may.
+    """Return why the entrants of a division may not tune a field, None where they may.
 
     Args:
         rules: Key of `RULES`.

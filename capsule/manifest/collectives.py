@@ -16,12 +16,12 @@ Raw = Mapping[str, Any]
 
 
 def exchanges(raw: Raw) -> bool:
-    """Whether an entry of the benchmarks exchanges arrays without a training."""
+    """Return whether an entry of the benchmarks exchanges arrays without a training."""
     return "collectives" in raw and raw.get("level") == LEVEL_OF_RANKS
 
 
 def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | None:
-    """One entry that fits the schema, or None after noting what is wrong with it.
+    """Return one entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
@@ -44,7 +44,7 @@ def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | No
 def restate(
     raw: Raw, here: str, cases: tuple[Case, ...], metrics: tuple[Metric, ...], problems: Problems
 ) -> Benchmark | None:
-    """As `read`, with the metrics that a plan has.
+    """Return the benchmark with the plan's metrics.
 
     Args:
         raw: The entry.
@@ -77,12 +77,12 @@ def check(benchmark: Benchmark, ranks: int, here: str, problems: Problems) -> No
 
 
 def of_case(case: Case) -> collectives.Collective:
-    """What a case exchanges."""
+    """Return the exchange of a case."""
     return collectives.Collective(str(case.parameters["collective"]), int(case.parameters["bytes"]))
 
 
 def to_json(case: Case) -> dict[str, str | int]:
-    """As a job has it."""
+    """Return the exchange as a job has it."""
     one = of_case(case)
     return {"name": one.name, "size": one.size}
 

@@ -40,8 +40,8 @@ _REFUSED = r"""(?x)
     """
 # what modules of clusters set, with what brings it in
 _WAYS = {
-    "PYTHONPATH": '; begin the command with "env", "PYTHONPATH=..."',
-    "LD_LIBRARY_PATH": "; without a container a trial gets the caller's, and the command can begin"
+    "PYTHONPATH": '; start the command with "env", "PYTHONPATH=..."',
+    "LD_LIBRARY_PATH": "; without a container a trial inherits the caller's; or start the command"
     ' with "env", "LD_LIBRARY_PATH=..."',
 }
 # nobody sets these but to be deterministic, and there is a field for that
@@ -49,7 +49,7 @@ _STRICT_ALONE = ("CUBLAS_WORKSPACE_CONFIG", "TF_DETERMINISTIC_OPS")
 
 
 def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Case, ...]]:
-    """The command of an entry that fits the schema, and its cases.
+    """Return the command of an entry that fits the schema, and its cases.
 
     Args:
         raw: The entry.
@@ -76,7 +76,7 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
             problems.add(f"{here}{place}", message)
     if raw.get("ranks_independent") and "world" in raw:
         problems.add(
-            f"{here}/world", "its ranks are independent (ranks_independent), so they form no world"
+            f"{here}/world", 'ranks_independent excludes "world": independent ranks form no world'
         )
     cwd = raw.get("cwd")
     subject = Command(
@@ -94,7 +94,9 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
 
 
 def paths(raw: Raw) -> Iterator[tuple[str, str]]:
-    """The working folder and the standard input of an entry: JSON pointer below it, and path."""
+    """Yield the working folder and the standard input of an entry: JSON pointer below it, and
+    path.
+    """
     cwd = raw.get("cwd")
     copied = cwd.get("copy") if isinstance(cwd, Mapping) else None
     for place, path in (("/cwd", cwd), ("/cwd/copy", copied), ("/stdin", raw.get("stdin"))):
@@ -103,7 +105,8 @@ def paths(raw: Raw) -> Iterator[tuple[str, str]]:
 
 
 def is_below(path: str, inputs: Iterable[str]) -> bool:
-    """Whether a path is an input, or inside an input folder; `.` is the manifest's own folder.
+    """Return whether a path is an input, or inside an input folder; `.` is the manifest's own
+    folder.
 
     >>> is_below("repo/run.py", ["repo"]), is_below("run.py", ["."]), is_below("/bin/sh", ["."])
     (True, True, False)
@@ -117,7 +120,9 @@ def is_below(path: str, inputs: Iterable[str]) -> bool:
 
 
 def programs(benchmarks: Iterable[Benchmark]) -> list[str]:
-    """The first words of all commands that name a program of wherever they run, and no input."""
+    """Return the first words of all commands that name a program of wherever they run, and no
+    input.
+    """
     words = []
     for benchmark in benchmarks:
         if isinstance(benchmark.subject, Command):
@@ -131,7 +136,7 @@ def programs(benchmarks: Iterable[Benchmark]) -> list[str]:
 
 
 def data_variable(name: str) -> str:
-    """The variable that says where a dataset lies.
+    """Return the variable that says where a dataset lies.
 
     >>> data_variable("cifar-10")
     'CAPSULE_DATA_CIFAR_10'
@@ -140,7 +145,7 @@ def data_variable(name: str) -> str:
 
 
 def show(value: Scalar) -> str:
-    """A parameter as a word of the command has it.
+    """Return a parameter as a word of the command has it.
 
     >>> [show(value) for value in (64, 1e-5, "adam", True)]
     ['64', '1e-05', 'adam', 'true']
@@ -149,7 +154,7 @@ def show(value: Scalar) -> str:
 
 
 def name_values(case: Case, *, trial: str, seed: int, rank: int) -> dict[str, str]:
-    """The values of the placeholders that the name of a metric's file may have.
+    """Return the values of the placeholders that the name of a metric's file may have.
 
     Args:
         case: Whose parameters are among them.
@@ -175,22 +180,22 @@ def _texts(raw: Raw) -> Iterator[tuple[str, str]]:
 
 
 def placeholders(cases: Sequence[Case], names: Iterable[str]) -> list[str]:
-    """What a placeholder may name: beside these names the parameters that every case has."""
+    """Return the names that a placeholder may have beside the parameters of every case."""
     parameters = [set(case.parameters) for case in cases]
     common = set.intersection(*parameters) if parameters else set()
     return [*sorted(common), *names]
 
 
 def fault(name: str, known: Sequence[str]) -> str:
-    """What is said of a placeholder that stands for nothing."""
+    """Return the problem of an unknown placeholder."""
     if name.startswith(DATA):
         data = [one for one in known if one.startswith(DATA)]
         if not data:
-            return f"{{{name}}}: this benchmark has no datasets; name them in its datasets"
+            return f'{{{name}}}: this benchmark has no datasets; list them in its "datasets"'
         return f"unknown placeholder {{{name}}}; there are: {_braces(data)}"
     near = nearest(name, known)
     meant = f"did you mean {{{near}}}?" if near else f"there are: {_braces(known)}"
-    return f"unknown placeholder {{{name}}}; {meant} ({{{{{name}}}}} is the text itself)"
+    return f"unknown placeholder {{{name}}}; {meant} (write {{{{{name}}}}} for the text itself)"
 
 
 def _braces(names: Iterable[str]) -> str:
@@ -198,17 +203,17 @@ def _braces(names: Iterable[str]) -> str:
 
 
 def refuse_variable(name: str) -> str | None:
-    """Why a manifest may not set a variable, None where it may."""
+    """Return why a manifest may not set a variable, None where it may."""
     if name in determinism.THREADS:
-        return f"{name} follows from cpus_per_rank in resources; set that"
+        return f"{name} is set by cpus_per_rank in resources; change that"
     if name in _STRICT_ALONE:
-        return f'{name} follows from "determinism": "strict"; set that'
+        return f'{name} is set by "determinism": "strict"; change that'
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
-        return f"{quote(name)} is no name that a manifest may set: capital letters, digits and _"
+        return f"{quote(name)} is not a name of capital letters, digits and _"
     if re.fullmatch(_REFUSED, name):
         way = _WAYS.get(name, "")
         return (
-            f"{name} may not be set: it starts programs, loads code, or belongs to engines,"
+            f"{name} cannot be set: it starts programs, loads code, or belongs to engines,"
             f" launchers or capsule{way}"
         )
     return None
@@ -226,7 +231,7 @@ def _variables_of_datasets(names: Iterable[str], here: str, problems: Problems) 
 def write_out(
     raw: Any, here: str, problems: Problems, reserved: Sequence[str] = PLACEHOLDERS
 ) -> tuple[Case, ...]:
-    """A sweep written out: the one case `default` where an entry has none.
+    """Return a sweep written out: the one case `default` where an entry has none.
 
     Args:
         raw: An entry's `cases`: a list of points, or a list of values per parameter.
@@ -242,10 +247,10 @@ def write_out(
     for place, point, own_name in points:
         name = own_name or name_case(point)
         if not name or len(name) > _MOST_NAME:
-            problems.add(place, "no short name follows from its values; write the cases as a list"
-                         " of points, each with its name")  # fmt: skip
+            problems.add(place, "its values give no short name; write the cases as a list of"
+                         " points, each with its name")  # fmt: skip
         elif name in names:
-            problems.add(place, f"a second case {name!r}; each needs its own name")
+            problems.add(place, f"a second case {name!r}; give each its own name")
         names.add(name)
         cases.append(Case(name=name, parameters=point))
     return tuple(cases)
@@ -258,7 +263,7 @@ def _grid(raw: Raw, here: str, problems: Problems, reserved: Sequence[str]) -> l
     check_parameters(raw, here, problems, reserved)
     for name, values in raw.items():
         if len({(type(value) is bool, value) for value in values}) < len(values):
-            problems.add(here + pointer(name[:200]), "a value stands here twice")
+            problems.add(here + pointer(name[:200]), "a value is given twice")
     if (count := math.prod(map(len, raw.values()))) > MOST_CASES:
         problems.add(here, f"makes {count} cases; at most {MOST_CASES} are allowed")
     if problems.below(here):
@@ -289,15 +294,15 @@ def check_parameters(
     """Note what cannot be the name of a case's parameter, such as what is reserved."""
     for name in names:
         if name in reserved or name == "name":
-            message = f"{name!r} stands for something else already; rename the parameter"
+            message = f"{name!r} is a reserved name; rename the parameter"
             problems.add(here + pointer(name), message)
         elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name):
-            message = f"{quote(name)} is no name of a parameter: letters, digits and _"
+            message = f"{quote(name)} is not a parameter name: use letters, digits and _"
             problems.add(here + pointer(name[:200]), message)
 
 
 def name_case(parameters: Mapping[str, Scalar]) -> str:
-    """The name of a case: numbers with their parameters, texts alone, flags as yes or no.
+    """Return the name of a case: numbers with their parameters, texts alone, flags as yes or no.
 
     >>> name_case({"lr": 0.1, "optimizer": "adam", "amp": False})
     'lr0.1-adam-no-amp'

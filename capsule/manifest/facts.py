@@ -1,4 +1,4 @@
-"""From a metric of the catalogue to one of a manifest."""
+"""Conversion of a metric of the catalogue into a manifest's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from capsule.manifest.model import Metric
 
 
 def metric_of(facts: MetricFacts) -> Metric:
-    """What a manifest knows of a metric that `levels` reports."""
+    """Convert a metric of `levels` into a manifest's."""
     return Metric(
         name=facts.name,
         unit=facts.unit,

@@ -1,4 +1,4 @@
-"""What a file is that was taken for a manifest, and how it becomes one."""
+"""Recognition of files mistaken for a manifest, with the way to a manifest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def recognize(data: bytes) -> tuple[str, str] | None:
-    """What a file is instead of JSON, and what to do; None where its text has to tell.
+    """Recognize a file that is not JSON, with a remedy; None if its text must be parsed.
 
     Args:
         data: It, or its beginning.
@@ -27,21 +27,21 @@ def recognize(data: bytes) -> tuple[str, str] | None:
         return "is UTF-16", "save it as UTF-8"
     if data.startswith(b"PK"):
         return (
-            "is a zip file, as a capsule is, and no manifest",
-            "`capsule verify` runs a capsule again, and `capsule show` tells what is in it",
+            "is a zip file, probably a capsule, and not a manifest",
+            "to re-run a capsule: `capsule verify`; to see what is in it: `capsule show`",
         )
     if not data.strip():
-        return "is empty", "`capsule init` writes a manifest to start from"
+        return "is empty", "write a first manifest with `capsule init`"
     return None
 
 
 def advise(data: bytes) -> str | None:
-    r"""How to mend what is no JSON; None where it is, and something else is wrong with it.
+    r"""Return the remedy for invalid JSON, or None.
 
     >>> advise(b'{"a": 1,}')
-    'leave out the comma before }'
+    'remove the comma before }'
     >>> advise(rb'{"pattern": "\d+"}')
-    'JSON takes a backslash for the start of an escape: double it, "\\\\d"'
+    'a backslash begins an escape in JSON: double it, "\\\\d"'
     """
     try:
         text = data.decode()
@@ -57,29 +57,29 @@ def advise(data: bytes) -> str | None:
 
 
 def advise_escape(text: str) -> str:
-    r"""What was probably meant by an escape that JSON knows, as the end of a sentence.
+    r"""Return the probable meaning of an escape in JSON, as the end of a sentence.
 
     >>> advise_escape("acc\b"), advise_escape("acc\0")
-    (': JSON reads \\b as a backspace; a word boundary of a pattern is written \\\\b', '')
+    (': JSON reads \\b as a backspace; write a word boundary of a pattern as \\\\b', '')
     """
     found = next((one for one in _ESCAPES if one in text), None)
     if found is None:
         return ""
     letter, name, meant = _ESCAPES[found]
-    return f": JSON reads \\{letter} as {name}; {meant} of a pattern is written \\\\{letter}"
+    return f": JSON reads \\{letter} as {name}; write {meant} of a pattern as \\\\{letter}"
 
 
 def _advise(text: str, place: int) -> str:
     before, sign = text[:place].rstrip(), text[place : place + 1]
     if _YAML.match(text):
-        return "it seems to be YAML: a manifest is JSON, which every YAML tool can write"
+        return "this looks like YAML: convert it to JSON"
     if before.endswith(",") and sign in ("}", "]", ","):
-        return "leave out the second comma" if sign == "," else f"leave out the comma before {sign}"
+        return "remove the second comma" if sign == "," else f"remove the comma before {sign}"
     if sign == "\\":
         escape = text[place : place + 2]
-        return f'JSON takes a backslash for the start of an escape: double it, "\\{escape}"'
+        return f'a backslash begins an escape in JSON: double it, "\\{escape}"'
     if sign == "'":
         return "write texts in double quotes"
     if sign and _COMMENT.match(text[text.rfind("\n", 0, place) + 1 :]):
-        return "leave out the comments: JSON has none"
-    return "a manifest is JSON; `capsule init` writes one to start from"
+        return "remove the comments: JSON has none"
+    return "a manifest is JSON; write a first one with `capsule init`"

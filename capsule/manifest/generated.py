@@ -1,4 +1,4 @@
-"""What a manifest asks of generators: their parameters, and formats in which benchmarks read."""
+"""Generated datasets of a manifest: parameters, and formats in which benchmarks read them."""
 
 from __future__ import annotations
 

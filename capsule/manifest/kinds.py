@@ -1,4 +1,4 @@
-"""What a benchmark measures: an operator, a network, a training, data, an exchange, a command."""
+"""Subjects of benchmarks: operator, network, training, data, collective, command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Operator:
         source: Path below the inputs of the user's file that defines it, None for the catalogue's.
         dtype: Element type of its tensors.
         repetitions: Timed calls in one trial, after `warmup` untimed-in-the-summary ones.
-        roofline: Whether what the machine can do at most is measured beside it.
+        roofline: True if what the machine can do at most is measured beside it.
         conditions: Those of `catalog.CONDITIONS` that hold for each call.
     """
 
@@ -41,7 +41,7 @@ class Network:
     """A Level 1 subject, measured by `levels`.
 
     Attributes:
-        trains: Whether its training is measured too, where the framework trains. The others are
+        trains: True if its training is measured too, where the framework trains. The others are
             those of `Operator`.
         serving: How queries come whose latencies are measured too; None for none.
     """
@@ -62,7 +62,7 @@ class Target(NamedTuple):
 
     Attributes:
         value: In the unit of the network's quality; at least it, or at most where less is better.
-        stop: Whether training ends when it is reached, and not after its last epoch.
+        stop: True if training ends when it is reached, and not after its last epoch.
     """
 
     value: float
@@ -70,7 +70,7 @@ class Target(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """How ranks train one network together.
+    """Scheme by which ranks train one network together.
 
     Attributes:
         name: In the catalogue.
@@ -83,13 +83,13 @@ class Scheme(NamedTuple):
     over: str | None = None
 
     def to_json(self) -> dict[str, str | float]:
-        """As a plan keeps it, and a job."""
+        """Return the scheme as plans and jobs have it."""
         over = {"over": self.over} if self.over else {}
         return {"name": self.name, **over, **self.numbers}
 
 
 class Settings(NamedTuple):
-    """How one case of a recipe trains, nothing left to a default.
+    """Settings of a recipe's case, with all defaults filled in.
 
     Attributes:
         sizes: Options of the network that differ from its own.
@@ -131,10 +131,10 @@ class Settings(NamedTuple):
 
 
 class Scaling(NamedTuple):
-    """How cases of a training with different numbers of ranks are compared.
+    """Comparison of a training's cases with different numbers of ranks.
 
     Attributes:
-        kind: Whether the batch that the author wrote is that of all ranks, or of each.
+        kind: True if the batch that the author wrote is that of all ranks, or of each.
         bases: By the name of a case that of the one, with the fewest ranks, that it is held to;
             those with the fewest are left out.
     """
@@ -144,7 +144,7 @@ class Scaling(NamedTuple):
 
 
 class Module(NamedTuple):
-    """What is known of a `torch.nn.Module` of a user's file.
+    """Facts about a user's `torch.nn.Module`.
 
     Attributes:
         quality: Metric by which it is judged.
@@ -156,12 +156,12 @@ class Module(NamedTuple):
 
 
 class OwnOptimizer(NamedTuple):
-    """What is known of an optimizer of a user's file.
+    """Facts about a user's optimizer.
 
     Attributes:
         path: Of the file, below the inputs.
         numbers: What it takes besides the learning rate, with defaults.
-        has_formula: Whether its steps can be held to one.
+        has_formula: True if its steps can be held to one.
     """
 
     path: str
@@ -188,28 +188,30 @@ class Recipe(NamedTuple):
 
     @property
     def level(self) -> int:
-        """Of Deep500."""
+        """Return the level of Deep500."""
         return LEVEL_OF_RANKS if any(one.scheme for one in self.settings.values()) else 2
 
     @property
     def source(self) -> str | None:
-        """Path below the inputs of the user's file that defines it, None for the catalogue's."""
+        """Return the path below the inputs of the user's file that defines it, None for the
+        catalogue's.
+        """
         return self.name if self.module else None
 
     @property
     def quality(self) -> str:
-        """Metric by which it is judged."""
+        """Return the metric by which it is judged."""
         return self.module.quality if self.module else training.QUALITY[self.name]
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """Metrics that are not there because its optimizer has no formula."""
+        """Return metrics that are not there because its optimizer has no formula."""
         if self.own_optimizer is None or self.own_optimizer.has_formula:
             return ()
         return training.BY_FORMULA_OF_MODULES if self.module else training.BY_FORMULA
 
     def choices(self, case: str) -> int:
-        """Predictions of one sample of a case that are judged."""
+        """Return predictions of one sample of a case that are judged."""
         if self.module:
             return self.module.choices
         sizes = NETWORKS[self.name].complete({**self.settings[case].sizes, "batch": 1})
@@ -231,7 +233,7 @@ class Reading(NamedTuple):
 
     @property
     def level(self) -> int:
-        """Of Deep500."""
+        """Return the level of Deep500."""
         return 2
 
 
@@ -248,7 +250,7 @@ class Collective(NamedTuple):
 
     @property
     def level(self) -> int:
-        """Of Deep500."""
+        """Return the level of Deep500."""
         return LEVEL_OF_RANKS
 
 
@@ -261,11 +263,11 @@ class Command:
         setup: Words of what is run before it in each process start, untimed; none for nothing.
         environment: Variables that it gets besides those of every workload; placeholders likewise.
         cwd: Where it starts, an input folder or one below; None for the folder that it may write.
-        copies_cwd: Whether it may write there, in a copy that each process start has of its own.
+        copies_cwd: True if it may write there, in a copy that each process start has of its own.
         stdin: What it reads as its standard input, an input file or one below; None for nothing.
-        injects_seed: Whether it is a Python program whose own seeds are replaced.
-        ranks_independent: Whether several ranks of it are separate on purpose.
-        declares_world: Whether its author says that its ranks form a world which nobody sees.
+        injects_seed: True if it is a Python program whose own seeds are replaced.
+        ranks_independent: True if several ranks of it are separate on purpose.
+        declares_world: True if its author says that its ranks form a world which nobody sees.
     """
 
     words: tuple[str, ...]
@@ -280,7 +282,7 @@ class Command:
 
 
 class Search(NamedTuple):
-    """How the cases of a benchmark were drawn, and what is best among them.
+    """Search over the cases of a benchmark.
 
     Attributes:
         metric: Name of the metric that decides which trial is best, of one with a direction.
@@ -294,4 +296,4 @@ class Search(NamedTuple):
 
 
 Subject = Operator | Network | Recipe | Reading | Collective | Command
-"""What a benchmark measures. Whoever treats kinds differently asks by one `match`."""
+"""Subject of a benchmark; code that treats kinds differently uses one `match`."""

@@ -16,7 +16,7 @@ _LONGEST_POINTER = 1000  # beyond it pointers stop growing: 100 000 brackets wou
 
 
 class Lines(NamedTuple):
-    """Where things stand in a JSON text.
+    """Lines of the entries of a JSON text.
 
     Attributes:
         of: JSON pointer -> line, from 1: the line of an object's key, of a list's item.
@@ -29,7 +29,7 @@ class Lines(NamedTuple):
     not_numbers: tuple[tuple[str, int, str], ...]
 
     def line(self, where: str) -> int:
-        """The line of the pointer `where`, or of its nearest enclosing value that exists."""
+        """Return the line of the pointer `where`, or of its nearest enclosing value that exists."""
         while where and where not in self.of:
             where = where.rpartition("/")[0]
         return self.of.get(where, 1)

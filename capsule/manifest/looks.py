@@ -11,7 +11,7 @@ _WITHOUT = ("exact", "bound", "ratio")
 
 
 def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
-    """The looks of all claims of a capsule: as many as one of them plans, else two.
+    """Return the looks of all claims of a capsule: as many as one of them plans, else two.
 
     Args:
         claims: As the author wrote them; those that plan looks plan the same ones.
@@ -24,12 +24,12 @@ def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
 
 
 def is_planned(claims: Iterable[Claim]) -> bool:
-    """Whether an author planned the looks of these claims, for one of them or for all."""
+    """Return whether an author planned the looks of these claims, for one of them or for all."""
     return any(claim.looks for claim in claims)
 
 
 def place(plans: Iterable[tuple[int, ...]], runs: int) -> int | None:
-    """Which look so many re-run seeds are, from 1; None where they are no planned one.
+    """Return the number of the look with some re-run seeds, from 1; None if not planned.
 
     Args:
         plans: Of every claim of a capsule.
@@ -43,7 +43,7 @@ def place(plans: Iterable[tuple[int, ...]], runs: int) -> int | None:
 
 
 def of(claim: Claim, plan: tuple[int, ...]) -> tuple[int, ...]:
-    """What of a capsule's plan a claim has: all of it, or none where it is not looked at twice.
+    """Return the looks of a claim: all of the capsule's plan, or none.
 
     A paired claim has the looks of the fresh seeds that run beside its pairs.
     """

@@ -1,4 +1,4 @@
-"""What of a manifest whoever verifies may change (`verify --set`), and why the rest is fixed.
+"""Mutable fields of a manifest (`verify --set`), and the reasons why others are fixed.
 
 A recipe has two parts (Deep500, IPDPS 2019): fixed, what a competitor may not change, and mutable.
 Its author names the mutable one, or the rules of a competition by which the recipe goes.
@@ -19,24 +19,24 @@ RECIPE = ("batch", "epochs", "optimizer", "schedule", "workers", "augmentation")
 """Fields of a training that may be mutable."""
 
 _NUMBERED = ("optimizer", "schedule", "augmentation")
-"""Those of them that have values of their own."""
+"""Mutable fields with values of their own."""
 
 _SPEED = ("workers",)
-"""Those of them that no result depends on."""
+"""Mutable fields that cannot change a result."""
 
 _NEVER = {
-    "dtype": "the precision of matrix products is part of what is measured",
+    "dtype": "the precision of matrix products is part of the measurement",
     "network": "another network is another experiment",
     "datasets": "other data is another experiment",
-    "target": "it is what is claimed",
-    "cases": "they are what is compared",
+    "target": "the claim is about it",
+    "cases": "the cases are compared",
 }
 _PLACE = 2
 _INSIDE = 3
 
 
 def put(raw: Raw, changed: Mapping[str, Scalar]) -> tuple[Raw, Mapping[str, str]]:
-    """The manifest with the values that whoever verifies has set, and why some cannot be.
+    """Return the manifest with the values that whoever verifies has set, and why some cannot be.
 
     Args:
         raw: A manifest that fits the schema.
@@ -50,27 +50,27 @@ def put(raw: Raw, changed: Mapping[str, Scalar]) -> tuple[Raw, Mapping[str, str]
         if place not in reasons:
             raw, before = _replace(raw, place.split("/")[1:], value)
             if before == value and isinstance(before, bool) == isinstance(value, bool):
-                reasons[place] = f"it is {quote(value)} already"
+                reasons[place] = f"it already is {quote(value)}"
     return raw, reasons
 
 
 def of_benchmark(changed: Mapping[str, Scalar], index: int) -> list[str]:
-    """Pointers of what was changed of a manifest's `index`-th benchmark."""
+    """Return pointers of what was changed of a manifest's `index`-th benchmark."""
     return [place for place in changed if place.startswith(f"/benchmarks/{index}/")]
 
 
 def changes_results(place: str) -> bool:
-    """Whether what was changed of a benchmark is more than how fast it is."""
+    """Return whether what was changed of a benchmark is more than how fast it is."""
     return place.split("/")[_INSIDE] not in _SPEED
 
 
 def of_resources(changed: Mapping[str, Scalar]) -> list[str]:
-    """Pointers of what was changed of the resources."""
+    """Return pointers of what was changed of the resources."""
     return [place for place in changed if place.startswith("/resources/")]
 
 
 def _refuse(raw: Raw, place: str) -> str | None:
-    """Why a value is fixed, None where it may be changed."""
+    """Return why a value is fixed, None where it may be changed."""
     mutable = raw.get("mutable", [])
     parts = place.split("/")[1:]
     if parts[:1] == ["resources"]:
@@ -79,7 +79,7 @@ def _refuse(raw: Raw, place: str) -> str | None:
         if "resources" not in mutable:
             return _lack(mutable, "resources")
         if parts[1] == "gpus_per_rank":
-            return "it is fixed: what is measured on a CPU and on a GPU are two experiments"
+            return "it is fixed: CPU and GPU are two experiments"
         return None
     if parts[:1] != ["benchmarks"]:
         return f"it is fixed: {_list(mutable)}"
@@ -88,7 +88,7 @@ def _refuse(raw: Raw, place: str) -> str | None:
 
 def _refuse_of_benchmark(entries: list[Any], parts: list[str], mutable: list[str]) -> str | None:
     if len(parts) <= _PLACE or not parts[1].isdecimal() or int(parts[1]) >= len(entries):
-        return "no field of a benchmark: write /benchmarks/0/batch for that of the first one"
+        return "not a field of a benchmark: write for example /benchmarks/0/batch"
     entry, field = entries[int(parts[1])], parts[_PLACE]
     if field in _NEVER:
         return f"it is fixed: {_NEVER[field]}"
@@ -99,23 +99,23 @@ def _refuse_of_benchmark(entries: list[Any], parts: list[str], mutable: list[str
     if parts[_PLACE:] == ["optimizer", "file"] or (
         parts[_PLACE:] == ["optimizer", "name"] and "file" in entry["optimizer"]
     ):
-        return "it is fixed: an optimizer of a file is part of what is measured"
+        return "it is fixed: an optimizer of a file is part of the measurement"
     if rules := entry.get("rules"):
         if (reason := closed.refuse(rules, entry, parts[_PLACE:])) is not None:
             return reason
     elif field not in mutable:
         return _lack(mutable, field)
     if _varies(entry.get("cases"), parts[-1]):
-        return "its cases vary it, so it has no one value"
+        return "it has several values: the cases vary it"
     return None
 
 
 def _lack(mutable: list[str], field: str) -> str:
-    return f"it is fixed: the author has not made {field} mutable; {_list(mutable)}"
+    return f"it is fixed: the author did not declare {field} mutable; {_list(mutable)}"
 
 
 def _list(mutable: list[str]) -> str:
-    return f"mutable are {', '.join(map(str, mutable))}" if mutable else "nothing is mutable"
+    return f"mutable fields: {', '.join(map(str, mutable)) or 'none'}"
 
 
 def _varies(cases: Any, name: str) -> bool:
@@ -125,7 +125,9 @@ def _varies(cases: Any, name: str) -> bool:
 
 
 def _replace(raw: Any, parts: list[str], value: Scalar) -> tuple[Any, Any]:
-    """A copy of the document with one value replaced, and what stood there, None for nothing."""
+    """Return a copy of the document with one value replaced, and what stood there, None for
+    nothing.
+    """
     name, *rest = parts
     if not rest:
         return {**raw, name: value}, raw.get(name)
@@ -148,11 +150,11 @@ def parse(words: str) -> tuple[str, Scalar]:
     """
     field, equals, text = words.partition("=")
     if not equals or not field.strip("/") or not text:
-        raise ValueError(f"{words!r} is not FIELD=VALUE, such as /benchmarks/0/batch=64")
+        raise ValueError(f"{words!r} is not FIELD=VALUE, for example /benchmarks/0/batch=64")
     try:
         value = json.loads(text, parse_constant=str)
     except ValueError:
         value = text
     if not isinstance(value, (str, int, float)):
-        raise ValueError(f"{text!r} is no number, truth value or text")
+        raise ValueError(f"{text!r} is not a number, true, false or text")
     return "/" + field.lstrip("/"), value

@@ -17,7 +17,8 @@ from capsule.manifest.problems import nearest
 
 
 def narrow(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
-    """The text of a manifest without the other frameworks, and whether that left anything out.
+    """Return the text of a manifest without the other frameworks, and whether that left anything
+    out.
 
     Benchmarks that no framework is left for go too, and claims that then match no metric. The text
     is the same whenever manifest and frameworks are; where nothing is left out it is the author's.

@@ -1,4 +1,4 @@
-"""Whether optimizers, schedules and counts of a recipe are such as there are."""
+"""Check of optimizers, schedules and counts of a recipe."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def require_count(name: str, value: Scalar) -> None:
     whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
     least, most = _COUNTS[name]
     if not whole or not least <= float(value) <= most:
-        raise ValueError(f"{name} is {value!r}, not a whole number from {least} to {most}")
+        raise ValueError(f"{name} is {value!r}, expected a whole number from {least} to {most}")
 
 
 def read_augmentation(raw: Mapping[str, Any], network: str) -> training.Augmentation:
-    """What an entry says of it.
+    """Read the augmentation of an entry.
 
     Args:
         raw: Fits the schema.
@@ -100,5 +100,5 @@ def read_augmentation(raw: Mapping[str, Any], network: str) -> training.Augmenta
     )
     if any(augmentation) and network not in training.PICTURES:
         networks = ", ".join(training.PICTURES)
-        raise ValueError(f"augmentation is for pictures of {networks}, and not for {network}")
+        raise ValueError(f"augmentation is only for pictures ({networks}), not for {network}")
     return augmentation

@@ -11,7 +11,7 @@ SEGMENTS = ("benchmark", "case", "framework", "metric")
 
 
 def match(pattern: str, path: str) -> bool:
-    """Whether a claim's pattern names a metric path; `*` stands for one whole segment.
+    """Return whether a claim's pattern names a metric path; `*` stands for one whole segment.
 
     >>> match("gemm/*/torch/l2_error", "gemm/m64n64k64/torch/l2_error")
     True
@@ -25,7 +25,7 @@ def match(pattern: str, path: str) -> bool:
 
 
 def matches(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchmark, Metric]]:
-    """The benchmarks that a pattern names a metric of, with those metrics."""
+    """Return the benchmarks that a pattern names a metric of, with those metrics."""
     segments = pattern.split("/")
     if len(segments) != len(SEGMENTS):
         return []
@@ -40,7 +40,7 @@ def matches(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchma
 
 
 def _metrics_in(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
-    """The metrics in a case, or in any for `*`."""
+    """Return the metrics in a case, or in any for `*`."""
     metrics: tuple[Metric, ...] = ()
     if case == "*" or case in benchmark.case_names:
         metrics = (*benchmark.metrics, *serving.metrics(benchmark))
@@ -50,7 +50,7 @@ def _metrics_in(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
 
 
 def names(benchmark: Benchmark, place: int) -> Sequence[str]:
-    """What stands at one place of its trials' metric paths; every combination is a path."""
+    """Return the names at one position of the trials' metric paths; they combine freely."""
     if place == 0:
         return (benchmark.id,)
     if place == 1:
@@ -61,7 +61,9 @@ def names(benchmark: Benchmark, place: int) -> Sequence[str]:
 
 
 def metric_paths(benchmarks: Sequence[Benchmark]) -> tuple[tuple[str, Metric], ...]:
-    """Every metric path that these benchmarks yield, with what its numbers mean, in their order."""
+    """Return every metric path that these benchmarks yield, with what its numbers mean, in their
+    order.
+    """
     scores = tuple(
         (f"{benchmark.id}/{SEARCH}/{framework}/{SCORE}", benchmark.score)
         for benchmark in benchmarks
@@ -79,7 +81,7 @@ def metric_paths(benchmarks: Sequence[Benchmark]) -> tuple[tuple[str, Metric], .
 
 
 def trial_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], ...]:
-    """Those alone that a trial has samples of."""
+    """Return the paths of metrics that a trial has samples of."""
     return tuple(
         (f"{benchmark.id}/{case.name}/{framework}/{metric.name}", metric)
         for benchmark in benchmarks

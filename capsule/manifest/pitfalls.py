@@ -1,4 +1,4 @@
-"""What is allowed in a command, and most often a mistake."""
+"""Commands that are allowed, but usually a mistake."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LOOPBACK = re.compile(r"(?i)[= ]\W*(localhost|127\.|0\.0\.0\.0|\[?::1)")
 
 @dataclass(frozen=True, kw_only=True)
 class Pitfall:
-    """What an author may not have meant.
+    """A probable mistake of an author.
 
     Attributes:
         sentence: What, and what would mend it.
@@ -61,7 +61,7 @@ class Pitfall:
 
 
 def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Sentence]:
-    """What of a benchmark its author may not have meant, one sentence each.
+    """Return probable mistakes in a benchmark, one sentence each.
 
     Args:
         benchmark: The benchmark.
@@ -75,7 +75,8 @@ def find_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Sentenc
 
 
 def find_word_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Pitfall]:
-    """The pitfalls that can make a trial fail: in the words of a command, and in the files named.
+    """Yield the pitfalls that can make a trial fail: in the words of a command, and in the files
+    named.
 
     Args:
         benchmark: As of `find_pitfalls`.
@@ -93,7 +94,7 @@ def find_word_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Pi
 
 
 def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> Sentence | None:
-    """Why a command most likely takes no seed, None where it does or nobody can tell.
+    """Return why a command most likely takes no seed, None where it does or nobody can tell.
 
     Args:
         benchmark: The benchmark.
@@ -114,14 +115,15 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> Sentence | None:
 
 
 def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bool:
-    """Whether a file of a command, or a word of it, names MPI's package of Python, or begins MPI.
+    """Return whether a file of a command, or a word of it, names MPI's package of Python, or
+    begins MPI.
 
     What the image itself has is not looked into.
 
     Args:
         benchmark: The benchmark.
         folder: Where its files lie.
-        compiled: Whether sources of compiled programs count.
+        compiled: True if sources of compiled programs count.
     """
     command = benchmark.subject
     if not isinstance(command, Command):
@@ -137,13 +139,14 @@ def uses_mpi(benchmark: Benchmark, folder: Path, *, compiled: bool = True) -> bo
 def ranks_pitfall(
     benchmark: Benchmark, folder: Path | None, ranks: int, *, joins: bool
 ) -> Sentence | None:
-    """Why each of several ranks of a command most likely does all of the work, None where not.
+    """Return why each of several ranks of a command most likely does all of the work, None where
+    not.
 
     Args:
         benchmark: The benchmark.
         folder: As of `find_pitfalls`.
         ranks: How many are asked for.
-        joins: Whether what starts them joins ranks of MPI.
+        joins: True if what starts them joins ranks of MPI.
     """
     command = benchmark.subject
     if ranks == 1 or joins or folder is None or not isinstance(command, Command):
@@ -170,14 +173,14 @@ def ranks_pitfall(
 
 
 def find_lost_meeting(benchmark: Benchmark, *, are_apart: bool) -> str | None:
-    """By what of a command its ranks would each be told another place to meet, None for nothing.
+    """Return the words of a command by which ranks would fail to meet, or None.
 
     No shell reads its words, so that a variable stands there as it was written; and a name that is
     each node itself has each node form a world of its own.
 
     Args:
         benchmark: The benchmark.
-        are_apart: Whether its ranks are to run on several nodes.
+        are_apart: True if its ranks are to run on several nodes.
     """
     command = benchmark.subject
     if not isinstance(command, Command):
@@ -200,7 +203,9 @@ def _holds(path: Path, *words: bytes) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """The beginning of an input; nothing of what is no file: a pipe is waited for by nobody."""
+    """Return the beginning of an input; nothing of what is no file: a pipe is waited for by
+    nobody.
+    """
     stream = leavings.open_file(path)
     if stream is None:
         return b""
@@ -209,7 +214,7 @@ def _read(path: Path) -> bytes:
 
 
 def _about_parameters(benchmark: Benchmark, command: Command) -> Iterator[Sentence]:
-    """Parameters of cases that make no difference."""
+    """Yield parameters of cases that make no difference."""
     from capsule.manifest.sources import OUT
 
     files = [
@@ -268,7 +273,7 @@ def _about_files(
 def _about_imports(
     words: tuple[str, ...], benchmark: Benchmark, command: Command, folder: Path
 ) -> Iterator[Pitfall]:
-    """Modules beside a Python script that it imports, and that are not among the inputs."""
+    """Yield modules beside a Python script that it imports, and that are not among the inputs."""
     for word in words:
         below = [word, *([f"{command.cwd}/{word}"] if command.cwd else [])]
         scripts = (one for one in below if commands.is_below(one, benchmark.inputs))
@@ -282,12 +287,14 @@ def _about_imports(
 
 
 def _is_partly(path: str, benchmark: Benchmark) -> bool:
-    """Whether some files of a package are inputs: whoever chose them knows which are needed."""
+    """Return whether some files of a package are inputs: whoever chose them knows which are
+    needed.
+    """
     return any(name.startswith(f"{path}/") for name in benchmark.inputs)
 
 
 def _names(folder: Path, benchmark: Benchmark) -> list[str]:
-    """Files among the inputs, and beside the manifest."""
+    """Return files among the inputs, and beside the manifest."""
     names = [name for name in benchmark.inputs if (folder / name).is_file()]
     for top in benchmark.inputs:
         for path, _, files in os.walk(folder / top):
@@ -298,7 +305,7 @@ def _names(folder: Path, benchmark: Benchmark) -> list[str]:
 
 
 def name_interpreter(benchmark: Benchmark, folder: Path | None) -> str | None:
-    """What starts the script that is the command, None where the command is none.
+    """Return the interpreter of the script that is the command, or None.
 
     Args:
         benchmark: The benchmark.

@@ -44,7 +44,7 @@ _PHRASES = {
     "minLength": "{value} is shorter than {expected}",
     "maxItems": "has more than {expected} entries",
     "maxLength": "is longer than {expected} characters",
-    None: "this field does not go with the others here",
+    None: "this field does not fit the other fields",
 }
 
 
@@ -53,7 +53,7 @@ MOST_SCANNED = 1 << 18
 
 
 class Problems:
-    """What was found so far, by JSON pointer."""
+    """Problems found so far, by JSON pointer."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], None] = {}
@@ -67,7 +67,7 @@ class Problems:
             pointer = pointer.rpartition("/")[0]
 
     def below(self, pointer: str) -> bool:
-        """Whether anything is wrong at `pointer` or inside it."""
+        """Return whether anything is wrong at `pointer` or inside it."""
         return pointer in self._around
 
     def add_violations(self, value: Any, name: str) -> None:
@@ -90,7 +90,7 @@ class Problems:
 
 
 def report(problems: list[tuple[int, str, str]], where: str) -> ManifestError:
-    """The error that tells (line, pointer, message) of each problem."""
+    """Return the error that tells (line, pointer, message) of each problem."""
     count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
     rows = [
         f"line {line}, {plain.clean(pointer) or '/'}: {message}"
@@ -102,7 +102,7 @@ def report(problems: list[tuple[int, str, str]], where: str) -> ManifestError:
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant, or None.
+    """Return the name that was probably meant, or None.
 
     >>> nearest("gem", ["relu", "gemm"])
     'gemm'
@@ -118,7 +118,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def instead(word: str, names: Iterable[str]) -> str:
-    """What to write instead of an unknown `word`, as the end of a sentence.
+    """Return what to write instead of an unknown `word`, as the end of a sentence.
 
     >>> instead("gem", ["relu", "gemm"])
     "did you mean 'gemm'?"
@@ -131,7 +131,7 @@ def instead(word: str, names: Iterable[str]) -> str:
 
 
 def quote(value: Any) -> str:
-    """A value as a message quotes it: JSON in ASCII, cut at 60 characters."""
+    """Return a value as a message quotes it: JSON in ASCII, cut at 60 characters."""
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -179,7 +179,7 @@ def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:
             pointer + schema.pointer(name[:200]),
             f"unknown field {quote(name)}; "
             + (
-                f"it belongs into a benchmark, as /benchmarks/0{schema.pointer(name)}"
+                f"it belongs in a benchmark: /benchmarks/0{schema.pointer(name)}"
                 if name in inside
                 else instead(name, known)
             ),
@@ -190,7 +190,7 @@ def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:
 
 
 def _benchmark_fields() -> Collection[str]:
-    """What a command says of itself: there most fields are that people look for."""
+    """Return the fields of a command's benchmark, where most wanted fields are."""
     fields: Collection[str] = schema.load("manifest-1")["definitions"]["commandBenchmark"][
         "properties"
     ]

@@ -1,4 +1,4 @@
-"""Read a manifest: strict JSON, the published schema, then the rules that a schema can't say."""
+"""Read a manifest: strict JSON, then the published schema, then further rules."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
 def _advise_missing(path: Path) -> str:
     beside = [one.name for one in islice(path.parent.glob("*.json"), _MOST_BESIDE)]
     near = nearest(path.name, beside)
-    return f"did you mean {near}?" if near else "`capsule init` writes a manifest to start from"
+    return f"did you mean {near}?" if near else "write a first manifest with `capsule init`"
 
 
 def load_correction(path: Path, subjects: Sequence[Mapping[str, Any]]) -> Manifest:
-    """Read a manifest for runs that were made: what it names lies in their capsule, not beside it.
+    """Read a corrected manifest, whose files are in a capsule instead of beside it.
 
     Args:
         path: The file.
@@ -94,8 +94,8 @@ def load_correction(path: Path, subjects: Sequence[Mapping[str, Any]]) -> Manife
 
 def _load(path: Path) -> bytes:
     if path.is_dir():
-        advice = "name the manifest in it"
-        raise ManifestError("is a folder, and no manifest", where=str(path), advice=advice)
+        advice = "give the manifest inside it"
+        raise ManifestError("is a folder, not a manifest", where=str(path), advice=advice)
     if not path.is_file():
         raise ManifestError("no such file", where=str(path), advice=_advise_missing(path))
     try:
@@ -106,7 +106,9 @@ def _load(path: Path) -> bytes:
 
 
 def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
-    """The manifest with other seeds, and a text that says so; the same one where they are equal."""
+    """Return the manifest with other seeds, and a text that says so; the same one where they are
+    equal.
+    """
     if tuple(seeds) == tuple(manifest.seeds):
         return manifest
     raw = {**json.loads(manifest.source), "seeds": list(seeds)}
@@ -165,7 +167,7 @@ def read(
     problems.stop(data.decode(), where)
     text = search.write(raw) if drawn else data
     if len(text) > MOST_BYTES:
-        message = f"with its points it would have {len(text)} bytes, and {MOST_BYTES} are the most"
+        message = f"with its points the manifest has {len(text)} bytes, the limit is {MOST_BYTES}"
         raise ManifestError(message, where=where, advice="search fewer points")
     # in the order in which a capsule keeps them, whichever was typed first
     return replace(_manifest(raw, benchmarks, text, folder), changed=dict(sorted(changed.items())))
@@ -189,14 +191,16 @@ def _parse(data: bytes, where: str) -> Any:
 
 def _too_large(where: str) -> ManifestError:
     return ManifestError(
-        f"more than {_MOST_LEAN_BYTES} bytes is no manifest, and with the points of its searches"
-        f" {MOST_BYTES} are the most",
+        f"too long for a manifest: the limit is {_MOST_LEAN_BYTES} bytes, or {MOST_BYTES} with the"
+        " points of searches",
         where=where,
     )
 
 
 def _put_right(raw: Any, problems: Problems) -> Any:
-    """The same with a command that is spelt otherwise as one, so that no operator is missed."""
+    """Return the same with a command that is spelt otherwise as one, so that no operator is
+    missed.
+    """
     benchmarks = raw.get("benchmarks") if isinstance(raw, dict) else None
     if not isinstance(benchmarks, list):
         return raw
@@ -220,15 +224,15 @@ def _put_right(raw: Any, problems: Problems) -> Any:
 
 def _refusals(text: str) -> list[tuple[int, str, str]]:
     lines = scan(text[:MOST_SCANNED])
-    twice = [(line, here, "this key stands here twice") for here, line in lines.duplicates]
-    numbers = [(line, here, f"{word} is no number") for here, line, word in lines.not_numbers]
+    twice = [(line, here, "this key is given twice") for here, line in lines.duplicates]
+    numbers = [(line, here, f"{word} is not a number") for here, line, word in lines.not_numbers]
     return sorted(twice + numbers)
 
 
 def _beside(folder: Path | None) -> Files:
     def load(name: str) -> bytes:
         if folder is None:
-            raise FileNotFoundError(errno.ENOENT, "it is not at hand")
+            raise FileNotFoundError(errno.ENOENT, "the file is not available")
         with (folder / name).open("rb") as stream:
             return stream.read(syntax.MOST_BYTES + 1)
 
@@ -241,7 +245,7 @@ def _benchmarks(
     subjects: Sequence[Mapping[str, Any]] | None,
     problems: Problems,
 ) -> tuple[Benchmark, ...]:
-    """Those that are right; claims are held against them only when all are."""
+    """Return the valid benchmarks; claims are checked only if all are valid."""
     device = "cpu"
     if not problems.below("/resources") and raw.get("resources", {}).get("gpus_per_rank"):
         device = "cuda"
@@ -281,7 +285,7 @@ def _dataset_names(raw: Mapping[str, Any], problems: Problems) -> None:
         names = entry.get("datasets")
         for index, name in enumerate(names if isinstance(names, list) else ()):
             if isinstance(name, str) and isinstance(known, dict) and name not in known:
-                more = instead(name, known) if known else "declare it in the manifest's datasets"
+                more = instead(name, known) if known else 'declare it under "datasets"'
                 message = f"no dataset {quote(name)}; {more}"
                 problems.add(f"{here}/datasets/{index}", message)
 
@@ -292,8 +296,8 @@ def _check_seed_range(raw: Mapping[str, Any], problems: Problems) -> None:
     low, high = _seed_range(raw)
     if high - low + 1 < LEAST_SEEDS:
         message = (
-            f"{low} to {high} is too narrow: whoever has tried them all knows what fresh seeds will"
-            f" give; at least {LEAST_SEEDS} seeds are needed"
+            f"{low} to {high} is too narrow: an author could try all seeds; allow at least"
+            f" {LEAST_SEEDS}"
         )
         problems.add("/seed_range", message)
     for index, seed in enumerate(raw.get("seeds", ())):
@@ -307,7 +311,7 @@ def _check_bounds(
     seeds = raw.get("seeds")
     points = sum(len(one.cases) * len(one.frameworks) for one in benchmarks)
     if isinstance(seeds, list) and points * len(seeds) > MOST_TRIALS:
-        message = f"{points} points times {len(seeds)} seeds are more than {MOST_TRIALS} trials"
+        message = f"{points} points times {len(seeds)} seeds exceed {MOST_TRIALS} trials"
         problems.add("/benchmarks", message)
 
 
@@ -318,7 +322,7 @@ def _check_winner(
         return
     point = raw["winner_of"]["point"]
     if [case.name for one in benchmarks for case in one.cases] != [point]:
-        message = f"{quote(point)} is not the one case that is run: a winner is run alone"
+        message = f"{quote(point)} must be the only case: a winner runs alone"
         problems.add("/winner_of/point", message)
 
 

@@ -17,12 +17,12 @@ _FRAMEWORK = "numpy"
 
 
 def reads(raw: Raw) -> bool:
-    """Whether an entry of the benchmarks reads a dataset without a training."""
+    """Return whether an entry of the benchmarks reads a dataset without a training."""
     return "formats" in raw and raw.get("level") == 2
 
 
 def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
-    """One entry that fits the schema, or None after noting what is wrong with it.
+    """Return one entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
@@ -31,7 +31,7 @@ def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     """
     for index, name in enumerate(raw["frameworks"]):
         if name != _FRAMEWORK:
-            message = f"nothing but {_FRAMEWORK} reads without a training; {quote(name)} does not"
+            message = f"only {_FRAMEWORK} reads without a training, not {quote(name)}"
             problems.add(f"{here}/frameworks/{index}", message)
     if problems.below(here):
         return None
@@ -41,7 +41,7 @@ def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
 def restate(
     raw: Raw, here: str, cases: tuple[Case, ...], metrics: tuple[Metric, ...], problems: Problems
 ) -> Benchmark | None:
-    """As `read`, with the metrics that a plan has.
+    """Return the benchmark with the plan's metrics.
 
     Args:
         raw: The entry.
@@ -72,15 +72,15 @@ def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
     generator = dataset.get("generator")
     if generator not in reading.DECODED:
         message = (
-            "is read in several formats, and so has to be made in them: take a dataset with one of"
-            f" the generators {', '.join(reading.DECODED)}"
+            "is read in several formats, which needs a generated dataset: use one of the generators"
+            f" {', '.join(reading.DECODED)}"
         )
         problems.add(f"{here}/datasets/0", message)
         return
     known = (*writers.WRITERS[generator], reading.ARRAYS)
     for index, form in enumerate(raw["formats"]):
         if form not in known:
-            message = f"{generator} is not written as {quote(form)}; {instead(form, known)}"
+            message = f"{generator} cannot be written as {quote(form)}; {instead(form, known)}"
             problems.add(f"{here}/formats/{index}", message)
     (samples,) = (
         dataset.get(one.name, one.default)
@@ -88,12 +88,12 @@ def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
         if one.name == "samples"
     )
     if raw["batch"] > samples:
-        message = f"a batch of {raw['batch']} is more than the {samples} samples"
+        message = f"a batch of {raw['batch']} exceeds the {samples} samples"
         problems.add(f"{here}/batch", message)
 
 
 def to_json(subject: Reading, case: Case) -> dict[str, Any]:
-    """As a job has it, but for the generator."""
+    """Return the reading as a job has it, without the generator."""
     return {
         "format": case.parameters["format"],
         "cache": case.parameters["cache"],

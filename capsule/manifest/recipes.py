@@ -25,7 +25,7 @@ _OWN = ("batch", "epochs", "accumulate", "workers")
 def read(
     raw: Raw, here: str, device: str, files: subjects.Files, problems: Problems
 ) -> Benchmark | None:
-    """One entry that fits the schema, or None after noting what is wrong with it.
+    """Return one entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
@@ -41,7 +41,7 @@ def read(
     for place, reason in trained.refusals(raw, network, dtype, here):
         problems.add(place, reason)
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
-        message = f"nothing is trained in {quote(dtype)} on {device}; take float32"
+        message = f"training in {quote(dtype)} on {device} is not supported; use float32"
         problems.add(f"{here}/dtype", message)
     _check_scheme(raw, network, dtype, device, here, problems)
     target = _target(raw.get("target"), network, f"{here}/target", problems)
@@ -87,7 +87,7 @@ def restate(
     planned: Mapping[str, Raw] | None,
     problems: Problems,
 ) -> Benchmark | None:
-    """As `read`, for what a plan says of it: how each case trains follows from the manifest.
+    """Return the benchmark with the plan's statements; trainings follow from the manifest.
 
     So the default of a number never changes. One that a later version adds is not in older plans,
     and has the default that makes no difference.
@@ -118,7 +118,7 @@ def restate(
         if planned is None:
             continue
         if name not in planned:
-            problems.add(here, f"the plan does not say how {name} is trained")
+            problems.add(here, f"the plan lacks the training of {name}")
         elif not _is_part(planned[name], to_json(made)):
             problems.add(here, f"the plan trains {name} otherwise")
     searched = search.read(raw, metrics, here, problems)
@@ -128,7 +128,7 @@ def restate(
 
 
 def _is_part(planned: Any, whole: Any) -> bool:
-    """Whether all that a plan says stands in what was made anew, field by field."""
+    """Return whether all that a plan says stands in what was made anew, field by field."""
     if not isinstance(planned, Mapping):
         return bool(planned == whole)
     return isinstance(whole, Mapping) and all(
@@ -137,7 +137,7 @@ def _is_part(planned: Any, whole: Any) -> bool:
 
 
 def to_json(settings: Settings) -> dict[str, Any]:
-    """As a plan keeps them, and a job."""
+    """Return the settings as plans and jobs have them."""
     target = settings.target
     return {
         "sizes": dict(settings.sizes),
@@ -163,7 +163,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
 
 
 def _origin(optimizer: str) -> str:
-    """The field that names an optimizer: no name in the catalogue ends as a file's does."""
+    """Return the field that names an optimizer: no name in the catalogue ends as a file's does."""
     return "name" if optimizer in training.OPTIMIZERS else "file"
 
 
@@ -174,7 +174,9 @@ def checkpoint_epochs(benchmark: Benchmark, case: str) -> int | None:
 
 
 def has_checkpoint(benchmark: Benchmark, case: str, epochs: int) -> bool:
-    """Whether a trial can be taken up after so many epochs; after the last one there is no need."""
+    """Return whether a trial can be taken up after so many epochs; after the last one there is no
+    need.
+    """
     settings = benchmark.subject.settings if isinstance(benchmark.subject, Recipe) else {}
     every = checkpoint_epochs(benchmark, case)
     return every is not None and not epochs % every and epochs < settings[case].epochs
@@ -222,11 +224,11 @@ def _check_scheme(
     """Note a scheme that is none, or that what is trained cannot have."""
     scheme = raw.get("scheme")
     if "batch_norm_group" in raw and raw["level"] != LEVEL_OF_RANKS:
-        message = "groups are of level 3; in one process accumulate normalizes each micro-batch"
+        message = "batch_norm_group needs level 3; in one process, use accumulate"
         problems.add(f"{here}/batch_norm_group", message)
     if (scheme is not None) != (raw["level"] == LEVEL_OF_RANKS):
         message = (
-            "a training of level 2 has no scheme; write level 3"
+            "a training of level 2 has no scheme; set level 3"
             if scheme
             else 'level 3 needs a scheme, by which ranks train together: {"name": "allreduce"}'
         )
@@ -263,7 +265,7 @@ def _target(raw: Raw | None, network: Trained, here: str, problems: Problems) ->
         return None
     quality = network.quality
     if raw["metric"] != quality:
-        problems.add(f"{here}/metric", f"the quality of {network.name} is {quality}; take that")
+        problems.add(f"{here}/metric", f"the quality of {network.name} is {quality}; use that")
     wanted = "at_most" if training.is_error(quality) else "at_least"
     if wanted not in raw:
         problems.add(here, f"{quality} is better the {_better(quality)}: write {wanted}")
@@ -278,7 +280,7 @@ def _better(quality: str) -> str:
 def _all_settings(
     raw: Raw, network: Trained, cases: Sequence[Case], here: str, problems: Problems
 ) -> dict[str, Settings]:
-    """How each case trains, by its name; not all of them where something is wrong."""
+    """Return the settings of each case by name; incomplete if something is wrong."""
     target = _target(raw.get("target"), network, f"{here}/target", problems)
     check_names(raw, here, problems, network.numbers(raw) if network.optimizer else None)
     if problems.below(here):
@@ -310,7 +312,7 @@ def _settings_of(
 def _settings(
     raw: Raw, case: Case, network: Trained, target: Target | None, here: str, problems: Problems
 ) -> Settings | None:
-    """What one case trains with: the entry's fields, and what the case says instead."""
+    """Return the settings of one case: the entry's fields, overridden by the case."""
     optimizer, schedule = raw["optimizer"], raw.get("schedule", CONSTANT)
     numbers = network.numbers(raw)
     schedule_numbers = training.SCHEDULES[schedule["name"]]
@@ -323,7 +325,7 @@ def _settings(
     )
     for name in case.parameters:
         if name not in known:
-            message = f"{quote(name)} is nothing that a case varies; {instead(name, known)}"
+            message = f"a case cannot vary {quote(name)}; {instead(name, known)}"
             problems.add(here + pointer(name[:200]), message)
     if problems.below(here):
         return None
@@ -346,10 +348,10 @@ def _settings(
         require_count("batch", batch)
         if batch % accumulate:
             raise ValueError(
-                f"accumulate is {accumulate}, which does not divide {batch}, the batch"
+                f"accumulate {accumulate} does not divide batch {batch}"
             )
         if accumulate > 1 and network.module:
-            raise ValueError("accumulate is for networks of the catalogue, not a torch.nn.Module")
+            raise ValueError("accumulate does not work for a torch.nn.Module")
         return Settings(
             sizes=network.check(sizes),
             batch=batch,
@@ -375,7 +377,7 @@ def _settings(
 
 
 def _place(raw: Raw, index: int, here: str) -> str:
-    """Where a case stands that is the entry's `index`-th."""
+    """Return the place of the entry's `index`-th case."""
     cases = raw.get("cases")
     if cases is None:
         return here

@@ -37,7 +37,7 @@ def replace_build(raw: Any, problems: Problems, *, is_sealed: bool) -> Any:
     Args:
         raw: The manifest.
         problems: Where the field is noted as wrong.
-        is_sealed: Whether the runs were made already, by a version that had the field.
+        is_sealed: True if the runs were made already, by a version that had the field.
     """
     image = raw.get("image") if isinstance(raw, dict) else None
     if not (isinstance(image, dict) and isinstance(recipe := image.get("build"), str)):

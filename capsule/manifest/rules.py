@@ -46,7 +46,8 @@ def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> No
 
 
 def entries(raw: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """The objects in field `name`, each with its JSON pointer; none where the field is misshapen.
+    """Return the objects in field `name`, each with its JSON pointer; none where the field is
+    misshapen.
 
     Datasets stand in an object by their names, everything else in a list.
     """
@@ -72,13 +73,13 @@ def _texts(raw: Any, problems: Problems) -> None:
         parts = pointer.split("/")
         is_command = parts[1:2] == ["benchmarks"] and parts[_COMMAND : _COMMAND + 1] == ["command"]
         if "\0" in text or not (is_command or plain.is_clean(text)):
-            message = f"{quote(text)} holds a character that can't be printed"
+            message = f"{quote(text)} contains a character that cannot be printed"
             is_pattern = parts[-1] == "pattern"
             problems.add(pointer, message + (foreign.advise_escape(text) if is_pattern else ""))
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All of a JSON value, keys too."""
+    """Yield all of a JSON value, keys too."""
     left = [value]
     while left:
         one = left.pop()
@@ -115,7 +116,7 @@ def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
     ]
     for here, values in lists:
         for index in _second_ones(values if isinstance(values, list) else []):
-            problems.add(f"{here}/{index}", "stands here a second time")
+            problems.add(f"{here}/{index}", "is given twice")
     for index in _second_ones([entry.get("id", here) for here, entry in benchmarks]):
         here, entry = benchmarks[index]
         problems.add(f"{here}/id", f"a second benchmark with the id {quote(entry.get('id'))}")
@@ -152,14 +153,14 @@ def _check_address(here: str, entry: Mapping[str, Any], problems: Problems) -> N
     """Note where the fields about a dataset's address do not go together."""
     url, unpack = entry.get("url"), entry.get("unpack")
     if unpack and url is None and "generator" not in entry:
-        problems.add(f"{here}/unpack", "says what the url is of, and there is no url")
+        problems.add(f"{here}/unpack", "unpack needs a url")
     if isinstance(url, str) and "digest" not in entry and _is_readable_by_others(url):
-        message = "over http anybody on the way can change what comes: it needs a digest"
+        message = "plain http cannot authenticate the data: add a digest"
         problems.add(f"{here}/url", f"{message}, or an https address")
 
 
 def _is_readable_by_others(url: str) -> bool:
-    """Whether who is on the way can read and change what an address gives."""
+    """Return whether who is on the way can read and change what an address gives."""
     return url.startswith("http://") and not _LOOPBACK.match(url)
 
 
@@ -168,9 +169,9 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
         return "is an absolute path; write it relative to the manifest"
     parts = path.split("/")
     if ".." in parts:
-        return "leads out of the manifest's folder"
+        return "is outside of the manifest's folder"
     if "" in parts or "." in parts or "\\" in path:
-        return "is not a plain relative path such as data/train.py"
+        return "is not a plain relative path, for example data/train.py"
     if folder is None or not plain.is_clean(path):
         return None
     try:
@@ -178,25 +179,25 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
     except (OSError, UnicodeEncodeError):
         if twin := _twin(path, folder):
             return (
-                f"does not exist beside the manifest; {quote(twin)} does, which looks the same: its"
-                " letters are composed otherwise"
+                f"does not exist beside the manifest; {quote(twin)} looks the same, but its letters"
+                " are composed otherwise"
             )
         return f"does not exist beside the manifest; {instead(path, _beside(folder))}"
     if not target.is_relative_to(folder.resolve()):
-        return "is a link that leads out of the manifest's folder"
+        return "is a link out of the manifest's folder"
     return None
 
 
 def _kind_problem(here: str, path: Path) -> str | None:
     if here.endswith(("/cwd", "/cwd/copy")) and not path.is_dir():
-        return "is a file; a folder is due"
+        return "is a file, expected a folder"
     if here.endswith("/stdin") and not path.is_file():
-        return "is no file; a file is due"
+        return "is not a file"
     return None
 
 
 def _twin(path: str, folder: Path) -> str | None:
-    """What is there of a name that looks the same: macOS takes letters apart, keyboards do not."""
+    """Return an existing name that looks the same: macOS decomposes letters, keyboards do not."""
     there: list[str] = []
     for part in path.split("/"):
         composed = unicodedata.normalize("NFC", part)

@@ -39,42 +39,42 @@ def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> Non
     if "scaling" not in raw:
         if sizes.count(None) < len(sizes):
             message = (
-                'several numbers of ranks are compared: say by "scaling" whether batch is that of'
-                " all ranks together (strong) or of each (weak)"
+                'the cases compare numbers of ranks: set "scaling" to "strong" if batch is that of'
+                ' all ranks together, to "weak" if it is that of each rank'
             )
             problems.add(place, message)
         return
     if raw["level"] != LEVEL_OF_RANKS:
         problems.add(f"{here}/scaling", "only ranks of level 3 scale")
     elif schemes.SCHEMES[raw["scheme"]["name"]].independent:
-        message = "independent ranks share no work, so they have no efficiency: leave scaling out"
+        message = "leave scaling out: independent ranks share no work, so they have no efficiency"
         problems.add(f"{here}/scaling", message)
     elif None in sizes:
-        message = 'scaling compares numbers of ranks, which cases say: {"ranks": [1, 2]}'
+        message = 'scaling needs several numbers of ranks in cases, for example {"ranks": [1, 2]}'
         problems.add(f"{here}/scaling", message)
     else:
         for size in sizes:
             whole = isinstance(size, int | float) and not isinstance(size, bool) and size % 1 == 0
             if not whole or not 1 <= float(size or 0) <= _MOST:
-                message = f"ranks is {size!r}, not a whole number from 1 to {_MOST}"
+                message = f"ranks is {size!r}, expected a whole number from 1 to {_MOST}"
                 problems.add(place, message)
         if not problems.below(place) and not _bases(cases):
-            message = "scaling compares several numbers of ranks, and here is one of each case"
+            message = "scaling needs several numbers of ranks for each case"
             problems.add(place, message)
 
 
 def read_ranks(case: Case) -> int | None:
-    """How many ranks a case that was checked has; None where the resources say it."""
+    """Return the number of ranks of a checked case; None if the resources give it."""
     return int(case.parameters[RANKS]) if RANKS in case.parameters else None
 
 
 def read(raw: Raw, cases: Sequence[Case]) -> Scaling | None:
-    """What of an entry's cases, which were checked, is compared; None where nothing is."""
+    """Return the compared numbers of ranks of an entry, or None."""
     return Scaling(raw["scaling"], _bases(cases)) if "scaling" in raw else None
 
 
 def _bases(cases: Sequence[Case]) -> Mapping[str, str]:
-    """By the name of a case that of the one with fewest ranks that else is the same."""
+    """Return, by case name, the otherwise equal case with the fewest ranks."""
     fewest: dict[object, tuple[int, str]] = {}
     for case in cases:
         fewest[_others(case)] = min(fewest.get(_others(case), _size(case)), _size(case))
@@ -95,7 +95,7 @@ def _size(case: Case) -> tuple[int, str]:
 
 
 def ranks_of(benchmark: Benchmark, case: str) -> int | None:
-    """How many ranks a case has of its own; None where it has those of the resources."""
+    """Return a case's own number of ranks; None if the resources give it."""
     match benchmark.subject:
         case Recipe(settings=settings):
             return settings[case].ranks
@@ -104,7 +104,7 @@ def ranks_of(benchmark: Benchmark, case: str) -> int | None:
 
 
 def metrics_in(benchmark: Benchmark, pattern: str) -> tuple[Metric, ...]:
-    """What a case, or with `*` any, has that follows from samples of ranks or cases together."""
+    """Return the metrics that are derived from several ranks or cases; `*` for any case."""
     if benchmark.scaling is None:
         return ()
     cases = (case.name for case in benchmark.cases if pattern in ("*", case.name))
@@ -112,7 +112,7 @@ def metrics_in(benchmark: Benchmark, pattern: str) -> tuple[Metric, ...]:
 
 
 def metrics(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
-    """The same for one of its cases."""
+    """Return the same for one of its cases."""
     if benchmark.scaling is None:
         return ()
     share = () if ranks_of(benchmark, case) == 1 else (SHARE,)
@@ -138,7 +138,7 @@ def check_world(benchmarks: Sequence[Benchmark], ranks: int, problems: Problems)
             case Collective():
                 collectives.check(one, ranks, f"/benchmarks/{index}", problems)
             case _ if ranks > 1:
-                message = f"{one.id} is measured in one process: only a command and level 3"
+                message = f"{one.id} runs in one process: only commands and level 3"
                 problems.add("/resources", f"{message} have several ranks")
 
 
@@ -147,8 +147,8 @@ def _refuse(how: Settings, network: str, ranks: int) -> str | None:
     own = how.ranks or ranks
     if own > ranks:
         return (
-            f"a case has {own} ranks, and the resources have {ranks}: nodes times ranks_per_node"
-            " is to be the largest number of ranks"
+            f"a case has {own} ranks, the resources have {ranks}: set nodes times ranks_per_node to"
+            " the largest number of ranks"
         )
     shares = how.batch, own, how.accumulate, how.batch_norm_group
     name = how.scheme.name

@@ -25,20 +25,20 @@ STUDIES = 5
 _DIGITS = 6
 """Significant ones of a number that is drawn."""
 _TRIES = 100
-"""So often a point is drawn that its study has already, before the space is too small for it."""
+"""Redraws of a repeated point before the space counts as too small."""
 _MOST_NUMBERS = 1_000_000
-"""So many are drawn for one manifest."""
+"""Most redraws for one manifest."""
 _NO_CASES = '"cases": []'
 
 
 class _Axis(NamedTuple):
-    """What one parameter may be: one of some values, or a number of a range.
+    """Values of one parameter: a list, or numbers of a range.
 
     Attributes:
         values: In their order; none for a range.
         low, high: Ends of the range, both of them in it.
-        log: Whether equal ratios of it are equally likely, not equal differences.
-        whole: Whether it has whole numbers alone.
+        log: True if equal ratios of it are equally likely, not equal differences.
+        whole: True if it has whole numbers alone.
         steps: How many values of it stand in a grid.
     """
 
@@ -50,7 +50,7 @@ class _Axis(NamedTuple):
     steps: int = 0
 
     def at(self, share: float) -> Scalar:
-        """The value at a share of it, from 0 to 1."""
+        """Return the value at a share of it, from 0 to 1."""
         if self.values:
             return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
         # each whole number has as much room as the others
@@ -62,7 +62,7 @@ class _Axis(NamedTuple):
         return int(value) if self.whole else float(value)
 
     def grid(self) -> list[Scalar]:
-        """The values that stand in a grid."""
+        """Return the values that stand in a grid."""
         if self.values:
             return list(self.values)
         # from end to end, where `at` gives whole numbers the room of half a step around them
@@ -73,7 +73,7 @@ class _Axis(NamedTuple):
         return list(dict.fromkeys(round(number) for number in numbers))
 
     def holds(self, value: Any) -> bool:
-        """Whether it may be this value."""
+        """Return whether it may be this value."""
         if self.values:
             # true is 1 to Python, and no number to JSON
             return any(value == one and isinstance(value, bool) == isinstance(one, bool)
@@ -84,7 +84,8 @@ class _Axis(NamedTuple):
 
 
 def take_points(raw: Any) -> tuple[Any, dict[int, Any]]:
-    """A document without the points of its searches, and these by the place of the benchmark.
+    """Return a document without the points of its searches, and these by the place of the
+    benchmark.
 
     They are nearly all of a large manifest, and `put_points` checks them a hundred times as fast as
     a schema is held against them.
@@ -111,13 +112,13 @@ def take_points(raw: Any) -> tuple[Any, dict[int, Any]]:
 def put_points(
     raw: Raw, points: Mapping[int, Any], problems: Problems, *, draws: bool
 ) -> tuple[Raw, bool]:
-    """A manifest with the points of its searches, and whether any were drawn.
+    """Return a manifest with the points of its searches, and whether any were drawn.
 
     Args:
         raw: It without them, of which what is right fits the schema.
         points: Those that are written, from `take_points`.
         problems: Knows what is wrong, and collects what is wrong with points.
-        draws: Whether those that are not written are drawn.
+        draws: True if those that are not written are drawn.
     """
     entries = list(raw["benchmarks"]) if isinstance(raw.get("benchmarks"), list) else []
     drawn = False
@@ -132,7 +133,7 @@ def put_points(
         cases = points.get(place)
         if place in points:
             if fault := _fault(entry["search"], axes, cases):
-                problems.add(f"{here}/cases", f"{fault}: leave cases out, and they are drawn")
+                problems.add(f"{here}/cases", f"{fault}: leave cases out to have them drawn")
         elif draws:
             cases, drawn = _draw(entry["search"], axes, left, f"{here}/search", problems), True
         if cases is not None:
@@ -142,7 +143,7 @@ def put_points(
 
 
 def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> Search | None:
-    """The search of an entry; None where it has none, or a wrong one.
+    """Return the search of an entry; None where it has none, or a wrong one.
 
     Args:
         raw: The entry, with points that are those of the search.
@@ -154,7 +155,7 @@ def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> 
         return None
     search, place = raw["search"], f"{here}/search"
     if "cases" not in raw:
-        message = "its points are not written down; in a capsule they stand in cases"
+        message = "its points are missing; a capsule has them in cases"
         problems.add(place, message)
         return None
     known = {metric.name: metric for metric in metrics}
@@ -163,14 +164,14 @@ def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> 
         message = f"no metric {quote(search['metric'])}; {instead(search['metric'], known)}"
         problems.add(f"{place}/metric", message)
     elif metric.direction == "none":
-        problems.add(f"{place}/metric", f"{metric.name} has no better or worse: no trial is best")
+        problems.add(f"{place}/metric", f"{metric.name} has no direction, so no trial is best")
     if problems.below(here):
         return None
     return Search(metric=search["metric"], method=search["method"], studies=_studies(search))
 
 
 def write(raw: Raw) -> bytes:
-    """The text of a manifest, with one point of a search a line."""
+    """Return the text of a manifest, with one point of a search a line."""
     entries = [{**one, "cases": []} if "search" in one else one for one in raw["benchmarks"]]
     text = json.dumps({**raw, "benchmarks": entries}, indent=2, ensure_ascii=False) + "\n"
     # inside a string its marks have backslashes, and the schema lets nobody write no case
@@ -191,7 +192,7 @@ def _studies(search: Raw) -> int:
 def _draw(
     search: Raw, axes: Mapping[str, _Axis], most: int, here: str, problems: Problems
 ) -> list[dict[str, Scalar]] | None:
-    """The points as cases, or None after noting why there are none.
+    """Return the points as cases, or None after noting why there are none.
 
     Args:
         search: Fits the schema.
@@ -205,7 +206,7 @@ def _draw(
     if problems.below(here):
         return None
     if count > commands.MOST_CASES or count * len(axes) > most:
-        message = f"at most {commands.MOST_CASES} points of {most} numbers together are drawn"
+        message = f"the limit is {commands.MOST_CASES} points of {most} numbers together"
         problems.add(here, message)
         return None
     points = _points(search, axes, _studies(search), here, problems)
@@ -216,7 +217,7 @@ def _draw(
 
 
 def _count(search: Raw, axes: Mapping[str, _Axis]) -> int:
-    """How many points there are in all studies."""
+    """Return the number of points in all studies."""
     if search["method"] != "grid":
         return int(search["points"]) * _studies(search)
     return math.prod(len(axis.grid()) for axis in axes.values())
@@ -225,7 +226,7 @@ def _count(search: Raw, axes: Mapping[str, _Axis]) -> int:
 def _points(
     search: Raw, axes: Mapping[str, _Axis], studies: int, here: str, problems: Problems
 ) -> list[list[dict[str, Scalar]]] | None:
-    """The points of each study, or None after noting why there are none."""
+    """Return the points of each study, or None after noting why there are none."""
     seed = int(search.get("seed", 0))
     if search["method"] == "grid":
         return _grid(axes, studies, seed, here, problems)
@@ -235,7 +236,7 @@ def _points(
         shares = _halton if search["method"] == "halton" else _uniform
         points = list(itertools.islice(_new(shares(len(axes), [seed, study], count), axes), count))
         if len(points) < count:
-            message = f"the space has hardly more than {len(points)} points, and {count} are due"
+            message = f"the space has only about {len(points)} points, {count} are needed"
             problems.add(f"{here}/points", message)
             return None
         drawn.append(points)
@@ -245,7 +246,7 @@ def _points(
 def _new(
     shares: Iterator[Sequence[float]], axes: Mapping[str, _Axis]
 ) -> Iterator[dict[str, Scalar]]:
-    """The points at some shares of the axes, without those that came before."""
+    """Yield the points at some shares of the axes, without those that came before."""
     seen: set[str] = set()
     tries = 0
     for row in shares:
@@ -284,7 +285,7 @@ def _halton(axes: int, seed: Sequence[int], count: int) -> Iterator[Sequence[flo
 def _grid(
     axes: Mapping[str, _Axis], studies: int, seed: int, here: str, problems: Problems
 ) -> list[list[dict[str, Scalar]]] | None:
-    """All combinations, dealt out to the studies."""
+    """Return all combinations, dealt out to the studies."""
     import numpy
 
     columns = [axis.grid() for axis in axes.values()]
@@ -299,7 +300,7 @@ def _grid(
 
 
 def sizes(count: int, studies: int) -> list[int]:
-    """How many of the cases, in their order, are of each study: the first have one more.
+    """Return the number of cases of each study, in order; the first ones have one more.
 
     >>> sizes(11, 3)
     [4, 4, 3]
@@ -315,35 +316,35 @@ def _names(counts: Sequence[int]) -> Iterator[str]:
 
 
 def _fault(search: Raw, axes: Mapping[str, _Axis], cases: Any) -> str | None:
-    """Why these are no points that the search may have drawn."""
+    """Return why these are no points that the search may have drawn."""
     due, studies = _count(search, axes), _studies(search)
     if not isinstance(cases, list) or len(cases) != due or not studies <= due:
         there = f"{len(cases)} points are" if isinstance(cases, list) else "something else is"
-        return f"{there} written, and {due} in {studies} studies are due"
+        return f"{there} written, expected {due} in {studies} studies"
     if due > commands.MOST_CASES:
-        return f"{due} points are more than {commands.MOST_CASES}"
+        return f"{due} points exceed {commands.MOST_CASES}"
     fields = {"name", *axes}
     for case, name in zip(cases, _names(sizes(due, studies)), strict=True):
         if not isinstance(case, dict) or case.get("name") != name:
             written = case.get("name") if isinstance(case, dict) else case
-            return f"{quote(written)} stands where {name} is due"
+            return f"found {quote(written)}, expected {name}"
         if case.keys() != fields:
             return f"{name} has other parameters than the space"
         for parameter, axis in axes.items():
             if not axis.holds(case[parameter]):
                 value = quote(case[parameter])
-                return f"{parameter} of {name} is {value}, which the space does not hold"
+                return f"{parameter} of {name} is {value}, which is not in the space"
     return None
 
 
 def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _Axis]:
-    """The axes of the space by their names, those that are right."""
+    """Return the axes of the space by their names, those that are right."""
     is_grid = search["method"] == "grid"
     if is_grid and "points" in search:
-        message = "a grid has as many points as its values make: leave points out"
+        message = "leave points out: the values of a grid determine its points"
         problems.add(f"{here}/points", message)
     elif not is_grid and "points" not in search:
-        problems.add(here, f"{search['method']} needs points, the number of each study's")
+        problems.add(here, f'{search["method"]} needs "points", the number of points of each study')
     axes = {}
     for name, raw in search["space"].items():
         place = f"{here}/space{pointer(name[:200])}"
@@ -368,22 +369,22 @@ def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _
 
 def _list_fault(values: Sequence[Scalar], *, numbers_only: bool) -> str | None:
     if len({(isinstance(one, bool), one) for one in values}) < len(values):
-        return "a value stands here twice"
+        return "a value is given twice"
     if numbers_only and any(isinstance(one, bool | str) for one in values):
-        return "what a training varies are numbers"
+        return "a training can vary only numbers"
     return None
 
 
 def _range_fault(raw: Raw, *, is_grid: bool) -> str | None:
     low, high = raw["from"], raw["to"]
     if not low < high:
-        return f"{low:g} to {high:g} is no range: from has to be less than to"
+        return f"{low:g} to {high:g} is not a range: from must be less than to"
     if raw.get("scale") == "log" and low <= 0:
-        return f"{low:g} has no logarithm: from has to be positive"
+        return f"{low:g} has no logarithm: from must be positive"
     if raw.get("whole") and (low % 1 or high % 1):
-        return "from and to of whole numbers have to be whole"
+        return "from and to of whole numbers must be whole"
     if is_grid and "count" not in raw:
-        return "a grid takes a list of values, or a range with the count of those it is cut into"
+        return "a grid needs a list of values, or a range with count"
     if not is_grid and "count" in raw:
-        return "count belongs to grids: of a range any number is drawn"
+        return "count is only for grids"
     return None

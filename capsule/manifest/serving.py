@@ -1,4 +1,4 @@
-"""How an entry of Level 1 is served, and the tails of its latencies, which follow from samples."""
+"""Serving of Level 1 entries, and percentiles of latencies, which are derived from samples."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LEVEL = 0.95
 """Confidence of the interval that a percentile has to have."""
 
 QUERIES = 1000
-"""Of a trial, where the entry does not say."""
+"""Default number of queries of a trial."""
 
 
 def fewest(share: float) -> int:
-    """How few values give a percentile a nonparametric interval with two ends at `LEVEL`.
+    """Return the fewest values that give a percentile an interval with two ends at `LEVEL`.
 
     The interval has the smallest and the largest value for its ends, beyond which the percentile
     lies with a probability of at most half of what is left, on either side: share ** n is the
@@ -50,15 +50,15 @@ def check(raw: Raw, here: str, problems: Problems) -> None:
         message = f"no scenario {quote(scenario)}; {instead(scenario, SCENARIOS)}"
         problems.add(f"{where}/scenario", message)
     elif scenario == "server" and "rate" not in chosen:
-        message = 'queries of a server arrive at a rate: say how many a second, "rate": 20'
+        message = 'scenario "server" needs a rate in queries per second, for example "rate": 20'
         problems.add(where, message)
     elif scenario != "server" and "rate" in chosen:
-        message = f"queries of {scenario} do not arrive by themselves; only a server has a rate"
+        message = f'only scenario "server" has a rate, not {scenario}'
         problems.add(f"{where}/rate", message)
 
 
 def read(raw: Raw) -> Serving | None:
-    """How an entry that was checked is served; None for not at all."""
+    """Return the serving of a checked entry, or None."""
     chosen = raw.get("serving")
     if chosen is None:
         return None
@@ -67,7 +67,7 @@ def read(raw: Raw) -> Serving | None:
 
 
 def of(benchmark: Benchmark) -> Serving | None:
-    """How a benchmark is served; None for not at all."""
+    """Return the serving of a benchmark, or None."""
     match benchmark.subject:
         case Network(serving=serving):
             return serving
@@ -76,7 +76,7 @@ def of(benchmark: Benchmark) -> Serving | None:
 
 
 def values(serving: Serving | None, metric: str) -> int | None:
-    """How many values a trial has of a metric because of its queries; None where of no other."""
+    """Return the number of values of a metric in a trial, one for each query; None for others."""
     if serving is None:
         return None
     names = [facts.name for facts in METRICS[serving.scenario] if facts.per == "call"]
@@ -84,7 +84,7 @@ def values(serving: Serving | None, metric: str) -> int | None:
 
 
 def metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
-    """The percentiles that its latencies are enough for."""
+    """Return the percentiles that its latencies are enough for."""
     serving = of(benchmark)
     if serving is None or LATENCY not in [facts.name for facts in METRICS[serving.scenario]]:
         return ()
@@ -96,12 +96,14 @@ def metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
 
 
 def refuse(benchmark: Benchmark, metric: str) -> str | None:
-    """Why a benchmark that is served has not this percentile; None where that is not the matter."""
+    """Return why a benchmark that is served has not this percentile; None where that is not the
+    matter.
+    """
     serving = of(benchmark)
     if serving is None or metric not in PERCENTILES:
         return None
     if serving.scenario == "offline":
-        return "offline has no latencies, for nobody waits for a single query: claim a throughput"
+        return 'scenario "offline" has no latencies: claim a throughput'
     if serving.queries >= fewest(PERCENTILES[metric]):
         return None
     share = PERCENTILES[metric]

@@ -1,4 +1,4 @@
-"""A manifest out of a capsule with what whoever verifies sets of it."""
+"""Set mutable fields of a capsule's manifest for a verification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from capsule.manifest.reader import read
 def change(
     manifest: Manifest, changed: Mapping[str, Scalar], subjects: Sequence[Mapping[str, Any]]
 ) -> Manifest:
-    """A manifest out of a capsule, with what whoever verifies sets of its mutable part.
+    """Return a manifest out of a capsule, with what whoever verifies sets of its mutable part.
 
     Args:
         manifest: As its author wrote it; its text stays.

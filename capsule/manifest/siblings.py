@@ -23,7 +23,7 @@ _BINARY = (".so", ".pyd")
 
 
 def find_imports(script: str, folder: Path) -> list[str]:
-    """Files and packages beside a Python script that it imports, and that those import.
+    """Return files and packages beside a Python script that it imports, and that those import.
 
     Args:
         script: Path of the script below `folder`.
@@ -50,7 +50,7 @@ def find_imports(script: str, folder: Path) -> list[str]:
 
 
 def find_module(name: str, folder: Path, script: str | None) -> str | None:
-    """Where a module lies beside a manifest: its file or its package's folder, None for nowhere.
+    """Return a module's file or package folder beside a manifest, or None.
 
     Args:
         name: As it is imported: `model` or `model.layers`.
@@ -66,7 +66,7 @@ def find_module(name: str, folder: Path, script: str | None) -> str | None:
 
 
 def _imported(current: str, top: PurePosixPath, folder: Path) -> Iterator[PurePosixPath]:
-    """What a source imports of the modules beside the script."""
+    """Return the modules beside the script that a source imports."""
     text = _TEXTS.sub("", _read(folder / current))
     for match in _IMPORT.finditer(text):
         for part in match[1].split(","):
@@ -86,7 +86,7 @@ def _imported(current: str, top: PurePosixPath, folder: Path) -> Iterator[PurePo
 
 
 def _locate(top: PurePosixPath, name: str, folder: Path) -> PurePosixPath | None:
-    """The file of a module, or the folder of a package, None where it is not there."""
+    """Return the file of a module, or the folder of a package, None where it is not there."""
     parts = [part for part in name.split(".") if part]
     if not parts:
         return None
@@ -106,7 +106,7 @@ def _locate(top: PurePosixPath, name: str, folder: Path) -> PurePosixPath | None
 
 
 def _sources(path: PurePosixPath, folder: Path) -> list[str]:
-    """The Python files of a module or of a package."""
+    """Return the Python files of a module or of a package."""
     if path.suffix == ".py":
         return [path.as_posix()]
     files = sorted((folder / path).rglob("*.py"))[:_MOST_FILES]

@@ -1,4 +1,4 @@
-"""Where a command's metric is read from, when the command does not report it by our protocol."""
+"""Sources of a command's metrics, apart from capsule's own protocol."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from capsule.patterns import PatternError, compile_pattern
 
 Occurrence = Literal["last", "only", "all"]
 OUT = "out/"
-"""What the name of a text begins with that is a file of the trial's out folder."""
+"""Prefix of the name of a text that is a file in the trial's output folder."""
 SCALARS = "/scalars.tfevents"
-"""What the name of a text ends with that holds the scalars of event files."""
+"""Suffix of the name of a text that holds scalars of event files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class EventTag:
     Attributes:
         text: `out/`, the path of a file or folder below the out folder, and `SCALARS`.
         tag: Such as `train/loss`.
-        is_curve: Whether each of its numbers counts, with its step, or the last.
+        is_curve: True if each of its numbers counts, with its step, or the last.
     """
 
     text: str
@@ -97,7 +97,7 @@ Source = Pattern | Pointer | Column | LogKey | EventTag
 
 
 def read(raw: Mapping[str, Any], per: str = "call", unit: str = "1") -> Source:
-    """The source that a metric's `from` describes.
+    """Return the source that a metric's `from` describes.
 
     Args:
         raw: It, which fits the schema.
@@ -127,7 +127,8 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
     """
     for name, metric in metrics.items():
         if "aggregate" in metric and metric.get("per") == "trial":
-            problems.add(f"{here}/{name}/aggregate", "declared per trial, which has one value")
+            message = "the metric is declared per trial, so it has one value: remove aggregate"
+            problems.add(f"{here}/{name}/aggregate", message)
         if "from" not in metric:
             continue
         source = read(metric["from"], metric.get("per", "call"))
@@ -138,11 +139,11 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
         if not wrong and metric.get("per") == "step" and not gives_steps(source):
             problems.add(place, _without_steps(source))
         elif not wrong and "aggregate" in metric and (reason := _single(source)):
-            problems.add(f"{here}/{name}/aggregate", f"there is one value: {reason}")
+            problems.add(f"{here}/{name}/aggregate", f"the metric has one value: {reason}")
 
 
 def gives_steps(source: Source) -> bool:
-    """Whether its values may have steps, as those of a curve have."""
+    """Return whether its values may have steps, as those of a curve have."""
     match source:
         case Pattern():
             return source.occurrence == "all" and "step" in compile_pattern(source.pattern).names
@@ -157,7 +158,9 @@ def gives_steps(source: Source) -> bool:
 
 
 def _single(source: Source) -> str:
-    """Why a source gives one value alone, and what would give several; empty where it does not."""
+    """Return why a source gives one value alone, and what would give several; empty where it does
+    not.
+    """
     match source:
         case Pattern() if source.occurrence != "all":
             return 'with "occurrence": "all" every line counts'
@@ -173,23 +176,23 @@ def _check_pattern(source: Pattern, here: str, problems: Problems) -> None:
     try:
         pattern = compile_pattern(source.pattern)
     except PatternError as error:
-        problems.add(here, f"not a pattern that is taken: {error}")
+        problems.add(here, f"invalid pattern: {error}")
         return
     unknown = sorted(pattern.names.keys() - {"value", "step"})
     if unknown:
-        problems.add(here, f"the group {unknown[0]!r} means nothing; there are: value, step")
+        problems.add(here, f"unknown group {unknown[0]!r}: the groups are value and step")
     elif "value" not in pattern.names and pattern.groups != 1:
         problems.add(
             here,
-            f"has {pattern.groups} groups, and one is to hold the number: write it as"
-            " (?P<value>...), and groups that only hold together as (?:...)"
+            f"has {pattern.groups} groups, and one must hold the number: write that one as"
+            " (?P<value>...), and the others as (?:...)"
             if pattern.groups
-            else "has no group that holds the number, such as {number}",
+            else "has no group for the number: write {number} where the number stands",
         )
     elif "step" in pattern.names and "value" not in pattern.names:
-        problems.add(here, "has a group for the step and none for the number, (?P<value>...)")
+        problems.add(here, "has a group for the step, none for the number: add (?P<value>...)")
     elif "step" in pattern.names and source.occurrence != "all":
-        problems.add(here, 'has a step, which "occurrence": "all" alone makes use of')
+        problems.add(here, 'has a group (?P<step>...): add "occurrence": "all"')
 
 
 def _without_steps(source: Source) -> str:
@@ -197,6 +200,6 @@ def _without_steps(source: Source) -> str:
         case Pattern():
             return 'declared per step: needs "occurrence": "all" and a group (?P<step>...)'
         case Column():
-            return 'declared per step: needs "step", the column that holds it'
+            return 'declared per step: needs "step", the name of the step's column'
         case _:
-            return "declared per step, and a place in a JSON document has none"
+            return "declared per step, but a place in a JSON document has no steps"

@@ -18,7 +18,7 @@ NOBODY = "Your Name"
 
 
 def starter(name: str) -> bytes:
-    """The text of a manifest that runs on any machine with numpy.
+    """Return the text of a manifest that runs on any machine with numpy.
 
     Args:
         name: Of the capsule: letters, digits and `. _ + -`.
@@ -57,7 +57,7 @@ def starter(name: str) -> bytes:
 def starter_of(
     name: str, words: Sequence[str], metrics: Mapping[str, str | None], folder: Path
 ) -> bytes:
-    """The text of a manifest that runs a command: of one metric fifteen lines.
+    """Return the text of a manifest that runs a command: of one metric fifteen lines.
 
     Args:
         name: Of the capsule, as for `starter`.
@@ -75,12 +75,12 @@ def starter_of(
     """
     require_name(name, "capsule")
     if not words:
-        raise UsageError("there is no command behind --", advice="such as -- python3 train.py")
+        raise UsageError("no command after --", advice="for example -- python3 train.py")
     if not metrics:
         raise UsageError(
             "a command needs a metric",
-            advice="--metric NAME for one that it writes to the file that CAPSULE_RESULTS names,"
-            " --metric 'NAME=NAME: {number}' for one that it prints",
+            advice="add --metric NAME if the script reports it to the file CAPSULE_RESULTS, or"
+            " --metric 'NAME=NAME: {number}' if it prints it",
         )
     for metric in metrics:
         require_name(metric, "metric")
@@ -114,7 +114,7 @@ def starter_of(
     try:
         return "\n".join(["{", *lines, "}", ""]).encode()
     except UnicodeEncodeError:
-        raise UsageError("a word of the command is no text", advice="rename that file") from None
+        raise UsageError("a word of the command is not text", advice="rename that file") from None
 
 
 def _json(value: object) -> str:
@@ -133,11 +133,11 @@ def require_name(name: str, what: str) -> None:
     """
     if not _NAME.fullmatch(name):
         advice = "use letters, digits and . _ + - only, at most 64, a letter or digit first"
-        raise UsageError(f"a {what} can't be named {name!r}", advice=advice)
+        raise UsageError(f"not a valid name of a {what}: {name!r}", advice=advice)
 
 
 def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
-    """What a manifest says of a metric; a pattern with a group `step` makes a curve of it.
+    """Return a manifest's entry of a metric; a pattern with a group `step` makes it a curve.
 
     Raises:
         UsageError: The pattern is none, or it does not say which group holds the number.
@@ -151,10 +151,10 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
         raise UsageError(message, where=f"--metric {metric}") from None
     if compiled.groups != 1 and "value" not in compiled.names:
         raise UsageError(
-            f"{pattern!r} has {compiled.groups} groups in parentheses, and one holds the number",
+            f"{pattern!r} has {compiled.groups} groups in parentheses, expected one for the number",
             where=f"--metric {metric}",
-            advice=f"such as --metric '{metric}={metric}: {{number}}'; of several the one that is"
-            " written (?P<value>...)",
+            advice=f"for example --metric '{metric}={metric}: {{number}}'; with several groups,"
+            " write the number's as (?P<value>...)",
         )
     if "step" in compiled.names:
         return {"per": "step", "from": {"pattern": pattern, "occurrence": "all"}}
@@ -162,7 +162,9 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
 
 
 def _input(word: str, folder: Path) -> str | None:
-    """The path of a file or folder beside the manifest that a word names, None of any other."""
+    """Return the path of a file or folder beside the manifest that a word names, None of any
+    other.
+    """
     path = PurePosixPath(word)
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in word:
         return None

@@ -1,4 +1,4 @@
-"""What a manifest with strict determinism may not hold; see `levels.catalog.determinism`."""
+"""Restrictions of a manifest with strict determinism; see `levels.catalog.determinism`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark measures: an operator or network of the catalogue, or one of the user's file."""
+"""Subjects of the catalogue, or of a user's file: operators and networks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ENDINGS = {"file": ".py", "module": ".py", "onnx": ".onnx"}
 
 
 def kind(raw: Raw) -> str:
-    """The field that names a benchmark's subject: `operator` or `network`."""
+    """Return the field that names a benchmark's subject: `operator` or `network`."""
     return "network" if raw["level"] else "operator"
 
 
 def source(raw: Raw) -> tuple[str, str] | None:
-    """Which kind of file a benchmark's subject comes from, and its path; None for the catalogue's.
+    """Return kind and path of the file that defines a benchmark's subject; None for the catalogue.
 
     >>> source({"level": 1, "network": {"onnx": "nets/small.onnx"}})
     ('onnx', 'nets/small.onnx')
@@ -37,15 +37,14 @@ def source(raw: Raw) -> tuple[str, str] | None:
 
 
 def require_path(raw: Raw) -> str:
-    """The path of the file that a benchmark's subject comes from."""
+    """Return the path of the file that a benchmark's subject comes from."""
     file = source(raw)
     assert file is not None
     return file[1]
 
 
 def trains(raw: Raw) -> bool:
-    """Whether the training of a network is measured: of an ONNX file's and of a module where it is
-    asked for.
+    """Return whether a network's training is measured; ONNX files and modules need `trains`.
 
     >>> trains({"level": 1, "network": {"onnx": "nets/small.onnx"}})
     False
@@ -56,7 +55,8 @@ def trains(raw: Raw) -> bool:
 
 
 def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subject | None:
-    """The subject of an entry that fits the schema, or None after noting what is wrong with it.
+    """Return the subject of an entry that fits the schema, or None after noting what is wrong with
+    it.
 
     Args:
         raw: The entry.
@@ -74,7 +74,7 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subje
             message = f"unknown {field} {quote(raw[field])}; {instead(raw[field], known)}"
             problems.add(where, message)
         if "inputs" in raw:
-            problems.add(f"{here}/inputs", f"inputs go with a file, and this {field} has none")
+            problems.add(f"{here}/inputs", f"inputs need a file, which this {field} does not have")
         return known.get(raw[field])
     form, path = file
     if not check_path(raw, here, problems):
@@ -122,18 +122,18 @@ def check_input(path: str, form: str, where: str, raw: Raw, problems: Problems) 
 def run_reader(
     read: Callable[[], _Made], path: str, where: str, problems: Problems
 ) -> _Made | None:
-    """What a file says, or None after noting why it does not."""
+    """Return the definitions of a file, or None after noting the problem."""
     try:
         return read()
     except OSError as error:
-        problems.add(where, f"{path} cannot be read: {error.strerror}")
+        problems.add(where, f"cannot read {path}: {error.strerror}")
     except ValueError as error:
         problems.add(where, f"{path}, {error}")
     return None
 
 
 def read_module(path: str, files: Files) -> modules.Module:
-    """What a user's file says of its `torch.nn.Module`.
+    """Read a user's file about its `torch.nn.Module`.
 
     Raises:
         OSError: It cannot be read.
@@ -149,7 +149,7 @@ def read_module(path: str, files: Files) -> modules.Module:
 
 
 def read_optimizer(path: str, files: Files, taken: Iterable[str]) -> optimizers.Optimizer:
-    """What a user's file says of its optimizer.
+    """Read a user's file about its optimizer.
 
     Args:
         path: Of the file.
@@ -174,7 +174,7 @@ def read_optimizer(path: str, files: Files, taken: Iterable[str]) -> optimizers.
 
 
 def _read(raw: Raw, path: str, files: Files) -> catalog.Subject:
-    """The entry of a user's file.
+    """Return the entry of a user's file.
 
     Raises:
         OSError: It cannot be read.

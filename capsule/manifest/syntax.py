@@ -1,4 +1,4 @@
-"""What a user's Python file defines, read from its syntax tree: nothing of it is executed."""
+"""Definitions of a user's Python file, read from its syntax tree without running it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Definitions(NamedTuple):
     values: dict[str, Any]
 
     def line(self, name: str) -> int:
-        """Where a name is bound, 1 if nowhere."""
+        """Return the line in which a name is bound, 1 if none."""
         return self.lines.get(name, 1)
 
 
@@ -91,5 +91,5 @@ def _literal(name: str, line: int, value: ast.expr | None) -> Any:
         return ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise ValueError(
-            f"line {line}: {name} is no literal, and this file is read without being run"
+            f"line {line}: {name} is not a literal; capsule reads this file without running it"
         ) from None

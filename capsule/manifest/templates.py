@@ -12,7 +12,7 @@ _PLACEHOLDER = re.compile(r"(?<!\$)(\{)?\{([A-Za-z_][A-Za-z0-9_]*(?::[^{}\s]*)?)
 
 
 def names(text: str) -> Iterator[str]:
-    """The names of its placeholders.
+    """Return the names of its placeholders.
 
     >>> list(names("--lr={lr} {{seed}} ${HOME} {print $1} {data:mnist}"))
     ['lr', 'data:mnist']
@@ -21,7 +21,7 @@ def names(text: str) -> Iterator[str]:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """The text with its placeholders replaced; what is put in is not looked into again.
+    """Return the text with its placeholders replaced; what is put in is not looked into again.
 
     Raises:
         KeyError: A placeholder has no value.

@@ -1,4 +1,4 @@
-"""What an entry of Level 2 trains, and by what: of the catalogue, or of users' files."""
+"""Network and trainer of a Level 2 entry, from the catalogue or from users' files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Raw = Mapping[str, Any]
 
 
 class Trained(NamedTuple):
-    """What is trained.
+    """Network and optimizer of a training.
 
     Attributes:
         name: Of the network in the catalogue, or the path of the user's file.
@@ -28,27 +28,27 @@ class Trained(NamedTuple):
 
     @property
     def quality(self) -> str:
-        """Metric by which it is judged."""
+        """Return the metric by which it is judged."""
         return self.module.quality if self.module else training.QUALITY[self.name]
 
     @property
     def options(self) -> set[str]:
-        """What a case may vary of the network."""
+        """Return the sizes of the network that a case may vary."""
         return set() if self.module else _options(self.name)
 
     def numbers(self, raw: Raw) -> tuple[training.Number, ...]:
-        """What the optimizer takes of an entry that names one that there is."""
+        """Return the numbers that an entry gives its optimizer."""
         if self.optimizer is None:
             return training.OPTIMIZERS[raw["optimizer"]["name"]]
         return _facts(self.optimizer).numbers
 
     @property
     def has_formula(self) -> bool:
-        """Whether its optimizer has one that its steps are held to."""
+        """Return whether its optimizer has one that its steps are held to."""
         return self.optimizer is None or self.optimizer.has_formula
 
     def check(self, sizes: Mapping[str, Any]) -> dict[str, int]:
-        """Options of a case, each what it may be.
+        """Return options of a case, each what it may be.
 
         Raises:
             ValueError: One is not.
@@ -60,7 +60,7 @@ class Trained(NamedTuple):
 
 
 def read(raw: Raw, here: str, files: subjects.Files, problems: Problems) -> Trained | None:
-    """What an entry trains, or None after noting what is wrong with it.
+    """Return the training of an entry, or None after noting the problem.
 
     Args:
         raw: The entry.
@@ -71,7 +71,7 @@ def read(raw: Raw, here: str, files: subjects.Files, problems: Problems) -> Trai
     file = subjects.source(raw)
     if file is None:
         if "inputs" in raw and "file" not in raw["optimizer"]:
-            problems.add(f"{here}/inputs", "inputs go with a file, and this network has none")
+            problems.add(f"{here}/inputs", "inputs need a file, which this network does not have")
         named = check_name(raw["network"], f"{here}/network", problems)
         network = Trained(raw["network"]) if named else None
     else:
@@ -85,7 +85,7 @@ def read(raw: Raw, here: str, files: subjects.Files, problems: Problems) -> Trai
 def restate(
     raw: Raw, module: Raw | None, optimizer: Raw | None, here: str, problems: Problems
 ) -> Trained | None:
-    """As `read`, for what a plan says of users' files.
+    """Return the training with the plan's statements about users' files.
 
     Args:
         raw: The entry.
@@ -116,7 +116,7 @@ def restate(
 
 
 def to_json(module: Module | None, optimizer: OwnOptimizer | None) -> dict[str, Any]:
-    """What a plan keeps of users' files."""
+    """Return a plan's statements about users' files."""
     return {
         **({"module": {"quality": module.quality, "choices": module.choices}} if module else {}),
         **(

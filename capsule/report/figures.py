@@ -47,14 +47,14 @@ def draw_figure(record: Record, pattern: str, suffix: str) -> bytes:
         UsageError: Another suffix, or nothing that can stand in one picture.
     """
     if suffix not in _SUFFIXES:
-        raise UsageError(f"a figure is one of {', '.join(_SUFFIXES)}, not {suffix!r}")
+        raise UsageError(f"unsupported figure format {suffix!r}; use {', '.join(_SUFFIXES)}")
     metrics = _choose(list(summary.metric_runs(record).values()), pattern)
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
         raise CannotRunError(
-            "figures are drawn by matplotlib, which is not installed",
+            "figures need matplotlib, which is not installed",
             advice="pip install 'capsule-hpc[figures]'",
         ) from None
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
@@ -81,11 +81,11 @@ def _choose(metrics: Sequence[MetricRuns], pattern: str) -> list[MetricRuns]:
     if not chosen:
         near = nearest(pattern, [one.metric for one in metrics])
         meant = f"; did you mean {near}?" if near else ""
-        raise UsageError(f"no metric is {pattern!r}{meant}")
+        raise UsageError(f"no metric matches {pattern!r}{meant}")
     if len(chosen) > _MOST:
-        raise UsageError(f"{pattern!r} is {len(chosen)} metrics, and {_MOST} can be told apart")
+        raise UsageError(f"{pattern!r} matches {len(chosen)} metrics, the limit is {_MOST}")
     if len({(one.unit, one.per == "step") for one in chosen}) > 1:
-        raise UsageError(f"{pattern!r} is of several units, or curves and single values")
+        raise UsageError(f"{pattern!r} mixes units, or curves and single values")
     if not any(run.samples for one in chosen for run in one.runs):
         raise UsageError(f"{pattern!r} has no values")
     return chosen

@@ -1,4 +1,4 @@
-"""How to enter a container: one engine per module."""
+"""Container engines, one module each."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _ENGINES = ("apptainer", "docker", "podman")
 
 
 def choose(name: str, *, needs_image: bool) -> Runtime:
-    """The engine of that name, or with `auto` the first one that is usable here.
+    """Return the engine of that name, or with `auto` the first one that is usable here.
 
     `auto` never runs a manifest's image uncontained: without an engine it stops. For a manifest
     without an image it is `host`, since an engine has nothing to start.
 
     Args:
         name: `auto`, or one of `NAMES`.
-        needs_image: Whether there is an image to run.
+        needs_image: True if there is an image to run.
 
     Raises:
         UsageError: No such engine.
@@ -29,24 +29,24 @@ def choose(name: str, *, needs_image: bool) -> Runtime:
     availability = runtime.available()
     if not availability.usable:
         raise CannotRunError(
-            f"{name} cannot be used here: {availability.reason}",
-            advice="--runtime auto takes the first engine that is usable",
+            f"{name} does not work on this machine: {availability.reason}",
+            advice="choose another engine, or --runtime auto for the first that works",
         )
     return runtime
 
 
 def available_all() -> dict[str, Availability]:
-    """Every engine, and whether it can be used here."""
+    """Return every engine, and whether it can be used here."""
     return {name: make(name).available() for name in NAMES}
 
 
 def engines() -> list[Runtime]:
-    """Every engine that starts images, whether it is usable here or not."""
+    """Return every engine that starts images, whether it is usable here or not."""
     return [make(name) for name in _ENGINES]
 
 
 def make(name: str) -> Runtime:
-    """The engine of that name, whether it is usable here or not.
+    """Return the engine of that name, whether it is usable here or not.
 
     Raises:
         UsageError: No such engine.
@@ -67,7 +67,7 @@ def make(name: str) -> Runtime:
         from capsule.runtimes.host import Host
 
         return Host()
-    raise UsageError(f"no such runtime: {name!r}", advice=f"one of auto, {', '.join(NAMES)}")
+    raise UsageError(f"no such engine: {name!r}", advice=f"choose auto, {', '.join(NAMES)}")
 
 
 def _first() -> Runtime:
@@ -79,6 +79,6 @@ def _first() -> Runtime:
             return runtime
         reasons.append(f"{name}: {availability.reason}")
     raise CannotRunError(
-        f"no engine here can run the manifest's image ({'; '.join(reasons)})",
+        f"no engine on this machine can run the manifest's image ({'; '.join(reasons)})",
         advice="install one, or measure this machine's own software with --runtime host",
     )

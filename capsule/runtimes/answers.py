@@ -1,4 +1,4 @@
-"""What engines that are called as Docker is say of images and containers, read strictly."""
+"""Strict parsers of answers of Docker-like engines about images and containers."""
 
 from __future__ import annotations
 
@@ -93,4 +93,4 @@ def _take(take: Callable[[Any], _T], answer: object, what: str) -> _T:
     try:
         return take(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedError(f"the engine describes its {what} in an unknown way: {error}") from None
+        raise DamagedError(f"unknown format of the engine's {what}: {error}") from None

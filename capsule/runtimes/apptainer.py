@@ -105,7 +105,7 @@ class Apptainer:
     def prepare(
         self, image: Image | None, *, cache: Path, keep_keyring: bool = False, own: bool = True
     ) -> Prepared:
-        """The image as a SIF, made unless this user has it already or named one, and tried.
+        """Return the image as a SIF, made unless this user has it already or named one, and tried.
 
         Raises:
             CannotRunError: It cannot be had or kept, or no container can be started here.
@@ -160,7 +160,7 @@ class Apptainer:
             return _refused_isolation(folder, tuple(shown))
 
     def keeps(self, image: Image, *, cache: Path) -> bool:
-        """Whether a SIF of it lies in the cache, or it is one itself."""
+        """Return whether a SIF of it lies in the cache, or it is one itself."""
         if image.file is not None and image.file.form == "sif":
             return True
         return sifs.is_kept(image.identity.digest, cache)
@@ -174,7 +174,7 @@ class Apptainer:
         gpus.require(count, image, self._root)
 
     def inside(self, mount: Mount) -> str:
-        """The mount's target."""
+        """Return the mount's target."""
         return mount.target
 
     def wrap(self, prepared: Prepared, invocation: Invocation) -> Wrapped:
@@ -206,7 +206,7 @@ class Apptainer:
         return Started(started, partial(_judge, invocation, before, expected))
 
     def limits_memory(self) -> bool:
-        """Its own limits need a control group of the user's, so that memory is watched."""
+        """Return False: own limits need a control group of the user, so memory is watched."""
         return False
 
     def reap(self, label: str) -> int:
@@ -244,7 +244,7 @@ def _program() -> str | None:
 
 def _usable(availability: Availability) -> str:
     if not availability.usable:
-        raise CannotRunError(f"Apptainer cannot be used here: {availability.reason}")
+        raise CannotRunError(f"Apptainer does not work on this machine: {availability.reason}")
     return str(availability.version)
 
 
@@ -254,7 +254,7 @@ def _prefix(program_name: str) -> str:
 
 @cache
 def _client(*words: str) -> Any:
-    """The client of spython, calling the program that is there with a few variables set.
+    """Return the client of spython, calling the program that is there with a few variables set.
 
     spython 0.3.14 has the name `singularity` built in, and `pull` no way to hand in variables.
     """
@@ -286,17 +286,17 @@ def _refused_isolation(
     if refusal is None or (without := _try(sif, (), shown, keyring=keyring)) is None:
         return refusal
     raise CannotRunError(
-        f"Apptainer is installed but cannot start a container here: {without}",
-        advice="ask the site whether unprivileged user namespaces are allowed; or --runtime docker",
+        f"Apptainer is installed, but cannot start a container: {without}",
+        advice="ask the site to allow unprivileged user namespaces, or use --runtime docker",
     )
 
 
 def _choose_keyring(sif: Path, *, own: bool) -> Keyring:
-    """How workloads of an image are kept from the user's keys here.
+    """Choose how workloads of an image are kept from the user's keys.
 
     Args:
         sif: The image.
-        own: Whether it is this user's: a stranger's Python would set no filter against itself.
+        own: True if the image is this user's: an untrusted Python would set no filter.
 
     Raises:
         CannotRunError: They cannot be, or the image lies where those keys are needed.
@@ -313,16 +313,16 @@ def _choose_keyring(sif: Path, *, own: bool) -> Keyring:
             return keyring
         reasons.append(fault)
     raise CannotRunError(
-        "your keys cannot be kept from the workload, since Apptainer is installed setuid here:"
+        "cannot hide your kernel keys from the workload, because Apptainer is installed setuid:"
         f" {'; '.join(reasons)}",
         where=str(sif),
-        advice="have python3 in an image of your own; or enable user namespaces for --userns; or"
-        " choose --runtime docker; or --keep-keyring, which leaves your keys in its reach",
+        advice="add python3 to the image, enable user namespaces (--userns), use --runtime docker,"
+        " or add --keep-keyring to leave your keys readable",
     )
 
 
 def _usual_keyring(*, own: bool) -> Keyring:
-    """Where calls are refused here: outside, unless Apptainer's setuid starter comes first.
+    """Return the usual way: outside, unless Apptainer's setuid starter comes first.
 
     It would have no rights where `no_new_privs` is set, which root's filters do without.
     """
@@ -333,7 +333,7 @@ def _usual_keyring(*, own: bool) -> Keyring:
 
 @cache
 def _has_setuid_starter() -> bool:
-    """Whether ordinary users start containers by a program with the rights of root."""
+    """Return whether ordinary users start containers by a program with the rights of root."""
     program = Path(str(_program()))
     answer = process.run([str(program), "buildcfg", "LIBEXECDIR"])
     folder = Path(answer.stdout.decode(errors="replace").strip().removeprefix("LIBEXECDIR="))
@@ -352,7 +352,7 @@ def _keyring_flags(keyring: Keyring) -> tuple[str, ...]:
 
 
 def _entry(keyring: Keyring) -> tuple[str, ...]:
-    """What stands before a command inside an image."""
+    """Return the words before a command inside an image."""
     return ("python3", "-I", "-S", _KEYGUARD) if keyring == "inside" else ()
 
 
@@ -363,7 +363,7 @@ def _try(
     *,
     keyring: Keyring = "kept",
 ) -> str | None:
-    """None when a container starts, else what the engine said."""
+    """Try to start a container; return the engine's message if it fails."""
     home = "/tmp"  # noqa: S108 - the container's own
     options = [*_FLAGS, *_guards(bool(flags)), *flags, *shown, *_keyring_flags(keyring)]
     options += ["--home", home, "--pwd", "/"]
@@ -411,7 +411,7 @@ def _judge(
 
 
 def _guards(isolated: bool) -> tuple[str, ...]:
-    """What keeps a workload of root from writing to the machine; nothing for anybody else.
+    """Return options that keep a workload of root from writing to the machine; empty for others.
 
     Args:
         isolated: It has no network, and a hosts file of its own.
@@ -428,7 +428,7 @@ def _guards(isolated: bool) -> tuple[str, ...]:
 
 
 def _is_machine_wide(path: Path) -> bool:
-    """Whether an entry of /proc is no process's, and could be written."""
+    """Return whether an entry of /proc is no process's, and could be written."""
     if path.name.isdigit() or path.is_symlink():
         return False
     return path.is_dir() or bool(path.stat().st_mode & _WRITABLE)

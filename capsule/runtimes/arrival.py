@@ -1,9 +1,9 @@
-"""Whether Apptainer came as far as the program of an image: noted inside, right before it starts.
+"""Record that Apptainer reached the program of an image, written inside just before its start.
 
-Its own failure and a program that imitates one look alike afterwards: exit status 255 and a line
-on standard error. So a script of ours is shown where Apptainer keeps those that set the
-environment, and runs by its own shell before any of the image. It notes that the program is there.
-The program can write over the note, and cannot undo that it was written: the kernel keeps when.
+Afterwards, a failure of Apptainer and a program that imitates one look alike: exit status 255 and a
+line on stderr. So capsule adds a script to the folder where Apptainer keeps those that set the
+environment; Apptainer's own shell runs it before any code of the image. The script writes a note.
+The program can overwrite the note, but cannot undo its writing: the kernel records the time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Arrival:
 
     @property
     def is_there(self) -> bool:
-        """Whether the program was about to start."""
+        """Return whether the program was about to start."""
         try:
             return self.note.stat().st_ctime_ns != self.changed_ns
         except OSError:

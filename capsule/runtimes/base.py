@@ -33,13 +33,13 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Scratch:
-    """Whose HOME and temporary folder a process has, where no engine gives it such.
+    """HOME and temporary folder of a process whose engine provides none.
 
     Attributes:
         start: Number of the process start, from 1.
         rank: Its rank there.
-        is_first: Whether it finds them empty; else as an earlier process of this start left them.
-        is_last: Whether they are removed when it has ended; they are in any case if it failed.
+        is_first: True if it finds them empty; else as an earlier process of this start left them.
+        is_last: True if they are removed when it has ended; they are in any case if it failed.
     """
 
     start: int
@@ -58,7 +58,7 @@ class Invocation:
         mounts: Everything of the host that it can see.
         cwd: Working folder, as the workload sees it.
         devices: Names of the devices to expose, as the driver counts them; none exposes none.
-        network: Whether it may use the network.
+        network: True if it may use the network.
         label: Marks every process and container of this run, so that a later process can find them.
         pids: Processes and threads that it may have, None for as many as it likes; an engine that
             cannot hold it to that leaves it to whoever watches `Running.tasks`.
@@ -67,7 +67,7 @@ class Invocation:
         stdin: File on this machine that it reads as its standard input, None for nothing.
         stdout: File that its standard output is appended to.
         stderr: File that its standard error is appended to.
-        joins: Whether MPI is to join it with other ranks, which it then reaches by process id and
+        joins: True if MPI is to join it with other ranks, which it then reaches by process id and
             shared memory where they are on its node.
         handles: File descriptors of this process that it inherits under their numbers.
         scratch: Its own HOME and temporary folder where nothing is contained; None for HOME as the
@@ -93,7 +93,7 @@ class Invocation:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a process start ended.
+    """End of a process start.
 
     Attributes:
         exit_code: 0 to 255, None when a signal ended it.
@@ -141,16 +141,17 @@ class Running(Protocol):
         """Wait at most so long; None while it still runs."""
 
     def tasks(self) -> int:
-        """How many processes and threads it has now, 0 where that cannot be told."""
+        """Return the current number of processes and threads; 0 if unknown."""
 
     def memory_bytes(self, most: int) -> int:
-        """The memory that its processes use now, as exactly as tells whether it is beyond `most`.
+        """Return the memory that its processes use now, as exactly as tells whether it is beyond
+        `most`.
 
         0 where that cannot be told, or where the engine holds it to its limit.
         """
 
     def describe(self) -> str:
-        """What its processes do now, see `processes.describe`; empty where that is not known."""
+        """Describe the activity of its processes, see `processes.describe`; empty if unknown."""
 
     def stop(self) -> None:
         """End it and everything it started: terminate, then kill; returns when nothing is left."""
@@ -208,7 +209,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class Availability:
-    """Whether an engine can be used here.
+    """Usability of an engine on this machine.
 
     Attributes:
         usable: It can.
@@ -222,7 +223,7 @@ class Availability:
 
 
 class Runtime(Protocol):
-    """What starts the image."""
+    """Engine that starts the image."""
 
     name: str
     contained: bool
@@ -238,8 +239,8 @@ class Runtime(Protocol):
         Args:
             image: None without one.
             cache: Folder of images that are kept.
-            keep_keyring: Whether workloads may reach the user's keys.
-            own: Whether what runs in it is this user's; a stranger's image is no help in keeping
+            keep_keyring: True if workloads may reach the user's keys.
+            own: True if the code is this user's; an untrusted image is no help in keeping
                 its workload from anything.
 
         Raises:
@@ -248,7 +249,9 @@ class Runtime(Protocol):
         """
 
     def keeps(self, image: Image, *, cache: Path) -> bool:
-        """Whether `prepare` would most likely find the image here: a look that hashes nothing."""
+        """Return whether `prepare` would most likely find the image here: a look that hashes
+        nothing.
+        """
 
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:
         """Stop unless `count` devices can be exposed to this image.
@@ -259,7 +262,7 @@ class Runtime(Protocol):
         """
 
     def inside(self, mount: Mount) -> str:
-        """The path at which the workload sees a mount."""
+        """Return the path at which the workload sees a mount."""
 
     def start(self, prepared: Prepared, invocation: Invocation) -> Running:
         """Start it and return at once."""
@@ -268,7 +271,8 @@ class Runtime(Protocol):
         """End whatever a dead run with this label left running; returns how many were ended."""
 
     def limits_memory(self) -> bool:
-        """Whether the kernel holds what it starts to a limit of memory, which needs no watching.
+        """Return whether the kernel holds what it starts to a limit of memory, which needs no
+        watching.
 
         Raises:
             CannotRunError: The engine cannot be asked.
@@ -280,7 +284,7 @@ class Wraps(Protocol):
     """An engine whose start is a command on the host, so that a launcher can start it, too."""
 
     def wrap(self, prepared: Prepared, invocation: Invocation) -> Wrapped:
-        """The command that would start the invocation.
+        """Return the command that would start the invocation.
 
         Raises:
             CannotRunError: The engine is gone, or something that it needs.
@@ -317,13 +321,13 @@ class KeepsScratch(Protocol):
     """An engine whose processes have their HOME and temporary folders on this machine itself."""
 
     def scratch(self, label: str) -> Iterable[Path]:
-        """Those that are there of a run with this label."""
+        """Return the existing scratch folders of a run with this label."""
 
     def clear_scratch(self, label: str) -> None:
         """Remove them."""
 
     def find_homes(self, label: str, scratch: Scratch) -> Iterable[Path]:
-        """Where the HOME of a rank may have been, which is removed when it has ended."""
+        """Return possible HOMEs of a rank, which are removed after its end."""
 
 
 @runtime_checkable
@@ -351,15 +355,15 @@ class Started:
         return None if process_exit is None else self._judge(process_exit)
 
     def tasks(self) -> int:
-        """Those of its session, and those that it started and that left it."""
+        """Return the number of tasks of its session, including those that left it."""
         return self._process.tasks()
 
     def memory_bytes(self, most: int) -> int:
-        """That of the same processes."""
+        """Return the memory of the same processes in bytes."""
         return self._process.memory_bytes(most)
 
     def describe(self) -> str:
-        """What the same processes do."""
+        """Describe the activity of the same processes."""
         return self._process.describe()
 
     def stop(self) -> None:
@@ -394,23 +398,23 @@ class NeverStarted:
         )
 
     def wait(self, timeout_seconds: float) -> Ended | None:  # noqa: ARG002 - the protocol's
-        """Why it never started."""
+        """Return why it never started."""
         return self._ended
 
     def tasks(self) -> int:
-        """None."""
+        """Return 0: no process runs."""
         return 0
 
     def memory_bytes(self, most: int) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: no process runs."""
         return 0
 
     def describe(self) -> str:
-        """Nothing."""
+        """Return an empty text: no process runs."""
         return ""
 
     def stop(self) -> None:
-        """Nothing is left to end."""
+        """Do nothing: no process is left."""
 
 
 def split_status(status: int) -> tuple[int | None, int | None]:
@@ -428,7 +432,7 @@ def split_status(status: int) -> tuple[int | None, int | None]:
 
 
 def tail_since(path: Path, offset_bytes: int) -> str:
-    """What was appended to a log since it was so long, its last 64 KiB at most."""
+    """Return the text appended to a log since a length, at most its last 64 KiB."""
     stream = leavings.open_file(path)
     if stream is None:
         return ""
@@ -438,5 +442,5 @@ def tail_since(path: Path, offset_bytes: int) -> str:
 
 
 def lacks_tasks(output: str) -> bool:
-    """Whether a program said that it could start no more processes or threads."""
+    """Return whether a program said that it could start no more processes or threads."""
     return any(words in output for words in _EXHAUSTED)

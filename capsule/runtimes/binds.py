@@ -1,4 +1,4 @@
-"""What of this machine its site file has every container shown besides, read-only."""
+"""Paths of this machine that its site file binds into every container, read-only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TABLE = Path("/proc/self/mountinfo")
 
 
 def find(site: Site) -> tuple[Mount, ...]:
-    """Every bind of the site, by its place in the container; links are followed now.
+    """Return every bind of the site, by its place in the container; links are followed now.
 
     Raises:
         CannotRunError: Something is not here.
@@ -32,7 +32,9 @@ def find(site: Site) -> tuple[Mount, ...]:
 
 
 def show(prepared: Prepared, binds: tuple[Mount, ...]) -> Prepared:
-    """The same image with binds, observed as `bind /opt/cray` with the path on this machine."""
+    """Return the same image with binds, observed as `bind /opt/cray` with the path on this
+    machine.
+    """
     recorded = {f"{BIND}{bind.target}": str(bind.source) for bind in binds}
     return replace(prepared, observations={**prepared.observations, **recorded}, binds=binds)
 
@@ -44,25 +46,25 @@ def _find(target: str, site: Site) -> Path:
         mode = path.stat().st_mode
     except OSError as error:
         raise CannotRunError(
-            f"{site.binds[target]} cannot be shown to containers at {target}: {error.strerror}",
+            f"cannot bind {site.binds[target]} at {target}: {error.strerror}",
             where=where,
-            advice="load or mount what brings it, or take the line out of the site file",
+            advice="load or mount the path, or remove the line from the site file",
         ) from None
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         raise UsageError(
-            f"{path} is neither a folder nor a file, and containers are shown no others",
+            f"cannot bind {path}: neither a folder nor a file",
             where=where,
-            advice="name a folder or a file; GPUs are asked for by a manifest's gpus_per_rank",
+            advice="name a folder or a file; request GPUs with gpus_per_rank in the manifest",
         )
     if fault := _fault(path):
         raise UsageError(
-            f"{path} is not shown to containers: {fault[0]}", where=where, advice=fault[1]
+            f"cannot bind {path}: {fault[0]}", where=where, advice=fault[1]
         )
     return path
 
 
 def _fault(path: Path) -> tuple[str, str] | None:
-    """Why a folder or file is not to be shown, and the way out."""
+    """Return why a folder or file is not to be shown, and the way out."""
     for home in localpaths.homes():
         if path.is_relative_to(home) or home.is_relative_to(path):
             return (
@@ -84,7 +86,7 @@ def _fault(path: Path) -> tuple[str, str] | None:
 
 
 def _writable_below(folder: Path) -> Iterator[Path]:
-    """Where file systems are mounted below a folder that may be written."""
+    """Yield mount points below a folder that may be written."""
     try:
         lines = _TABLE.read_bytes().decode(errors="surrogateescape").splitlines()
     except OSError:

@@ -45,12 +45,12 @@ def ask(*words: str, timeout_seconds: float = _PATIENCE_SECONDS) -> bytes:
         raise CannotRunError(error.what) from None
     if answer.exit_code != 0:
         message = explain(answer.stderr.decode(errors="replace"))
-        raise CannotRunError(message or f"{_PROGRAM} {words[0]} fails")
+        raise CannotRunError(message or f"{_PROGRAM} {words[0]} failed")
     return answer.stdout
 
 
 def try_to(*words: str) -> bytes | None:
-    """As `ask`, and None where it refuses."""
+    """Run the command as `ask` does, but return None if it fails."""
     try:
         return ask(*words)
     except CannotRunError:

@@ -74,22 +74,22 @@ class Container(ABC):
         return self._ended
 
     def tasks(self) -> int:
-        """Its threads, as this machine counts them; 0 where the engine is on another one."""
+        """Return the number of threads as this machine counts them; 0 for a remote engine."""
         pid = self._find_pid()
         return descendants.count(pid) if pid else 0
 
     def memory_bytes(self, most: int) -> int:
-        """Its memory, likewise; 0 where the engine limits it."""
+        """Return the memory as this machine counts it; 0 if the engine limits it."""
         pid = 0 if self._limits_memory else self._find_pid()
         return descendants.count_memory(pid, most) if pid else 0
 
     def describe(self) -> str:
-        """What its processes do, likewise; empty where the engine is on another machine."""
+        """Describe the activity of its processes; empty for a remote engine."""
         pid = self._find_pid()
         return descendants.describe(pid) if pid else ""
 
     def _find_pid(self) -> int:
-        """The first process of it, 0 where that cannot be told."""
+        """Return the first process of it, 0 where that cannot be told."""
         with suppress(CapsuleError):
             self._pid = self._pid or self._inspect().pid
         return self._pid
@@ -125,7 +125,7 @@ class Container(ABC):
         return Ended(exit_code=None, signal=None, engine_fault=fault)
 
     def _wait_for_end(self) -> ContainerFacts:
-        """What became of it; its output may end a moment before the engine's books say so."""
+        """Wait for the end; the output may end a moment before the engine records it."""
         deadline = time.monotonic() + process.STOP_SECONDS
         facts = self._inspect()
         while facts.running and time.monotonic() < deadline:
@@ -167,7 +167,7 @@ class Container(ABC):
         return f"{none}{told}"
 
     def _missing_program(self, facts: ContainerFacts, output: str) -> str | None:
-        """What the first process said of a program that is not there, or is none.
+        """Return the first process's message about a missing or invalid program.
 
         A program can say the same words. But one that says them is there, which the engine knows.
         """
@@ -177,7 +177,9 @@ class Container(ABC):
         return f"cannot start {self._invocation.command[0]}: {output[place:].strip()}"
 
     def _has_program(self, path: str) -> bool:
-        """Whether a program lies where the command names one, or in the PATH of the image."""
+        """Return whether a program lies where the command names one, or in the PATH of the
+        image.
+        """
         command = self._invocation.command[0]
         folders = path.split(":")[:_MOST_FOLDERS]
         places = (

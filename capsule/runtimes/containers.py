@@ -54,20 +54,20 @@ class ContainerEngine(ABC):
         """
 
     def observe(self) -> Mapping[str, str]:
-        """What the record says of this engine beside version, image and network."""
+        """Return observations of this engine beside version, image and network."""
         return {}
 
     @abstractmethod
     def limits_memory(self) -> bool:
-        """As the protocol says."""
+        """Return whether the engine itself limits memory."""
 
     @abstractmethod
     def identify(self, name: str) -> Digest:
-        """As the protocol says."""
+        """Return the identity of an image of a local engine."""
 
     @abstractmethod
     def save(self, name: str, target: Path) -> None:
-        """As the protocol says."""
+        """Save the image of a local engine to a file."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -97,7 +97,7 @@ class ContainerEngine(ABC):
             name: What it is called.
             prepared: The image.
             invocation: What it is to run.
-            held: Whether the engine limits its memory.
+            held: True if the engine limits its memory.
         """
 
     @abstractmethod
@@ -114,10 +114,10 @@ class ContainerEngine(ABC):
 
     @abstractmethod
     def device_advice(self, message: str) -> str | None:
-        """What mends that devices could not be handed out, by what the engine said of it."""
+        """Return the remedy for devices that the engine could not provide."""
 
     def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:  # noqa: ARG002
-        """What the engine said when it did not create a container, with what is known of why."""
+        """Explain why the engine did not create a container."""
         return message
 
     def available(self) -> Availability:
@@ -152,7 +152,7 @@ class ContainerEngine(ABC):
             facts = self._find(image)
         if facts is None:
             raise CannotRunError(
-                f"{self.title} does not have the image that it fetched", where=image.reference
+                f"{self.title} lost the image after fetching it", where=image.reference
             )
         identity.check(facts, image, self.title)
         observations = {
@@ -164,7 +164,7 @@ class ContainerEngine(ABC):
         return Prepared(handle=str(facts.identity), observations=observations)
 
     def keeps(self, image: Image, *, cache: Path) -> bool:  # noqa: ARG002
-        """Whether the engine has it."""
+        """Return whether the engine has it."""
         try:
             return self._find(image) is not None
         except CapsuleError:
@@ -179,22 +179,22 @@ class ContainerEngine(ABC):
         gpus_here = gpus.require(count, image, self._root)
         if gpus_here.vendor != "nvidia":
             raise CannotRunError(
-                f"{self.title} hands out NVIDIA devices only, and this machine has AMD ones",
-                advice="--runtime apptainer can use them",
+                f"{self.title} supports only NVIDIA GPUs, this machine has AMD ones",
+                advice="use --runtime apptainer",
             )
         name = _new_name()
         try:
             self._try_devices(name, prepared.handle, gpus.choose(count))
         except CannotRunError as error:
             raise CannotRunError(
-                f"{self.title} cannot hand out GPUs: {error.what}",
+                f"{self.title} cannot give GPUs to containers: {error.what}",
                 advice=self.device_advice(error.what),
             ) from None
         finally:
             self.remove(name)
 
     def inside(self, mount: Mount) -> str:
-        """The mount's target."""
+        """Return the mount's target."""
         return mount.target
 
     def start(self, prepared: Prepared, invocation: Invocation) -> Running:
@@ -228,7 +228,7 @@ class ContainerEngine(ABC):
             self.remove(name)
 
     def _find(self, image: Image) -> ImageFacts | None:
-        """What the engine has under the image's digest, None where it has nothing."""
+        """Return the engine's image with the image's digest, or None."""
         names = [image.pinned] if image.pinned else loading.names(image)
         return next(filter(None, map(self._inspect_image, names)), None)
 

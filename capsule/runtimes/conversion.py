@@ -76,7 +76,9 @@ def _make(
 
 
 def _is_packing(fault: str | None) -> bool:
-    """Whether how it is packed is at fault: an old mksquashfs, or a kernel that cannot read it."""
+    """Return whether how it is packed is at fault: an old mksquashfs, or a kernel that cannot read
+    it.
+    """
     return fault is not None and ("squashfs" in fault or "mount" in fault)
 
 
@@ -86,7 +88,7 @@ def _packs_fast(program: str) -> bool:
 
 
 def _build(source: str, target: Path, program: str, packing: tuple[str, ...]) -> str | None:
-    """What the engine says when it cannot make a SIF, None when it did."""
+    """Build a SIF; return the engine's message if it fails."""
     prefix = Path(program).name.upper()
     # without the cache: a hit would keep the label of whatever tag the layers first came by
     environment = {**os.environ, f"{prefix}_DISABLE_CACHE": "1"}
@@ -104,7 +106,7 @@ def _build(source: str, target: Path, program: str, packing: tuple[str, ...]) ->
 
 
 def find_fatal(output: str) -> str:
-    """The engine's own last words: lines from `FATAL:` on; empty when there are none."""
+    """Return the engine's own last words: lines from `FATAL:` on; empty when there are none."""
     return (
         output[output.rfind("FATAL:") :].removeprefix("FATAL:").strip()[:1000]
         if "FATAL:" in output
@@ -113,12 +115,12 @@ def find_fatal(output: str) -> str:
 
 
 def _advice(fault: str, pinned: str | None) -> str | None:
-    """What mends it: Apptainer tells its faults apart by words alone."""
+    """Return the remedy; Apptainer distinguishes its faults only by words."""
     if "no space left on device" in fault or "quota exceeded" in fault:
-        return "its temporary folder is full: APPTAINER_TMPDIR names another one"
+        return "its temporary folder is full: set APPTAINER_TMPDIR to another folder"
     if pinned is None:
         return None
     if "dial tcp" in fault or "i/o timeout" in fault or "no such host" in fault:
         host = parse(f"docker://{pinned}").registry
-        return f"{host} cannot be reached: check its name and port, and this machine's network"
-    return f"`apptainer pull docker://{pinned}` repeats it without capsule"
+        return f"cannot reach {host}: check its name and port, and this machine's network"
+    return f"repeat it without capsule: apptainer pull docker://{pinned}"

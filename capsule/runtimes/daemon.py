@@ -31,7 +31,7 @@ PROMPT_SECONDS = 60
 # for one that unpacks, or a busy machine
 _PATIENCE_SECONDS = 600
 _DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
-_ADVICE = "start it, join the group docker, or name another address in DOCKER_HOST"
+_ADVICE = "start it, join the group docker, or set DOCKER_HOST to another address"
 # the SDK lets through what it stands on: `requests`, and for streams urllib3
 FAULTS = (DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
@@ -76,8 +76,8 @@ class Daemon:
         self.address, self._tls = _find_address()
         if self.address.lower().startswith("ssh:"):
             raise CannotRunError(
-                f"Docker's daemon at {self.address} is another machine's, where paths of this one"
-                " mean nothing",
+                f"Docker's daemon at {self.address} runs on another machine, which lacks this"
+                " machine's files",
                 advice="run capsule on that machine",
             )
         with asked(f"no Docker daemon answers at {self.address}", advice=_ADVICE):
@@ -87,22 +87,22 @@ class Daemon:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is known to be on this machine."""
+        """Return whether it is known to be on this machine."""
         return self.api.base_url.startswith("http+docker:")
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it is reached over TLS, which knows no end of one direction alone."""
+        """Return whether it is reached over TLS, which knows no end of one direction alone."""
         return self.api.base_url.startswith("https:")
 
     @cached_property
     def api(self) -> APIClient:
-        """A client for requests that end soon."""
+        """Return a client for requests that end soon."""
         return self._connect(self._version, _PATIENCE_SECONDS)
 
     @cached_property
     def transfers(self) -> APIClient:
-        """A client for requests that move images."""
+        """Return a client for requests that move images."""
         return self._connect(self._version, PULL_SECONDS)
 
     @cached_property
@@ -163,7 +163,7 @@ def asked(failure: str = "", *, advice: str | None = None) -> Iterator[None]:
         raise
     except (*FAULTS, *_UNREADABLE) as error:
         if not failure and isinstance(error, requests.ConnectionError | requests.Timeout):
-            failure = "its daemon is out of reach"
+            failure = "its daemon cannot be reached"
         words = f"{failure}: {_explain(error)}" if failure else _explain(error)
         raise CannotRunError(words, advice=advice) from None
 
@@ -186,7 +186,7 @@ def _explain(error: BaseException) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, TimeoutError | requests.Timeout):
-            return "it accepts a connection and does not answer"
+            return "it accepts a connection, but does not answer"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
         inner = (one for one in cause.args if isinstance(one, BaseException))
@@ -200,7 +200,7 @@ def _find_address() -> tuple[str, TLSConfig | None]:
     Raises:
         CannotRunError: A context or its certificates cannot be read.
     """
-    with asked("the address of Docker's daemon cannot be told"):
+    with asked("cannot find the address of Docker's daemon"):
         if host := os.environ.get("DOCKER_HOST"):
             verified = os.environ.get("DOCKER_TLS_VERIFY")
             return host, kwargs_from_env()["tls"] if verified else None
@@ -218,8 +218,8 @@ def _read_context(folder: Path, name: str) -> tuple[str, TLSConfig | None]:
     endpoint = _read_json(folder / "meta" / key / "meta.json").get("Endpoints", {}).get("docker")
     if endpoint is None:
         raise CannotRunError(
-            f"there is no Docker context {name!r}",
-            advice="`docker context ls` lists those that there are",
+            f"no Docker context {name!r}",
+            advice="list the contexts with `docker context ls`",
         )
     place, is_verified = folder / "tls" / key / "docker", not endpoint.get("SkipTLSVerify")
     ca, cert, private = (place / f"{part}.pem" for part in ("ca", "cert", "key"))
@@ -250,13 +250,13 @@ def _choose_version(server: Mapping[str, Any], address: str) -> str:
     version = str(server["ApiVersion"])
     if any("podman" in str(one["Name"]).lower() for one in server.get("Components") or ()):
         raise CannotRunError(
-            f"what answers as Docker at {address} is another engine under its name: Podman",
-            advice="--runtime podman",
+            f"Podman answers as Docker at {address}",
+            advice="use --runtime podman",
         )
     if version_lt(version, MIN_API):
         raise CannotRunError(
-            f"Docker {server['Version']} at {address} speaks version {version} of its API, and"
-            f" capsule needs {MIN_API} or later",
+            f"Docker {server['Version']} at {address} has API version {version}; capsule needs"
+            f" {MIN_API} or later",
             advice="update Docker to 19.03 or later, or use --runtime apptainer or podman",
         )
     return version

@@ -9,7 +9,7 @@ from capsule import processes
 
 
 def count(pid: int) -> int:
-    """The threads of a process and of those below it, 0 where it is gone.
+    """Return the threads of a process and of those below it, 0 where it is gone.
 
     >>> count(os.getpid()) > 0
     True
@@ -18,17 +18,17 @@ def count(pid: int) -> int:
 
 
 def count_memory(pid: int, most: int) -> int:
-    """The memory of a process and of those below it, see `processes.count_memory`."""
+    """Return the memory of a process and of those below it, see `processes.count_memory`."""
     return processes.count_memory(list(_find(pid)), most)
 
 
 def describe(pid: int) -> str:
-    """What a process and those below it do now, see `processes.describe`."""
+    """Describe the activity of a process and its descendants, see `processes.describe`."""
     return processes.describe(list(_find(pid)))
 
 
 def _find(pid: int) -> dict[int, int]:
-    """A process and those below it, each with its threads; empty where it is gone.
+    """Return a process and those below it, each with its threads; empty where it is gone.
 
     What loses its parent in a container is handed to the container's first process, so that below
     that one lies all of it, whatever it did to its session, environment or namespaces.

@@ -61,7 +61,7 @@ class Docker(ContainerEngine):
         return f"Docker {self._daemon.server['Version']}"
 
     def limits_memory(self) -> bool:
-        """As the daemon says."""
+        """Return whether the daemon limits memory."""
         return self._info.get("MemoryLimit") is True
 
     def prepare(
@@ -86,19 +86,19 @@ class Docker(ContainerEngine):
         """
         if invocation.stdin is not None and self._daemon.is_encrypted:
             raise CannotRunError(
-                "a program that reads its standard input cannot run by a Docker daemon over TLS"
-                f" ({self._daemon.address}), which cannot be told where that input ends",
-                advice="use the daemon's socket on its own machine, or --runtime apptainer",
+                '"stdin" does not work with a Docker daemon over TLS'
+                f" ({self._daemon.address}): the connection cannot signal the end of the input",
+                advice="use the daemon's socket on its machine, or --runtime apptainer",
             )
         return super().start(prepared, invocation)
 
     def identify(self, name: str) -> Digest:
-        """As the protocol says."""
+        """Return the identity of an image of the daemon."""
         with asked():
             return answers.read_image(self._api.inspect_image(name)).identity
 
     def save(self, name: str, target: Path) -> None:
-        """As the protocol says."""
+        """Save an image of the daemon to a file."""
         with (
             asked(),
             self._daemon.fetch(f"/images/{name}/get") as response,
@@ -130,21 +130,20 @@ class Docker(ContainerEngine):
             time.sleep(0.1)
 
     def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:
-        """A folder that the caller can enter, and the daemon cannot."""
+        """Return a folder that the caller can enter, and the daemon cannot."""
         sources = [mount.source for mount in mounts if str(mount.source) in message]
         if not any(words in message for words in _CLOSED) or not any(
             one.exists() for one in sources
         ):
             return message
         return (
-            f"{message}; Docker's daemon cannot enter that folder, though you can: it is on a"
-            " network disk that does not trust root, or the daemon is another user's or"
-            " machine's. Name a run folder on a local disk with --work, or use --runtime apptainer"
-            " or podman"
+            f"{message}; Docker's daemon cannot enter that folder: it is on a network disk that"
+            " does not trust root, or the daemon belongs to another user or machine. Name a run"
+            " folder on a local disk with --work, or use --runtime apptainer or podman"
         )
 
     def device_advice(self, message: str) -> str | None:
-        """The toolkit is missing."""
+        """Return the toolkit is missing."""
         lacks = "could not select device driver" in message
         return "add NVIDIA's container toolkit, or use --runtime apptainer" if lacks else None
 
@@ -252,7 +251,7 @@ class Docker(ContainerEngine):
                 self.remove(name)
         if not seen:
             raise CannotRunError(
-                f"Docker's daemon at {self._daemon.address} does not see the files of this machine"
+                f"Docker's daemon at {self._daemon.address} cannot see this machine's files"
                 f"{why}",
                 advice="run capsule on the machine of that daemon",
             )

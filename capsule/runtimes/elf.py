@@ -1,4 +1,4 @@
-"""What ELF files say of themselves: the name of a library, and the libraries that a program needs.
+"""Names in ELF files: of a library, and of the libraries that a program needs.
 
 The form is that of the System V ABI, chapters 4 and 5, as glibc's `elf.h` has it: of 64 bits, with
 the lowest byte first, as on every machine that numpy and torch have wheels for.
@@ -25,7 +25,7 @@ _LONGEST_NAME, _LONGEST_PATH = 256, 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What the loader has to find before a program begins.
+    """Files that the loader needs before a program starts.
 
     Attributes:
         libraries: Names of the shared libraries that it needs itself (DT_NEEDED), in order.
@@ -37,7 +37,8 @@ class Needs:
 
 
 def soname(path: Path) -> str | None:
-    """The name by which programs ask for a library, empty where it has none; None for no library.
+    """Return the name by which programs ask for a library, empty where it has none; None for no
+    library.
 
     Args:
         path: Of the file itself, which no link leads to.
@@ -56,7 +57,7 @@ def soname(path: Path) -> str | None:
 
 
 def needs(stream: BinaryIO) -> Needs | None:
-    """The libraries that a program needs; None for what is no dynamic ELF file.
+    """Return the libraries that a program needs; None for what is no dynamic ELF file.
 
     Args:
         stream: The file, which may be anything.
@@ -90,7 +91,7 @@ class _Dynamic:
 
     @classmethod
     def read(cls, stream: BinaryIO) -> _Dynamic | None:
-        """None for what is no ELF file, or has no dynamic section."""
+        """Read the needs of an ELF file; None for other files, or without a dynamic section."""
         try:
             return cls._read(stream)
         except _FAULTS:
@@ -119,11 +120,11 @@ class _Dynamic:
         return cls(entries=entries, loaded=loaded)
 
     def text(self, stream: BinaryIO, tag: int, longest: int) -> str | None:
-        """The first text of a tag, None where there is none."""
+        """Return the first text of a tag, None where there is none."""
         return next(iter(self.texts(stream, tag, longest)), None)
 
     def texts(self, stream: BinaryIO, tag: int, longest: int) -> tuple[str, ...]:
-        """Every text of a tag."""
+        """Return every text of a tag."""
         texts = []
         for value in self.entries.get(tag, ())[:_MOST_NEEDED]:
             address = self.entries[_STRTAB][0] + value

@@ -1,4 +1,4 @@
-"""Which GPUs and which driver this machine has, and whether an image can use them."""
+"""GPUs and driver of this machine, and their match with an image."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:
     devices = find(root)
     if devices is None:
         raise CannotRunError(
-            f"{_devices(count)} asked for, and this machine has none that a driver knows",
+            f"{_devices(count)} requested; this machine has none with a driver",
             where="/resources/gpus_per_rank",
-            advice="install the GPU driver, run where there is a GPU, or set gpus_per_rank to 0",
+            advice="install the GPU driver, use a machine with a GPU, or set gpus_per_rank to 0",
         )
     if devices.count < count:
         raise CannotRunError(
-            f"{_devices(count)} asked for, and this machine has {devices.count}",
+            f"{_devices(count)} requested; this machine has {devices.count}",
             where="/resources/gpus_per_rank",
         )
     if image is not None and devices.vendor == "nvidia":
@@ -77,9 +77,9 @@ def _require_driver(devices: Devices, cuda: tuple[int, int] | None) -> None:
     known = [minimum for major, minimum in _MINIMUM_DRIVER.items() if major <= cuda[0]]
     if not known:
         return
-    wanted = f"the image holds CUDA {cuda[0]}.{cuda[1]}, which needs driver {known[-1]} or newer"
+    wanted = f"the image has CUDA {cuda[0]}.{cuda[1]}, which needs driver {known[-1]} or newer"
     if devices.driver is None:
-        raise CannotRunError(f"{wanted}; this machine's driver version cannot be read")
+        raise CannotRunError(f"{wanted}; this machine's driver version is unreadable")
     if _numbers(devices.driver) < _numbers(known[-1]):
         raise CannotRunError(
             f"{wanted}; this machine has driver {devices.driver}",
@@ -88,7 +88,9 @@ def _require_driver(devices: Devices, cuda: tuple[int, int] | None) -> None:
 
 
 def cuda_version(image: Image) -> tuple[int, int] | None:
-    """Major and minor CUDA version that an image says it holds; None when it says nothing."""
+    """Return major and minor CUDA version that an image says it holds; None when it says
+    nothing.
+    """
     if image.config is None:
         return None
     config = parse(image.config, where="image configuration").get("config") or {}
@@ -108,7 +110,7 @@ def _statements(config: Mapping[str, Any]) -> list[str]:
 def by_rank(
     resources: Resources, environment: Mapping[str, str] | None = None
 ) -> tuple[tuple[str, ...], ...]:
-    """Names of the devices that each rank gets, none of them shared; the same on every node.
+    """Return the devices of each rank, none shared, equal on every node.
 
     Args:
         resources: How many ranks there are, and devices of each.
@@ -128,7 +130,7 @@ def by_rank(
 
 
 def choose(count: int, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Names of the first `count` devices, out of those that a scheduler left visible.
+    """Choose the first `count` devices of those that a scheduler left visible.
 
     >>> choose(2, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
     ('3', '5')
@@ -168,7 +170,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _by_library() -> Devices | None:
-    """What NVIDIA's library says, for systems whose driver has no entry in /proc (WSL)."""
+    """Query NVIDIA's library, for systems whose driver has no entry in /proc (WSL)."""
     import pynvml
 
     try:

@@ -55,13 +55,13 @@ class Host:
         keep_keyring: bool = False,  # noqa: ARG002
         own: bool = True,  # noqa: ARG002
     ) -> Prepared:
-        """Nothing to fetch: an image is not used."""
+        """Do nothing: the host uses no image."""
         return Prepared(
             handle="", observations={NETWORK: "none: the host runtime has no isolation"}
         )
 
     def keeps(self, image: Image, *, cache: Path) -> bool:  # noqa: ARG002
-        """It starts no image."""
+        """Return False: the host starts no image."""
         return False
 
     def check_gpus(self, count: int, prepared: Prepared, image: Image | None) -> None:  # noqa: ARG002
@@ -73,11 +73,11 @@ class Host:
         gpus.require(count, None, self._root)
 
     def inside(self, mount: Mount) -> str:
-        """Where the mount's source lies."""
+        """Return the source of the mount."""
         return str(mount.source)
 
     def wrap(self, prepared: Prepared, invocation: Invocation) -> Wrapped:  # noqa: ARG002
-        """The command itself.
+        """Return the command itself.
 
         Raises:
             CannotRunError: A mount's source is not there.
@@ -109,7 +109,7 @@ class Host:
         return _Private(running, own, is_last=invocation.scratch.is_last)
 
     def limits_memory(self) -> bool:
-        """Nothing does, so that it is watched."""
+        """Return False: nothing limits memory, so it is watched."""
         return False
 
     def reap(self, label: str) -> int:
@@ -127,7 +127,7 @@ class Host:
         scratch.clear(label)
 
     def find_homes(self, label: str, scratch: Scratch) -> Iterator[Path]:
-        """Where the HOME of a rank may have been, which is removed when it has ended."""
+        """Return possible HOMEs of a rank, which are removed after its end."""
         return (folders.home for folders in choose(label, scratch))
 
 
@@ -137,7 +137,7 @@ class _Private:
     Args:
         running: The process.
         own: Its folders.
-        is_last: Whether no other process of the same start needs them after one that ended well.
+        is_last: True if no other process of the same start needs them after one that ended well.
     """
 
     def __init__(self, running: Running, own: Folders, *, is_last: bool) -> None:
@@ -153,15 +153,15 @@ class _Private:
         return ended
 
     def tasks(self) -> int:
-        """Those of the process."""
+        """Return the number of tasks of the process."""
         return self._running.tasks()
 
     def memory_bytes(self, most: int) -> int:
-        """That of the process."""
+        """Return the memory of the process in bytes."""
         return self._running.memory_bytes(most)
 
     def describe(self) -> str:
-        """That of the process."""
+        """Describe the activity of the process."""
         return self._running.describe()
 
     def stop(self) -> None:

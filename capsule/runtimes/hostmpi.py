@@ -19,7 +19,7 @@ _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64")
 
 
 def find(site: Site, binds: tuple[Mount, ...]) -> tuple[Library, ...]:
-    """The libraries that the site file names, MPI itself first, with what they are.
+    """Return the libraries that the site file names, MPI itself first, with what they are.
 
     Args:
         site: The settings.
@@ -33,14 +33,16 @@ def find(site: Site, binds: tuple[Mount, ...]) -> tuple[Library, ...]:
 
 
 def use(prepared: Prepared, libraries: tuple[Library, ...]) -> Prepared:
-    """The same image with them, observed as `library libmpi.so.12`: where it is of, its digest."""
+    """Return the same image with them, observed as `library libmpi.so.12`: where it is of, its
+    digest.
+    """
     recorded = {f"{LIBRARY}{one.name}": f"{one.place}, {one.digest}" for one in libraries}
     observations = {**prepared.observations, **recorded}
     return replace(prepared, observations=observations, libraries=libraries)
 
 
 def variables(libraries: tuple[Library, ...], image: Mapping[str, str]) -> dict[str, str]:
-    """By which loaders find them before the image's own; nothing where there are none.
+    """Return variables by which loaders find the libraries before the image's; empty for none.
 
     An mpi4py that takes any MPI loads the first one by its name; one that was built for a single
     MPI finds it by the folder, as other programs find all of them.
@@ -63,23 +65,23 @@ def _find(path: str, site: Site, binds: tuple[Mount, ...]) -> Library:
     source = Path(os.path.realpath(shown.source / inner))
     if not source.is_file():
         raise CannotRunError(
-            f"{path} of the containers would be {source} of this machine, and no file is there",
+            f"{source} does not exist on this machine; the site file binds it at {path}",
             where=where,
-            advice="load or mount what brings it, or take it out of the site file",
+            advice="load or mount the library, or remove it from the site file",
         )
     if not any(source.is_relative_to(one.source) for one in binds):
         raise UsageError(
-            f"{path} leads to {source}, which no bind shows containers",
+            f"{path} links to {source}, which no bind covers",
             where=where,
-            advice="let a bind show the folder that the link leads to, at its own path",
+            advice="bind the folder of the link's target at its own path",
         )
     name = elf.soname(source)
     if name is None:
         raise UsageError(
-            f"{source} is no shared library",
+            f"{source} is not a shared library",
             where=where,
-            advice="name the file that programs load, such as libmpi.so.12: libmpi.so alone may be"
-            " a text for linkers",
+            advice="name the file that programs load, for example libmpi.so.12 (libmpi.so may be a"
+            " linker script)",
         )
     return Library(
         path=path,
@@ -90,7 +92,7 @@ def _find(path: str, site: Site, binds: tuple[Mount, ...]) -> Library:
 
 
 def _classify(source: Path) -> str:
-    """Whose part of a machine a path is, which tells a reader more than the path itself."""
+    """Name the part of a machine that a path belongs to, as more telling than the path."""
     if str(source).startswith(tuple(f"{folder}/" for folder in _SYSTEM)):
         return "of the system"
     return f"below /{source.parts[1]}"

@@ -1,4 +1,4 @@
-"""Whether an engine's copy of an image is the image that was pinned."""
+"""Check that an engine's copy of an image is the pinned image."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def check(facts: ImageFacts, image: Image, title: str) -> None:
         fault = f"its id is {own}, expected {image.config_digest}"
     elif image.pinned and str(image.manifest_digest) not in {*facts.digests, own}:
         names = ", ".join(sorted(facts.digests))
-        fault = f"it knows it as {names}, expected {image.manifest_digest}"
+        fault = f"its digests are {names}, expected {image.manifest_digest}"
     elif facts.layers != layers:
-        fault = "its layers are not those of the configuration"
+        fault = "its layers differ from the configuration's"
     else:
         return
-    raise DamagedError(f"{title} has another image: {fault}", where=image.reference)
+    raise DamagedError(f"{title} has another image under this name: {fault}", where=image.reference)

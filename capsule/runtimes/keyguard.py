@@ -92,7 +92,7 @@ def isolate() -> None:
 
 
 def _instructions() -> bytes:
-    """The filter: for each architecture of the machine, compare with each of its calls."""
+    """Return the filter: for each architecture of the machine, compare with each of its calls."""
     code = [(_LOAD, 0, 0, _ARCHITECTURE)]
     for architecture, calls in _TABLES[_machine()].items():
         code.append((_JUMP_IF_EQUAL, 0, len(calls) + 3, architecture))
@@ -106,11 +106,11 @@ def _instructions() -> bytes:
 
 
 def _machine() -> str:
-    """The kind of machine, which a 64-bit kernel may hide from a 32-bit process."""
+    """Return the kind of machine, which a 64-bit kernel may hide from a 32-bit process."""
     machine = os.uname().machine
     machine = {"i686": "x86_64", "armv8l": "aarch64"}.get(machine, machine)
     if machine not in _TABLES or struct.calcsize("P") != 8:
-        raise OSError(errno.ENOSYS, f"the system calls of {machine} are not known")
+        raise OSError(errno.ENOSYS, f"unknown system calls of {machine}")
     return machine
 
 

@@ -30,23 +30,23 @@ _KEYED = {"afs": "AFS", "auristorfs": "AFS", "ecryptfs": "ecryptfs"}
 _STATX_BYTES, _STATX_ATTRIBUTES, _STATX_ENCRYPTED = 256, 8, 0x800
 _AT_FDCWD = -100
 _WAY_OUT = (
-    "--keep-keyring starts the workload with your own keys in reach; or name a place that needs"
-    " none"
+    "use a place that needs no keys, or add --keep-keyring to leave your keys readable for the"
+    " workload"
 )
 
 
 def observe(keyring: Keyring) -> dict[str, str]:
-    """What is recorded of it."""
+    """Return the observation for the record."""
     return {KEYRING: _RECORDED[keyring]}
 
 
 def is_kept(observations: Mapping[str, str]) -> bool:
-    """Whether a run was begun with the user's own keyring, as far as it is recorded."""
+    """Return whether a run was begun with the user's own keyring, as far as it is recorded."""
     return observations.get(KEYRING) == YOUR_KEYRING
 
 
 def guard(keyring: Keyring) -> Callable[[], None] | None:
-    """What `process.start` calls before it starts an engine or a program."""
+    """Return the guard that `process.start` calls before an engine or program starts."""
     if keyring == "kept":
         return None
     return _join if keyring == "inside" else _isolate
@@ -65,15 +65,16 @@ def require_reachable(paths: Iterable[Path]) -> None:
     for path in needed:
         if kind := _KEYED.get(places.file_system(path)) or (_is_encrypted(path) and "fscrypt"):
             raise CannotRunError(
-                f"is on {kind}, which the workload could not read: it starts with a new session"
-                " keyring, without your keys",
+                f"is on {kind}, which the workload could not read: its new session keyring lacks"
+                " your keys",
                 where=str(path),
                 advice=_WAY_OUT,
             )
     readable = [path for path in needed if _can_read(path)]
     for path in process.in_thread(lambda: _find_unreadable(readable)):
         raise CannotRunError(
-            "can be read by you, and not in the new session keyring that the workload starts with",
+            "is readable for you, but not for the workload: its new session keyring lacks your"
+            " keys",
             where=str(path),
             advice=_WAY_OUT,
         )
@@ -101,7 +102,7 @@ def _can_read(path: Path) -> bool:
 
 
 def _is_encrypted(path: Path) -> bool:
-    """Whether the kernel says of a path that its file system encrypts it."""
+    """Return whether the kernel says of a path that its file system encrypts it."""
     # Python has no statx before 3.15
     statx = getattr(ctypes.CDLL(None), "statx", None)
     answer = ctypes.create_string_buffer(_STATX_BYTES)
@@ -124,6 +125,6 @@ def _attempt(step: Callable[[], None]) -> None:
         step()
     except OSError as error:
         raise CannotRunError(
-            f"your keys cannot be kept from the workload here: {error.strerror}"
-            " (--keep-keyring leaves them in its reach)"
+            f"cannot hide your kernel keys from the workload: {error.strerror}"
+            " (--keep-keyring leaves them readable)"
         ) from None

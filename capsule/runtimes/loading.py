@@ -22,8 +22,8 @@ def require_loadable(image: Image) -> None:
         raise CannotRunError(
             "the image is a SIF, which only Apptainer starts",
             where=image.reference,
-            advice="--runtime apptainer; or --image with an OCI layout or an archive of it, which"
-            " has the same tree digest",
+            advice="use --runtime apptainer, or --image with an OCI layout or archive of the same"
+            " image",
         )
 
 
@@ -37,7 +37,7 @@ def names(image: Image) -> list[str]:
 
 @contextmanager
 def archive(image: Image) -> Iterator[Path]:
-    """An archive as of `docker save` of an image without a registry, for as long as the block runs.
+    """Write an archive like `docker save`'s for the duration of the block, without a registry.
 
     Raises:
         CannotRunError: It is in no file that is named, and in no engine of this machine.

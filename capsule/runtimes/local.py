@@ -45,7 +45,7 @@ def find(written: str, where: str | None) -> Image | None:
         raise UsageError(
             f"not the name of an image: {written!r}",
             where=where,
-            advice=f"an image of a local engine is written {transport}:NAME:TAG",
+            advice=f"write an image of a local engine as {transport}:NAME:TAG",
         )
     name = _ENGINES[transport]
     engine = _make(name)
@@ -53,9 +53,9 @@ def find(written: str, where: str | None) -> Image | None:
         identity = str(engine.identify(match[2]))
     except CannotRunError as error:
         raise CannotRunError(
-            f"{engine.title} here has no such image: {error.what}",
+            f"{engine.title} on this machine has no such image: {error.what}",
             where=written,
-            advice=f"`{name} image ls` lists what it has",
+            advice=f"list its images with `{name} image ls`",
         ) from None
     with _save_by(engine, identity) as path:
         return saved.describe(path, written, where=identity)
@@ -63,7 +63,7 @@ def find(written: str, where: str | None) -> Image | None:
 
 @contextmanager
 def save(identity: Digest) -> Iterator[Path]:
-    """An archive as of `docker save` of an image that an engine here has, while the block runs.
+    """Save a local engine's image like `docker save` for the duration of the block.
 
     Raises:
         CannotRunError: Neither Docker nor Podman is here and has it.
@@ -86,9 +86,9 @@ def _find_keeper(identity: Digest) -> KeepsImages:
         else:
             return engine
     raise CannotRunError(
-        f"no registry has the image {identity}, and no engine here ({'; '.join(refusals)})",
-        advice="build it again where it was built here; else whoever has it writes it to a file by"
-        " `capsule image save`, which --image FILE then takes, or pushes it to a registry",
+        f"no registry and no engine on this machine has image {identity} ({'; '.join(refusals)})",
+        advice="build the image again, or ask its owner to push it to a registry or to save it with"
+        " `capsule image save` (then add --image FILE)",
     )
 
 

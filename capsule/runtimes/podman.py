@@ -28,12 +28,12 @@ from capsule.runtimes.containers import (
 
 _PAUSE_SECONDS = 0.05
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
-_ADVICE = "`podman info` must work here; it needs newuidmap and an entry in /etc/subuid for a user"
+_ADVICE = "make `podman info` work: it needs newuidmap, and an entry for the user in /etc/subuid"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """How this Podman runs.
+    """Facts about this machine's Podman.
 
     Attributes:
         version: Its own.
@@ -63,7 +63,7 @@ class Podman(ContainerEngine):
         return f"Podman {self._facts.version}"
 
     def observe(self) -> Mapping[str, str]:
-        """Who root inside is, and what watches the number of processes."""
+        """Return the user that root inside is, and the watcher of the number of processes."""
         observations = {
             "user": "rootless, the caller is root inside" if self._facts.rootless else "root"
         }
@@ -72,17 +72,17 @@ class Podman(ContainerEngine):
         return observations
 
     def limits_memory(self) -> bool:
-        """Where this user's control groups have the controller."""
+        """Return whether this user's control groups have the memory controller."""
         return self._facts.limits_memory
 
     def identify(self, name: str) -> Digest:
-        """As the protocol says."""
+        """Return the identity of an image of Podman."""
         client.require()
         answer = client.ask("image", "inspect", "--format", "{{.Id}}", name)
         return Digest.parse(f"sha256:{answer.decode(errors='replace').strip()}", where=name)
 
     def save(self, name: str, target: Path) -> None:
-        """As the protocol says."""
+        """Save an image of Podman to a file."""
         client.ask("image", "save", "--output", str(target), name, timeout_seconds=PULL_SECONDS)
 
     def remove(self, name: str) -> None:
@@ -90,7 +90,7 @@ class Podman(ContainerEngine):
         client.remove(name)
 
     def device_advice(self, message: str) -> str | None:
-        """Nobody described the devices."""
+        """Return the remedy for missing descriptions of devices."""
         if "CDI" not in message and "nvidia.com/gpu" not in message:
             return None
         return "describe the devices: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
@@ -136,7 +136,9 @@ class Podman(ContainerEngine):
         )
 
     def _own_words(self, invocation: Invocation, *, held: bool) -> tuple[str, ...]:
-        """The caller's user, limits where there are some, and nothing of Podman's own additions."""
+        """Return the caller's user, limits where there are some, and nothing of Podman's own
+        additions.
+        """
         user = "0:0" if self._facts.rootless else f"{os.getuid()}:{os.getgid()}"
         words = (
             *(() if invocation.network else _own_hosts(invocation)),
@@ -182,10 +184,10 @@ class Podman(ContainerEngine):
         except CannotRunError as error:
             raise CannotRunError(f"Podman does not work: {error.what}", advice=_ADVICE) from None
         except (KeyError, TypeError, AttributeError) as error:
-            raise CannotRunError(f"Podman describes itself in an unknown way: {error}") from None
+            raise CannotRunError(f"unknown format of `podman info`: {error}") from None
         if remote:
             raise CannotRunError(
-                "Podman here starts containers on another machine, which sees no files of this one",
+                "Podman starts containers on another machine, which lacks this machine's files",
                 advice="unset CONTAINER_HOST, or run capsule on that machine",
             )
         return facts
@@ -197,7 +199,7 @@ def _list_devices(devices: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _bind(mount: Mount) -> str:
-    """A mount as one line of CSV, so that a path may hold commas, colons and quotes."""
+    """Return a mount as one line of CSV, so that a path may hold commas, colons and quotes."""
     fields = ["type=bind", f"src={mount.source}", f"dst={mount.target}"]
     if not mount.writable:
         fields.append("readonly")
@@ -205,7 +207,7 @@ def _bind(mount: Mount) -> str:
 
 
 def _own_hosts(invocation: Invocation) -> tuple[str, ...]:
-    """A hosts file that names nothing of this machine, whose own Podman would copy."""
+    """Return a hosts file that names nothing of this machine, whose own Podman would copy."""
     hosts = invocation.stdout.with_name("hosts")
     hosts.write_text(_HOSTS)
     return ("--no-hosts", "--mount", _bind(Mount(source=hosts, target="/etc/hosts")))
@@ -254,5 +256,5 @@ def _read_one(answer: bytes) -> object:
     """
     entries = schema.parse(answer, where="podman inspect")
     if not isinstance(entries, list) or len(entries) != 1:
-        raise DamagedError("Podman describes another number of things than one")
+        raise DamagedError("expected one entry in Podman's answer")
     return entries[0]

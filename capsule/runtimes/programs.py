@@ -1,7 +1,7 @@
-"""Which of this machine's own programs run where nothing is contained, and what is said of them.
+"""Programs of this machine that run without a container, and their description in a record.
 
-A record names them by a class of paths: a folder of the system as it is, else the place that it is
-below, since the rest of a path is its owner's business.
+A record names a program by a class of paths: a system folder in full, otherwise only its top
+folder, because the rest of the path is private.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from capsule.runtimes.base import Prepared
 from capsule.site import Site
 
 PREFIX = "program "
-"""Of the names of what is observed of programs."""
+"""Prefix of the names of observations about programs."""
 LEVELS = "python of levels"
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
@@ -57,7 +57,7 @@ else:
 
 
 def search_path() -> str:
-    """The folders where the caller finds programs, in the caller's order.
+    """Return the folders where the caller finds programs, in the caller's order.
 
     A relative one is meant from where the caller is, not from where a workload will be.
     """
@@ -66,7 +66,7 @@ def search_path() -> str:
 
 
 def is_python(word: str) -> bool:
-    """Whether a program is a Python by its name.
+    """Return whether a program is a Python by its name.
 
     >>> is_python("/opt/py/bin/python3.12"), is_python("bash")
     (True, False)
@@ -75,13 +75,13 @@ def is_python(word: str) -> bool:
 
 
 def find(word: str) -> Path | None:
-    """What a command that begins with this word starts here, None for nothing."""
+    """Return the program that this word of a command starts, or None."""
     place = shutil.which(word, path=search_path())
     return Path(place) if place and Path(place).is_absolute() else None
 
 
 def interpreter(chosen: str | None, *, where: str) -> str:
-    """What runs our own program on this machine.
+    """Return the interpreter of capsule's own program on this machine.
 
     Args:
         chosen: A path, or a name that is looked for as the caller's shell would; None for the
@@ -96,12 +96,12 @@ def interpreter(chosen: str | None, *, where: str) -> str:
     path = find(chosen)
     if path is None:
         raise CannotRunError(
-            f"there is no program {chosen}", where=where, advice="name a Python of 3.9 or later"
+            f"no program {chosen}", where=where, advice="name a Python 3.9 or later"
         )
     facts = _ask(path)
     if facts is None or tuple(map(int, re.findall(r"\d+", facts[1])[:2])) < _OLDEST:
         raise CannotRunError(
-            f"{path} is no Python of 3.9 or later", where=where, advice="name another one"
+            f"{path} is not a Python 3.9 or later", where=where, advice="name another program"
         )
     return str(path)
 
@@ -120,12 +120,12 @@ def choose(prepared: Prepared, manifest: Manifest, site: Site) -> Prepared:
 
 
 def locate(words: Iterable[str]) -> dict[str, str]:
-    """Where the programs lie that these words start here; empty for what is not there."""
+    """Return the places of the programs that these words start; empty if missing."""
     return {word: str(find(word) or "") for word in dict.fromkeys(words) if _is_plain(word)}
 
 
 def observe(places: Mapping[str, str]) -> dict[str, str]:
-    """What is recorded of programs, by name: `program python3` and so on.
+    """Return the observations of programs by name: `program python3` and so on.
 
     Args:
         places: As `locate` gives them.
@@ -137,7 +137,9 @@ def observe(places: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe(path: Path) -> str:
-    """A program in a few words: for a Python its version and kind, and the class of its path."""
+    """Return a program in a few words: for a Python its version and kind, and the class of its
+    path.
+    """
     facts = _ask(path) if is_python(path.name) else None
     if facts is None:
         return _classify(path)
@@ -148,7 +150,9 @@ def describe(path: Path) -> str:
 
 
 def _ask(path: Path) -> list[str] | None:
-    """Implementation, version, kind of environment and path of a Python; None for what is none."""
+    """Return the implementation, version, kind of environment and path of a Python; None for what
+    is none.
+    """
     if str(path) == sys.executable:
         return _own_facts()
     try:
@@ -165,7 +169,7 @@ def _ask(path: Path) -> list[str] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a Python has a module in the caller's environment.
+    """Location of a Python module in the caller's environment.
 
     Attributes:
         kind: `user` for packages of `pip install --user`, `path` for a folder of PYTHONPATH, `own`
@@ -213,7 +217,7 @@ def _own_facts() -> list[str]:
 
 
 def _classify(path: Path) -> str:
-    """The class of a path.
+    """Return the class of a path.
 
     >>> _classify(Path("/usr/bin/python3")), _classify(Path("/apps/torch/2.1/bin/python"))
     ('/usr/bin/python3', 'below /apps')

@@ -38,12 +38,12 @@ class Folders:
 
     @property
     def home(self) -> Path:
-        """For HOME."""
+        """Return the folder for HOME."""
         return self.top / "h"
 
     @property
     def temporary(self) -> Path:
-        """For TMPDIR."""
+        """Return the folder for TMPDIR."""
         return self.top / "t"
 
     def remove(self) -> None:
@@ -78,13 +78,13 @@ def make(label: str, scratch: Scratch) -> Folders:
         else:
             return folders
     raise CannotRunError(
-        f"no temporary folder can be made for a process start: {'; '.join(faults)}",
+        f"cannot make a temporary folder for a process start: {'; '.join(faults)}",
         advice="set TMPDIR to a folder on a disk of this machine that you can write",
     )
 
 
 def choose(label: str, scratch: Scratch) -> list[Folders]:
-    """Where the folders may be made: short and on a disk of the node's own, as TMPDIR asks."""
+    """Return possible folders: short paths on a disk of the node, TMPDIR first."""
     name = f"{_prefix(label)}{scratch.start:x}.{scratch.rank:x}"
     chosen = [Folders(base / name) for base in dict.fromkeys((*_asked(), *_USUAL))]
 
@@ -96,7 +96,7 @@ def choose(label: str, scratch: Scratch) -> list[Folders]:
 
 
 def find(label: str) -> Iterator[Path]:
-    """The folders of a run's starts on this node, which are this user's own."""
+    """Yield the folders of a run's starts on this node, which are this user's own."""
     for base in dict.fromkeys((*_asked(), *_USUAL)):
         try:
             names = [name for name in os.listdir(base) if name.startswith(_prefix(label))]  # noqa: PTH208
@@ -120,7 +120,7 @@ def _prefix(label: str) -> str:
 
 
 def _asked() -> tuple[Path, ...]:
-    """What TMPDIR names."""
+    """Return the folder that TMPDIR names."""
     asked = Path(os.environ.get("TMPDIR", ""))
     return (asked,) if asked.is_absolute() else ()
 
@@ -136,5 +136,5 @@ def _make_own(folders: Folders) -> None:
             path.mkdir(mode=stat.S_IRWXU)
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise FileExistsError(0, "what lies there is no folder of yours", str(path))
+            raise FileExistsError(0, "exists, but is not a folder of yours", str(path))
         leavings.set_mode(path, stat.S_IRWXU)

@@ -182,17 +182,16 @@ def _open(place: Path) -> None:
         for folder in (*reversed(place.parents), place):
             folder.mkdir(mode=0o755, exist_ok=True)
     except OSError as error:
-        fault = f"it cannot be made: {error.strerror}"
+        fault = f"cannot make it: {error.strerror}"
     if spot := weak_spot(place):
-        fault = f"others may write {spot}"
+        fault = f"other users can write {spot}"
     elif fault is None and not os.access(place, os.W_OK):
-        fault = "it cannot be written"
+        fault = "you cannot write it"
     if fault:
         raise CannotRunError(
-            f"there is no place of your own to keep the image in: {fault}",
+            f"the image needs a private folder: {fault}",
             where=str(place),
-            advice="name a folder that only you may write, and that only you may rename, with"
-            " CAPSULE_CACHE",
+            advice="set CAPSULE_CACHE to a folder that only you can write and rename",
         )
 
 
@@ -225,7 +224,7 @@ def _check_state(path: Path, state: tuple[int, ...]) -> None:
     except OSError:
         is_same = False
     if not is_same:
-        raise DamagedError("the SIF changed after it was hashed", where=str(path))
+        raise DamagedError("the SIF changed after hashing", where=str(path))
 
 
 def _make(image: Digest, place: Path, make: Callable[[Path], None]) -> Sif:
@@ -241,7 +240,7 @@ def _make(image: Digest, place: Path, make: Callable[[Path], None]) -> Sif:
         staged.replace(final)
     except OSError as error:
         raise CannotRunError(
-            f"the image cannot be kept: {error.strerror}", where=str(place)
+            f"cannot write the image to the cache: {error.strerror}", where=str(place)
         ) from None
     finally:
         shutil.rmtree(work, ignore_errors=True)

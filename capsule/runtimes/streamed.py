@@ -137,7 +137,7 @@ class Streamed(Container):
                     stream, left = _HEAD.unpack(head)
                     head, target = b"", outputs[stream == _STANDARD_ERROR]
         if head or left:
-            raise CannotRunError("it was cut off")
+            raise CannotRunError("the connection was cut")
 
     def _receive(self) -> bytes:
         self._daemon.wait_for_bytes(self._socket)
@@ -157,7 +157,7 @@ def _open_input(path: Path | None) -> BinaryIO | None:
         return None
     source = leavings.open_file(path)
     if source is None:
-        raise CannotRunError(f"the standard input {path} cannot be read")
+        raise CannotRunError(f"cannot read {path} as standard input")
     return source
 
 

@@ -55,7 +55,7 @@ def parse(data: bytes, *, where: str) -> Any:
             f"not UTF-8: byte {error.start} is {data[error.start]:#x}", where=where
         ) from None
     if text.startswith("\ufeff"):
-        raise DamagedError("starts with a byte order mark; save it as plain UTF-8", where=where)
+        raise DamagedError("has a byte order mark; save it as UTF-8 without one", where=where)
     _limit_depth(data, where)
     try:
         return _DECODER.decode(text)
@@ -85,7 +85,7 @@ def _limit_depth(data: bytes, where: str) -> None:
         brackets = _STRINGS.sub(b"", plain).translate(None, _NO_BRACKETS)
         steps = [1 if bracket in b"[{" else -1 for bracket in brackets]
         if max(accumulate(steps, initial=depth)) > _MAX_DEPTH:
-            raise DamagedError(f"nested deeper than {_MAX_DEPTH}", where=where)
+            raise DamagedError(f"JSON nested deeper than {_MAX_DEPTH} levels", where=where)
         depth += sum(steps)
 
 
@@ -122,13 +122,13 @@ _DECODER = json.JSONDecoder(
 
 
 def text(name: str) -> bytes:
-    """The schema `name` (for example `manifest-1`), as shipped with the package."""
+    """Return the schema `name` (for example `manifest-1`), as shipped with the package."""
     return Path(__file__).with_name(f"{name}.schema.json").read_bytes()
 
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """The schema `name`, parsed."""
+    """Return the schema `name`, parsed."""
     schema: dict[str, Any] = json.loads(text(name))
     return schema
 
@@ -169,7 +169,7 @@ def validate(value: object, name: str) -> list[tuple[str, str]]:
 
 
 def violations(value: object, name: str) -> Iterator[ValidationError]:
-    """What breaks the schema, one by one, for doors that word it themselves."""
+    """Yield the violations of the schema, for callers with messages of their own."""
     try:
         if _fast_validator(name).is_valid(value):
             return iter(())
@@ -180,7 +180,8 @@ def violations(value: object, name: str) -> Iterator[ValidationError]:
 
 
 def prune(value: Any, name: str) -> Any:
-    """The value without what its schema leaves open, which would cost to be looked at for nothing.
+    """Return the value without what its schema leaves open, which would cost to be looked at for
+    nothing.
 
     Args:
         value: The parsed document, not changed.
@@ -204,7 +205,7 @@ def _prune(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def pointer(*parts: str | int) -> str:
-    """A JSON pointer (RFC 6901).
+    """Return a JSON pointer (RFC 6901).
 
     >>> pointer("metrics", "a/b", 0)
     '/metrics/a~1b/0'

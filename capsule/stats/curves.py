@@ -24,7 +24,7 @@ _ENOUGH_RUNS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What one run went through, after its declared warm-up.
+    """Values of one run at its steps, after warm-up.
 
     Attributes:
         steps: Positions (epochs, samples seen), strictly increasing and finite.
@@ -38,7 +38,7 @@ class Curve:
         if len(self.steps) != len(self.values):
             raise ValueError(f"{len(self.steps)} steps for {len(self.values)} values")
         if not all(map(math.isfinite, (*self.steps, *self.values))):
-            raise ValueError("a curve without a finite value at every step is a failed run")
+            raise ValueError("a curve needs a finite value at every step")
         if any(after <= before for before, after in zip(self.steps, self.steps[1:], strict=False)):
             raise ValueError("the steps of a curve must increase")
 
@@ -85,7 +85,7 @@ def curve_shift(
 
     Args:
         a: The original's curves by seed.
-        b: The re-execution's curves by seed.
+        b: The re-run's curves by seed.
         margin: Largest shift that still counts as the same, in the metric's unit.
         alpha: One-sided error rate of either verdict.
         resolution: Smallest step that a value can make, in the metric's unit.
@@ -124,7 +124,8 @@ def curve_shift(
 
 
 def common_grid(curves: Sequence[Curve]) -> tuple[float, ...]:
-    """The steps of any curve that lie within all of them, at most 100, evenly spread by rank.
+    """Return the steps of any curve that lie within all of them, at most 100, evenly spread by
+    rank.
 
     Curves that stop at their target are not comparable later, so the shortest run ends it.
 
@@ -153,7 +154,7 @@ def _checkpoints(points: int, runs: int) -> list[int]:
 def runs_at(
     curves: Mapping[int, Curve], grid: Sequence[float], resolution: float = 0.0
 ) -> list[Runs]:
-    """For each step of the grid the runs of all curves there, by linear interpolation.
+    """Return the runs of all curves at each step of the grid, by linear interpolation.
 
     >>> line = Curve(steps=(0, 2), values=(1, 2))
     >>> runs_at({7: line}, [1])[0].values
@@ -169,7 +170,7 @@ def runs_at(
 
 
 def _interpolate(curve: Curve, grid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The curve at steps within it; unlike `numpy.interp` no slope can leave the range."""
+    """Return the curve at steps within it; unlike `numpy.interp` no slope can leave the range."""
     # halved, because the width between two finite steps may be more than the largest double
     steps, values = np.asarray(curve.steps) / 2, np.asarray(curve.values)
     before = np.searchsorted(steps, grid / 2, side="right") - 1
@@ -192,12 +193,12 @@ class _Point:
         self.p_reproduced = min(1.0, times * self.decision.p_reproduced)
 
     def p_different_at(self, level: float) -> float:
-        """The p value of DIFFERENT, to be held against `level`."""
+        """Return the p value of DIFFERENT, to be held against `level`."""
         times = level / level_in_use(self._a.n, self._b.n, level)
         return min(1.0, times * self.decision.p_different)
 
     def differs_at(self, level: float) -> bool:
-        """Whether the interval at `level` lies beyond the margin, ranks included."""
+        """Return whether the interval at `level` lies beyond the margin, ranks included."""
         return decide(_interval(self._a, self._b, level), self._region).word == "DIFFERENT"
 
 

@@ -26,7 +26,7 @@ class Region:
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
-            raise ValueError(f"not a region: [{self.lower}, {self.upper}]")
+            raise ValueError(f"invalid region: [{self.lower}, {self.upper}]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def decide(interval: Interval, region: Region) -> Decision:
 
 
 def _rounding(end: float, interval: Interval) -> float:
-    """What is no distance from an end of the region."""
+    """Return the distance from an end of the region that counts as zero."""
     if math.isinf(end):
         return 0.0
     return max(_OF_MARGIN * abs(end), _OF_VALUES * interval.magnitude)

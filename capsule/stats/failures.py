@@ -16,7 +16,7 @@ _FEWER = 0.05
 
 
 def fisher_more(failed_a: int, n_a: int, failed_b: int, n_b: int) -> float:
-    """One-sided Fisher exact p of B failing more often than A, given the total of failures.
+    """Return one-sided Fisher exact p of B failing more often than A, given the total of failures.
 
     >>> round(fisher_more(0, 5, 4, 5), 6)
     0.02381
@@ -30,7 +30,8 @@ def fisher_more(failed_a: int, n_a: int, failed_b: int, n_b: int) -> float:
 
 
 def veto(failed_a: int, n_a: int, failed_b: int, n_b: int) -> bool:
-    """Whether B fails so much more, or so much less often than A that nobody may call it the same.
+    """Return whether B fails so much more, or so much less often than A that nobody may call it
+    the same.
 
     >>> veto(0, 5, 1, 5), veto(0, 5, 2, 5), veto(4, 5, 0, 5)
     (False, True, True)
@@ -44,13 +45,13 @@ def veto(failed_a: int, n_a: int, failed_b: int, n_b: int) -> bool:
 def runs_to_lift(
     failed_a: int, n_a: int, failed_b: int, n_b: int, *, power: float = 0.8
 ) -> int | None:
-    """How many runs of B in all lift a veto, if further ones fail as often as A's did.
+    """Return the total runs of B that lift a veto, if further ones fail as often as A's.
 
     Args:
         failed_a: The original's failures.
         n_a: The original's runs, at least one.
-        failed_b: The re-execution's failures so far.
-        n_b: The re-execution's runs so far.
+        failed_b: The re-run's failures so far.
+        n_b: The re-run's runs so far.
         power: Wanted probability that the veto is lifted.
 
     Returns:
@@ -84,7 +85,7 @@ def runs_to_lift(
 
 
 def _binomial(k: int, n: int, rate: float) -> float:
-    """Probability of at most `k` failures in `n` runs."""
+    """Return the probability of at most `k` failures in `n` runs."""
     return 0.0 if k < 0 else float(special.bdtr(k, n, rate))
 
 
@@ -97,7 +98,7 @@ def failure_bound(failed: int, n: int, *, level: float = 0.95) -> float:
     [0.451, 0.259, 0.095]
     """
     if not 0 <= failed <= n:
-        raise ValueError(f"not a number of failures: {failed} of {n}")
+        raise ValueError(f"invalid number of failures: {failed} of {n}")
     if failed == n:
         return 1.0
     return float(special.betaincinv(failed + 1, n - failed, level))

@@ -30,7 +30,7 @@ _SKEWNESS = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """What is known of a shift (or a location) on the scale that it is judged on.
+    """Interval of a difference (or a location) on the scale on which it is judged.
 
     Attributes:
         estimate: Difference of means, or the mean of one side.
@@ -55,13 +55,13 @@ class Interval:
 
 
 def shift(a: Runs, b: Runs, *, alpha: float, relabel: bool = True) -> Interval | None:
-    """The interval of `location(b) - location(a)` at one-sided level `alpha`.
+    """Return the interval of `location(b) - location(a)` at one-sided level `alpha`.
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         alpha: One-sided level.
-        relabel: Whether few enough runs are guarded by all their relabelings. Ranks are coarser,
+        relabel: True if few enough runs are guarded by all their relabelings. Ranks are coarser,
             but take microseconds where 10 + 10 runs take 20 milliseconds.
 
     Returns:
@@ -96,7 +96,7 @@ def shift(a: Runs, b: Runs, *, alpha: float, relabel: bool = True) -> Interval |
 
 
 def _guard(a: Runs, b: Runs, interval: Interval, *, relabel: bool) -> tuple[float, float] | None:
-    """The limits that keep Welch's interval honest; None for too few runs, or very many."""
+    """Return the limits that keep Welch's interval honest; None for too few runs, or very many."""
     if not (relabel and permutation.can_count(a.n, b.n)):
         return ranks.interval(a, b, interval.alpha)
     by_welch = -float(special.stdtrit(interval.df, interval.alpha))
@@ -108,7 +108,7 @@ def _guard(a: Runs, b: Runs, interval: Interval, *, relabel: bool) -> tuple[floa
 
 
 def welch(a: Runs, b: Runs) -> tuple[float, float]:
-    """Standard error of the difference of two means, and its degrees of freedom.
+    """Return the standard error of the difference of two means, and its degrees of freedom.
 
     Args:
         a: At least two runs.
@@ -125,12 +125,12 @@ def welch(a: Runs, b: Runs) -> tuple[float, float]:
 
 
 def largest(a: Runs, b: Runs) -> float:
-    """The largest absolute value of two sides."""
+    """Return the largest absolute value of two sides."""
     return max(abs(value) for side in (a, b) for value in (side.values[0], side.values[-1]))
 
 
 def location(b: Runs, *, alpha: float) -> Interval | None:
-    """The interval of one side's mean by Student's t, for a comparison with a constant.
+    """Return the interval of one side's mean by Student's t, for a comparison with a constant.
 
     At a part of the level, because nothing guards against skew here.
 
@@ -145,7 +145,8 @@ def location(b: Runs, *, alpha: float) -> Interval | None:
 
 @cache
 def one_set(n: int, alpha: float) -> float:
-    """The level at which Student's interval of the mean of `n` skewed values errs at most `alpha`.
+    """Return the level at which Student's interval of the mean of `n` skewed values errs at most
+    `alpha`.
 
     A sixth of it for few values, all of it in the limit.
 
@@ -163,7 +164,7 @@ def one_set(n: int, alpha: float) -> float:
 
 
 def undo_one_set(n: int, level: float) -> float:
-    """The `alpha` of which `one_set` gave that level.
+    """Return the `alpha` of which `one_set` gave that level.
 
     >>> round(undo_one_set(20, one_set(20, 0.05)), 6), round(undo_one_set(5, 0.05 / 6), 6)
     (0.05, 0.05)
@@ -172,22 +173,22 @@ def undo_one_set(n: int, level: float) -> float:
 
 
 def _skewed_error(level: float, n: int) -> float:
-    """How often one limit at `level` of the mean of `n` skewed values is wrong, nearly."""
+    """Approximate how often one limit at `level` of the mean of `n` skewed values is wrong."""
     quantile = float(special.ndtri(level))
     density = math.exp(-(quantile**2) / 2) / math.sqrt(2 * math.pi)
     return level + _SKEWNESS / (6 * math.sqrt(n)) * (2 * quantile**2 + 1) * density
 
 
 class Side(Protocol):
-    """What a prediction needs to know of a side."""
+    """One side of a prediction."""
 
     @property
     def n(self) -> int:
-        """How many runs."""
+        """Return the number of runs."""
 
     @property
     def mean(self) -> float:
-        """Of the runs."""
+        """Return the mean of the runs."""
 
     @property
     def floored_sd(self) -> float:
@@ -195,7 +196,8 @@ class Side(Protocol):
 
 
 def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
-    """The interval of `mean(b) - mean(a)` where one side is a single run, as spread as the other.
+    """Return the interval of `mean(b) - mean(a)` where one side is a single run, as spread as the
+    other.
 
     The level is a quarter: nothing guards against skew here, and that one run scatters like the
     others is an assumption that nothing can check: at three times their spread up to 23 % of the
@@ -203,7 +205,7 @@ def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
 
     Args:
         a: The original; one side has a single run, the other at least two.
-        b: The re-execution.
+        b: The re-run.
         alpha: One-sided level.
     """
     known = a if a.n > 1 else b
@@ -213,7 +215,7 @@ def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
 
 
 def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
-    """The interval of the mean difference of runs under equal seeds, by Student's t.
+    """Return the interval of the mean difference of runs under equal seeds, by Student's t.
 
     Only for claims that declared the pairing beforehand: a choice between paired and unpaired that
     looks at the data is one more chance to err. At a part of the level, because nothing guards
@@ -238,7 +240,7 @@ def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
 
 
 def level_in_use(n_a: int, n_b: int, alpha: float) -> float:
-    """The level of the interval of so many runs, where it is not all of `alpha`.
+    """Return the level of the interval of so many runs, where it is not all of `alpha`.
 
     Half where nothing guards the mean, a quarter where a side is a single run.
     """
@@ -248,7 +250,9 @@ def level_in_use(n_a: int, n_b: int, alpha: float) -> float:
 
 
 def satterthwaite(part_a: float, n_a: int, part_b: float, n_b: int) -> float:
-    """Degrees of freedom of a sum of two errors, given each as a part of their root sum square."""
+    """Return degrees of freedom of a sum of two errors, given each as a part of their root sum
+    square.
+    """
     return 1 / (part_a**4 / (n_a - 1) + part_b**4 / (n_b - 1))
 
 

@@ -18,7 +18,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(128)
 
 @lru_cache(maxsize=64)
 def nominal_alpha(alpha: float, looks: int) -> float:
-    """The constant one-sided level of each of `looks` planned looks that costs `alpha` overall.
+    """Return the constant one-sided level of each of `looks` planned looks that costs `alpha`
+    overall.
 
     Pocock's boundary for equal steps of information, by recursive numeric integration. Looks at
     3, 6 and 12 runs against one frozen original are more correlated than that: conservative.
@@ -34,9 +35,9 @@ def nominal_alpha(alpha: float, looks: int) -> float:
     [0.05, 0.0304, 0.0232, 0.0193, 0.0169]
     """
     if not 0 < alpha < 0.5:
-        raise ValueError(f"not an error rate: {alpha}")
+        raise ValueError(f"invalid error rate: {alpha}")
     if not 1 <= looks <= MOST_LOOKS:
-        raise ValueError(f"not a number of looks between 1 and {MOST_LOOKS}: {looks}")
+        raise ValueError(f"invalid number of looks: {looks}, expected 1 to {MOST_LOOKS}")
     if looks == 1:
         return alpha
     # the level lies between Bonferroni's and the overall one
@@ -50,7 +51,9 @@ def nominal_alpha(alpha: float, looks: int) -> float:
 
 
 def _crossing(bound: float, looks: int) -> float:
-    """Probability that a standardised sum of 1, 2, ... normal increments ever exceeds `bound`."""
+    """Return the probability that a standardised sum of 1, 2, ... normal increments ever exceeds
+    `bound`.
+    """
     at, weight = _grid(bound)
     density = _normal_density(at)
     crossed = float(special.ndtr(-bound))

@@ -29,7 +29,9 @@ class Machines:
 
     @classmethod
     def of(cls, sides: Sequence[Runs]) -> Machines | None:
-        """The sides that have a value; None when they tell nothing of both kinds of spread."""
+        """Return the sides that have a value; None when they tell nothing of both kinds of
+        spread.
+        """
         used = tuple(side for side in sides if side.n)
         repeated = [side for side in used if side.n >= 2]
         if len(used) < 2 or not repeated:
@@ -49,12 +51,12 @@ class Machines:
 
     @property
     def k(self) -> int:
-        """How many machines there are."""
+        """Return the number of machines."""
         return len(self.sides)
 
     @cached_property
     def n(self) -> tuple[int, ...]:
-        """The number of runs of each machine."""
+        """Return the number of runs of each machine."""
         return tuple(side.n for side in self.sides)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What margins are made of: the spread between runs, without the bias of few of them."""
+"""Spread between runs, without the bias of small samples, from which margins are made."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def c4(n: int) -> float:
-    """Expected sample standard deviation of n normal values with standard deviation 1.
+    """Return the expected sample standard deviation of n normal values with standard deviation 1.
 
     >>> round(c4(5), 4)
     0.94

@@ -31,7 +31,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def p_beyond(a: Runs, b: Runs, region: Region) -> float | None:
-    """The p of DIFFERENT that may be held against a level far below the claim's own.
+    """Return the p of DIFFERENT that may be held against a level far below the claim's own.
 
     The least level at which the envelope lies outside the region: the larger p of Welch's test and
     of the guard's, as Welch's far tail is wrong by tens of percent where numbers of runs differ.
@@ -40,7 +40,7 @@ def p_beyond(a: Runs, b: Runs, region: Region) -> float | None:
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         region: The claim's region.
 
     Returns:

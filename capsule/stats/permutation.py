@@ -1,4 +1,4 @@
-"""How far a side may be shifted: the exact studentized permutation test, inverted.
+"""Interval of a shift by the exact studentized permutation test, inverted.
 
 Under a shift of d the runs of A and those of B less d are one sample, and every way of dealing it
 out again to the two sides is as likely as the one seen. The statistic is Welch's t, so that the
@@ -33,16 +33,17 @@ _FARTHEST = 1e9
 
 
 def can_count(n_a: int, n_b: int) -> bool:
-    """Whether so many runs are few enough to count every relabeling of them."""
+    """Return whether so many runs are few enough to count every relabeling of them."""
     return min(n_a, n_b) >= 2 and math.comb(n_a + n_b, n_a) <= _MOST_RELABELINGS
 
 
 def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
-    """One-sided p values of a shift from A to B: of its being so large or larger, so low or lower.
+    """Return one-sided p values of a shift from A to B: of its being so large or larger, so low or
+    lower.
 
     Args:
         a: The original's runs, at least two.
-        b: The re-execution's runs, at least two; one side at least has a spread.
+        b: The re-run's runs, at least two; one side at least has a spread.
         shift: In the metric's unit.
 
     >>> a, b = Runs.of({1: 0, 2: 1, 3: 2}), Runs.of({1: 1, 2: 2, 3: 3})
@@ -62,13 +63,13 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
 
 
 def reaches(a: Runs, b: Runs, alpha: float, *, at_least: float) -> tuple[float, float] | None:
-    """How far below and above the estimate the shift may lie: the test's limits at level `alpha`.
+    """Return the limits of the shift below and above the estimate, at level `alpha`.
 
     Sought outward from the limits that the interval has anyway: between them nobody asks.
 
     Args:
         a: The original's runs, at least two.
-        b: The re-execution's runs, at least two; one side at least has a spread.
+        b: The re-run's runs, at least two; one side at least has a spread.
         alpha: One-sided level.
         at_least: Another interval's reach, in standard errors.
 
@@ -92,7 +93,7 @@ def reaches(a: Runs, b: Runs, alpha: float, *, at_least: float) -> tuple[float, 
 
 
 def _reach(relabelings: _Relabelings, allowed: int, at_least: float, side: int) -> float:
-    """Where no more than so many relabelings are as extreme as is seen.
+    """Return the shift at which few enough relabelings are as extreme as the data.
 
     By false position (Illinois) on what the first lacks that is one too many. Those that are as
     extreme at both ends, or at neither, are not looked at again.
@@ -126,7 +127,7 @@ def _reach(relabelings: _Relabelings, allowed: int, at_least: float, side: int) 
 
 
 def _order(lacking: _Floats, rank: int) -> float:
-    """The value that so many others come before."""
+    """Return the value that so many others come before."""
     return float(np.partition(lacking, rank)[rank])
 
 
@@ -150,11 +151,11 @@ class _Relabelings:
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Return the number of relabelings."""
         return len(self.sums[0])
 
     def lack(self, apart: float, side: int) -> _Floats:
-        """What each lacks to be as far from 0 as the statistic seen, where B lies `apart` off.
+        """Return each relabeling's distance from the extremeness of the data at a shift.
 
         Args:
             apart: In standard errors; positive where it is more so than seen.
@@ -175,12 +176,14 @@ class _Relabelings:
         return lacking
 
     def only(self, chosen: NDArray[np.bool_]) -> _Relabelings:
-        """Some of them."""
+        """Return some of them."""
         return replace(self, sums=self.sums[:, chosen])
 
 
 def _in_order(a: Runs, b: Runs) -> tuple[Runs, Runs, int]:
-    """The sides in an order of their own, with -1 if exchanged: rounding then mirrors as well."""
+    """Return the sides in an order of their own, with -1 if exchanged: rounding then mirrors as
+    well.
+    """
     return (a, b, 1) if (a.n, a.values) <= (b.n, b.values) else (b, a, -1)
 
 
@@ -189,7 +192,8 @@ def _standard_error(a: Runs, b: Runs) -> float:
 
 
 def _extreme(a: Runs, b: Runs, apart: float, sides: Sequence[int]) -> list[_Relabelings]:
-    """All relabelings that may be as extreme as those seen where B lies `apart` off, and others.
+    """Return all relabelings that may be as extreme as those seen where B lies `apart` off, and
+    others.
 
     Most are not, and are told by one sum. Squares about the common mean are the same for all of
     them, so that those within the sides are fewest where the sides lie farthest apart: with `d`
@@ -198,7 +202,7 @@ def _extreme(a: Runs, b: Runs, apart: float, sides: Sequence[int]) -> list[_Rela
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         apart: In standard errors, 0 or more.
         sides: 1 where B is held to be higher by that much, -1 where lower.
 
@@ -257,6 +261,6 @@ def _sums(values: list[float], size: int) -> tuple[_Floats, _Floats]:
 
 @lru_cache(maxsize=64)
 def _choices(n: int, size: int) -> NDArray[np.intp]:
-    """Every choice of `size` out of `n` indices, a row each."""
+    """Return every choice of `size` out of `n` indices, a row each."""
     rows = list(itertools.combinations(range(n), size))
     return np.asarray(rows, dtype=np.intp).reshape(len(rows), size)

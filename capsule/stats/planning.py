@@ -1,4 +1,4 @@
-"""What a number of runs can confirm at all: asked before a capsule is sealed."""
+"""Smallest margins that a number of runs can confirm."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _UNLIMITED = 10**9
 
 
 def narrowest_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -> float:
-    """The narrowest margin that so many runs confirm with probability `power`, in between-run sd.
+    """Return the narrowest margin that so many runs confirm with probability `power`, in
+    between-run sd.
 
     For normal runs of equal spread without any shift. Welch's, widened by what the guard was
     measured to cost; where that is coarse (three runs on a side), and for up to 900 pairs beyond
@@ -35,7 +36,7 @@ def narrowest_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -
 
     Args:
         n_a: The original's runs.
-        n_b: The re-execution's; None for as many as one likes.
+        n_b: The re-run's; None for as many as one likes.
         alpha: The claim's one-sided error rate.
         power: Wanted probability of REPRODUCED.
 
@@ -60,7 +61,7 @@ def narrowest_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -
 
 
 def _cost(fewer: int, more: int, alpha: float) -> float | None:
-    """How much farther than Welch's the envelope reaches, None where that has to be simulated."""
+    """Return the envelope's width relative to Welch's; None if it needs simulation."""
     if fewer * more > _MOST_PAIRS:
         return None
     relabelings = math.floor(alpha * math.comb(fewer + more, fewer))
@@ -70,7 +71,7 @@ def _cost(fewer: int, more: int, alpha: float) -> float | None:
 
 
 def runs_for_margin(k: float, *, alpha: float, power: float) -> int | None:
-    """How many runs a side confirm a margin of `k` between-run sd with probability `power`.
+    """Return the runs a side that confirm a margin of `k` between-run sd with a power.
 
     Returns:
         None when 500 are not enough.
@@ -87,7 +88,7 @@ def runs_for_margin(k: float, *, alpha: float, power: float) -> int | None:
 
 
 def narrowest_paired_margin(pairs: int, *, alpha: float, power: float) -> float:
-    """The narrowest margin that so many pairs confirm, in sd of their differences.
+    """Return the narrowest margin that so many pairs confirm, in sd of their differences.
 
     For normal differences of mean zero, by the rule that judges them.
 
@@ -111,12 +112,12 @@ def narrowest_paired_margin(pairs: int, *, alpha: float, power: float) -> float:
 
 @lru_cache(maxsize=4096)
 def welch_margin(n_a: int, n_b: int | None, *, alpha: float, power: float) -> float:
-    """As `narrowest_margin` by Welch's interval alone, without what guards it."""
+    """Return the narrowest margin by Welch's interval alone, without its guard."""
     return _narrowest((1.0, n_a), (1.0, n_b or _UNLIMITED), alpha, power)
 
 
 def _narrowest(a: tuple[float, int], b: tuple[float, int], level: float, power: float) -> float:
-    """The margin that two sides just confirm, each told by its sd and its number of runs."""
+    """Return the margin that two sides just confirm, each told by its sd and its number of runs."""
 
     def confirms(margin: float) -> bool:
         region = Region(lower=-margin, upper=margin)
@@ -133,7 +134,7 @@ def _narrowest(a: tuple[float, int], b: tuple[float, int], level: float, power: 
 
 @lru_cache(maxsize=64)
 def _reaches(n_a: int, n_b: int, alpha: float) -> NDArray[np.float64]:
-    """How far intervals of so many runs reach from no shift: the margins that they just confirm."""
+    """Return half widths of intervals around no shift: margins just confirmed by some runs."""
     random = np.random.default_rng([_SEED, n_a, n_b])
     a = random.standard_normal((_REPETITIONS, n_a))
     b = random.standard_normal((_REPETITIONS, n_b))

@@ -47,7 +47,7 @@ def pool(runs: Sequence[Sequence[float]]) -> Pool | None:
 
 
 def _between(runs: Sequence[NDArray[np.float64]]) -> float:
-    """How many independent samples the spread of the runs' means allows.
+    """Return the number of independent samples that the spread of runs' means allows.
 
     Samples that share a run share what is particular to it. The variance of their common mean is
     that of the runs' means over the number of runs; so many independent samples have it too.

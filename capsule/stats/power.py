@@ -1,4 +1,4 @@
-"""How many runs would decide: the power of the rule, and its inversion for the re-execution."""
+"""Power of the rule, and its inversion: the number of runs needed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def runs_to_decide(
     power: float = 0.8,
     most: int = MOST_RUNS,
 ) -> Answer:
-    """How many runs of B in all decide the claim, if the estimate seen now is the truth.
+    """Return the total runs of B that decide the claim, if the present estimate is true.
 
     Args:
         a: The original's runs, at least two, on the scale of `region`; None for a constant, and
             for differences of pairs.
-        b: The re-execution's runs so far.
+        b: The re-run's runs so far.
         interval: Their interval; its level is the one reckoned with.
         region: The claim's region.
         power: Wanted probability of a verdict.
@@ -81,13 +81,14 @@ def verdict_probability(
     level: float,
     cost: float = 1.0,
 ) -> float:
-    """Probability of either verdict at a true shift, averaged over the chi distribution of se.
+    """Return the probability of either verdict at a true shift, averaged over the chi distribution
+    of se.
 
     Args:
         truth: The true shift.
         region: The claim's region.
         a: Standard deviation and number of the original's runs.
-        b: The same of the re-execution.
+        b: The same of the re-run.
         level: One-sided level of the interval.
         cost: How much farther than Welch's the interval reaches.
     """
@@ -112,12 +113,12 @@ def verdict_probability(
 
 
 def _cost(n_a: int, n_b: int) -> float:
-    """How much farther than Welch's the envelope of so many runs reaches."""
+    """Return the envelope's width relative to Welch's, for some runs."""
     return _RELABELING_COST if permutation.can_count(n_a, n_b) else _RANKS_COST
 
 
 def _level(interval: Interval, have: int, n_a: int, n_b: int) -> float:
-    """The level that `n_b` runs will be judged at, given the interval of those at hand.
+    """Return the level that `n_b` runs will be judged at, given the interval of those at hand.
 
     One run is judged at a quarter of the claim's level, two against two at half of it, more of
     them at all of it.
@@ -127,7 +128,7 @@ def _level(interval: Interval, have: int, n_a: int, n_b: int) -> float:
 
 
 def _fewest(reaches: Callable[..., bool], *, at_least: int, most: int, guarded: bool) -> Answer:
-    """The fewest runs from `at_least` on that reach the power asked, or why none do."""
+    """Return the fewest runs from `at_least` on that reach the power asked, or why none do."""
     if not reaches(most):
         # beside two or three original runs power falls again: their spread alone is left to tell
         some = next((n for n in range(at_least, _PEAK_BELOW) if reaches(n)), None)

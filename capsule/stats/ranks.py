@@ -23,11 +23,12 @@ _ROUNDING = 1e-12
 
 
 def interval(a: Runs, b: Runs, alpha: float) -> tuple[float, float] | None:
-    """Limits for `location(b) - location(a)`, each with error probability of at most `alpha`.
+    """Return limits for `location(b) - location(a)`, each with error probability of at most
+    `alpha`.
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         alpha: One-sided level.
 
     Returns:
@@ -50,12 +51,12 @@ def interval(a: Runs, b: Runs, alpha: float) -> tuple[float, float] | None:
 
 
 def has_guard(n_a: int, n_b: int, alpha: float) -> bool:
-    """Whether so many runs have a rank interval, or are so many that the mean needs none."""
+    """Return whether so many runs have a rank interval, or are so many that the mean needs none."""
     return n_a * n_b > _MOST_PAIRS or critical_rank(*sorted((n_a, n_b)), alpha) > 0
 
 
 def superiority(a: Runs, b: Runs) -> float:
-    """The share of pairs in which B's run is higher than A's, ties counting half: P(B > A).
+    """Return the share of pairs in which B's run is higher than A's, ties counting half: P(B > A).
 
     Independent of any scale: 0.5 says that neither side tends to be higher, as it does when a side
     is empty.
@@ -72,11 +73,12 @@ def superiority(a: Runs, b: Runs) -> float:
 
 
 def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
-    """One-sided p values of a shift from A to B: of its being so large or larger, so low or lower.
+    """Return one-sided p values of a shift from A to B: of its being so large or larger, so low or
+    lower.
 
     Args:
         a: The original's runs.
-        b: The re-execution's runs.
+        b: The re-run's runs.
         shift: In the metric's unit.
 
     Returns:
@@ -98,7 +100,7 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
 
 
 def _cumulative(m: int, n: int, u: int) -> float:
-    """Probability that U is at most so large when there is no shift."""
+    """Return the probability that U is at most so large when there is no shift."""
     if m * n > _EXACT_PAIRS:
         sd = math.sqrt(m * n * (m + n + 1) / 12)
         return float(special.ndtr((u + 0.5 - m * n / 2) / sd))
@@ -107,7 +109,7 @@ def _cumulative(m: int, n: int, u: int) -> float:
 
 @lru_cache(maxsize=1024)
 def critical_rank(m: int, n: int, alpha: float) -> int:
-    """How many values of U have a cumulative probability of at most `alpha` under no shift.
+    """Return how many values of U have a cumulative probability up to `alpha` under no shift.
 
     The c-th smallest and c-th largest difference are then the limits; 0 means that no interval
     exists. Exact up to 2500 pairs, the continuity-corrected normal approximation above.
@@ -124,12 +126,14 @@ def critical_rank(m: int, n: int, alpha: float) -> int:
 
 @lru_cache(maxsize=64)
 def _cumulated_ways(m: int, n: int) -> tuple[int, ...]:
-    """Number of orderings of m + n distinct values with U of at most 0, 1, ..."""
+    """Return the number of orderings of m + n distinct values with U of at most 0, 1, ..."""
     return tuple(itertools.accumulate(_ways(m, n)))
 
 
 def _ways(m: int, n: int) -> Iterator[int]:
-    """Number of orderings of m + n distinct values for U = 0, 1, ...: a Gaussian binomial."""
+    """Return the number of orderings of m + n distinct values for U = 0, 1, ...: a Gaussian
+    binomial.
+    """
     size = m * n + 1
     counts = [1] + [0] * (size - 1)
     for i in range(1, m + 1):

@@ -1,4 +1,4 @@
-"""Whether two rates of failure differ by less than a margin, or by more: an exact test.
+"""Exact test of whether two failure rates differ by less than a margin, or by more.
 
 Both hypotheses are composite: the difference of the rates is known on the margin, the rates are
 not. So a p value is the largest probability, over all pairs of rates on the margin, of an outcome
@@ -32,8 +32,8 @@ def p_within(failed_a: int, n_a: int, failed_b: int, n_b: int, margin: float) ->
     Args:
         failed_a: The original's failures.
         n_a: The original's runs.
-        failed_b: The re-execution's failures.
-        n_b: The re-execution's runs.
+        failed_b: The re-run's failures.
+        n_b: The re-run's runs.
         margin: Above 0, below 1.
 
     >>> round(p_within(0, 30, 0, 30, 0.1), 4), p_within(0, 5, 0, 5, 0.1) > 0.5
@@ -68,13 +68,13 @@ def runs_to_confirm_rate(
     alpha: float,
     power: float = 0.8,
 ) -> Answer:
-    """How many runs of B in all confirm the margin, if further ones fail as often as A's did.
+    """Return the total runs of B that confirm the margin, if further ones fail as often as A's.
 
     Args:
         failed_a: The original's failures.
         n_a: The original's runs.
-        failed_b: The re-execution's failures so far.
-        n_b: The re-execution's runs so far.
+        failed_b: The re-run's failures so far.
+        n_b: The re-run's runs so far.
         margin: As above.
         alpha: Level of the test.
         power: Wanted probability.
@@ -105,7 +105,8 @@ def runs_to_confirm_rate(
 
 
 def runs_without_failure(margin: float, *, alpha: float) -> int | None:
-    """Fewest runs on each side that confirm a margin if none of them fails; None beyond 500.
+    """Return the fewest runs on each side that confirm a margin if none of them fails; None beyond
+    500.
 
     >>> runs_without_failure(0.1, alpha=0.05), runs_without_failure(0.2, alpha=0.05)
     (29, 14)
@@ -125,7 +126,9 @@ def _power(
     margin: float,
     alpha: float,
 ) -> float:
-    """Probability that `n` runs of B confirm the margin, where further ones fail at `rate`."""
+    """Return the probability that `n` runs of B confirm the margin, where further ones fail at
+    `rate`.
+    """
     further = n - n_b
     counts = range(further + 1)
 
@@ -152,7 +155,7 @@ def _p_less(failed_a: int, n_a: int, failed_b: int, n_b: int, margin: float) -> 
 
 
 def _probability(outcomes: NDArray[np.bool_], margin: float) -> float:
-    """The largest one of such outcomes where B's rate exceeds A's by `margin`.
+    """Return the largest one of such outcomes where B's rate exceeds A's by `margin`.
 
     Args:
         outcomes: Rows are A's failures, columns B's.

@@ -14,7 +14,7 @@ mean            Paule and Mandel (1982) with Hartung and Knapp's t, never narrow
                 heterogeneity (Roever, Knapp and Friede 2015, BMC Med. Res. Methodol. 15:99). The
                 sides' errors are pooled: an own variance out of three runs gives useless weights.
 
-Machines that re-execute one capsule draw the same fresh seeds, so their runs are not independent.
+Machines that verify one capsule draw the same fresh seeds, so their runs are not independent.
 Runs under one seed are reckoned as fully correlated, which never makes an interval narrower than
 it should be; taken as independent, ten such machines miss the mean 55 % of the time.
 """
@@ -36,7 +36,7 @@ LEAST_FOR_A_MEAN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """How far results spread within and between machines, on the scale of the runs.
+    """Spread of results within and between machines, on the scale of the runs.
 
     Attributes:
         repeatability_sd: s_r, between runs on one machine, at least that of the resolution.
@@ -128,7 +128,7 @@ def precision(sides: Sequence[Runs], *, alpha: float) -> Precision | None:
 
 
 def random_effects_mean(sides: Sequence[Runs], *, alpha: float) -> Mean | None:
-    """The mean over machines, with an interval that covers the spread between them.
+    """Return the mean over machines, with an interval that covers the spread between them.
 
     Args:
         sides: One for each machine; those without a run are left out. No value beyond 1e300.
@@ -177,7 +177,8 @@ def random_effects_mean(sides: Sequence[Runs], *, alpha: float) -> Mean | None:
 
 
 def paule_mandel(means: Sequence[float], variances: Sequence[float]) -> float:
-    """The variance between sides at which their weighted squares are worth their number less one.
+    """Return the variance between sides at which their weighted squares are worth their number
+    less one.
 
     Args:
         means: Of each side, at least two.
@@ -203,7 +204,7 @@ def paule_mandel(means: Sequence[float], variances: Sequence[float]) -> float:
 
 
 def _root(explains: Callable[[float], bool], most: float) -> float:
-    """Where `explains` turns true in (0, most], to the last bit: no tolerance to disagree on."""
+    """Return where `explains` turns true in (0, most], to the last bit."""
     low, high = 0.0, most
     while low < (middle := (low + high) / 2) < high:
         low, high = (low, middle) if explains(middle) else (middle, high)
@@ -243,7 +244,7 @@ def _limits(machines: Machines, alpha: float) -> tuple[float, float]:
 
 
 def _over_chi2(df: float, probability: float) -> float:
-    """Degrees of freedom over the quantile of chi-squared."""
+    """Return degrees of freedom over the quantile of chi-squared."""
     quantile = 2 * float(special.gammaincinv(df / 2, probability))
     return df / quantile if quantile else math.inf
 

@@ -32,15 +32,15 @@ class Runs:
     def __post_init__(self) -> None:
         seeds, values = zip(*self.by_seed, strict=True) if self.by_seed else ((), ())
         if not all(map(lt, seeds, seeds[1:])):
-            raise ValueError("a run is named by its seed: seeds must be unique and in order")
+            raise ValueError("seeds of runs must be unique and increasing")
         if not all(map(math.isfinite, values)):
-            raise ValueError("a run without a finite value is a failed run, not a value")
+            raise ValueError("values of runs must be finite")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
-            raise ValueError(f"not a resolution: {self.resolution}")
+            raise ValueError(f"invalid resolution: {self.resolution}")
 
     @classmethod
     def of(cls, by_seed: Mapping[int, float], *, resolution: float = 0.0) -> Runs:
-        """The runs of a mapping from seed to run value.
+        """Return the runs of a mapping from seed to run value.
 
         Raises:
             ValueError: A value is not finite, or the resolution is negative.
@@ -50,22 +50,22 @@ class Runs:
 
     @cached_property
     def values(self) -> tuple[float, ...]:
-        """The run values, ascending: no later result can depend on the order of the runs."""
+        """Return the run values, ascending: no later result can depend on the order of the runs."""
         return tuple(sorted([value for _, value in self.by_seed]))
 
     @property
     def n(self) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         return len(self.by_seed)
 
     @property
     def constant(self) -> bool:
-        """Whether there are at least two runs and all have the same value."""
+        """Return whether there are at least two runs and all have the same value."""
         return self.n >= 2 and self.values[0] == self.values[-1]
 
     @cached_property
     def mean(self) -> float:
-        """The arithmetic mean; the value itself when all are equal. Needs n >= 1."""
+        """Return the arithmetic mean; the value itself when all are equal. Needs n >= 1."""
         if self.values[0] == self.values[-1]:
             return self.values[0]  # 0.1 + 0.1 + 0.1 over 3 is not 0.1
         n = self.n
@@ -73,7 +73,9 @@ class Runs:
 
     @cached_property
     def sd(self) -> float:
-        """The standard deviation between runs, with n - 1 in its denominator. Needs n >= 2."""
+        """Return the standard deviation between runs, with n - 1 in its denominator. Needs n >=
+        2.
+        """
         mean = self.mean
         distances = [value - mean for value in self.values]
         largest = max(map(abs, distances))
@@ -85,7 +87,8 @@ class Runs:
 
     @property
     def floored_sd(self) -> float:
-        """The standard deviation, at least that of rounding to the resolution, `q / sqrt(12)`.
+        """Return the standard deviation, at least that of rounding to the resolution, `q /
+        sqrt(12)`.
 
         Identical rounded values then never give infinite confidence.
         """
@@ -93,11 +96,12 @@ class Runs:
 
     @property
     def positive(self) -> bool:
-        """Whether every value may be put on a logarithmic scale."""
+        """Return whether every value may be put on a logarithmic scale."""
         return not self.values or self.values[0] > 0
 
     def log(self) -> Runs:
-        """The natural logarithms of these runs; the resolution becomes its widest step there.
+        """Return the natural logarithms of these runs; the resolution becomes its widest step
+        there.
 
         Raises:
             ValueError: A value is not positive.

@@ -1,4 +1,4 @@
-"""How many samples two distributions need, to be shown to lie closer than a distance."""
+"""Number of samples needed to show that two distributions are closer than a distance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_SAMPLES = 10**12
 
 
 def samples_for_distance(distance: float, *, alpha: float, power: float) -> int | None:
-    """How many independent samples on each side confirm two equal distributions to be so close.
+    """Return the independent samples on each side that confirm equal distributions as close.
 
     Inverts the band of `kolmogorov` under the limit distribution of the observed distance.
 
@@ -31,7 +31,7 @@ def samples_for_distance(distance: float, *, alpha: float, power: float) -> int 
 
 
 def samples_beside(n_a: float, distance: float, *, alpha: float, power: float) -> int | None:
-    """How many on the other side of `n_a` independent samples confirm two equal distributions.
+    """Return the samples on the other side that confirm equal distributions beside `n_a`.
 
     Args:
         n_a: Independent samples of the original, which stay as they are.
@@ -52,7 +52,7 @@ def samples_beside(n_a: float, distance: float, *, alpha: float, power: float) -
 
 
 def _variance(distance: float, alpha: float, power: float) -> float:
-    """The largest `1 / n_a + 1 / n_b` that confirms it."""
+    """Return the largest `1 / n_a + 1 / n_b` that confirms it."""
     band = math.sqrt(math.log(2 / alpha) / 2)
     seen = float(special.kolmogi(1 - power))
     return (distance / (band + seen)) ** 2

@@ -1,6 +1,6 @@
-"""What a search of hyper-parameters gave: its score, and how good it was after how many trials.
+"""Score of a search of hyper-parameters, and its quality after each number of trials.
 
-A trial that failed has no value, and is worse than any that has one.
+A failed trial has no value, and counts as worse than any trial with a value.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 
 
 def order(values: Iterable[float | None], *, lower: bool) -> list[float | None]:
-    """Values from the worst on; None first.
+    """Return values from the worst on; None first.
 
     Args:
         values: Of trials or studies, None of what failed.
-        lower: Whether less is better.
+        lower: True if less is better.
 
     >>> order([0.9, None, 0.7], lower=False)
     [None, 0.7, 0.9]
@@ -26,11 +26,12 @@ def order(values: Iterable[float | None], *, lower: bool) -> list[float | None]:
 
 
 def score(studies: Sequence[Sequence[float | None]], *, lower: bool) -> float | None:
-    """The median over studies of the best trial of each (Dahl et al. 2023, arXiv:2306.07179).
+    """Return the median over studies of the best trial of each (Dahl et al. 2023,
+    arXiv:2306.07179).
 
     Args:
         studies: The values of the trials of each, none of them empty.
-        lower: Whether less is better.
+        lower: True if less is better.
 
     Returns:
         None where half of the studies or more have no trial that succeeded; of an even number the
@@ -46,7 +47,8 @@ def score(studies: Sequence[Sequence[float | None]], *, lower: bool) -> float | 
 
 
 def best_of(values: Sequence[float | None], k: int, *, lower: bool) -> float | None:
-    """The median of the best of `k` trials, drawn without replacement from all that were made.
+    """Return the median of the best of `k` trials, drawn without replacement from all that were
+    made.
 
     With the n results sorted from the worst, the best of k is the i-th or a worse one with the
     probability C(i, k) / C(n, k); the median is the first where that is 1/2 or more.
@@ -54,7 +56,7 @@ def best_of(values: Sequence[float | None], k: int, *, lower: bool) -> float | N
     Args:
         values: Of all trials, n of them.
         k: From 1 to n.
-        lower: Whether less is better.
+        lower: True if less is better.
 
     >>> best_of([1, 2, 3, 4], 2, lower=False)
     3

@@ -18,7 +18,7 @@ Series = Sequence[float] | NDArray[np.float64]
 
 
 def mser5(values: Series) -> int:
-    """How many leading values to cut, so that the standard error of the rest is smallest.
+    """Return the number of leading values to cut for the smallest standard error of the rest.
 
     White's marginal standard error rule on means of batches of five; at most half is cut, and
     nothing from fewer than four batches.
@@ -43,7 +43,7 @@ def mser5(values: Series) -> int:
 
 
 def effective_sample_size(values: Series) -> float:
-    """How many independent samples a series is worth: its length over its correlation time.
+    """Return a series' number of independent samples: its length over its correlation time.
 
     Autocorrelations are summed as long as their pairs stay positive and decreasing (Geyer's initial
     monotone sequence). Never more than the length, at least 1 for a series that is not empty.
@@ -69,7 +69,8 @@ def effective_sample_size(values: Series) -> float:
 
 
 def median_interval(values: Sequence[float], *, level: float) -> tuple[float, float] | None:
-    """Two of the values that hold the median between them with a probability of at least `level`.
+    """Return two of the values that hold the median between them with a probability of at least
+    `level`.
 
     The nonparametric interval by binomial ranks, as benchmarks in computing report it (Hoefler and
     Belli, SC15, section 3.1.3): it tells how well the values of this one run place their median,
@@ -88,7 +89,8 @@ def median_interval(values: Sequence[float], *, level: float) -> tuple[float, fl
 def percentile_interval(
     values: Sequence[float], share: float, *, level: float, worth: float | None = None
 ) -> tuple[float, float] | None:
-    """Two of the values that hold a percentile between them, beyond either with half of 1 - level.
+    """Return two of the values that hold a percentile between them, beyond either with half of 1 -
+    level.
 
     As `median_interval`, of which it is the general case. None for fewer values than it needs: 36
     for the 90th percentile at a level of 0.95, 368 for the 99th.
@@ -127,7 +129,8 @@ def _ranks_beyond(n: int, share: float, tail: float) -> int:
 
 
 def variation(values: Sequence[float]) -> float | None:
-    """Coefficient of variation: the values' standard deviation over the size of their mean.
+    """Return the coefficient of variation: the values' standard deviation over the size of their
+    mean.
 
     None for fewer than two values, or where the mean is nothing but their rounding.
 
@@ -143,7 +146,9 @@ def variation(values: Sequence[float]) -> float | None:
 
 
 def _scale(values: Series) -> NDArray[np.float64]:
-    """The values as distances from the first, in units of the largest: no square can overflow."""
+    """Return the values as distances from the first, in units of the largest: no square can
+    overflow.
+    """
     series = np.asarray(values, dtype=float)
     if not len(series):
         return series

@@ -22,7 +22,7 @@ _PACKAGE = "scipy.special"
 
 @contextmanager
 def _empty_package() -> Iterator[None]:
-    """A package with nothing in it but where its modules lie; none where it is imported already."""
+    """Make an empty package with the modules' path, unless it is imported already."""
     spec = PathFinder.find_spec(_PACKAGE, scipy.__path__)
     if spec is None or _PACKAGE in sys.modules:
         yield

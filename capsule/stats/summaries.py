@@ -11,7 +11,7 @@ from capsule.stats.runs import Runs
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a paper says of its runs.
+    """Published summary of a paper's runs.
 
     Attributes:
         mean: Of the runs, in the metric's unit.
@@ -27,20 +27,23 @@ class Summary:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd >= 0):
-            raise ValueError(f"not a mean with a standard deviation: {self.mean} +- {self.sd}")
+            raise ValueError(f"invalid mean or standard deviation: {self.mean}, {self.sd}")
         if self.n < 1:
-            raise ValueError(f"not a number of runs: {self.n}")
+            raise ValueError(f"invalid number of runs: {self.n}")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
-            raise ValueError(f"not a resolution: {self.resolution}")
+            raise ValueError(f"invalid resolution: {self.resolution}")
 
     @property
     def floored_sd(self) -> float:
-        """The standard deviation, at least that of rounding to the resolution, `q / sqrt(12)`."""
+        """Return the standard deviation, at least that of rounding to the resolution, `q /
+        sqrt(12)`.
+        """
         return max(self.sd, self.resolution / math.sqrt(12))
 
 
 def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Interval | None:
-    """The interval of `mean(b) - mean(a)` where at least one side is known by its summary only.
+    """Return the interval of `mean(b) - mean(a)` where at least one side is known by its summary
+    only.
 
     Welch's at half the level, because nothing guards against skew here, or the prediction interval
     where one side is a single value.

@@ -1,4 +1,4 @@
-"""What a judgement consists of: one claim's, and the whole capsule's."""
+"""Judgements of single claims and of a whole capsule."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ FURTHER_LOOKS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """One side's runs of a metric.
+    """Runs of one metric on one side.
 
     Attributes:
-        seeds: Of every run in use, whatever became of it.
-        values: How many have a value.
-        independent: How many of these count: runs that went through exactly the same values under
-            different seeds count as one.
-        failed: How many ended by the workload's own fault.
-        missing: How many have no final outcome.
-        mean: Of the independent values, on the metric's own scale.
-        sd: Between runs, None for fewer than two values.
-        unit: Of both; `1` without a metric.
+        seeds: Seeds of all runs in use, whatever their outcome.
+        values: Number of runs with a value.
+        independent: Number of values that count: runs with exactly equal values under different
+            seeds count as one.
+        failed: Number of runs that failed by the workload's own fault.
+        missing: Number of runs without a final outcome.
+        mean: Mean of the independent values, on the metric's own scale.
+        sd: Standard deviation between runs; None for fewer than two values.
+        unit: Unit of mean and standard deviation; `1` without a metric.
     """
 
     seeds: tuple[int, ...]
@@ -64,20 +64,20 @@ class Counts:
 
     @property
     def failure_bound(self) -> float:
-        """The rate of failures is at most this, with a confidence of 95 %."""
+        """Return the upper limit of the failure rate, with 95 % confidence."""
         return stats.failure_bound(self.failed, self.values + self.failed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """Which of a claim's planned looks a judgement is, by its number of re-run seeds.
+    """The planned look of a claim's judgement.
 
     Attributes:
-        planned: After how many re-run seeds the claim may be judged.
-        runs: Of the re-execution, whatever became of them.
-        number: Place of `runs` among the planned ones, from 1; None when it is not planned, and
-            counts as a further look of a plan of five.
-        alpha: One-sided level of every look of such a plan, which costs the claim's alpha overall.
+        planned: Planned looks, as numbers of re-run seeds.
+        runs: Number of runs of the re-run, whatever their outcome.
+        number: Position of `runs` among the planned looks, from 1; None if `runs` was not planned
+            and counts as a further look of a plan of five.
+        alpha: One-sided level of every look, so that all looks together keep the claim's alpha.
     """
 
     planned: tuple[int, ...]
@@ -87,7 +87,7 @@ class Look:
 
     @property
     def coming(self) -> tuple[int, ...]:
-        """Looks still to come: the planned ones, then each at twice as many runs, five in all.
+        """Return the looks still to come: the planned ones, then doubled ones, five in all.
 
         >>> Look(planned=(5, 10), runs=5, number=1, alpha=0.0304).coming
         (10, 20, 40, 80)
@@ -99,17 +99,18 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What would decide an INCONCLUSIVE claim; one number for each power of `POWERS`.
+    """Remedy of an INCONCLUSIVE claim, with one number for each power of `POWERS`.
 
     Attributes:
-        answer: `runs` or `samples` when more of them on the re-execution's side decide it;
-            `original-too-few` when no number does, as the original has too few; `on-the-margin`
-            when the estimate lies so near the margin that more than 500 would be needed; `mend`
-            when nothing could be run, and no number of runs helps before that is mended;
-            `looks-taken` when as many looks were taken as the error rate allows.
-        as_seen: How many in all, if the estimate is the truth; None where no number does.
-        if_equal: How many in all, if there is no shift at all.
-        sentence: The same in words.
+        answer: `runs` or `samples` if more of them in the re-run decide the claim;
+            `original-too-few` if no number does, because the original has too few runs;
+            `on-the-margin` if the estimate lies so close to the margin that more than 500 would be
+            needed; `mend` if nothing could be run and the cause must be mended first;
+            `looks-taken` if as many looks were taken as the error rate allows.
+        as_seen: Total numbers needed if the estimate is the true difference; None if no number
+            suffices.
+        if_equal: Total numbers needed if there is no true difference.
+        sentence: The remedy in words.
     """
 
     answer: Literal["runs", "samples", "original-too-few", "on-the-margin", "mend", "looks-taken"]
@@ -120,36 +121,47 @@ class Advice:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """One claim's judgement, or the report of a metric that nobody claimed anything about.
+    """The judgement of one claim, or the report of an unclaimed metric.
 
     Attributes:
-        claim: None for an unclaimed metric.
-        names: What the sides are called.
-        scale: Scale of estimate, limits and region; `log` means natural logarithms.
-        estimate: Shift of the re-execution against the original; its location for `threshold`,
-            its worst run's value for `bound` (None where that is not finite), Kolmogorov's distance
-            for `distribution`, the shift at `step` for `curve`.
-        lower: Lower limit of the estimate, None when open or unknown.
-        upper: Upper limit.
-        region: What was allowed on `scale`, None for an open end.
-        step: Of a curve: where it comes nearest to the margin, or is farthest beyond it.
-        alpha: The claim's one-sided error rate.
-        level: The same for this look.
-        alpha_used: What the interval used: `level`, or a part of it where nothing guards against
-            skew, where a side is a single run, or where runs failed and the word is DIFFERENT.
-        p_reproduced: Against `alpha_used`.
-        p_different: Against `alpha_used`.
-        p_beyond: Of DIFFERENT by the whole rule, right far below `alpha` too: what is adjusted
-            where there are several claims, against `level`; None where the rule has no guard.
-        p_different_holm: Adjusted for the primary claims, against `alpha`.
-        p_zero: Of no shift at all, two-sided; information that decides nothing.
-        superiority: Probability that a run of the re-execution is higher than one of the original,
-            ties counted half; information that decides nothing.
-        look: None for a claim that is not looked at twice.
-        failure: What failed runs ended with, where they decide the word or forbid REPRODUCED.
-        fault: Of a claim that could not be run: what stands in its way; None for any other.
+        metric: Full metric path.
+        claim: The claim; None for an unclaimed metric.
+        word: Verdict of the claim.
+        unit: Unit of the metric.
+        direction: Better direction of the metric.
+        kind: `quality` or `machine`.
+        scale: Scale of estimate, limits and region; `log` stands for natural logarithms.
+        original: Runs of the original.
+        rerun: Runs of the re-run.
+        seeds: Rule by which runs of the two sides are matched by seed.
+        names: Names of the two sides.
+        method: Statistical method.
+        estimate: Difference of the re-run from the original; for `threshold` the re-run's location,
+            for `bound` the value of its worst run (None if not finite), for `distribution`
+            Kolmogorov's distance, for `curve` the difference at `step`.
+        lower: Lower limit of the estimate; None if open or unknown.
+        upper: Upper limit of the estimate; None if open or unknown.
+        region: Allowed region on `scale`; None for an open end.
+        step: Step at which a curve comes closest to the margin, or exceeds it most.
+        alpha: One-sided error rate of the claim.
+        level: One-sided error rate of this look.
+        alpha_used: Error rate of the interval: `level`, or a part of it if nothing guards against
+            skew, if a side is a single run, or if runs failed and the word is DIFFERENT.
+        p_reproduced: P value of REPRODUCED, compared with `alpha_used`.
+        p_different: P value of DIFFERENT, compared with `alpha_used`.
+        p_beyond: P value of DIFFERENT by the whole rule, accurate far below `alpha`; adjusted for
+            several claims and compared with `level`. None if the rule has no guard.
+        p_different_holm: P value of DIFFERENT, adjusted for the primary claims, compared with
+            `alpha`.
+        p_zero: Two-sided p value of no difference at all; informational.
+        superiority: Probability that a run of the re-run is higher than one of the original, ties
+            counted half; informational.
+        look: Planned look of the judgement; None for a claim that is judged once.
+        failure: End of the failed runs, if these decide the word or forbid REPRODUCED.
+        fault: Obstacle, if the claim could not be run.
         sentence: The judgement in words.
-        advice: What would decide an INCONCLUSIVE claim, None where nothing is known to.
+        advice: Remedy of an INCONCLUSIVE claim; None if none is known.
+        notes: Remarks on the judgement.
     """
 
     metric: str
@@ -187,19 +199,19 @@ class Judged:
 
     @property
     def decisive(self) -> bool:
-        """Whether the capsule's verdict depends on it."""
+        """Return whether the capsule's verdict depends on the claim."""
         return self.claim is not None and quick.decides(self.claim) and self.word != "REPORTED"
 
     @property
     def p_among_others(self) -> float:
-        """The p of DIFFERENT as a multiple of its level, to be adjusted for several claims."""
+        """Return the p value of DIFFERENT as a multiple of its level, for adjustment."""
         if self.p_beyond is None or self.method == "failures":
             return self.p_against_alpha
         return max(self.p_against_alpha, self.p_beyond / self.level)
 
     @property
     def p_against_alpha(self) -> float:
-        """The p of DIFFERENT as a multiple of the level that it is held against."""
+        """Return the p value of DIFFERENT as a multiple of the level that it is compared with."""
         if self.p_different is None or self.alpha_used is None:
             return 1 / self.level
         return self.p_different / self.alpha_used
@@ -207,16 +219,16 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A whole capsule judged.
+    """The verdict on a capsule.
 
     Attributes:
-        word: Of the capsule: REPRODUCED when all primary claims are (intersection-union, each at
-            its own alpha); DIFFERENT when at least one is after Holm; else INCONCLUSIVE.
-        sentence: Why, in one sentence.
-        claims: One judgement for each frozen claim, in the capsule's order; two for a paired claim
-            that stands alone, under equal seeds and under fresh ones.
-        reported: Ratios of metrics that nobody claimed anything about.
-        differences: The facts that were judged.
+        word: REPRODUCED if all primary claims are (intersection-union, each at its own alpha);
+            DIFFERENT if at least one is after Holm's correction; else INCONCLUSIVE.
+        sentence: Reason, in one sentence.
+        claims: Judgement of each claim, in the capsule's order; a paired claim that stands alone
+            has two, under equal seeds and under fresh ones.
+        reported: Reports of ratios of unclaimed metrics.
+        differences: Facts that were judged.
     """
 
     word: Word

@@ -1,7 +1,7 @@
-"""The judgement of several re-executions of one original.
+"""Verdict on one original by several re-runs.
 
-Every re-execution is judged against the original by itself. All of them must be REPRODUCED for the
-whole to be, which needs no correction; DIFFERENT is corrected by Holm over the pairs.
+Each re-run is judged against the original by itself. The whole is REPRODUCED if all pairs are;
+this needs no correction. DIFFERENT is corrected by Holm's method over the pairs.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from capsule.verdict.spread import Spread
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedPair:
-    """The original against one re-execution.
+    """The judgement of the original against one re-run.
 
     Attributes:
-        label: Of the re-execution; the original is A.
-        verdict: Of this pair alone.
-        word: The pair's among all of them: DIFFERENT only where it still is after Holm.
-        alpha: What the p values are held against.
-        p_different: The least of the pair's DIFFERENT claims, adjusted for the pair's claims; None
-            without such a claim.
-        p_different_holm: The same adjusted for the number of pairs.
+        label: Letter of the re-run; the original is A.
+        verdict: Verdict of this pair alone.
+        word: Word of the pair among all pairs: DIFFERENT only if it remains so after Holm's
+            correction.
+        alpha: Error rate that the p values are compared with.
+        p_different: Smallest p value of the pair's DIFFERENT claims, adjusted for the pair's
+            claims; None without such a claim.
+        p_different_holm: The same p value, also adjusted for the number of pairs.
     """
 
     label: str
@@ -43,14 +44,14 @@ class JudgedPair:
 
 @dataclass(frozen=True, kw_only=True)
 class SeveralVerdict:
-    """A capsule judged by several re-executions.
+    """The verdict on a capsule by several re-runs.
 
     Attributes:
-        word: DIFFERENT when a pair is, after Holm over the pairs; REPRODUCED when all pairs are;
-            else INCONCLUSIVE.
-        sentence: Why, in one sentence.
-        sides: The original, then every re-execution as given.
-        pairs: In the same order.
+        word: DIFFERENT if a pair is, after Holm's correction over the pairs; REPRODUCED if all
+            pairs are; else INCONCLUSIVE.
+        sentence: Reason, in one sentence.
+        sides: The original, then the re-runs in the given order.
+        pairs: Judgement of each re-run, in the same order.
         metrics: Each claimed metric over all sides.
     """
 
@@ -62,7 +63,7 @@ class SeveralVerdict:
 
 
 def judge_several(several: Several) -> SeveralVerdict:
-    """Judge every pair, then the whole. A pure function: no clock, no chance, no order of runs."""
+    """Judge every pair, then the whole; a pure function of the records."""
     verdicts = [judge(pair) for pair in several.pairs]
     pairs = tuple(_with_holm(verdicts))
     word, sentence = _whole(pairs)
@@ -77,12 +78,12 @@ def judge_several(several: Several) -> SeveralVerdict:
 
 
 def exit_code(verdict: SeveralVerdict) -> int:
-    """What `capsule diff` of several capsules exits with: the same as for two."""
+    """Return the exit code of `capsule diff` for several capsules; the same as for two."""
     return _EXIT_CODES[verdict.word]
 
 
 def _with_holm(verdicts: Sequence[Verdict]) -> Iterator[JudgedPair]:
-    """The pairs with their words after Holm, which is done on p / alpha as within a pair."""
+    """Yield the pairs, their words corrected by Holm's method on p / alpha."""
     alphas = {claim.alpha for verdict in verdicts for claim in verdict.claims if claim.decisive}
     alpha = max(alphas, default=0.05)
     parts = [_least_part(verdict) for verdict in verdicts]
@@ -103,7 +104,7 @@ def _with_holm(verdicts: Sequence[Verdict]) -> Iterator[JudgedPair]:
 
 
 def _least_part(verdict: Verdict) -> float | None:
-    """The least p of DIFFERENT over its alpha, of the primary claims that are DIFFERENT."""
+    """Return the smallest p value over alpha of the DIFFERENT primary claims."""
     parts = [
         max(claim.p_different_holm / claim.alpha, claim.p_among_others)
         for claim in verdict.claims
@@ -113,7 +114,7 @@ def _least_part(verdict: Verdict) -> float | None:
 
 
 def _add_changes(sentence: Sentence, pair: JudgedPair) -> Sentence:
-    """The same with what a re-execution changed of the original's experiment."""
+    """Append what a re-run changed of the original's experiment."""
     told = tuple(note.sentence for note in pair.verdict.differences.changes)
     if not told:
         return sentence

@@ -40,11 +40,11 @@ def add(name: str) -> Callable[[Files], Files]:
 @pytest.mark.parametrize(
     ("forge", "words"),
     [
-        (state("embedded", True), "the files of the dataset ramp are not those"),
-        (state("digest", f"sha256:{'6' * 64}"), "is not the one whose digest the manifest has"),
-        (add("ramp/x"), "carries the dataset ramp, and the record says that it does not"),
-        (add("ramp"), "carries the dataset ramp, and the record says that it does not"),
-        (add("other/x"), "carries datasets/other, which is no dataset of its"),
+        (state("embedded", True), "the files of dataset ramp contradict its digest"),
+        (state("digest", f"sha256:{'6' * 64}"), "has another digest than in the manifest"),
+        (add("ramp/x"), "contains dataset ramp; the record says it does not"),
+        (add("ramp"), "contains dataset ramp; the record says it does not"),
+        (add("other/x"), "datasets/other is not a dataset of the record"),
     ],
 )
 def test_data_that_does_not_fit_the_record_is_refused(

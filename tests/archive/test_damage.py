@@ -260,7 +260,7 @@ def test_the_bytes_of_an_entry_are_held_to_its_checksum(tmp_path: Path) -> None:
     whole = Zip(path)
     assert [*whole.chunks("a", most=2)] == [b"ri", b"gh", b"t"]
     path.write_bytes(path.read_bytes().replace(b"right", b"wrong"))
-    with pytest.raises(DamagedError, match="the bytes of a fail their checksum"):
+    with pytest.raises(DamagedError, match="wrong checksum of a"):
         [*Zip(path).chunks("a")]
     assert b"".join(Zip(path).chunks("b")) == b"other"
 

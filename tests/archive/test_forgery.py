@@ -135,11 +135,11 @@ def image_layer(field: str) -> Forge:
         (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan's digest"),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "kind", to="tree")),
-            "identity cannot be what is stated",
+            "identity contradict its reference",
         ),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "digest", to=OTHER)),
-            "identity cannot be what is stated",
+            "identity contradict its reference",
         ),
         (forge_json("data/capsule.json", set_in("levels", "digest", to=OTHER)), "levels/"),
         (
@@ -159,14 +159,14 @@ def image_layer(field: str) -> Forge:
         *(
             (
                 forge_json("data/capsule.json", set_in("claims", 0, field, to=value)),
-                "not judged as it was written",
+                "judged otherwise than written",
             )
             for field, value in {"alpha": 0.4, "paired": True}.items()
         ),
         *(
             (
                 forge_json("data/capsule.json", set_in("claims", 0, "looks", to=looks)),
-                "not judged as it was planned",
+                "contradict the plan",
             )
             for looks in ([], [3, 6])
         ),
@@ -181,11 +181,11 @@ def image_layer(field: str) -> Forge:
             forge_text(
                 "data/results/attempts.jsonl", b'"setup_seconds":null', b'"setup_seconds":1.5'
             ),
-            "says how long its setup command took, and it has none",
+            "has a setup duration, but no setup command",
         ),
         (
             forge_text("data/results/attempts.jsonl", b'"reason":null', b'"reason":"exit"'),
-            "exclude each other",
+            "contradictory outcome and reason",
         ),
         (
             forge_json(
@@ -210,8 +210,8 @@ def image_layer(field: str) -> Forge:
         (forge_text("data/results/metrics.json", b'"failed": 0', b'"failed": 1'), "metrics.json"),
         (forge_text("data/records/image-config.json", b"amd64", b"arm64"), "configuration"),
         (forge_text("data/records/image-manifest.json", b'"size": 6', b'"size": 7'), "manifest"),
-        (image_layer("diff_id"), "layers cannot be what is stated"),
-        (image_layer("digest"), "layers cannot be what is stated"),
+        (image_layer("diff_id"), "layers contradict its reference"),
+        (image_layer("digest"), "layers contradict its reference"),
         (lambda files: rehash(files | {"data/levels/more.py": b""}), "levels/"),
         (lambda files: rehash(files | {"data/more.txt": b""}), "no place in a capsule"),
         (
@@ -245,8 +245,8 @@ def test_runs_are_not_hidden_as_controls(tmp_path: Path, files: Files, runs: int
     with pytest.raises(DamagedError) as caught:
         read_files(rehash(files | texts), tmp_path)
     complaint = str(caught.value)
-    assert "is a control run, and nothing is verified" in complaint
-    assert "has a control run, and no fresh one of it failed" in complaint
+    assert "is a control run outside of a verification" in complaint
+    assert "has a control run, but no failed fresh run" in complaint
     assert ("has a second control run" in complaint) == (runs > 1)
 
 
@@ -314,7 +314,7 @@ def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path:
     ("evidence", "carried", "words"),
     [
         ((EVIDENCE,), [], "evidence/a/curve.png is missing"),
-        ((), [File(path="evidence/a/curve.png", source=b"png")], "is evidence of no attempt"),
+        ((), [File(path="evidence/a/curve.png", source=b"png")], "belongs to no attempt"),
         (
             (EVIDENCE, EVIDENCE),
             [File(path="evidence/a/curve.png", source=b"png")],
@@ -323,7 +323,7 @@ def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path:
         (
             (dataclasses.replace(EVIDENCE, rank=1),),
             [File(path="evidence/a/curve.png", source=b"png")],
-            "evidence of a rank that it did not have",
+            "evidence of a missing rank",
         ),
     ],
 )

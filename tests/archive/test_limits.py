@@ -113,7 +113,7 @@ def test_the_memory_of_documents_is_one_budget() -> None:
     most = limits.MOST_PARSED_BYTES // limits.parsed_bytes(data)
     for _ in range(most):
         budget.spend(data, where="it")
-    with pytest.raises(DamagedError, match="holds more values than a reader takes on"):
+    with pytest.raises(DamagedError, match="too many values: they need about"):
         budget.spend(data, where="it")
 
 
@@ -208,7 +208,7 @@ def test_a_command_whose_first_trial_says_too_much_ends_a_run_then() -> None:
     room = archive.Projection(made)
     room.require()
     room.add("train0000/default/command/0", [("m00000", 1_000_000)])
-    with pytest.raises(UsageError, match="what finished is kept in the run folder"):
+    with pytest.raises(UsageError, match="the run folder keeps the finished trials"):
         room.require()
     # whatever is not in the plan takes what it takes
     room = archive.Projection(made)

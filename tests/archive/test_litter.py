@@ -62,7 +62,7 @@ def test_what_a_system_left_is_named_and_its_removal_is_all_that_it_takes(
         identity = capsule.id
     lay(folder, dict.fromkeys(names, b"left"))
     error = refuse(folder)
-    assert "again from where it was published" not in str(error.advice)
+    assert "again from its publisher" not in str(error.advice)
     follow(error)
     with archive.read(folder) as capsule:
         assert capsule.id == identity
@@ -74,7 +74,7 @@ def test_any_other_surplus_file_is_damage(folder: Path, name: str, beside: list[
     lay(folder, dict.fromkeys([name, *beside], b""))
     error = refuse(folder)
     assert f"surplus {name}" in error.what
-    assert "again from where it was published" in str(error.advice)
+    assert "again from its publisher" in str(error.advice)
 
 
 def test_a_changed_file_is_damage_whatever_lies_beside_it(folder: Path) -> None:

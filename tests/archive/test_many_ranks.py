@@ -293,4 +293,4 @@ def test_lint_says_before_anything_runs_what_does_not_fit(
     path.write_text(json.dumps({**wanted, "benchmarks": [collective], "claims": []}))
     capsys.readouterr()
     assert cli.main(["lint", str(path)]) == 2
-    assert "are the most" in capsys.readouterr().err
+    assert "the limit is" in capsys.readouterr().err

@@ -67,9 +67,9 @@ def test_orders_are_made_again_by_the_reader(sealed: Path) -> None:
     ("change", "message"),
     [
         (lambda weights: weights[::-1], "order_fingerprint is"),
-        (lambda weights: weights[:-1], "a number for each of 90 is due"),
-        (lambda weights: -weights, "negative or not finite"),
-        (None, "what its weighted samples went by is not there"),
+        (lambda weights: weights[:-1], "expected 90 numbers"),
+        (lambda weights: -weights, "negative or non-finite"),
+        (None, "the file of its weighted sampler is missing"),
     ],
 )
 def test_other_weights_than_it_went_by_are_damage(

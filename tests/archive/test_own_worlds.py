@@ -39,7 +39,7 @@ WORLDS = {
     INDEPENDENT: None,
     NOT_SEEN: None,
     "seen by torch, mpi4py": None,
-    JOINED: "pre-flight did not see it join as many",
+    JOINED: "the recorded test did not see as many",
     DECLARED: "its author did not declare",
     "seen by nobody": "not in its form",
     "seen by torch, torch, torch, torch, torch": "not in its form",

@@ -58,12 +58,12 @@ def without_a_power(array: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (None, "completed, and what it predicted is not there"),
-        (lambda array: array[[0, 1, 2, 0]], "distance is .*, and its predictions give 0"),
-        (lambda array: array[[0, 1, 3, 2]], "distance is .*, and its predictions give"),
-        (lambda array: array[:, :, :-1], "not of its last evaluations"),
+        (None, "completed, but its predictions are missing"),
+        (lambda array: array[[0, 1, 2, 0]], "distance is .*; its predictions give 0"),
+        (lambda array: array[[0, 1, 3, 2]], "distance is .*; its predictions give"),
+        (lambda array: array[:, :, :-1], "does not fit the last evaluations"),
         (lambda array: array.astype("|u1"), "it holds uint8, and no spectrum_distance"),
-        (without_a_power, "what was due is no spectrum"),
+        (without_a_power, "the labels are not spectra"),
     ],
 )
 def test_a_distance_that_its_spectra_do_not_give_is_damage(

@@ -112,7 +112,7 @@ def test_a_divergence_that_no_loss_shows_is_none(sealed: Path) -> None:
         gone = replace(first, outcome="failed", reason="diverged")
         record = replace(capsule.record, attempts=(gone, *rest))
         (fault,) = trainings.faults(record, loader(capsule))
-    assert "it is said to have diverged, and no loss of it has" in fault
+    assert "recorded as diverged, but no loss diverged" in fault
 
 
 FORGED = [
@@ -129,11 +129,11 @@ FORGED = [
     ("evaluation_time", lambda values: [values[0] / 2, *values[1:]], "total_time is"),
     ("largest_class_share", lambda values: [values[0] / 2], "largest_class_share is"),
     ("class_counts", lambda values: [*values[:-1], 1e6], "largest_class_share is"),
-    ("class_counts", lambda values: [value + 1 for value in values], "and 80 labels were taken"),
+    ("class_counts", lambda values: [value + 1 for value in values], "expected 80 labels"),
     ("class_counts", lambda values: [-1.0] * len(values), "class_counts count nothing"),
     ("train_loss", lambda values: [*values[:-1], 99.0], "its loss diverged in epoch 5"),
     ("untrained_loss", lambda _: [0.01], "its loss diverged in epoch 2"),
-    ("accuracy", lambda values: [0.1] * len(values), "has not reached its target"),
+    ("accuracy", lambda values: [0.1] * len(values), "the target was missed"),
     ("training_samples", lambda values: [80.0], "training_samples is 80, and 90 is what its gen"),
     (
         "learning_rate",
@@ -167,7 +167,7 @@ def test_a_training_that_stops_ends_where_it_says(tmp_path: Path) -> None:
         longer = with_values("accuracy", lambda values: [0.9, *values[1:]])(capsule.record)
     if any(len(one.series["accuracy"].values) > 1 for one in read(longer)):
         faults = trainings.faults(longer, nothing)
-        assert any("went on behind its target" in fault for fault in faults)
+        assert any("continued after its target" in fault for fault in faults)
 
 
 def with_predictions(path: Path, capsule: archive.Capsule, change: Change | None) -> None:
@@ -200,18 +200,18 @@ def expect_what_was_chosen(array: Any) -> Any:
 
 
 PREDICTIONS: list[tuple[Change | None, str]] = [
-    (None, "completed, and what it predicted is not there"),
-    (choose_rightly, "accuracy is .*, and its predictions give 1"),
-    (expect_what_was_chosen, "accuracy is .*, and its predictions give 1"),
-    (lambda array: array[:-1], "not of its last evaluations"),
-    (lambda array: array[:, :-1], "not of its last evaluations"),
-    (lambda array: array.reshape(len(array), -1, 2), "not of its last evaluations"),
+    (None, "completed, but its predictions are missing"),
+    (choose_rightly, "accuracy is .*; its predictions give 1"),
+    (expect_what_was_chosen, "accuracy is .*; its predictions give 1"),
+    (lambda array: array[:-1], "does not fit the last evaluations"),
+    (lambda array: array[:, :-1], "does not fit the last evaluations"),
+    (lambda array: array.reshape(len(array), -1, 2), "does not fit the last evaluations"),
     (lambda array: array.astype("<f4"), "it holds float32, and no accuracy"),
-    (lambda array: array.astype("<i8"), "it is not the file that a training keeps"),
-    (lambda array: encode(array)[:-1], "its length is not what its shape says"),
-    (lambda array: encode(array) + b"\0", "its length is not what its shape says"),
-    (lambda array: b"", "it is not the file that a training keeps"),
-    (lambda array: bytes(10_000_000), "it is not the file that a training keeps"),
+    (lambda array: array.astype("<i8"), "it is not a file of predictions"),
+    (lambda array: encode(array)[:-1], "its length contradicts its shape"),
+    (lambda array: encode(array) + b"\0", "its length contradicts its shape"),
+    (lambda array: b"", "it is not a file of predictions"),
+    (lambda array: bytes(10_000_000), "it is not a file of predictions"),
 ]
 
 
@@ -231,12 +231,12 @@ LIES = [
     (
         "        report.keep(trial.kept, chosen)\n",
         "        pass\n",
-        "what it predicted is not there",
+        "its predictions are missing",
     ),
     (
         "        report.keep(trial.kept, chosen)\n",
         "        report.keep(trial.kept, chosen[:-1])\n",
-        "its length is not what its shape says",
+        "its length contradicts its shape",
     ),
     (
         '    report.samples("training_samples", [trial.train.count])\n',
@@ -251,7 +251,7 @@ LIES = [
     (
         "rates.append(trial.rate(number))",
         "rates.append(trial.rate(number + trial.steps))",
-        "learning_rate is 0.05 in epoch 2, and 0.1 follows from its recipe in epoch 2",
+        "learning_rate is 0.05 in epoch 2; the recipe gives 0.1 in epoch 2",
     ),
 ]
 

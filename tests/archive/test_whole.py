@@ -133,7 +133,7 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("capsule.archive.strangers.refuse_file", refuse)
-    with pytest.raises(DamagedError, match="cannot be read: Input/output error"):
+    with pytest.raises(DamagedError, match="cannot read: Input/output error"):
         whole.open_source(path)
 
 

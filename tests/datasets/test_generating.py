@@ -16,7 +16,7 @@ def test_generating_into_a_folder(tmp_path: Path) -> None:
     )
     assert str(made.digest) == generators.digest(generators.read(target))
     assert (made.files, made.bytes) == (2, sum(f.stat().st_size for f in target.iterdir()))
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         datasets.generate("regression", {}, target, cache=tmp_path / "cache")
 
 
@@ -28,6 +28,6 @@ def test_generating_files_of_a_format(tmp_path: Path) -> None:
     assert made.files == 4
     with pytest.raises(UsageError, match="regression is not written as idx; it is as arrays"):
         datasets.generate("regression", {}, tmp_path / "other", form="idx", cache=cache)
-    with pytest.raises(UsageError, match="cifar10 has pictures of channels=3 and side=32"):
+    with pytest.raises(UsageError, match="cifar10 needs channels=3 and side=32"):
         datasets.generate("glyphs", sizes, tmp_path / "other", form="cifar10", cache=cache)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "digits"]

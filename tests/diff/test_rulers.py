@@ -99,7 +99,7 @@ def test_a_number_that_is_not_the_programs_is_refused() -> None:
         "ruler": str(RULER + 1),
     }
     (fault,) = reading.release_faults(dataclasses.replace(record, levels=facts))
-    assert fault == f"levels/ takes bounds by ruler {RULER}, the record says {RULER + 1}"
+    assert fault == f"levels/ computes bounds by rules {RULER}; the record says {RULER + 1}"
     for ruler in (None, str(RULER)):
         told = dataclasses.replace(record, levels={**facts, "ruler": ruler})
         assert not list(reading.release_faults(told))

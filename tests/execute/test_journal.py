@@ -126,8 +126,8 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
         ([samples(ONE, "loss", 1.0)], "not under way"),
         ([begin(ONE), samples(TWO, "loss", 1.0)], "not under way"),
         ([begin(ONE), samples(ONE, "speed", 1.0)], "undeclared metric 'speed'"),
-        ([HELLO], "says hello twice"),
-        ([begin(ONE), samples(ONE, "loss")], "no list of values"),
+        ([HELLO], "has two hello events"),
+        ([begin(ONE), samples(ONE, "loss")], "not a list of values"),
         ([begin(ONE), samples(ONE, "loss", 1), samples(ONE, "loss", 2, 3, warmup=1)], "warms up"),
         ([begin(ONE), point(ONE, "loss", 1, 0.5), samples(ONE, "loss", 0.4)], "a step beside some"),
         ([begin(ONE), point(ONE, "loss", 1, 0.5), point(ONE, "loss", 1, 0.4)], "step 1 after step"),
@@ -222,15 +222,15 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
         (
             '{"metric": "Loss", "value": 3}\n',
             "no-result",
-            "did not report loss, time; reported Loss, of which the manifest knows nothing",
+            "exit code 0, but metrics 'loss', 'time' are missing; reported Loss, which the manifest",
         ),
-        ('{"metric": ["loss"], "value": 3}\n', "bad-result", "which is no name"),
+        ('{"metric": ["loss"], "value": 3}\n', "bad-result", "has the invalid metric name"),
         ('{"metric": "loss", "value": "3"}\n', "bad-result", "'3' is not a number"),
         ('{"metric": "loss"}\n', "bad-result", "line 1"),
         (
             '{"metric": "loss", "value": 1, "step": 1}\n{"metric": "loss", "value": 1}\n',
             "bad-result",
-            "line 2: loss has a step beside some values and none beside others",
+            "line 2: loss has a step for only some of its values",
         ),
         (
             '{"metric": "loss", "value": 1}\n{"metric": "loss", "value": 1, "step": 2}\n',
@@ -242,7 +242,7 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
             "bad-result",
             "loss has step 2 after step 2",
         ),
-        ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has the step nan"),
+        ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has step nan"),
         ('{"metric": "loss", "value": 1, "step": null}', "bad-result", "'None' is not a number"),
         ('{"metric": "loss", "value": 1, "epoch": 1}', "bad-result", "line 1"),
         (f'{{"metric": "loss", "value": 1{"0" * 400}}}', "bad-result", "larger than any"),
@@ -293,7 +293,7 @@ def test_samples_of_one_metric_come_in_several_lines_while_the_trial_runs(tmp_pa
         ({**HELLO, "format": "capsule-journal/2"}, "'capsule-journal/2', not 'capsule-journal/1'"),
         ({**HELLO, "ranks": 2}, "rank 0 of 2, and was started as rank 0 of 1"),
         ({**HELLO, "rank": 1}, "rank 1 of 1"),
-        (begin(ONE), "does not say hello first"),
+        (begin(ONE), "lacks its hello event"),
     ],
 )
 def test_a_program_that_speaks_another_format_or_of_another_world_is_not_believed(
@@ -362,7 +362,7 @@ def test_a_line_has_as_many_commas_as_it_may(
 @pytest.mark.parametrize(
     ("name", "size", "defect"),
     [
-        ("MAX_SOFTWARE_BYTES", len(encode([HELLO])), "says hello in more than"),
+        ("MAX_SOFTWARE_BYTES", len(encode([HELLO])), "has a hello event of more than"),
         ("MAX_FILE_BYTES", len(encode([HELLO, *whole(ONE), *whole(TWO)])), "larger than"),
     ],
 )
@@ -389,7 +389,7 @@ def test_a_program_that_names_no_world_is_alone(tmp_path: Path) -> None:
     assert read(tmp_path, whole(ONE), hello=hello).defect is None
     path = tmp_path / "journal.jsonl"
     for rank, ranks in ((1, 2), (0, 2)):
-        assert "says that it is rank 0 of 1" in str(
+        assert "gives its rank as 0 of 1" in str(
             journal.read(path, (ONE,), rank=rank, ranks=ranks).defect
         )
 
@@ -443,8 +443,8 @@ def test_ranks_are_put_together() -> None:
 @pytest.mark.parametrize(
     ("lines", "reason", "words"),
     [
-        (("loss=1 rate=5", ""), "no-result", "did not report rate from rank 1"),
-        (("rate=5", "rate=3"), "no-result", "did not report loss"),
+        (("loss=1 rate=5", ""), "no-result", "metric 'rate' from rank 1 is missing"),
+        (("rate=5", "rate=3"), "no-result", "metric 'loss' is missing"),
         (("loss=1 rate=5", "loss=1 rate=3"), "bad-result", "reported by ranks 0, 1"),
         (("loss=1 rate=5", "rate=nan"), "non-finite", "rate is nan"),
     ],

@@ -66,11 +66,11 @@ WRONG = {
     "a world in each rank": ([by("torch", 2, 0, 1)] * 2, "ranks 0 and 1 are both number 0"),
     "by other stores": (
         [by("torch", 2, 0, token="a"), by("torch", 2, 1, token="b")],
-        "are in two worlds of 2",
+        "are in two separate worlds of 2",
     ),
     "all in one rank": ([by("jax", 2, 0, 1), PYTHON], "rank 1 made no world"),
     "one left out": ([*world("torch", 3)[:2], PYTHON], "rank 2 made no world"),
-    "none at all": ([PYTHON] * 3, "none of the 3 ranks made a world"),
+    "none at all": ([PYTHON] * 3, "none of the 3 ranks formed a world"),
     "alone by torch in a world of MPI": (
         [
             Sighting(has_python=True, made=one.made + by("torch", 1, 0).made)

@@ -33,8 +33,8 @@ def test_a_pointer_names_members_and_entries(pointer: str, found: list[float]) -
         ("/a/\u0661", "the list has 2 entries"),
         ("/a/9999999999999", "the list has 2 entries"),
         ("/b", "beside 'b' there is a, c"),
-        ("/c/x", "'x' is sought in 5"),
-        ("/a/0/x", "'x' is sought in 7"),
+        ("/c/x", "no 'x' in 5"),
+        ("/a/0/x", "no 'x' in 7"),
     ],
 )
 def test_a_place_that_is_not_there_is_told_beside_what_is(pointer: str, message: str) -> None:
@@ -109,13 +109,13 @@ def test_a_column_of_steps_makes_a_curve() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "reason"),
     [
-        ("a,b\n1,2,3\n", "line 2 of it has 3 cells, and the header 2", "bad-result"),
+        ("a,b\n1,2,3\n", "line 2 of it has 3 cells, the header has 2", "bad-result"),
         ("a,c\n1,2\n", "it has no column b; its columns: a, c", "no-result"),
         ("", "it has no column b; its columns: none", "no-result"),
-        ("b,b\n1,2\n", "it has the column b 2 times", "bad-result"),
-        ("a,b\n", "the column b of it holds nothing", "no-result"),
-        (f'a,b\n"{"x" * 200_000}",1\n', "line 2 of it is none of a table", "bad-result"),
-        ("b", "the column b of it holds nothing", "no-result"),
+        ("b,b\n1,2\n", "it has column b 2 times", "bad-result"),
+        ("a,b\n", "column b of it is empty", "no-result"),
+        (f'a,b\n"{"x" * 200_000}",1\n', "line 2 of it is not a CSV row", "bad-result"),
+        ("b", "column b of it is empty", "no-result"),
     ],
 )
 def test_what_is_no_table_is_told(text: str, message: str, reason: str) -> None:

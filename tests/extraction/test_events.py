@@ -110,7 +110,7 @@ def test_a_number_that_is_not_finite_is_read_as_it_is(number: float) -> None:
 def test_a_tensor_of_one_number_is_a_scalar(content: bytes, expected: float | None) -> None:
     extract = read(record(event(1, tensor("loss", content))))
     if expected is None:
-        assert "loss in the event files of runs is no scalar" in extract.message
+        assert "tag loss in the event files of runs is not a scalar" in extract.message
     else:
         assert extract.values["loss"][0].value == expected
 
@@ -124,17 +124,17 @@ LOSS = record(event(1, simple("loss", 0.5)))
         (b"", "no-result", "the event files of runs are empty"),
         (record(VERSION), "no-result", "has no scalar loss; its tags: none"),
         (scalars((1, 2), tag="Loss"), "no-result", "has no scalar loss; its tags: Loss"),
-        (LOSS[:-1], "bad-result", "ends within a record, 0 bytes from its beginning"),
-        (LOSS + LOSS[:5], "bad-result", f"ends within a record, {len(LOSS)} bytes"),
-        (LOSS[:-1] + b"\0", "bad-result", "a record has another checksum"),
-        (b"\1" + LOSS[1:], "bad-result", "a record's length has another checksum"),
-        (record(b"\x0b"), "bad-result", "a field of the kind 3"),
-        (record(b"\x2a\x7f"), "bad-result", "a message ends within a field"),
+        (LOSS[:-1], "bad-result", "truncated within a record, 0 bytes from its beginning"),
+        (LOSS + LOSS[:5], "bad-result", f"truncated within a record, {len(LOSS)} bytes"),
+        (LOSS[:-1] + b"\0", "bad-result", "wrong checksum of a record"),
+        (b"\1" + LOSS[1:], "bad-result", "wrong checksum of a record's length"),
+        (record(b"\x0b"), "bad-result", "a field of the unknown type 3"),
+        (record(b"\x2a\x7f"), "bad-result", "a message is truncated within a field"),
         (record(b"\x10" + b"\xff" * 20), "bad-result", "an integer, or has one of more than 64"),
-        (record(b"\x0d\0\0\0\0"), "bad-result", "something else in the place of a number"),
-        (record(b"\x28\1"), "bad-result", "something else in the place of a message"),
-        (record(inside(2, b"")), "bad-result", "something else in the place of an integer"),
-        (b"loss: 0.5\n" * 10, "bad-result", "a record's length has another checksum"),
+        (record(b"\x0d\0\0\0\0"), "bad-result", "where a number belongs"),
+        (record(b"\x28\1"), "bad-result", "where a message belongs"),
+        (record(inside(2, b"")), "bad-result", "where an integer belongs"),
+        (b"loss: 0.5\n" * 10, "bad-result", "wrong checksum of a record's length"),
     ],
 )
 def test_what_is_no_event_file_fails_and_the_same_of_what_is_kept(

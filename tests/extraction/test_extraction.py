@@ -73,33 +73,33 @@ def test_a_number_is_what_programs_print(word: str, value: float) -> None:
 def test_what_looks_like_a_number_is_none(word: str) -> None:
     extract = read(LOSS, f"loss: {word}\n".encode())
     assert (extract.reason, dict(extract.values)) == ("bad-result", {})
-    assert f"what loss: ([^ ]+) gives in line 1 of standard output is {word!a}" in extract.message
-    assert "standard output ends with\n  | loss: " in extract.message
+    assert f"the match of loss: ([^ ]+) in line 1 of stdout is not a number: {word!a}" in extract.message
+    assert "stdout ends with\n  | loss: " in extract.message
 
 
 @pytest.mark.parametrize(
     ("source", "text", "reason", "words"),
     [
         (CURVE, "step 1 loss: 2\nstep 1 loss: 1", "bad-result", "line 2 has step 1, after step 1"),
-        (CURVE, "step nan loss: 2", "bad-result", "line 1 has the step nan"),
+        (CURVE, "step nan loss: 2", "bad-result", "line 1 has step nan"),
         (
             Pattern(text="stdout", pattern="(?:loss: (?P<value>.*))?end"),
             "the end",
             "bad-result",
-            "its group took no part",
+            "its group did not take part",
         ),
         (Pointer(text="out/a", pointer="/b/c"), '{"b": {"d": 1, "e": 2}}', "no-result", "is d, e"),
         (Pointer(text="out/a", pointer="/1"), "[1]", "no-result", "the list has 1 entries"),
-        (Pointer(text="out/a", pointer="/b/c"), '{"b": 3}', "no-result", "'c' is sought in 3"),
-        (Pointer(text="out/a", pointer="/b"), '{"b": "3"}', "bad-result", "which is no number"),
-        (Pointer(text="out/a", pointer="/b"), '{"b": true}', "bad-result", "which is no number"),
+        (Pointer(text="out/a", pointer="/b/c"), '{"b": 3}', "no-result", "no 'c' in 3"),
+        (Pointer(text="out/a", pointer="/b"), '{"b": "3"}', "bad-result", "is not a number"),
+        (Pointer(text="out/a", pointer="/b"), '{"b": true}', "bad-result", "is not a number"),
         (Pointer(text="out/a", pointer="/b"), '{"b": []}', "no-result", "is an empty list"),
         (Pointer(text="out/a", pointer=""), "1" * 400, "bad-result", "larger than any"),
-        (Pointer(text="out/a", pointer=""), "1" * 5000, "bad-result", "is no JSON document"),
-        (Pointer(text="out/a", pointer=""), "[" * 9999, "bad-result", "is no JSON document"),
+        (Pointer(text="out/a", pointer=""), "1" * 5000, "bad-result", "is not a JSON document"),
+        (Pointer(text="out/a", pointer=""), "[" * 9999, "bad-result", "is not a JSON document"),
         (Column(text="out/a", column="b"), "a,c\n1,2", "no-result", "its columns: a, c"),
         (Column(text="out/a", column="b"), "b,b\n1,2", "bad-result", "the column b 2 times"),
-        (Column(text="out/a", column="b"), "a,b\n1,\n", "no-result", "holds nothing"),
+        (Column(text="out/a", column="b"), "a,b\n1,\n", "no-result", "is empty"),
         (Column(text="out/a", column="b"), "a,b\n1,x\n", "bad-result", "b in line 2 of a is 'x'"),
         (Column(text="out/a", column="b", step="a"), "a,b\n,1", "bad-result", "a in line 2 of a"),
         (LogKey(text="stdout", key="k"), ':::MLLOG {"key": "j"}', "no-result", "has the key k"),
@@ -159,9 +159,9 @@ def test_every_fault_is_told_and_only_the_first_text_is_quoted() -> None:
     )
     assert extract.reason == "no-result"
     assert extract.message.splitlines() == [
-        "standard output ends with",
+        "stdout ends with",
         "  | nothing",
-        "loss: no line of standard output fits loss: ([^ ]+)",
+        "loss: no line of stdout matches loss: ([^ ]+)",
         "other: there is no such file",
     ]
 
@@ -199,4 +199,4 @@ def test_a_text_that_is_too_large_is_not_searched() -> None:
     pieces = [b"loss: 1\n" * 1000] * (extraction.MOST_BYTES // 8000 + 1)
     extract = read(LOSS, extraction.take(pieces))
     assert extract.reason == "bad-result"
-    assert "more bytes than are searched" in extract.message
+    assert "bytes, which are searched at most" in extract.message

@@ -39,12 +39,12 @@ def test_a_pattern_gives_the_last_number_or_all(
 def test_the_only_line_that_a_pattern_fits_gives_the_number() -> None:
     for read in (printed.by_pattern, printed.by_pattern_before):
         assert read(pattern("only"), b"a\nloss: 2\n", "it").values == (Value(value=2.0, line=2),)
-        with pytest.raises(UnreadError, match=r"^2 lines of it fit loss: "):
+        with pytest.raises(UnreadError, match=r"^2 lines of it match loss: "):
             read(pattern("only"), b"loss: 2\nloss: 2\n", "it")
-        with pytest.raises(UnreadError, match="no line of it fits loss: ") as refused:
+        with pytest.raises(UnreadError, match="no line of it matches loss: ") as refused:
             read(pattern("only"), b"lost\n", "it")
         assert refused.value.reason == "no-result"
-    with pytest.raises(UnreadError, match=r"one is due: 1, 2, 3, 4, 5$"):
+    with pytest.raises(UnreadError, match=r"\(lines 1, 2, 3, 4, 5\)$"):
         printed.by_pattern(pattern("only"), b"loss: 2\n" * 6, "it")
 
 
@@ -54,7 +54,7 @@ def test_what_was_read_before_has_its_steps_and_its_room(monkeypatch: pytest.Mon
         Value(value=5.0, step=1.0, line=1),
         Value(value=4.0, step=3.0, line=2),
     )
-    with pytest.raises(UnreadError, match="the step in line 2 is nothing: its group took no part"):
+    with pytest.raises(UnreadError, match="the step in line 2 is empty: its group did not take part"):
         before("all", b"step 1 loss: 5\nloss: 4\n", STEPS)
     monkeypatch.setattr(values, "MOST_VALUES", 1)
     assert len(before("last", text, STEPS).values) == 1

@@ -10,12 +10,12 @@ from capsule.jsons import Json
 
 
 @pytest.mark.parametrize(
-    ("word", "hint"), [("1,000", "; leave out what groups its digits"), ("12%", ""), ("x", "")]
+    ("word", "hint"), [("1,000", "; print it without grouped digits"), ("12%", ""), ("x", "")]
 )
 def test_a_comma_in_a_number_is_hinted_at(word: str, hint: str) -> None:
     with pytest.raises(UnreadError) as refused:
         values.to_number(word, "it")
-    assert str(refused.value) == f"it is {word!r}, which is no number{hint}"
+    assert str(refused.value) == f"it is not a number: {word!r}{hint}"
     assert refused.value.reason == "bad-result"
 
 
@@ -26,7 +26,7 @@ def test_a_number_may_have_white_space_and_a_typographers_minus() -> None:
 
 @pytest.mark.parametrize("value", [True, None, "1", [1], {}])
 def test_a_json_value_of_another_kind_is_no_number(value: Json) -> None:
-    with pytest.raises(UnreadError, match="which is no number"):
+    with pytest.raises(UnreadError, match="is not a number"):
         values.json_number(value, "it")
     assert values.json_number(2, "it") == 2.0
 
@@ -50,7 +50,7 @@ def test_what_is_quoted_is_cut(count: int, shown: str) -> None:
         ([1, None, 1], "line 3 has step 1, after step 1"),
         ([3, 1], "line 2 has step 1, after step 3"),
         ([1, 3, 2], "line 3 has step 2, after step 3"),
-        ([0, math.inf], "line 2 has the step inf"),
+        ([0, math.inf], "line 2 has step inf"),
         ([-1, -0.5, 0], None),
     ],
 )

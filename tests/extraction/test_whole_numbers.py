@@ -276,7 +276,7 @@ def test_a_pattern_that_is_suggested_takes_the_number(
     line: str, pattern: str, unit: str, better: str, value: float
 ) -> None:
     message = read(pattern, f"loss: 1\n{line}\n" if "loss: -" in line else line, unit=unit).message
-    assert f"a pattern that takes it is {better}" in message
+    assert f"use the pattern {better}" in message
     assert values(read(better, line, unit=unit)) == [value]
 
 

@@ -87,9 +87,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
         ("fd00:0ec2:0:0::0254", PROVIDER),
         ("100.100.100.200", PROVIDER),
         ("168.63.129.16", PROVIDER),
-        ("224.0.0.1", "no single server"),
-        ("ff02::1", "no single server"),
-        ("255.255.255.255", "no single server"),
+        ("224.0.0.1", "multicast or broadcast"),
+        ("ff02::1", "multicast or broadcast"),
+        ("255.255.255.255", "multicast or broadcast"),
     ],
 )
 def test_no_spelling_of_an_inner_address_is_asked(address: str, fault: str) -> None:

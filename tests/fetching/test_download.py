@@ -86,24 +86,24 @@ def test_what_comes_is_written_and_has_its_digest(tmp_path: Path, algorithm: str
             Answer(BODY, headers=length(9)),
             8,
             DamagedError,
-            "9 bytes are sent, and 8 were announced",
+            "the server sends 9 bytes, expected 8",
         ),
         (Answer(BODY, headers=length(10)), None, CannotRunError, "ended after 9 of 10 bytes"),
         (Answer(BODY, headers=length(8)), None, CannotRunError, "ended after 9 of 8 bytes"),
         (Answer(BODY, Broken("gone")), None, CannotRunError, "ended after 9 bytes: "),
-        (Answer(), None, DamagedError, "nothing is sent there"),
+        (Answer(), None, DamagedError, "the server sends no bytes"),
         (Answer(b"PK\x03", b"\x04<"), None, DamagedError, ""),
         (Answer(b"PK", b"KP"), None, DamagedError, ""),
-        (Answer(b"  <html>"), None, DamagedError, "a web page is sent there, and no capsule"),
+        (Answer(b"  <html>"), None, DamagedError, "the server sends a web page instead of a capsule"),
         (
             Answer(b"x", headers={"Content-Type": "text/html; charset=utf-8"}),
-            *(None, DamagedError, "a web page is sent there, and no capsule"),
+            *(None, DamagedError, "the server sends a web page instead of a capsule"),
         ),
         (
             Answer(b"{}", headers={"Content-Type": "application/json"}),
-            *(None, DamagedError, "'application/json' is sent there, and no capsule"),
+            *(None, DamagedError, "the server sends 'application/json' instead of a capsule"),
         ),
-        (Answer(b"x"), None, DamagedError, "something else is sent there, and no capsule"),
+        (Answer(b"x"), None, DamagedError, "the server sends something else instead of a capsule"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
@@ -159,7 +159,7 @@ def test_a_capsule_has_as_many_bytes_as_it_may(
     assert save(tmp_path, answers()) == BODY
     (tmp_path / "part/a.capsule.zip").unlink()
     monkeypatch.setattr(download, "MOST_DOWNLOAD_BYTES", 8)
-    with pytest.raises(DamagedError, match="larger than the 8 bytes that a capsule may have"):
+    with pytest.raises(DamagedError, match="the download exceeds the limit of 8 bytes"):
         save(tmp_path, answers())
 
 
@@ -176,7 +176,7 @@ def test_nothing_is_read_that_has_no_room(
     assert save(tmp_path, Answer(BODY, headers=headers), size_bytes=9) == BODY
     (tmp_path / "part/a.capsule.zip").unlink()
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=8))
-    with pytest.raises(ExecutionError, match="it has 9 bytes, and 8 are free here") as refused:
+    with pytest.raises(ExecutionError, match="it needs 9 bytes, 8 bytes are free") as refused:
         save(tmp_path, Answer(BODY, headers=headers), size_bytes=9)
     assert refused.value.where == str(tmp_path)
 

@@ -133,11 +133,11 @@ def test_links_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     blob = layout / "blobs/sha256" / of_bytes(made.blobs[0]).hex
     blob.rename(tmp_path / "elsewhere")
     blob.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DamagedError, match="which it should hold"):
+    with pytest.raises(DamagedError, match="is missing"):
         read(layout)
     blob.unlink()
     os.mkfifo(blob)
-    with pytest.raises(DamagedError, match="which it should hold"):
+    with pytest.raises(DamagedError, match="is missing"):
         read(layout)
 
 
@@ -145,7 +145,7 @@ def test_links_of_a_folder_are_not_followed(tmp_path: Path) -> None:
 def test_links_of_an_archive_lead_to_its_own_files_alone(target: str, tmp_path: Path) -> None:
     content: dict[str, Any] = dict(Made().saved())
     content["0/layer.tar"] = name_entry("0/layer.tar", tarfile.SYMTYPE, target)
-    with pytest.raises(DamagedError, match="a link to no file of the archive"):
+    with pytest.raises(DamagedError, match="a link to a file missing in the archive"):
         read(write(tmp_path, content))
 
 

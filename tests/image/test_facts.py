@@ -70,7 +70,7 @@ def test_all_that_is_known_follows_from_reference_and_bytes() -> None:
         (f"{NAME}:1", make_index(b"x"), None, "does not list the manifest"),
         (f"{NAME}:1", make_index(MANIFEST, architecture="arm64"), None, "for linux/arm64"),
         (f"{NAME}:1", None, make_manifest(b"x"), "the image's configuration is"),
-        (f"{NAME}:1", None, make_manifest(CONFIG, layers=[]), "same number of layers: 0 and 2"),
+        (f"{NAME}:1", None, make_manifest(CONFIG, layers=[]), "lists 0 layers, the configuration 2"),
     ],
 )
 def test_a_link_that_does_not_hold_is_damaged(
@@ -83,7 +83,7 @@ def test_a_link_that_does_not_hold_is_damaged(
 @pytest.mark.parametrize("reference", [f"{NAME}:1", NAME, "tiny"])
 def test_an_image_of_no_registry_is_called_by_none(reference: str) -> None:
     config = documents.read_config(CONFIG, where="it")
-    with pytest.raises(DamagedError, match="built on the spot"):
+    with pytest.raises(DamagedError, match="must be built on the machine"):
         facts.make_local(reference, config=config, sizes=[1, 2], where="it")
     local = facts.make_local("build images/torch", config=config, sizes=[1, 2], where="it")
     assert (local.pinned, local.manifest_digest) == (None, None)
@@ -138,5 +138,5 @@ def test_more_layers_than_could_be_mounted_are_damaged() -> None:
 
 def test_what_is_index_and_manifest_at_once_is_neither() -> None:
     both = json.loads(MANIFEST) | json.loads(make_index(MANIFEST))
-    with pytest.raises(CannotRunError, match="no image of schema 2"):
+    with pytest.raises(CannotRunError, match="not an image of Docker's schema 2"):
         documents.read(json.dumps(both).encode(), where="it")

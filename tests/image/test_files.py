@@ -99,8 +99,8 @@ def test_a_path_without_an_image_is_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.sif")
     for name, says in (
         ("gone.sif", "No such file"),
-        ("text.sif", "holds no image"),
-        ("folder", "holds no image"),
+        ("text.sif", "no image found"),
+        ("folder", "no image found"),
         ("pipe.sif", "no regular file"),
     ):
         with pytest.raises(UsageError, match=says) as error:
@@ -110,7 +110,7 @@ def test_a_path_without_an_image_is_named(tmp_path: Path) -> None:
 
 def test_a_reference_that_names_another_form_is_told(tmp_path: Path) -> None:
     (tmp_path / "made.sif").write_bytes(plain_sif())
-    with pytest.raises(UsageError, match="it is no oci, as its reference says: it is sif"):
+    with pytest.raises(UsageError, match="the reference says oci, the file is sif"):
         files.locate(f"oci:{tmp_path}/made.sif", None)
 
 

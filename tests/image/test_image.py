@@ -131,13 +131,13 @@ def test_an_index_is_followed_to_this_platform_and_kept(served: Served) -> None:
     pinned = resolve(served, ":2")
     assert (str(pinned.manifest_digest), pinned.index_digest) == (own, of_bytes(body))
     assert pinned.index == body
-    with pytest.raises(CannotRunError, match=r"not there for linux/s390x, only for .*linux/arm64"):
+    with pytest.raises(CannotRunError, match=r"no image for linux/s390x; the registry has .*linux/arm64"):
         registry.resolve(served.reference(":2"), platform="linux/s390x")
 
 
 def test_an_image_of_another_platform_cannot_run(served: Served) -> None:
     make(served, config={"architecture": "arm64"})
-    with pytest.raises(CannotRunError, match="for linux/arm64, wanted is linux/amd64"):
+    with pytest.raises(CannotRunError, match="for linux/arm64, wanted linux/amd64"):
         resolve(served)
 
 
@@ -157,7 +157,7 @@ def test_a_digest_header_that_lies_is_damaged(served: Served) -> None:
     made = make(served)
     headers = {"Docker-Content-Digest": str(SOME)}
     served.put("manifests/1", made["manifest"], MANIFEST_TYPE, **headers)
-    with pytest.raises(DamagedError, match="calls them"):
+    with pytest.raises(DamagedError, match="under the name"):
         resolve(served)
 
 
@@ -167,7 +167,7 @@ LAYER: JsonObject = {"mediaType": f"{OCI}.layer.v1.tar", "digest": str(SOME), "s
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"manifest": {"layers": [LAYER]}}, "same number of layers"),
+        ({"manifest": {"layers": [LAYER]}}, "layers, the configuration"),
         ({"manifest": {"layers": {}}}, "manifest is not"),
         ({"manifest": {"layers": [LAYER, {**LAYER, "urls": ["http://h/x"]}]}}, "foreign"),
         ({"manifest": {"layers": [LAYER, {**LAYER, "mediaType": "a/foreign.b"}]}}, "foreign"),
@@ -199,7 +199,7 @@ def test_documents_that_contradict_each_other_are_damaged(
 )
 def test_what_is_no_image_cannot_run(served: Served, changes: JsonObject) -> None:
     make(served, manifest=changes)
-    with pytest.raises(CannotRunError, match=r"no image of schema 2|not a container image"):
+    with pytest.raises(CannotRunError, match=r"not an image of Docker's schema 2|not a container image"):
         resolve(served)
 
 
@@ -212,7 +212,7 @@ def test_what_is_no_json_object_is_damaged(served: Served, body: bytes) -> None:
 
 def test_an_answer_without_end_is_cut(served: Served) -> None:
     served.put("manifests/1", b" " * (5 << 20), MANIFEST_TYPE)
-    with pytest.raises(DamagedError, match="longer than 4194304 bytes"):
+    with pytest.raises(DamagedError, match="exceeds 4194304 bytes"):
         resolve(served)
 
 
@@ -258,7 +258,7 @@ def test_a_registry_that_does_not_serve_is_told_with_its_host(
 
 
 def test_a_registry_that_is_not_there_is_told_with_its_host(served: Served) -> None:
-    with pytest.raises(CannotRunError, match=r"127\.0\.0\.1:1 does not answer.*refused"):
+    with pytest.raises(CannotRunError, match=r"127\.0\.0\.1:1 did not answer.*refused"):
         registry.resolve(reference.parse("docker://127.0.0.1:1/x"))
 
 

@@ -106,7 +106,7 @@ def test_what_the_mirror_lacks_is_asked_of_the_registry_itself() -> None:
 def test_where_neither_has_it_both_are_told() -> None:
     with mirror({}) as empty, pytest.raises(CannotRunError) as caught:
         resolve(Access(mirrors={NOWHERE: f"{empty}/hub"}))
-    assert f"the registry {NOWHERE} does not answer" in caught.value.what
+    assert f"the registry {NOWHERE} did not answer" in caught.value.what
     assert f"its mirror {empty} does not have it either" in caught.value.what
 
 
@@ -122,14 +122,14 @@ def test_offline_the_kept_documents_are_the_image(
     assert heads == []
     tagged = f"docker://{NOWHERE}/group/made:1"
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with offline.enforce(True), pytest.raises(CannotRunError, match="it was not staged here"):
+    with offline.enforce(True), pytest.raises(CannotRunError, match="was not staged on this machine"):
         resolve(access, tagged)
     kept.note_tag(tagged, of_bytes(INDEX))
     with offline.enforce(True):
         assert resolve(access, tagged).pinned == image.pinned
     (file,) = (tmp_path / "state/capsule/tags").iterdir()
     file.write_text("no digest")
-    with offline.enforce(True), pytest.raises(CannotRunError, match="it was not staged here"):
+    with offline.enforce(True), pytest.raises(CannotRunError, match="was not staged on this machine"):
         resolve(access, tagged)
 
 

@@ -186,7 +186,7 @@ def test_nothing_is_written_over_and_no_disk_is_filled(tmp_path: Path) -> None:
     target.write_text("mine")
     with serve(answers(answer_files())) as host:
         image = resolve(host)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         save.save(image, target, lambda layer: None, local.save)
     huge = tuple(replace(layer, size_bytes=2**52) for layer in image.layers)
     with pytest.raises(CannotRunError, match="MiB are free"):

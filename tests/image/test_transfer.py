@@ -49,7 +49,7 @@ def test_one_time_bounds_the_whole_answer(
         drip(out, again, pause=pause)
 
     monkeypatch.setattr(transfer, "_TOTAL_SECONDS", 0.1)
-    with serve(answer) as host, pytest.raises(CannotRunError, match=r"whole answer after 0\.1 s"):
+    with serve(answer) as host, pytest.raises(CannotRunError, match=r"whole answer within 0\.1 s"):
         get(host)
     pause.set()
 
@@ -64,7 +64,7 @@ def send(out: BinaryIO, data: bytes) -> None:
 
 @pytest.mark.parametrize("target", ["http://198.51.100.7/x", "file:///etc/passwd", "http://[::1"])
 def test_a_redirect_leads_to_no_other_protocol(target: str) -> None:
-    with serve(redirect(target)) as host, pytest.raises(CannotRunError, match="not HTTPS"):
+    with serve(redirect(target)) as host, pytest.raises(CannotRunError, match="without HTTPS"):
         get(host)
 
 

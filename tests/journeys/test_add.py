@@ -144,7 +144,7 @@ def test_an_open_verdict_ends_with_the_command_that_decides_it(author: User) -> 
     ended = author.run("verify", "a.zip", "--runs", "2", "--output", "first.zip")
     assert ended.returncode == 3, ended.stdout
     told = ended.stdout.splitlines()[-1]
-    assert told == "to decide it: capsule verify a.zip --add first.zip --runs 5"
+    assert told == "to settle it: capsule verify a.zip --add first.zip --runs 5"
     compared = author.run("diff", "a.zip", "first.zip")
     assert compared.stdout.splitlines()[-1] == told
     assert author.json("diff", "a.zip", "first.zip", code=3)["next"] in told
@@ -275,20 +275,20 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["a.zip"], 2, "it is no verification"),
-        (["of-other.zip"], 2, "it verifies capsule"),
+        (["a.zip"], 2, "--add needs a verification"),
+        (["of-other.zip"], 2, "verifies capsule"),
         (["nowhere.zip"], 2, "no such capsule"),
         (["damaged"], 4, "damaged"),
         (["nonce"], 4, "fresh seed number 1 is"),
         (["set"], 4, "/resources/walltime: it is fixed"),
         (["gap"], 4, "fresh seed number 2 is"),
         (["open"], 4, "has no outcome"),
-        (["levels"], 2, "measured by another release of levels"),
-        (["image"], 2, "its runs are of another image"),
-        (["first.zip", "--runs", "2"], 2, "2 runs are there already, and 2 runs in all"),
-        (["longer.zip", "--runs", "1"], 2, "3 runs are there already, and 1 runs in all"),
-        (["first.zip", "--add", "longer.zip"], 2, "one seed is one run"),
-        (["first.zip", "--add", "first.zip"], 2, "one seed is one run"),
+        (["levels"], 2, "measured by another release of capsule's measuring code"),
+        (["image"], 2, "different images: earlier runs used"),
+        (["first.zip", "--runs", "2"], 2, "has 2, and --runs 2 is the total"),
+        (["longer.zip", "--runs", "1"], 2, "has 3, and --runs 1 is the total"),
+        (["first.zip", "--add", "longer.zip"], 2, "a seed counts only once"),
+        (["first.zip", "--add", "first.zip"], 2, "a seed counts only once"),
         (["first.zip", "--runs", "4", "--until-decided"], 2, "exclude each other"),
     ],
 )
@@ -330,11 +330,11 @@ def test_notes_of_other_versions_are_added_as_untrusted_or_in_our_words(author: 
     written = record_of(author.folder / "third.zip").notes
     assert not any(map(notes.is_forged, written))
     said = [note.sentence for note in written if note.code == "unchecked"]
-    unchecked = "in the capsule's own words, which nobody checked: "
-    assert said[0].startswith(f"new-thing, {unchecked}\\u202e{{0.__class__}} xxx")
+    unchecked = " (unverified text of the capsule): "
+    assert said[0].startswith(f"new-thing{unchecked}\\u202e{{0.__class__}} xxx")
     assert said[0].endswith("x...")
     assert len(said[0]) < 400
-    assert said[1:] == [f"narrowed, {unchecked}REPRODUCED by everybody"]
+    assert said[1:] == [f"narrowed{unchecked}REPRODUCED by everybody"]
 
 
 def test_a_plan_whose_looks_are_taken_asks_for_a_number(author: User) -> None:
@@ -342,5 +342,5 @@ def test_a_plan_whose_looks_are_taken_asks_for_a_number(author: User) -> None:
     verify(author, "first.zip", "--runs", "4")
     refused = author.run("verify", "a.zip", "--add", "first.zip")
     assert refused.returncode == 2
-    assert "4 runs are there already, and every planned look was taken" in refused.stderr
+    assert "has 4, and every planned look was taken" in refused.stderr
     assert "--runs N" in refused.stderr

@@ -104,14 +104,14 @@ def test_a_site_shows_containers_its_own_files_read_only(
     assert ended.returncode == 6, ended.stdout + ended.stderr
     said = " ".join(ended.stderr.split())
     assert f"{file}#/binds/~1opt~1vendor tree" in said
-    assert f"{tmp_path}/gone cannot be shown to containers" in said
+    assert f"cannot bind {tmp_path}/gone" in said
     assert not list(author.folder.glob("*.run"))
     # another machine shows nothing: who reads the verdict is told of the side that did
     ended = stranger.run("verify", author.folder / "a.zip", "--runtime", engine, "--trust")
     assert ended.returncode in (1, 3), ended.stdout + ended.stderr
     told = " ".join(ended.stdout.split())
-    assert "original: its machine showed files of its own in the image, read-only" in told
-    assert "re-execution: its machine" not in told
+    assert "original: the containers saw files of their machine, read-only" in told
+    assert "re-run: its machine" not in told
 
 
 @pytest.mark.parametrize("engine", ONE_ENGINE)
@@ -128,7 +128,7 @@ def test_a_stranger_is_run_with_this_machines_binds_which_are_told_before(
     ended = stranger.run(*words)
     assert ended.returncode == 4
     said = " ".join(ended.stderr.split())
-    assert f"with {tree} of this machine at {FOLDER}, read-only" in said
+    assert f"{tree} of this machine at {FOLDER}, read-only (site file)" in said
     mounts = stranger.json(*words, "--dry-run")["first"]["mounts"]
     assert {"source": str(tree.resolve()), "target": FOLDER, "writable": False} in mounts
     ended = stranger.run(*words, "--trust", "-o", "b.zip")
@@ -151,7 +151,7 @@ def test_a_run_that_is_taken_up_sees_what_it_saw(
     ended = author.run(*resume)
     assert ended.returncode == 6, ended.stdout + ended.stderr
     said = " ".join(ended.stderr.split())
-    assert f"{FOLDER} of the containers was {tmp_path}/vendor-1.2 of the machine" in said
+    assert f"containers had {FOLDER} from {tmp_path}/vendor-1.2 of the machine" in said
     assert "is nothing now" in said
     settle(author, **{FOLDER: tmp_path / "vendor"})
     ended = author.run(*resume)
@@ -172,21 +172,21 @@ def test_a_dry_run_shows_them(author: User, tmp_path: Path) -> None:
     tree.unlink()
     ended = author.run("run", manifest, "--dry-run", PATH=str(programs))
     assert ended.returncode == 0, ended.stderr
-    assert f"{tree} cannot be shown to containers at {FOLDER}" in " ".join(ended.stdout.split())
+    assert f"cannot bind {tree} at {FOLDER}" in " ".join(ended.stdout.split())
 
 
 @pytest.mark.parametrize(
     ("target", "source", "words"),
     [
-        ("/opt/../etc/shadow", "/opt/x", "is no plain path"),
-        ("/opt/./x", "/opt/x", "is no plain path"),
-        ("/opt//x", "/opt/x", "is no plain path"),
-        ("/opt/x/", "/opt/x", "is no plain path"),
-        ("//capsule/inputs", "/opt/x", "is no plain path"),
-        ("//usr/bin", "/opt/x", "is no plain path"),
-        ("/opt/x", "//opt/x", "is no plain path"),
-        ("/opt/x", "/opt/../root", "is no plain path"),
-        ("/opt/\u202ex", "/opt/x", "is no plain path"),
+        ("/opt/../etc/shadow", "/opt/x", "is not a plain path"),
+        ("/opt/./x", "/opt/x", "is not a plain path"),
+        ("/opt//x", "/opt/x", "is not a plain path"),
+        ("/opt/x/", "/opt/x", "is not a plain path"),
+        ("//capsule/inputs", "/opt/x", "is not a plain path"),
+        ("//usr/bin", "/opt/x", "is not a plain path"),
+        ("/opt/x", "//opt/x", "is not a plain path"),
+        ("/opt/x", "/opt/../root", "is not a plain path"),
+        ("/opt/\u202ex", "/opt/x", "is not a plain path"),
         ("opt/x", "/opt/x", "binds are"),
         ("/opt/x", "opt/x", "binds are"),
         ("/opt/x", "", "binds are"),
@@ -197,21 +197,21 @@ def test_a_dry_run_shows_them(author: User, tmp_path: Path) -> None:
         ("/opt/x\n--privileged", "/opt/x", "binds are"),
         ("/opt/x", "/opt/x\x00", "binds are"),
         ("/", "/opt/x", "binds are"),
-        ("/proc/sys", "/opt/x", "what containers have at /proc"),
-        ("/dev/shm", "/opt/x", "what containers have at /dev"),
-        ("/tmp", "/opt/x", "what containers have at /tmp"),
-        ("/capsule", "/opt/x", "what containers have at /capsule"),
-        ("/capsule/levels/run.py", "/opt/x", "what containers have at /capsule"),
-        ("/out/journal.jsonl", "/opt/x", "what containers have at /out"),
-        ("/.singularity.d/env/00.sh", "/opt/x", "what containers have at /.singularity.d"),
-        ("/etc/passwd", "/opt/x", "what containers have at /etc/passwd"),
-        ("/usr/bin/python3", "/opt/x", "/usr/bin has the image's own programs"),
-        ("/bin", "/opt/x", "/bin has the image's own programs"),
-        ("/usr", "/opt/x", "all that an image has in /usr would be hidden"),
-        ("/etc", "/opt/x", "all that an image has in /etc would be hidden"),
-        ("/lib64", "/opt/x", "all that an image has in /lib64 would be hidden"),
-        ("/usr/lib/x86_64-linux-gnu", "/opt/x", "would be hidden"),
-        ("/opt", "/opt/x", "all that an image has in /opt would be hidden"),
+        ("/proc/sys", "/opt/x", "/proc in containers is set by"),
+        ("/dev/shm", "/opt/x", "/dev in containers is set by"),
+        ("/tmp", "/opt/x", "/tmp in containers is set by"),
+        ("/capsule", "/opt/x", "/capsule in containers is set by"),
+        ("/capsule/levels/run.py", "/opt/x", "/capsule in containers is set by"),
+        ("/out/journal.jsonl", "/opt/x", "/out in containers is set by"),
+        ("/.singularity.d/env/00.sh", "/opt/x", "/.singularity.d in containers is set by"),
+        ("/etc/passwd", "/opt/x", "/etc/passwd in containers is set by"),
+        ("/usr/bin/python3", "/opt/x", "/usr/bin contains the image's own programs"),
+        ("/bin", "/opt/x", "/bin contains the image's own programs"),
+        ("/usr", "/opt/x", "would hide everything that an image has in /usr"),
+        ("/etc", "/opt/x", "would hide everything that an image has in /etc"),
+        ("/lib64", "/opt/x", "would hide everything that an image has in /lib64"),
+        ("/usr/lib/x86_64-linux-gnu", "/opt/x", "would hide everything"),
+        ("/opt", "/opt/x", "would hide everything that an image has in /opt"),
     ],
 )
 def test_what_would_shadow_or_steer_is_refused_with_its_field(
@@ -235,7 +235,7 @@ def test_one_bind_within_another_is_refused(author: User) -> None:
     settle(author, **{"/opt/a": "/opt/x", "/opt/a/b": "/opt/y"})
     ended = author.run("site", "show")
     assert ended.returncode == 2
-    assert "it lies in /opt/a, which is shown read-only" in ended.stderr
+    assert "it is inside /opt/a, which is bound read-only" in ended.stderr
     settle(author, **{"/opt/a": "/opt/x", "/opt/ab": "/opt/y"})
     assert author.run("site", "show").returncode == 0
 
@@ -254,8 +254,8 @@ def _socket(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda base: _socket(base / "s"), "is neither a folder nor a file"),
-        (lambda _: Path("/dev/null"), "is neither a folder nor a file"),
+        (lambda base: _socket(base / "s"), "neither a folder nor a file"),
+        (lambda _: Path("/dev/null"), "neither a folder nor a file"),
         (lambda base: base / "author-home/lib", "no container sees a home"),
         (lambda base: base, "no container sees a home"),
         (_link_into_the_home, "no container sees a home"),
@@ -294,7 +294,7 @@ def test_the_doctor_looks_at_them(author: User, tmp_path: Path) -> None:
     (finding,) = findings(author)
     assert finding["word"] == "missing"
     assert f"{file}#/binds/~1opt~1vendor: {tree} cannot be shown" in finding["what"]
-    assert "take the line out of the site file" in finding["mend"]
+    assert "remove the line from the site file" in finding["mend"]
 
 
 def findings(user: User) -> list[Document]:

@@ -109,21 +109,21 @@ for epoch in (1, 2):
 @pytest.mark.parametrize(
     ("script", "source", "reason", "words"),
     [
-        ("print('step 1')", {"pattern": "loss: (.*)"}, "no-result", "no line of standard output"),
-        ("", {"pattern": "loss: (.*)"}, "no-result", "standard output is empty"),
-        ("print('loss: low')", {"pattern": "loss: (.*)"}, "bad-result", "'low', which is no num"),
+        ("print('step 1')", {"pattern": "loss: (.*)"}, "no-result", "no line of stdout"),
+        ("", {"pattern": "loss: (.*)"}, "no-result", "stdout is empty"),
+        ("print('loss: low')", {"pattern": "loss: (.*)"}, "bad-result", "is not a number: 'low'"),
         (
             "print('loss: 1\\nloss: 2')",
             {"pattern": "loss: (.*)", "occurrence": "only"},
             "bad-result",
-            "2 lines of standard output fit loss: (.*), and one is due: 1, 2",
+            '"only" allows one (lines 1, 2)',
         ),
         ("print('loss: nan')", {"pattern": "loss: (.*)"}, "non-finite", "loss is nan"),
         (
             "open('other.csv', 'w')",
             {"csv": "loss", "file": "log.csv"},
             "no-result",
-            "no file log.csv in the out folder, which holds other.csv",
+            "no file log.csv in the output folder {out}; it holds other.csv",
         ),
     ],
 )
@@ -138,7 +138,7 @@ def test_what_gives_no_number_fails_the_trial_and_shows_what_was_searched(
     (first, *_) = read_lines(author, "attempts.jsonl")
     assert (first["outcome"], first["reason"]) == ("failed", reason)
     if script.startswith("print") and reason != "non-finite":
-        assert "standard output ends with\n  | " in first["message"]
+        assert "stdout ends with\n  | " in first["message"]
     # what was searched is there, and read again by whoever checks
     assert author.run("check", "a.capsule.zip").returncode == 0
 
@@ -163,8 +163,8 @@ with open(os.environ["CAPSULE_RESULTS"], "w") as results:
     (first, *_) = read_lines(author, "attempts.jsonl")
     assert first["outcome"] == "completed"
     shown = author.run("show", "a.capsule.zip").stdout
-    assert "note: reported extra, of which the manifest knows nothing: kept, not judged" in shown
-    assert first["message"].startswith("reported extra, of which the manifest knows nothing")
+    assert "note: reported extra, which the manifest does not declare: kept, not judged" in shown
+    assert first["message"].startswith("reported extra, which the manifest does not declare")
     with zipfile.ZipFile(author.folder / "a.capsule.zip") as opened:
         kept = opened.read("data/evidence/0001/results.jsonl")
     assert json.loads(kept) == {"metric": "extra", "value": 1}
@@ -232,16 +232,16 @@ def test_scalars_of_event_files_are_read_kept_and_shown(author: User) -> None:
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("", "there are no event files in the folder runs of the out folder"),
+        ("", "no event files in folder runs of the output folder {out}"),
         (
             LOG + 'shutil.copytree("runs/Nov22_10-00-00_host", "runs/other")',
-            "2 folders below runs have event files, and one is due: runs/Nov22_10-00-00_host,"
+            "2 folders below runs have event files, expected one: runs/Nov22_10-00-00_host,"
             " runs/other",
         ),
         (LOG.replace("/torch", "/nothing"), "exit code 1"),
         (
             LOG + 'os.truncate("runs/Nov22_10-00-00_host/events.out.tfevents.2.host.1.1", 200)',
-            "the event files of runs: ends within a record",
+            "the event files of runs: truncated within a record",
         ),
     ],
 )
@@ -311,9 +311,9 @@ def without_evidence(record: Record, files: list[File]) -> tuple[Record, list[Fi
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (with_another_number, "are not what its text gives"),
-        (with_another_log, "are not what its text gives"),
-        (without_evidence, "stand in no text"),
+        (with_another_number, "contradict its text"),
+        (with_another_log, "contradict its text"),
+        (without_evidence, "are in no text"),
     ],
 )
 def test_a_number_that_its_text_does_not_give_damages_a_capsule(

@@ -95,7 +95,7 @@ def test_or_by_the_one_that_the_user_or_the_site_names(author: User) -> None:
 
 def test_an_interpreter_that_is_none_is_told_with_who_named_it(author: User) -> None:
     manifest = write_manifest(author.folder, benchmarks=[OPERATOR], claims=[], seeds=[1, 2])
-    for name, words in (("nothing-3", "there is no program"), ("/bin/sh", "is no Python of 3.9")):
+    for name, words in (("nothing-3", "no program"), ("/bin/sh", "is not a Python 3.9")):
         ended = author.run("run", manifest, CAPSULE_PYTHON=name)
         assert ended.returncode == 6
         assert words in ended.stderr
@@ -130,11 +130,11 @@ def test_a_run_does_not_go_on_with_another_python(author: User) -> None:
     assert began.returncode == 5
     resumed = author.run("run", "--resume", "a.run", "--keep-going", **other)
     assert resumed.returncode == 6
-    words = f"when the run was begun, and is {environment}/bin/python3 (CPython"
+    words = f"when the run began, and is {environment}/bin/python3 (CPython"
     assert words in resumed.stderr
     resumed = author.run("run", "--resume", "a.run", "--keep-going")
     assert resumed.returncode == 5
-    assert "no trial succeeded" in resumed.stderr
+    assert "all trials failed" in resumed.stderr
 
 
 def test_a_module_that_the_callers_python_lacks_is_told_with_which_python_that_is(

@@ -203,7 +203,7 @@ def test_who_has_no_file_is_told_to_name_one(
     shutil.rmtree(tmp_path / "cache")
     ended = stranger.run("verify", published, "--runtime", "apptainer", "--trust")
     assert ended.returncode == 6, ended.stdout + ended.stderr
-    assert "name a file that holds it: --image FILE" in " ".join(ended.stderr.split())
+    assert "name a file with this image: --image FILE" in " ".join(ended.stderr.split())
 
 
 def test_a_run_that_was_cut_off_goes_on_in_its_file(forms: Forms, author: User) -> None:

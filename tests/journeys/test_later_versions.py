@@ -115,7 +115,7 @@ def test_what_a_plan_states_reads_as_the_catalogue_did(cases: object) -> None:
         ({"cases": {"n": [3, 5]}}, "the plan has other cases"),
         ({"cases": [{"n": 3, "name": "three"}, {"n": 4}]}, "the plan has other cases"),
         ({"frameworks": ["numpy", "torch"]}, "the plan has other frameworks"),
-        ({"id": "other"}, "the plan does not say what this benchmark measures"),
+        ({"id": "other"}, "the plan lacks the subject of this benchmark"),
     ],
 )
 def test_a_plan_that_contradicts_its_manifest_is_refused(

@@ -37,7 +37,7 @@ def test_seeds_follow_from_the_word_and_everything_tells_it(author: User) -> Non
     assert set(losses(record)) == due(capsule_id, 5)
     assert (record.nonce, verified["sides"]["rerun"]["nonce"]) == (WORD, WORD)
     (change,) = verified["changes"]
-    assert change == {"code": "nonce", "sentence": f"under seeds drawn with --nonce {WORD!r}"}
+    assert change == {"code": "nonce", "sentence": f"a re-run under seeds drawn with --nonce {WORD!r}"}
     assert verified["sentence"].endswith(change["sentence"])
     assert author.json("show", "b.zip")["nonce"] == WORD
     assert f"nonce {WORD}" in " ".join(author.run("show", "b.zip").stdout.split())
@@ -53,8 +53,8 @@ def test_runs_are_added_under_the_same_word_alone(author: User) -> None:
     last = first.stdout.splitlines()[-1]
     assert last.endswith(f"--add b.zip --runs 5 --nonce '{WORD}'")
     for words, message in (
-        ((), "drawn with the nonce 'committee 7', and further ones would be drawn without one"),
-        (("--nonce", "8"), "with the nonce 'committee 7', and further ones would be drawn with"),
+        ((), "drawn with the nonce 'committee 7', the new ones would be drawn without one"),
+        (("--nonce", "8"), "with the nonce 'committee 7', the new ones would be drawn with"),
     ):
         refused = author.run("verify", "a.zip", "--add", "b.zip", *words)
         assert refused.returncode == 2

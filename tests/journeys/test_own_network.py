@@ -72,7 +72,7 @@ def test_the_worked_example_is_sealed_checked_and_verified_on_the_host(
         ("def network(): raise RuntimeError('no weights here')", "no weights here"),
         (
             "def network():\n    return nn.Linear(16, 5)",
-            "net.py yields (20, 1, 16, 5), and (20, 5)",
+            "net.py returned (20, 1, 16, 5), expected shape (20, 5)",
         ),
     ],
 )
@@ -111,7 +111,7 @@ def test_it_is_reproduced_in_containers(
             "/network/module",
             "is not among this benchmark's inputs",
         ),
-        ({"cases": {"side": [3]}}, "/cases/side", '"side" is nothing that a case varies'),
+        ({"cases": {"side": [3]}}, "/cases/side", 'a case cannot vary "side"'),
         ({"network": {"module": "own-network/none.py"}}, "/network/module", "does not exist"),
         ({"rules": "mlperf-hpc-closed"}, "/rules", "no rules for own-network/net.py"),
         ({"network": {"file": "own-network/net.py"}}, "/network", "name of a network, or a module"),
@@ -143,7 +143,7 @@ def test_a_wrong_entry_is_refused(
         ),
         (
             "inputs = {'x': (3,)}\nquality = 'accuracy'\nnetwork = None\n",
-            "line 1: inputs has no label, and the quality is accuracy",
+            "line 1: inputs has no label, which does not fit quality accuracy",
         ),
         (
             "inputs = {'x': (3,)}\nquality = 'beauty'\nnetwork = None\n",

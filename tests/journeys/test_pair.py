@@ -107,7 +107,7 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
         (("run", "--resume", "w/a.run"), "capsule pair --resume w"),
         (("pair", a, "--resume", "w"), "but not both"),
         (("pair", "--resume", "w", "--pairs", "9"), "exclude each other"),
-        (("pair", "--resume", "a"), "it has no pair.json"),
+        (("pair", "--resume", "a"), "pair.json is missing"),
         (("pair", "--resume", "w/b.run"), "capsule pair --resume w"),
     ):
         refused = author.run(*words)
@@ -125,15 +125,15 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--margin", "0.99"], "--margin 1.01 allows one percent"),
-        (["--margin", "nan"], "--margin 1.01 allows one percent"),
+        (["--margin", "0.99"], "for example --margin 1.01"),
+        (["--margin", "nan"], "for example --margin 1.01"),
         (["--pairs", "1"], "from 2 to 1000 rounds, not 1"),
         (["--metrics", "tiny/*/*/loss"], f"such as {TIME}"),
         (["--output-b", "a/tiny.json"], "name another file with --output-b"),
         (["--output-a", "nowhere/a.zip"], "name another place with --output-a"),
         (["--output-a", "c.zip", "--output-b", "./c.zip"], "name the same file"),
         (["--work", "w", "--output-b", "w/b.zip"], "no such folder"),
-        (["--work", "a"], "go on with it by --resume"),
+        (["--work", "a"], "continue it with --resume"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_before_anything_runs(
@@ -158,7 +158,7 @@ def test_sides_that_start_other_processes_are_refused(author: User) -> None:
     b = write_side(author, "b", 1.0, benchmarks=[gemm])
     refused = author.run("pair", a, b)
     assert refused.returncode == 2
-    assert "do not start the same processes" in refused.stderr
+    assert "need different process starts" in refused.stderr
 
 
 @pytest.mark.engines

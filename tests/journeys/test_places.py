@@ -53,15 +53,15 @@ def small(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--output", "none/a.zip"], 2, "none: there is no such folder"),
-        (["--output", "tiny.py/a.zip"], 2, "tiny.py: there is no such folder"),
-        (["--output", "tiny.json"], 2, "tiny.json: exists already"),
-        (["--output", "."], 2, "exists already"),
-        (["--output", "/proc/a.zip"], 5, "/proc: no capsule can be written here"),
-        (["--work", "."], 2, "exists already"),
-        (["--work", "tiny.json"], 2, "exists already"),
-        (["--work", "tiny.json/a.run"], 5, "the run folder cannot be made"),
-        (["--work", "/proc/a.run"], 5, "the run folder cannot be made"),
+        (["--output", "none/a.zip"], 2, "none: the folder for none/a.zip does not exist"),
+        (["--output", "tiny.py/a.zip"], 2, "tiny.py: the folder for tiny.py/a.zip does not exist"),
+        (["--output", "tiny.json"], 2, "tiny.json: already exists"),
+        (["--output", "."], 2, "already exists"),
+        (["--output", "/proc/a.zip"], 5, "/proc: cannot write a capsule to this folder"),
+        (["--work", "."], 2, "the run folder already exists"),
+        (["--work", "tiny.json"], 2, "already exists"),
+        (["--work", "tiny.json/a.run"], 5, "cannot make the run folder"),
+        (["--work", "/proc/a.run"], 5, "cannot make the run folder"),
     ],
 )
 def test_a_place_that_cannot_be_is_one_error_before_anything_runs(
@@ -81,7 +81,7 @@ def test_a_full_disk_while_the_run_folder_is_made_is_one_clear_error(
 ) -> None:
     ended = author.run("run", "tiny.json", "--work", small / "a.run")
     assert ended.returncode == 5, ended.stderr
-    assert f"{small / 'a.run'}: the run folder cannot be made" in ended.stderr
+    assert f"{small / 'a.run'}: cannot make the run folder" in ended.stderr
     assert "No space left on device" in ended.stderr
     assert "--work" in ended.stderr
     assert not trace.exists()

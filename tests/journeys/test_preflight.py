@@ -18,8 +18,8 @@ pytestmark = pytest.mark.usefixtures("bare_python")
 
 # what stands in the place of python3, and words of the explanation
 WRONG_WORLDS = {
-    "env -i": (5, f'exec env -i PATH="$PATH" {BARE}/python3 "$@"', "takes itself for alone"),
-    "literal": (6, "export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "nobody has expanded it"),
+    "env -i": (5, f'exec env -i PATH="$PATH" {BARE}/python3 "$@"', "takes itself for the only rank"),
+    "literal": (6, "export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "its shell variable is unexpanded"),
     "hung": (5, '[ "$CAPSULE_RANK$CAPSULE_RANKS" = 12 ] && exec sleep 600', "rank 1 of 2 did not"),
 }
 
@@ -41,7 +41,7 @@ def test_a_wrong_world_is_never_a_capsule_and_the_run_goes_on_when_it_is_right(
     assert not list(author.folder.glob("*.capsule.zip"))
     (work,) = author.folder.glob("*.run")
     assert not list(work.glob("starts/*"))
-    assert f"go on with the run folder {work.name}" in said or str(work) in said
+    assert f"resume the run folder {work.name}" in said or str(work) in said
     wrap_python(author, "")
     ended = author.run("run", "--resume", work, **variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -73,7 +73,7 @@ def test_words_that_no_shell_expands_are_refused_before_a_rank_starts(author: Us
     ended = author.run("run", path, "--runtime", "host")
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 6, said
-    assert 'ranks would meet by "--rdzv-id=$SLURM_JOB_ID": nobody expands it' in said
+    assert 'ranks cannot form one world by "--rdzv-id=$SLURM_JOB_ID": nobody expands it' in said
     (work,) = author.folder.glob("*.run")
     assert not list(work.glob("starts/*"))
 
@@ -123,8 +123,8 @@ def test_ranks_of_mpi_that_nothing_joins_are_found(
     ended = author.run("run", of_mpi(author), "--runtime", "apptainer", "--image", torch_image())
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 5, said
-    assert "is alone in its world by mpi, and 2 ranks were started" in said
-    assert "local says nothing of a world to MPICH Version: 5.0.2" in said
+    assert "is alone in its world by mpi, but 2 ranks were started" in said
+    assert "local describes no world to MPICH Version: 5.0.2" in said
     assert not list(author.folder.glob("*.capsule.zip"))
 
 

@@ -81,8 +81,8 @@ def test_data_of_what_is_left_out_is_not_asked_for(sealed: User) -> None:
     # which data it was nobody can know from there
     whole = sealed.run("verify", "quick.zip")
     assert whole.returncode == 6
-    assert "a quick verification, which left it out" in flat(whole.stderr)
-    assert "verify the capsule that it verifies" in flat(whole.stderr)
+    assert "a quick verification, which left the dataset out" in flat(whole.stderr)
+    assert "or verify the original" in flat(whole.stderr)
 
 
 def test_data_that_what_decides_reads_is_asked_for(sealed: User) -> None:
@@ -107,7 +107,7 @@ def test_a_killed_one_goes_on_without_it(sealed: User) -> None:
     ("kept", "words", "message"),
     [
         # nobody says what data it was that was judged
-        ({"small"}, ("check", "forged.zip"), "read the dataset own, which it does not state"),
+        ({"small"}, ("check", "forged.zip"), "read dataset own, which is missing from the record"),
         ({"own"}, ("diff", "a.zip", "forged.zip"), "it read other datasets"),
     ],
 )

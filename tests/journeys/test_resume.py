@@ -190,11 +190,11 @@ def test_a_resumed_run_writes_over_nothing(author: User) -> None:
     another.write_text("mine")
     refused = author.run("run", "--resume", folder, "--output", another)
     assert refused.returncode == 2
-    assert "exists already" in refused.stderr
+    assert "already exists" in refused.stderr
     assert another.read_text() == "mine"
     refused = author.run("run", "--resume", folder, "--output", folder / "lost.capsule.zip")
     assert refused.returncode == 2
-    assert "the capsule would be with it" in refused.stderr
+    assert "the capsule would lie in the run folder" in refused.stderr
     assert author.run("run", "--resume", folder).returncode == 0
 
 
@@ -222,7 +222,7 @@ def test_a_narrowed_run_goes_on_as_narrowed(author: User) -> None:
     (capsule,) = author.folder.glob("*.capsule.zip")
     shown = author.json("show", capsule)
     assert list(shown["metrics"]) == [LOSS]
-    assert any("measured with command alone" in note["sentence"] for note in shown["notes"])
+    assert any("measured with command only" in note["sentence"] for note in shown["notes"])
 
 
 _SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}

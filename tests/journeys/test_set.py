@@ -92,7 +92,7 @@ def test_resources_leave_quality_judged_and_the_machine_reported(sealed: User) -
     # a verification is added to alike alone
     refused = sealed.run("verify", "a.zip", "--add", "threads.zip", "--runs", "4")
     assert refused.returncode == 2
-    assert f"made with {workers}=1, {field}=2, and further ones would be with nothing" in " ".join(
+    assert f"used --set {workers}=1, {field}=2, the new ones would use (nothing)" in " ".join(
         refused.stderr.split()
     )
 
@@ -154,8 +154,8 @@ def test_what_was_set_follows_from_the_plan(sealed: User) -> None:
     ("settings", "complaint"),
     [
         (["/benchmarks/0/dtype=tf32"], "it is fixed: the precision of matrix products"),
-        (["/benchmarks/0/batch=15"], "the author has not made batch mutable"),
-        ([f"{RATE}=0.05", f"{RATE}=0.06"], "is there twice"),
+        (["/benchmarks/0/batch=15"], "the author did not declare batch mutable"),
+        ([f"{RATE}=0.05", f"{RATE}=0.06"], "is given twice"),
         ([f"{RATE}=fast"], "is not a number"),
         (["lr"], "is not FIELD=VALUE"),
     ],

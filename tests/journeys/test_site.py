@@ -47,7 +47,7 @@ def test_a_machine_with_nothing_is_told_what_to_ask_for(author: User) -> None:
     assert "numpy" in areas["host"][1]["what"]
     ended = author.run("doctor", **bare(author))
     assert ended.returncode == 6
-    assert ended.stdout.rstrip().endswith("something is missing here")
+    assert ended.stdout.rstrip().endswith("something is missing; see the lines marked missing")
 
 
 VERSION = '[ "$1" = --version ] && echo apptainer version 9 && exit 0; '
@@ -61,7 +61,7 @@ VERSION = '[ "$1" = --version ] && echo apptainer version 9 && exit 0; '
         (
             'case "$*" in *--net*) echo FATAL: no network namespaces >&2; exit 255;; esac',
             "limited",
-            "cannot keep them off the network: no network namespaces",
+            "cannot close their network: no network namespaces",
         ),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_site_file_is_written_once_and_changes_nothing(author: User) -> None:
     assert {one["source"] for one in after if one["name"] == "runtime"} == {str(file)}
     again = author.run("site", "init", **bare(author))
     assert again.returncode == 2
-    assert "exists already, and nothing is written over it" in again.stderr
+    assert "already exists, and is not overwritten" in again.stderr
     assert json.loads(file.read_text()) == written
 
 
@@ -154,7 +154,7 @@ def test_a_scheduler_is_refused_but_for_the_null_that_earlier_versions_wrote(
         file.write_text(json.dumps({"scheduler": name}))
         ended = author.run("site", "show")
         assert ended.returncode == 2
-        assert f"{file}#/scheduler: `capsule submit` hands jobs in to Slurm alone" in ended.stderr
+        assert f"{file}#/scheduler: `capsule submit` supports only Slurm" in ended.stderr
         assert "docs/how-to/slurm.md has job scripts for PBS, LSF and Flux" in ended.stderr
 
 

@@ -176,7 +176,7 @@ def test_an_image_that_is_not_staged_is_one_clear_error(author: User) -> None:
     assert staged["command"] == f"capsule run {manifest} --runtime host --offline"
     ended = author.run("stage", manifest, "--runtime", "host", "--image", NOWHERE)
     assert ended.returncode == 2
-    assert "starts no image" in ended.stderr
+    assert "uses no image" in ended.stderr
 
 
 def test_a_strangers_capsule_is_staged_with_trust_alone(author: User, stranger: User) -> None:
@@ -201,7 +201,7 @@ def test_what_is_neither_is_refused_as_a_capsule_is(author: User) -> None:
     assert author.run("stage", "odd.json").returncode == 2
     ended = author.run("stage", "odd.zip", "--frameworks", "torch")
     assert ended.returncode == 2
-    assert "goes with a manifest" in ended.stderr
+    assert "needs a manifest" in ended.stderr
 
 
 @pytest.mark.engines
@@ -216,7 +216,7 @@ def test_what_was_staged_runs_and_verifies_without_a_network(author: User, runti
     nowhere = ("--image", NOWHERE, "--runtime", runtime, "--offline")
     before = without_network(author, "run", manifest, *nowhere)
     assert before.returncode == 6
-    assert "is not on this machine, and --offline connects to nothing" in before.stderr
+    assert "is not on this machine, and --offline forbids to fetch it" in before.stderr
     assert "capsule stage" in before.stderr
     staged = author.json("stage", manifest, "--runtime", runtime)
     assert f"docker://{staged['image']}" == python_image()
@@ -228,6 +228,6 @@ def test_what_was_staged_runs_and_verifies_without_a_network(author: User, runti
         assert ended.returncode == 0, ended.stdout + ended.stderr
     online = without_network(author, "run", manifest, "--runtime", runtime, "-o", "b.zip")
     assert online.returncode == 6
-    assert "does not answer" in online.stderr
+    assert "did not answer" in online.stderr
     record = json.loads(author.run("show", "a.zip", "--json").stdout)
     assert record["image"]["pinned"] == staged["image"]

@@ -46,7 +46,7 @@ def test_a_command_reads_an_input_here_and_where_it_is_verified(
         assert capsule.read("data/inputs/repo/small.in") == b"40\n2\n"
     refused = stranger.run("verify", path)
     assert refused.returncode == 4
-    assert "'python3 repo/measure.py', reading repo/small.in" in " ".join(refused.stderr.split())
+    assert "command python3 repo/measure.py (stdin repo/small.in)" in " ".join(refused.stderr.split())
     ended = stranger.run("verify", path, "--trust", "--allow-host", "--output", "b.zip")
     with zipfile.ZipFile(stranger.folder / "b.zip") as capsule:
         assert capsule.read("data/logs/0001-stdout.txt") == b"size: 42\n", ended.stderr
@@ -64,4 +64,4 @@ def test_what_is_read_may_not_be_left_out(author: User) -> None:
     ended = author.run("run", write(author, exclude=["*.in"]))
     assert ended.returncode == 2
     message = " ".join(ended.stderr.split())
-    assert "repo/small.in: is a command's standard input, and is left out" in message
+    assert 'repo/small.in: is the "stdin" of a command, but is left out' in message

@@ -63,7 +63,7 @@ def test_a_script_that_takes_arguments_is_run_and_verified_unchanged(author: Use
     assert log.endswith("workers 0\n")
     verified = author.run("verify", "a.zip", "--output", "b.zip")
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert "REPRODUCED  both primary claims are reproduced" in verified.stdout
+    assert "both primary claims hold" in verified.stdout
 
 
 PRINTED = {"loss": {"from": {"pattern": "loss: ([0-9.]+)"}}}
@@ -97,7 +97,7 @@ def test_a_script_that_fixes_its_seed_is_seeded_from_outside(author: User) -> No
 def test_a_program_that_cannot_be_seeded_from_outside_has_failed(author: User) -> None:
     ended = author.run("run", write_fixed(author.folder, "-I"), "--output", "a.zip")
     assert ended.returncode == 5
-    assert "no seed was injected: no Python program began" in " ".join(ended.stderr.split())
+    assert "no seed was injected: no Python program started" in " ".join(ended.stderr.split())
 
 
 @pytest.mark.engines
@@ -137,8 +137,8 @@ def test_a_stranger_sees_the_words_variables_and_folder_before_he_trusts(
     refused = stranger.run("verify", "a.zip")
     assert refused.returncode == 4
     line = " ".join(refused.stderr.split())
-    assert "--seed {seed} --lr {lr} --out {out}/log.txt', started in repo" in line
-    assert "DATA_WORKERS='0', 2 cases" in line
+    assert "--seed {seed} --lr {lr} --out {out}/log.txt (in repo; " in line
+    assert "DATA_WORKERS='0'; 2 cases)" in line
 
 
 def test_a_script_finds_its_data_by_variable_and_by_placeholder(author: User) -> None:

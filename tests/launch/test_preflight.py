@@ -42,41 +42,41 @@ def test_ranks_that_meet_say_who_they_are_and_what_they_added_up(
 CAUSES = {
     "a clean environment without a word of the world": (
         'exec env -i PATH="$PATH" $python "$@"',
-        "takes itself for alone",
-        "begins with a clean environment",
+        "takes itself for the only rank",
+        "clears the environment",
     ),
     "a world of its own size": (
         "export CAPSULE_RANKS=1",
-        "rank 1 takes its world for one of 1, and 2 ranks were started",
-        "would go on by itself",
+        "rank 1 expects a world of 1 ranks, but 2 were started",
+        "would form separate worlds",
     ),
     "two ranks with one number": (
         "export CAPSULE_RANK=0",
-        "rank 1 says that it is rank 0",
-        "for every rank alike",
+        "rank 1 calls itself rank 0",
+        "something changes CAPSULE_RANK",
     ),
     "a device that another rank has": (
         "export CAPSULE_LOCAL_RANK=0",
-        "number 0 on its node, and is number 1",
-        "take one device",
+        "number 0 on its node, but is number 1",
+        "share a device",
     ),
     "a rendezvous that nobody expanded": (
         "export CAPSULE_RENDEZVOUS='tcp://$MASTER_ADDR:29500'",
-        "'tcp://$MASTER_ADDR:29500': nobody has expanded it",
-        "form, a world of its own",
+        "'tcp://$MASTER_ADDR:29500': its shell variable is unexpanded",
+        "forms a world of its own",
     ),
     "no tool of the scheduler in the image": (
         "export CAPSULE_RENDEZVOUS=tcp://localhost:29500",
         "localhost is each node itself",
-        "no tool of the scheduler (scontrol)",
+        "without scontrol in the image",
     ),
     "another rendezvous": (
         "export CAPSULE_RENDEZVOUS=file:///tmp/elsewhere",
-        "the others are somewhere else",
-        "would go on by itself",
+        "the other ranks meet elsewhere",
+        "would form separate worlds",
     ),
-    "no rendezvous": ("unset CAPSULE_RENDEZVOUS", "it names no place", "takes it away"),
-    "a rank that never starts": ("exit 3", "rank 1 never started: exit code 3", "as many tasks"),
+    "no rendezvous": ("unset CAPSULE_RENDEZVOUS", "it names no place", "what deletes"),
+    "a rank that never starts": ("exit 3", "rank 1 never started: exit code 3", "one task for each rank"),
     "a program that is not there": ("exec /no/such/python", "rank 1 never started", "not found"),
 }
 
@@ -94,7 +94,7 @@ def test_a_silent_failure_is_found_and_explained(tmp_path: Path, cause: str) -> 
 
 def test_numbers_that_were_swapped_are_found(tmp_path: Path) -> None:
     swap = "export CAPSULE_RANK=$((1 - CAPSULE_RANK))"
-    assert "says that it is rank" in refuse(request(tmp_path, start=swap))
+    assert "calls itself rank" in refuse(request(tmp_path, start=swap))
 
 
 def test_a_rank_that_hangs_before_it_starts_is_named(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_ranks_that_arrive_and_never_meet_are_named(tmp_path: Path) -> None:
     start = f"export PYTHONPATH={tmp_path}"
     message = refuse(request(tmp_path, start=start), patience_seconds=2)
     assert "all 2 ranks arrived, and ranks 0, 1 reached nobody within 2 s" in message
-    assert "keeps them from its network" in message
+    assert "can use its network" in message
 
 
 def test_a_place_that_cannot_be_written_is_the_cause_whoever_else_was_there(
@@ -122,7 +122,7 @@ def test_a_place_that_cannot_be_written_is_the_cause_whoever_else_was_there(
 ) -> None:
     (tmp_path / "meeting").mkdir()
     message = refuse(request(tmp_path))
-    assert "arrived and did not add up with the others: IsADirectoryError" in message
+    assert "arrived, but failed to exchange data with the other ranks: IsADirectoryError" in message
     assert "shared folder" in message
 
 
@@ -159,13 +159,13 @@ def test_a_sum_that_is_not_of_all_ranks_is_found(tmp_path: Path, loss: str) -> N
     )
     start = f'if [ "$CAPSULE_RANK" = 1 ]; then export PYTHONPATH={tmp_path}; fi'
     message = refuse(request(tmp_path, start=start))
-    assert "the sum of 8 MiB over all ranks is wrong at rank" in message
+    assert "wrong sum of 8 MiB over all ranks at rank" in message
     assert words in message
 
 
 def test_ranks_are_held_to_the_nodes_that_they_were_to_run_on(tmp_path: Path) -> None:
     both = refuse(request(tmp_path, nodes=(0, 1)))
-    assert "ranks 0 and 1 were to run on two nodes, and both run on" in both
+    assert "ranks 0 and 1 should run on two nodes, but both run on" in both
 
 
 def test_ranks_of_one_node_are_not_on_two(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_launcher_may_name_the_place_for_ranks_of_several_nodes(tmp_path: Path
     (tmp_path / "b").mkdir()
     place = 'if [ "$CAPSULE_RANK" = 1 ]; then export CAPSULE_RENDEZVOUS=tcp://192.0.2.1:1; fi'
     message = refuse(request(tmp_path / "b", nodes=(0, 1), start=f"{NODES}; {place}"))
-    assert "the others are somewhere else" in message
+    assert "the other ranks meet elsewhere" in message
 
 
 @pytest.mark.parametrize("place", ["tcp://$HOST:29500", "tcp://localhost:29500"])
@@ -214,8 +214,8 @@ def test_an_image_without_python_says_nothing_of_its_ranks(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("export CAPSULE_RENDEZVOUS='tcp://$MASTER_ADDR:1'", "nobody has expanded it"),
-        ("export CAPSULE_RENDEZVOUS=tcp://localhost:29500", "no tool of the scheduler (scontrol)"),
+        ("export CAPSULE_RENDEZVOUS='tcp://$MASTER_ADDR:1'", "its shell variable is unexpanded"),
+        ("export CAPSULE_RENDEZVOUS=tcp://localhost:29500", "without scontrol in the image"),
         ("unset CAPSULE_RENDEZVOUS", "it names no place"),
     ],
     ids=["literal", "localhost", "none"],

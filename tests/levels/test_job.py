@@ -50,13 +50,13 @@ def test_a_job_is_read_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*JOB, "trials"])
 def test_a_job_that_lacks_a_field_is_refused(name: str) -> None:
-    with pytest.raises(job.JobError, match=f"^the job has no field '{name}'$"):
+    with pytest.raises(job.JobError, match=f"^the job lacks the field '{name}'$"):
         job.parse(without({**JOB, "trials": [RELU]}, name), {})
 
 
 @pytest.mark.parametrize("name", RELU)
 def test_a_trial_that_lacks_a_field_is_refused(name: str) -> None:
-    with pytest.raises(job.JobError, match=rf"^trials\[1\] has no field '{name}'$"):
+    with pytest.raises(job.JobError, match=rf"^trials\[1\] lacks the field '{name}'$"):
         parse(trials=[{**RELU, "id": "first"}, without(RELU, name)])
 
 
@@ -103,7 +103,7 @@ def test_a_field_of_the_wrong_type_is_named(fields: Mapping[str, Any], message: 
         ({"warmup": -1}, "trials[0].warmup is -1, expected a whole number >= 0"),
         ({"datasets": "digits"}, 'trials[0].datasets is "digits", expected an array'),
         ({"datasets": ["digits", 1]}, 'trials[0].datasets is ["digits", 1], expected strings'),
-        ({"datasets": ["digits"]}, "trials[0].datasets names 'digits', and data does not say"),
+        ({"datasets": ["digits"]}, "trials[0].datasets names 'digits', which is missing in data"),
         ({"id": "x" * 10**6, "level": "y" * 10**6}, f'trials[0].level is "{"y" * 79}...'),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_field_of_a_trial_of_the_wrong_type_is_named(
 
 
 def test_a_trial_of_a_network_names_no_operator() -> None:
-    with pytest.raises(job.JobError, match=r"^trials\[0\] has no field 'network'$"):
+    with pytest.raises(job.JobError, match=r"^trials\[0\] lacks the field 'network'$"):
         parse(trials=[{**RELU, "level": 1}])
 
 
@@ -143,7 +143,7 @@ def test_a_rank_that_the_job_has_not_is_refused(word: str) -> None:
         (b"\xff\xfe\x00", "is not JSON"),
         (b"[" * 10**5, "is not JSON"),
         (b"[]", "the job is [], expected an object"),
-        (b'{"format": NaN}', "is not JSON: NaN is no JSON number"),
+        (b'{"format": NaN}', "is not JSON: NaN is not a JSON number"),
     ],
 )
 def test_a_file_that_holds_no_job_is_named(tmp_path: Path, text: bytes, message: str) -> None:
@@ -162,7 +162,7 @@ def test_every_level_that_a_job_may_name_can_be_measured() -> None:
 @pytest.mark.parametrize("value", ["5", 5.0, 0.5])
 def test_sizes_of_operators_and_networks_stay_whole_numbers(value: float | str) -> None:
     numpy = frameworks.load("numpy", "cpu", 1, "default")
-    with pytest.raises(ValueError, match=f"n of relu is {value!r}, not a whole number >= 1"):
+    with pytest.raises(ValueError, match=f"n of relu is {value!r}, expected a whole number >= 1"):
         trials.values(numpy, operator="relu", parameters={"n": value})
-    with pytest.raises(ValueError, match=f"batch of lenet is {value!r}, not a whole number >= 1"):
+    with pytest.raises(ValueError, match=f"batch of lenet is {value!r}, expected a whole number >= 1"):
         trials.values(numpy, network="lenet", parameters={"batch": value})

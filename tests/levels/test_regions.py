@@ -213,9 +213,9 @@ def test_calls_beyond_the_most_are_left_out_and_counted(script: Start, tmp_path:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("region('I/O')", "'I/O_time' is no name of a metric"),
-        ("report('', 1)", "'' is no name of a metric"),
-        ("report('loss', 1, step=float('nan'))", "a step is a finite number, not nan"),
+        ("region('I/O')", "'I/O_time' is not a metric name"),
+        ("report('', 1)", "'' is not a metric name"),
+        ("report('loss', 1, step=float('nan'))", "a step must be a finite number, found nan"),
         ("@region('io')\nasync def read(): pass\n", "put `with region('io'):` inside it"),
         ("@region('io')\ndef read(): yield\n", "put `with region('io'):` inside it"),
     ],

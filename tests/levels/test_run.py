@@ -272,7 +272,7 @@ def test_error_norms_repeat_bit_for_bit_and_only_with_the_seed(tmp_path: Path) -
         (
             job([operator("relu", n=5)], "lasagne"),
             None,
-            "FrameworkError: no framework 'lasagne'; there are " + ", ".join(catalog.FRAMEWORKS),
+            "FrameworkError: unknown framework 'lasagne'; known: " + ", ".join(catalog.FRAMEWORKS),
         ),
     ],
 )
@@ -300,7 +300,7 @@ def test_a_full_disk_ends_the_program_with_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps(job([operator("relu", n=5)])))
     done = start(tmp_path, "run", "job.json", "/dev/full")
     assert done.returncode == 1
-    assert done.stderr == "/dev/full cannot be written: No space left on device\n"
+    assert done.stderr == "cannot write /dev/full: No space left on device\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["run", "job.json"], ["probe", "more"]])

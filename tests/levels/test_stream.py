@@ -170,5 +170,5 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 report.samples("time", [2.0])
 """
     status, messages, journal = run(tmp_path, body)
-    assert (status, messages) == (1, "journal.jsonl cannot be written: File too large\n")
+    assert (status, messages) == (1, "cannot write journal.jsonl: File too large\n")
     assert [event["event"] for event in journal] == ["hello", "begin", "samples"]

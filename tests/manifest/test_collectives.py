@@ -61,8 +61,8 @@ def test_a_plan_says_the_same_or_is_refused() -> None:
     [
         ({"frameworks": ["tensorflow"]}, "/frameworks/0", "torch over torch.distributed and numpy"),
         ({"collectives": ["all-reduced"]}, "/collectives/0", "did you mean 'all-reduce'"),
-        ({"collectives": ["broadcast"] * 2}, "/collectives/1", "stands here a second time"),
-        ({"bytes": [8, 8]}, "/bytes/1", "stands here a second time"),
+        ({"collectives": ["broadcast"] * 2}, "/collectives/1", "is given twice"),
+        ({"bytes": [8, 8]}, "/bytes/1", "is given twice"),
         ({"bytes": [10]}, "/bytes", "10 bytes have no whole number of elements of 4 bytes"),
         ({"bytes": [2]}, "/bytes/0", ""),
         ({"collectives": ["all-gather"], "bytes": [12]}, "/bytes", "all-gather takes 8 or 16"),

@@ -85,16 +85,16 @@ def test_cases_are_named_by_their_values(raw: Json, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ["raw", "message"],
     [
-        ({"n": [1, 1]}, "a value stands here twice"),
-        ({"n": [1, 1.0]}, "a value stands here twice"),
-        ({"opt": ["a b", "a_b"]}, "a second case 'a_b'; each needs its own name"),
-        ({"opt": ["-"]}, "no short name follows from its values"),
-        ({"opt": ["x" * 65]}, "no short name follows from its values"),
+        ({"n": [1, 1]}, "a value is given twice"),
+        ({"n": [1, 1.0]}, "a value is given twice"),
+        ({"opt": ["a b", "a_b"]}, "a second case 'a_b'; give each its own name"),
+        ({"opt": ["-"]}, "its values give no short name"),
+        ({"opt": ["x" * 65]}, "its values give no short name"),
         ([{"n": 1}, {"m": 2}], "has other parameters than the first case"),
         ([{"n": 1, "name": "a"}, {"n": 2, "name": "a"}], "a second case 'a'"),
-        ({"seed": [1]}, "'seed' stands for something else already; rename the parameter"),
-        ({"name": ["a"]}, "'name' stands for something else already"),
-        ({"a-b": [1]}, '"a-b" is no name of a parameter: letters, digits and _'),
+        ({"seed": [1]}, "'seed' is a reserved name; rename the parameter"),
+        ({"name": ["a"]}, "'name' is a reserved name"),
+        ({"a-b": [1]}, '"a-b" is not a parameter name: use letters, digits and _'),
         (
             {f"n{place}": list(range(51)) for place in range(3)},
             "makes 132651 cases; at most 100000",
@@ -111,7 +111,7 @@ def test_wrong_cases_are_told(raw: Json, message: str) -> None:
 @pytest.mark.parametrize(
     ["word", "message"],
     [
-        ("{sed}", "unknown placeholder {sed}; did you mean {seed}? ({{sed}} is the text itself)"),
+        ("{sed}", "unknown placeholder {sed}; did you mean {seed}? (write {{sed}} for the text itself)"),
         ("--x={lrr}", "unknown placeholder {lrr}; did you mean {lr}?"),
         ("{zzzzzz}", "unknown placeholder {zzzzzz}; there are: {lr}, {seed}, {case}"),
         ("{data:mnits}", "unknown placeholder {data:mnits}; there are: {data:mnist}"),
@@ -126,7 +126,7 @@ def test_an_unknown_placeholder_is_told_with_the_nearest(word: str, message: str
 
 def test_wrong_cases_do_not_make_their_parameters_unknown() -> None:
     message = complaint(command=["run", "{lr}"], cases={"lr": [1, 1]})
-    assert "a value stands here twice" in message
+    assert "a value is given twice" in message
     assert "unknown placeholder" not in message
 
 
@@ -166,12 +166,12 @@ def test_a_text_in_braces_twice_is_the_text_itself(text: str, value: str) -> Non
     ],
 )
 def test_variables_of_engines_launchers_and_loaders_are_not_free(name: str) -> None:
-    assert f"{name} may not be set: it starts programs" in complaint(environment={name: "x"})
+    assert f"{name} cannot be set: it starts programs" in complaint(environment={name: "x"})
 
 
 @pytest.mark.parametrize("name", ["path", "My", "1A", "", "A-B", "A B", "Ä"])
 def test_other_names_are_none(name: str) -> None:
-    message = "is no name that a manifest may set: capital letters, digits and _"
+    message = "is not a name of capital letters, digits and _"
     assert message in complaint(environment={name: "x"})
 
 
@@ -195,7 +195,7 @@ def test_a_working_folder_lies_among_the_inputs() -> None:
 def test_a_working_folder_is_there_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo" / "a.py").touch()
-    for cwd, message in (("repo/a.py", "is a file; a folder is due"), ("repo/b", "does not exist")):
+    for cwd, message in (("repo/a.py", "is a file, expected a folder"), ("repo/b", "does not exist")):
         assert message in complaint(cwd=cwd, inputs=["repo"], folder=tmp_path)
 
 

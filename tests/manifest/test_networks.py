@@ -222,7 +222,7 @@ def test_a_network_of_one_s_own_trains_where_it_is_asked_to(
         ({"cases": [{"batch": 0}]}, ["0 is not a whole number >= 1"]),
         ({"cases": [{"side": 64}]}, ["parameter 'batch' of resnet18 is missing"]),
         ({"inputs": ["ops"]}, ["/0/inputs", "this network has none"]),
-        ({"level": 4}, ["this version knows level 0, level 1, level 2, level 3 and commands"]),
+        ({"level": 4}, ["this version has level 0, level 1, level 2, level 3 and commands"]),
     ],
 )
 def test_a_mistake_about_a_network_is_told(
@@ -263,7 +263,7 @@ def test_what_a_file_lacks_is_told_with_its_line(
 def test_a_network_s_file_without_a_batch_is_told(folder: Path) -> None:
     own = {**RESNET, "network": {"file": "ops/net.py"}, "inputs": ["ops"], "cases": {"batch": [1]}}
     (folder / "ops" / "net.py").write_text(NET.replace('"batch"', '"n"'))
-    assert "net.py, line 2: parameters is ('n',), a network's are ('batch',)" in complaint(
+    assert "net.py, line 2: parameters is ('n',), expected ('batch',)" in complaint(
         folder, own
     )
     (folder / "ops" / "net.py").write_text(NET.replace("def network", "def net"))
@@ -276,7 +276,7 @@ def test_a_network_s_file_without_a_batch_is_told(folder: Path) -> None:
         ({"inputs": ["ops/net.py"]}, "is not among this benchmark's inputs"),
         ({"inputs": []}, "needs at least 1"),
         ({"operator": {"file": "ops/absent.py"}}, "does not exist beside the manifest"),
-        ({"operator": {"file": "ops/../ops/cube.py"}}, "leads out of the manifest's folder"),
+        ({"operator": {"file": "ops/../ops/cube.py"}}, "outside of the manifest's folder"),
         ({"operator": {"file": "ops/net.onnx"}}, "does not end in .py"),
         ({"operator": {"onnx": "ops/net.onnx"}}, "unknown field"),
         ({"operator": {}}, "the field 'file' is missing"),

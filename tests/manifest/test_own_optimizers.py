@@ -107,13 +107,13 @@ MISTAKES: list[tuple[str, dict[str, Any], str, str]] = [
     (FILE.replace("0.9", "10**400"), {}, "/file", "line 2: numbers is no literal"),
     (FILE.replace("0.9", "1" + "0" * 400), {}, "/file", "finite numbers"),
     (FILE.replace("0.9", "True"), {}, "/file", "line 2: numbers is not a dictionary of names"),
-    (FILE.replace("beta1", "lr"), {}, "/file", "numbers has lr, which a recipe has already"),
-    (FILE.replace("beta1", "end"), {}, "/file", "numbers has end, which a recipe has already"),
+    (FILE.replace("beta1", "lr"), {}, "/file", "numbers has lr, which is a recipe's own field"),
+    (FILE.replace("beta1", "end"), {}, "/file", "numbers has end, which is a recipe's own field"),
     (FILE.replace("beta1", "workers"), {}, "/file", "numbers has workers"),
     (FILE.replace("beta1", "side"), {}, "/file", "numbers has side, an option of the network"),
     (FILE.replace("beta1", "beta-1"), {}, "/file", "is not a dictionary of names"),
     (FILE.replace("slots = 1", "slots = -1"), {}, "/file", "line 3: slots is -1"),
-    (FILE.replace("def formula", "def f"), {}, "/file", "line 3: slots is what a formula keeps"),
+    (FILE.replace("def formula", "def f"), {}, "/file", "line 3: slots needs a formula"),
     (WITHOUT, {}, "/frameworks/1", "numpy trains by an optimizer's formula"),
     (FILE, {"frameworks": ["tensorflow"]}, "/frameworks/0", "tensorflow trains by no optimizer"),
     (FILE, {"frameworks": ["toch"]}, "/frameworks/0", "did you mean 'torch'"),
@@ -129,7 +129,7 @@ RECIPES: list[tuple[dict[str, Any], str, str]] = [
     ({"file": "own/mine.py", "name": "sgd", "lr": 0.1}, "", "exactly one of name and file"),
     ({"lr": 0.1}, "", "exactly one of name and file"),
     ({"file": "own/none.py", "lr": 0.1}, "/file", "does not exist"),
-    ({"file": "../mine.py", "lr": 0.1}, "/file", "leads out of the manifest's folder"),
+    ({"file": "../mine.py", "lr": 0.1}, "/file", "outside of the manifest's folder"),
     ({"file": "own/mine.py", "lr": 0.1, "momentum": "much"}, "/momentum", "much"),
     ({"file": 3, "lr": 0.1}, "/file", "3"),
 ]
@@ -181,7 +181,7 @@ def test_its_numbers_can_be_set_and_its_file_cannot(tmp_path: Path) -> None:
     changed = manifest.change(made, {"/benchmarks/0/optimizer/momentum": 0.5}, subjects)
     assert recipe(changed).settings["default"].numbers["momentum"] == 0.5
     for field in ("file", "name"):
-        with pytest.raises(UsageError, match="an optimizer of a file is part of what is measured"):
+        with pytest.raises(UsageError, match="an optimizer of a file is part of the measurement"):
             manifest.change(made, {f"/benchmarks/0/optimizer/{field}": "sgd"}, subjects)
     with pytest.raises(ManifestError, match="takes no"):
         manifest.change(made, {"/benchmarks/0/optimizer/beta2": 0.5}, subjects)

@@ -141,7 +141,7 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
         ["/benchmarks/0/cases/1", "a second case 'm1n1k1'"],
     ),
     "repeated size": (operator(cases={"m": [1, 1], "n": [1], "k": [1]}), ["stands here twice"]),
-    "level": (operator(level=4), ["/benchmarks/0/level: 4: this version knows level 0"]),
+    "level": (operator(level=4), ["/benchmarks/0/level: 4: unknown level: this version has level 0"]),
     "ids": (variant(benchmarks=[GEMM, GEMM], claims=[]), ["/1/id: a second benchmark", '"gemm"']),
     "name": (variant(name="a/b"), ["/name", "letters, digits"]),
     "name with a line break": (variant(name="small\n"), ["/name", "can't be printed"]),
@@ -159,7 +159,7 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
         variant(seeds=[17, 30000], seed_range=[0, 29999]),
         ["/seeds/1: 30000 lies outside seed_range, 0 to 29999"],
     ),
-    "repeated seed": (variant(seeds=[3, 3.0]), ["/seeds/1: stands here a second time"]),
+    "repeated seed": (variant(seeds=[3, 3.0]), ["/seeds/1: is given twice"]),
     "seed of the wrong type": (variant(seeds=["3"]), ['/seeds/0: "3" is not a whole number']),
     "no image": (variant(image={}), ["/image: the field 'reference' is missing"]),
     "reference": (variant(image={"reference": "torch"}), ["/image/reference", "docker://"]),
@@ -187,7 +187,7 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
     "metric name": (command(metrics={"a b": {}}), ["/benchmarks/0/metrics/a b", "letters, digits"]),
     "null byte": (command(command=["a\0"]), ["/benchmarks/0/command/0"]),
     "surrogate": (command(command=["\ud800"]), ["half of a surrogate pair"]),
-    "same claim twice": (variant(claims=BASE["claims"] * 2), ["/claims/2: stands here a second"]),
+    "same claim twice": (variant(claims=BASE["claims"] * 2), ["/claims/2: is given twice"]),
     "not an object": ([], ["is not an object"]),
 }
 
@@ -222,7 +222,7 @@ def test_everything_wrong_is_told_at_once_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (b'{"name": "a",\n "seeds": [1],\n "name": "b"}', ["line 3, /name: this key stands here"]),
+        (b'{"name": "a",\n "seeds": [1],\n "name": "b"}', ["line 3, /name: this key is given twice"]),
         (b'{"a":\n {"b": NaN}}', ["line 2, /a/b: NaN is no number"]),
         (b'{"a": [1,\n -Infinity]}', ["line 2, /a/1: -Infinity is no number"]),
         (b'{"a": 1e999}', ["line 1, /a: 1e999 is no number"]),
@@ -248,7 +248,7 @@ def test_what_is_not_strict_json_is_refused(text: bytes, expected: Sequence[str]
         ("a/../../train.py", "leads out"),
         ("./train.py", "not a plain relative path"),
         ("a//b", "not a plain relative path"),
-        ("link.py", "a link that leads out"),
+        ("link.py", "a link out of the manifest's folder"),
     ],
 )
 def test_inputs_lie_beside_the_manifest(tmp_path: Path, path: str, expected: str) -> None:

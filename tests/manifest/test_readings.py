@@ -63,12 +63,12 @@ def test_a_plan_says_the_same_or_is_refused() -> None:
     ("fields", "where", "message"),
     [
         ({"frameworks": ["torch"]}, "/frameworks/0", "nothing but numpy reads"),
-        ({"formats": ["idx", "idx"]}, "/formats/1", "stands here a second time"),
+        ({"formats": ["idx", "idx"]}, "/formats/1", "is given twice"),
         ({"formats": ["cifra10"]}, "/formats/0", "did you mean 'cifar10'"),
-        ({"formats": ["tokens-uint8"]}, "/formats/0", 'glyphs is not written as "tokens-uint8"'),
+        ({"formats": ["tokens-uint8"]}, "/formats/0", 'glyphs cannot be written as "tokens-uint8"'),
         ({"formats": []}, "/formats", ""),
         ({"cache": ["hot"]}, "/cache/0", ""),
-        ({"batch": 101}, "/batch", "a batch of 101 is more than the 100 samples"),
+        ({"batch": 101}, "/batch", "a batch of 101 exceeds the 100 samples"),
         ({"sampler": "weighted"}, "/sampler", ""),
         ({"optimizer": {"name": "sgd", "lr": 0.1}}, "/optimizer", ""),
         ({"datasets": ["glyph"]}, "/datasets/0", "did you mean 'glyphs'"),
@@ -89,7 +89,7 @@ def test_a_mistake_is_told_where_it_is(fields: dict[str, Any], where: str, messa
     ],
 )
 def test_what_no_generator_writes_in_formats_is_refused(dataset: dict[str, Any]) -> None:
-    with pytest.raises(ManifestError, match="take a dataset with one of the generators glyphs"):
+    with pytest.raises(ManifestError, match="use one of the generators glyphs"):
         read(source(dataset))
 
 

@@ -156,7 +156,7 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"network": "lenett"}, "/network", "did you mean 'lenet'"),
         ({"frameworks": ["onnxruntime"]}, "/frameworks/0", "does not train"),
         ({"frameworks": ["toch"]}, "/frameworks/0", "did you mean 'torch'"),
-        ({"dtype": "float64"}, "/dtype", 'nothing is trained in "float64"'),
+        ({"dtype": "float64"}, "/dtype", 'training in "float64"'),
         ({"dtype": "tf32"}, "/dtype", "on cpu"),
         ({"dtype": "bfloat16-mixed"}, "/frameworks/1", "numpy does not train in bfloat16-mixed"),
         ({"optimizer": {"name": "sdg", "lr": 1}}, "/optimizer/name", "did you mean 'sgd'"),
@@ -202,7 +202,7 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"target": {"metric": "accuracy"}}, "/target", "exactly one of at_least and at_most"),
         ({"batch": 0}, "/batch", "0"),
         ({"epochs": 1.5}, "/epochs", "1.5"),
-        ({"accumulate": 3}, "", "accumulate is 3, which does not divide 20, the batch"),
+        ({"accumulate": 3}, "", "accumulate 3 does not divide batch 20"),
         ({"accumulate": 0}, "/accumulate", "0"),
         ({"workers": 65}, "/workers", "65"),
         ({"augmentation": {"crop": -1}}, "/augmentation/crop", "-1"),
@@ -213,14 +213,14 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
             "",
             "multilabel, and not for unet",
         ),
-        ({"cases": {"workers": [-1]}}, "/cases", "workers is -1, not a whole number from 0 to 64"),
+        ({"cases": {"workers": [-1]}}, "/cases", "workers is -1, expected a whole number from 0 to 64"),
         (
             {"cases": [{"accumulate": 2}, {"accumulate": 8}]},
             "/cases/1",
             "accumulate is 8, which does not",
         ),
         ({"cases": {"bacth": [1]}}, "/cases/bacth", "did you mean 'batch'"),
-        ({"cases": {"limit_mib": [1]}}, "/cases/limit_mib", "nothing that a case varies"),
+        ({"cases": {"limit_mib": [1]}}, "/cases/limit_mib", "a case cannot vary"),
         ({"cases": {"batch": [1.5]}}, "/cases", "batch is 1.5"),
         ({"cases": [{"lr": 0.1}, {"lr": -1}]}, "/cases/1", "lr is -1"),
         ({"cases": {"side": [3]}}, "/cases", "side of lenet is 3"),
@@ -291,7 +291,7 @@ def test_a_plan_that_trains_otherwise_is_no_plan_of_the_manifest(change: dict[st
 def test_a_plan_without_the_recipe_is_refused() -> None:
     data, subjects = planned()
     del subjects[0]["recipes"]
-    with pytest.raises(ManifestError, match="does not say how default is trained"):
+    with pytest.raises(ManifestError, match="lacks the training of default"):
         read(data, subjects=subjects)
 
 

@@ -111,7 +111,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {"scheme": {"name": "local-sgd", "period": 0}},
             "/benchmarks/0",
-            "period is 0, not a whole number >= 1",
+            "period is 0, expected a whole number >= 1",
         ),
         (
             {"frameworks": ["numpy"]},
@@ -152,7 +152,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {"scheme": {"name": "spatial"}, "network": "alexnet"},
             "/benchmarks/0",
-            "max_pool2d1 has windows of 3 rows at a stride of 2 with a padding of 0, and only",
+            "max_pool2d1 has windows of 3 rows, stride 2 and padding 0; only",
         ),
         (
             {"scheme": {"name": "spatial"}, "network": "resnet9"},
@@ -191,7 +191,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {**GROUPED, "level": 2, "scheme": None},
             "/benchmarks/0/batch_norm_group",
-            "groups are of level 3",
+            "batch_norm_group needs level 3",
         ),
     ],
 )
@@ -233,7 +233,7 @@ def test_ranks_share_a_network_that_has_a_slab_for_each() -> None:
     how: dict[str, Any] = {"scheme": {"name": "spatial"}, "network": "cosmoflow", "batch": 1}
     for ranks in (1, 2, 3, 4, 5, 128):
         assert read(ranks=ranks, **how).benchmarks
-    message = "its 128 rows, of which 1 each come to one at the end, make at most 128 slabs"
+    message = "its 128 rows allow at most 128 slabs: 1 rows become one at the end"
     with pytest.raises(ManifestError, match=message):
         read(ranks=129, **how)
 
@@ -251,6 +251,6 @@ def test_the_networks_that_normalize_by_batch_are_known() -> None:
 
 
 def test_other_levels_run_in_one_process() -> None:
-    with pytest.raises(ManifestError, match="only a command and level 3 have several ranks"):
+    with pytest.raises(ManifestError, match="only commands and level 3 have several ranks"):
         read(level=2, scheme=None)
     assert {group.ranks for group in plan.make(read(ranks=1)).groups} == {1}

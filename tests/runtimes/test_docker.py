@@ -73,7 +73,7 @@ def test_a_socket_that_accepts_and_never_answers_is_told(
         error = in_time(refuse)
         assert not in_time(lambda: Docker().keeps(make_image(), cache=tmp_path))
     assert error.what == (
-        f"no Docker daemon answers at {address}: it accepts a connection and does not answer"
+        f"no Docker daemon answers at {address}: it accepts a connection, but does not answer"
     )
 
 
@@ -81,7 +81,7 @@ def test_a_socket_that_accepts_and_never_answers_is_told(
     ("said", "words"),
     [
         ({**VERSION, "ApiVersion": "1.39"}, "speaks version 1.39 of its API, and capsule needs"),
-        ({**VERSION, "Components": [{"Name": "Podman Engine"}]}, "another engine under its name"),
+        ({**VERSION, "Components": [{"Name": "Podman Engine"}]}, "Podman answers as Docker"),
         ({"Version": "20"}, "no Docker daemon answers at .*: KeyError: 'ApiVersion'"),
         (["x"], "no Docker daemon answers"),
         ({**VERSION, "ApiVersion": "new"}, "no Docker daemon answers"),
@@ -155,7 +155,7 @@ def test_the_address_is_the_one_that_dockers_client_would_take(
     monkeypatch.setenv("DOCKER_CONTEXT", "two")
     assert " at unix:///nowhere/two.sock" in refuse().what
     monkeypatch.setenv("DOCKER_CONTEXT", "away")
-    assert "ssh://other.example is another machine's" in refuse().what
+    assert "ssh://other.example runs on another machine" in refuse().what
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/host.sock")
     assert " at unix:///nowhere/host.sock" in refuse().what
 
@@ -164,11 +164,11 @@ def test_a_context_that_is_not_there_or_broken_is_told(
     settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_CONTEXT", "absent")
-    assert refuse().what == "there is no Docker context 'absent'"
+    assert refuse().what == "no Docker context 'absent'"
     write_context(settings, "absent", "unix:///nowhere/one.sock")
     (meta,) = settings.rglob("meta.json")
     meta.write_text("{")
-    assert refuse().what.startswith("the address of Docker's daemon cannot be told: ")
+    assert refuse().what.startswith("cannot find the address of Docker's daemon: ")
 
 
 def chunked(*pieces: bytes, whole: bool = True) -> bytes:
@@ -182,7 +182,7 @@ def chunked(*pieces: bytes, whole: bool = True) -> bytes:
     [
         (chunked(b'{"status": "a"}', b'{"error": "no space left"}'), "no space left"),
         (chunked(b'{"status": "a"}', whole=False), "cannot pull the image"),
-        (chunked(b'{"status": "a"}'), "does not have the image that it fetched"),
+        (chunked(b'{"status": "a"}'), "lost the image after fetching it"),
         (http(500, b'{"message": "refused"}'), "refused"),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_daemon_of_another_machine_is_refused(answers: dict[str, bytes], tmp_p
     for created in (http(400, refusal), http(201, b'{"Id": "x", "Warnings": []}')):
         answers["/containers/create"] = created
         with pytest.raises(
-            CannotRunError, match="does not see the files of this machine"
+            CannotRunError, match="cannot see this machine's files"
         ) as caught:
             Docker().prepare(image, cache=tmp_path)
         assert caught.value.advice == "run capsule on the machine of that daemon"
@@ -306,10 +306,10 @@ def test_over_tls_all_runs_but_what_reads_its_standard_input(
         for name in ("stdout", "stderr"):
             assert (tmp_path / name).stat().st_size == 3_000_000
         (tmp_path / "in").write_text("x")
-        with pytest.raises(CannotRunError, match="reads its standard input"):
+        with pytest.raises(CannotRunError, match="does not work with a Docker daemon over TLS"):
             python(engine, tmp_path, "pass", stdin=tmp_path / "in")
         monkeypatch.setenv("DOCKER_CERT_PATH", str(tmp_path / "none"))
-        assert refuse().what.startswith("the address of Docker's daemon cannot be told: ")
+        assert refuse().what.startswith("cannot find the address of Docker's daemon: ")
         monkeypatch.setenv("DOCKER_TLS_VERIFY", "")
         assert refuse().what.startswith("no Docker daemon answers at ")
 

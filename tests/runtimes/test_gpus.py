@@ -85,7 +85,7 @@ def test_a_driver_that_is_new_enough_will_do(tmp_path: Path) -> None:
     machine(tmp_path, "525.60.13", cards=2)
     devices = gpus.require(2, with_config({"Env": ["CUDA_VERSION=12.9.0"]}), tmp_path)
     assert devices == gpus.Devices(vendor="nvidia", count=2, driver="525.60.13")
-    with pytest.raises(CannotRunError, match="3 GPUs are asked for, and this machine has 2"):
+    with pytest.raises(CannotRunError, match="3 GPUs are requested; this machine has 2"):
         gpus.require(3, None, tmp_path)
 
 
@@ -108,7 +108,7 @@ def test_amd_devices_are_counted_without_the_cpus(tmp_path: Path) -> None:
 
 
 def test_without_devices_gpus_cannot_be_had(tmp_path: Path) -> None:
-    with pytest.raises(CannotRunError, match="1 GPU is asked for, and this machine has none"):
+    with pytest.raises(CannotRunError, match="1 GPU is requested; this machine has none"):
         Host(root=tmp_path).check_gpus(1, Prepared(handle=""), None)
 
 

@@ -68,21 +68,21 @@ def test_loaders_find_them_before_the_images_own(tmp_path: Path, library: Path) 
 def test_what_is_no_library_is_refused(tmp_path: Path, library: Path) -> None:
     shown = tmp_path / "shown"
     shown.mkdir()
-    with pytest.raises(CannotRunError, match="no file is there"):
+    with pytest.raises(CannotRunError, match="does not exist on this machine"):
         find(shown, "libmpi.so.12")
     (shown / "libmpi.so").write_text("INPUT(libmpi.so.12)")
-    with pytest.raises(UsageError, match=r"libmpi\.so is no shared library") as caught:
+    with pytest.raises(UsageError, match=r"libmpi\.so is not a shared library") as caught:
         find(shown, "libmpi.so")
     assert "name the file that programs load" in str(caught.value)
     # one that is cut off, as by a copy that was
     for length in (5, 40, 200, 4096):
         (shown / "cut").write_bytes(library.read_bytes()[:length])
-        with pytest.raises(UsageError, match="cut is no shared library"):
+        with pytest.raises(UsageError, match="cut is not a shared library"):
             find(shown, "cut")
     (tmp_path / "outside").write_bytes(library.read_bytes())
     (shown / "link").symlink_to(tmp_path / "outside")
-    with pytest.raises(UsageError, match="which no bind shows"):
+    with pytest.raises(UsageError, match="which no bind covers"):
         find(shown, "link")
     os.mkfifo(shown / "pipe")
-    with pytest.raises(CannotRunError, match="no file is there"):
+    with pytest.raises(CannotRunError, match="does not exist on this machine"):
         find(shown, "pipe")

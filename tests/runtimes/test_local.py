@@ -124,7 +124,7 @@ def test_without_the_engine_it_is_told(
     with pytest.raises(CannotRunError, match=r"not on the PATH|no Docker daemon answers"):
         resolve(f"{store}:torch:1")
     with (
-        pytest.raises(CannotRunError, match="no registry has the image") as caught,
+        pytest.raises(CannotRunError, match="no registry and no engine on this machine has image") as caught,
         stores.save(of_bytes(b"image")),
     ):
         pass
@@ -162,7 +162,7 @@ def test_a_run_of_it_is_verified_under_another_engine(
     ended = author.run(*words, **({} if program == "podman" else {"PATH": str(author.folder)}))
     assert ended.returncode == 0, ended.stderr
     talk = " ".join((ended.stdout + ended.stderr).split())
-    assert f"nobody can fetch the image {store}:{name}" in talk
+    assert f"others cannot fetch the image {store}:{name}" in talk
     other = "podman" if program == "docker" else "docker"
     verified = author.json("verify", "a.capsule.zip", "--runtime", other)
     assert verified["verdict"] == "REPRODUCED"

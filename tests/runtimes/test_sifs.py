@@ -110,7 +110,7 @@ def test_a_cache_that_others_may_write_is_refused(
 ) -> None:
     made = sifs.obtain(IMAGE, shared, make)
     (home / part).chmod(0o777)
-    with pytest.raises(CannotRunError, match="others may write") as caught:
+    with pytest.raises(CannotRunError, match="other users can write") as caught:
         sifs.obtain(IMAGE, shared, make)
     assert str(home / part) in str(caught.value)
     assert "CAPSULE_CACHE" in str(caught.value.advice)
@@ -143,13 +143,13 @@ def test_a_file_of_somebody_else_is_neither_run_nor_replaced(shared: Path, make:
 @root_only
 def test_a_folder_of_somebody_else_is_refused(shared: Path, make: Maker) -> None:
     os.chown(shared, SOMEBODY, SOMEBODY)
-    with pytest.raises(CannotRunError, match=f"others may write {shared}"):
+    with pytest.raises(CannotRunError, match=f"other users can write {shared}"):
         sifs.obtain(IMAGE, shared, make)
 
 
 def test_a_cache_that_cannot_be_written_is_refused(home: Path, make: Maker) -> None:
     (home / "file").write_text("")
-    with pytest.raises(CannotRunError, match=r"no place of your own.*it cannot be made"):
+    with pytest.raises(CannotRunError, match=r"needs a private folder.*cannot make it"):
         sifs.obtain(IMAGE, home / "file", make)
     assert make.made == 0
 
@@ -229,7 +229,7 @@ def test_a_sif_that_changed_where_it_lies_is_not_taken_for_the_image(
     path.write_bytes(b"built anew")
     assert sifs.obtain(identity, shared, make).path != path
     assert make.made == 1
-    with pytest.raises(DamagedError, match="changed after it was hashed"):
+    with pytest.raises(DamagedError, match="changed after hashing"):
         sifs.adopt(image, shared)
 
 

@@ -22,12 +22,12 @@ def _inode(kind: int, start: int, value: bytes) -> Callable[[int, bytes], bytes]
 
 
 REFUSED: dict[str, Refused] = {
-    "cut in its header": (lambda: plain_sif()[:100], DamagedError, "cut short"),
+    "cut in its header": (lambda: plain_sif()[:100], DamagedError, "truncated"),
     "cut in its data": (lambda: plain_sif()[:-9], DamagedError, "outside the file"),
     "more parts than are there": (
         lambda: make_sif(Part(body=b""), total=4000),
         DamagedError,
-        "list of parts lies outside",
+        "list of parts points outside",
     ),
     "no root file system": (make_sif, DamagedError, "has 0 root file systems"),
     "two root file systems": (
@@ -38,7 +38,7 @@ REFUSED: dict[str, Refused] = {
     "an overlay": (
         lambda: make_sif(Part(body=Squashfs().write(PLAIN)), Part(body=b"ext3", use=4, system=2)),
         CannotRunError,
-        "holds an overlay",
+        "has an overlay",
     ),
     "encrypted": (
         lambda: make_sif(Part(body=b"x" * 200, system=5)),
@@ -53,9 +53,9 @@ REFUSED: dict[str, Refused] = {
     "of no architecture": (
         lambda: make_sif(Part(body=b"x" * 200, architecture=b"99\0")),
         DamagedError,
-        "names no architecture",
+        "names an unknown architecture",
     ),
-    "no squashfs": (lambda: make_sif(Part(body=b"x" * 200)), DamagedError, "no squashfs 4.0"),
+    "no squashfs": (lambda: make_sif(Part(body=b"x" * 200)), DamagedError, "not a squashfs 4.0"),
     "packed with lz4": (lambda: _squashfs(compressor=5), CannotRunError, "packed with lz4"),
     "blocks of a gigabyte": (lambda: _squashfs(block=1 << 30), DamagedError, "block's size"),
     "a root outside": (lambda: _squashfs(root=1 << 60), DamagedError, "a position"),
@@ -79,7 +79,7 @@ REFUSED: dict[str, Refused] = {
     "a name that leads out": (
         lambda: make_sif(Part(body=Squashfs(name=lambda _: b"..").write(PLAIN))),
         DamagedError,
-        "a name cannot be right",
+        "invalid value: a name",
     ),
     "two files of one name": (
         lambda: make_sif(Part(body=Squashfs(name=lambda _: b"one").write(PLAIN))),
@@ -91,7 +91,7 @@ REFUSED: dict[str, Refused] = {
             Part(body=Squashfs(inode=_inode(1, 24, b"\x18\0\0\0")).write({"a": {"a": {}}}))
         ),
         DamagedError,
-        "a folder that lies in two places",
+        "a folder in two places",
     ),
     "packed bytes that are none": (
         lambda: make_sif(Part(body=Squashfs(pack=lambda data: data[::-1]).write(PLAIN))),
@@ -103,6 +103,6 @@ REFUSED: dict[str, Refused] = {
             Part(body=Squashfs(pack=lambda data: gzipped(data + bytes(1 << 20))).write(PLAIN))
         ),
         DamagedError,
-        "longer than blocks are",
+        "exceeds the block size",
     ),
 }

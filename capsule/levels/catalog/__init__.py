@@ -1,13 +1,13 @@
-"""What can be measured, in the same words for the host and for the image.
+"""Catalogue of everything that can be measured, shared by host and image.
 
-Plain data of the standard library alone, so that a manifest is read without numpy:
+It is plain data and needs only the standard library, so that manifests are read without numpy:
 
-    types           what an operator or a network is: sizes, options, cases
-    metrics         what their numbers mean
-    frameworks      what each framework can do
-    operators       those of Level 0 with their sets of cases; `deepbench` holds published ones
-    networks        those of Level 1
-    users           the entry of what a user's file defines
+    types           operators and networks: sizes, options, cases
+    metrics         meaning of their metrics
+    frameworks      abilities of each framework
+    operators       operators of Level 0 with their sets of cases; `deepbench` has published ones
+    networks        networks of Level 1
+    users           operators and networks of users' files
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SUBJECTS: dict[str, Subject] = {**OPERATORS, **NETWORKS}
 
 
 def due(subject: Subject, framework: str, device: str) -> tuple[MetricFacts, ...]:
-    """The metrics that a completed trial reports, no more and no fewer.
+    """Return the metrics that a completed trial reports, no more and no fewer.
 
     Args:
         subject: What it can never yield is not among its metrics.
@@ -65,7 +65,8 @@ def due(subject: Subject, framework: str, device: str) -> tuple[MetricFacts, ...
 
 
 def reports_memory(framework: str, device: str) -> bool:
-    """Whether the memory that a trial needs can be seen; a CUDA device keeps count of its own.
+    """Return whether the memory that a trial needs can be seen; a CUDA device keeps count of its
+    own.
 
     >>> reports_memory("torch", "cpu"), reports_memory("tensorflow", "cpu")
     (True, False)
@@ -76,7 +77,7 @@ def reports_memory(framework: str, device: str) -> bool:
 def hindrance(
     subject: Subject, framework: str, device: str, conditions: tuple[str, ...]
 ) -> str | None:
-    """Why calls cannot be timed under some of `CONDITIONS`; None where they can.
+    """Return why calls cannot be timed under some of `CONDITIONS`; None where they can.
 
     >>> hindrance(OPERATORS["gemm"], "tensorflow", "cpu", ("fresh",))
     "tensorflow's tensors stay as they are, so fresh cannot be had"
@@ -95,7 +96,8 @@ def hindrance(
 
 
 def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | None:
-    """Why a framework cannot run an operator or network with these elements; None where it can.
+    """Return why a framework cannot run an operator or network with these elements; None where it
+    can.
 
     >>> refusal(OPERATORS["gemm"], "numpy", "float16", "cpu")
     'numpy has no float16 on cpu; there are float64, float32'

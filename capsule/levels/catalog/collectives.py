@@ -25,22 +25,21 @@ from dataclasses import dataclass
 from .metrics import MetricFacts
 
 ITEM_BYTES = 4
-"""Of an element, a float32."""
+"""Bytes of an element, a float32."""
 
 MPI = "numpy"
 """The framework whose arrays go by MPI."""
 
 LIBRARIES = {"torch": "torch.distributed", MPI: "MPI"}
-"""By the framework whose arrays are exchanged, what exchanges them: a process group of gloo, of
-NCCL on GPUs; MPI by mpi4py."""
+"""Library of the exchange, by framework: process group of gloo, of NCCL on GPUs; MPI by mpi4py."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What an operation does to arrays.
+    """Effect of an operation on arrays.
 
     Attributes:
-        parted: Whether an array has a part of each rank's.
+        parted: True if an array has a part of each rank's.
     """
 
     parted: bool = False
@@ -58,7 +57,7 @@ COLLECTIVES = {
 
 @dataclass(frozen=True)
 class Collective:
-    """What a trial exchanges.
+    """Exchange of a trial.
 
     Attributes:
         name: Key of `COLLECTIVES`.
@@ -82,7 +81,7 @@ METRICS = (
 
 
 def refuse(framework: str, device: str) -> str | None:
-    """Why nothing exchanges the arrays of a framework; None where something does.
+    """Return why nothing exchanges the arrays of a framework; None where something does.
 
     Args:
         framework: Its name.
@@ -97,7 +96,7 @@ def refuse(framework: str, device: str) -> str | None:
 
 
 def refuse_size(name: str, size: int, ranks: int) -> str | None:
-    """Why so many ranks cannot exchange so many bytes; None where they can.
+    """Return why so many ranks cannot exchange so many bytes; None where they can.
 
     >>> refuse_size("all-gather", 1000, 3)
     '1000 bytes have no 3 equal parts of whole elements of 4 bytes: all-gather takes 996 or 1008'
@@ -115,7 +114,7 @@ def refuse_size(name: str, size: int, ranks: int) -> str | None:
 
 
 def bus_share(name: str, ranks: int) -> float:
-    """The share of S that passes the slowest link of a rank at least.
+    """Return the share of S that passes the slowest link of a rank at least.
 
     >>> bus_share("all-reduce", 4), bus_share("all-to-all", 4), bus_share("broadcast", 4)
     (1.5, 0.75, 1.0)
@@ -126,7 +125,7 @@ def bus_share(name: str, ranks: int) -> float:
 
 
 def traffic(name: str, size: int, rank: int, ranks: int) -> tuple[int, int, int]:
-    """What one rank exchanges in a call by definition, as `communicators` counts.
+    """Return the traffic of one rank in a call by definition, as `communicators` counts.
 
     Args:
         name: Key of `COLLECTIVES`.

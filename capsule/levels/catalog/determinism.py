@@ -1,7 +1,7 @@
-"""What `"determinism": "strict"` sets, checks and refuses, in one table.
+"""Settings, checks and refusals of `"determinism": "strict"`, in one table.
 
-Strict means that the same seed on the same machine gives the same bits, in another process and
-under another engine too. What cannot promise that is refused with its reason, never run otherwise.
+Strict means that equal seeds on one machine give equal bits, also in another process and under
+another engine. A subject that cannot promise this is refused with the reason.
 """
 
 from __future__ import annotations
@@ -94,19 +94,21 @@ SWITCHES: Mapping[str, object] = {
     "cudnn_allow_tf32": False,
     "cuda_matmul_allow_tf32": False,
 }
-"""Of a framework's settings, those that it has: what each has to be when trials begin."""
+"""Required value of each setting of a framework when trials begin, if it has that setting."""
 
 _OPERATORS = {"cosmoflow": ("max_pool3d",)}
 """Operators of networks, of those that `FrameworkFacts.nondeterministic` names."""
 
 
 def set_variables() -> dict[str, str]:
-    """What a workload gets beside its seed and its threads."""
+    """Set the variables of a workload beside its seed and threads."""
     return {one.name: one.value for one in VARIABLES if one.value is not None}
 
 
 def fault(name: str, value: str) -> str | None:
-    """Why a variable may not have this value; None where it may, or matters to nothing here."""
+    """Return why a variable may not have this value; None where it may, or matters to nothing
+    here.
+    """
     for one in VARIABLES:
         if one.name == name and not re.fullmatch(one.safe, value):
             return f"{name} is {value[:80]!r}: {one.reason}"
@@ -114,7 +116,7 @@ def fault(name: str, value: str) -> str | None:
 
 
 def faults(variables: Mapping[str, str], threads: int, seed: int) -> Iterator[str]:
-    """Where the environment of a process is not what strict determinism needs.
+    """Return differences of a process's environment from the needs of strict determinism.
 
     Args:
         variables: The environment.
@@ -135,7 +137,7 @@ def faults(variables: Mapping[str, str], threads: int, seed: int) -> Iterator[st
 
 
 def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]:
-    """Where a framework is not in the state that strict determinism needs.
+    """Return differences of a framework's state from the needs of strict determinism.
 
     Args:
         settings: What `Framework.settings` returns.
@@ -147,7 +149,7 @@ def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]
 
 
 def refusal(framework: str, device: str, name: str) -> str | None:
-    """Why an operator or a network has no deterministic path; None where one is known.
+    """Return why an operator or a network has no deterministic path; None where one is known.
 
     Args:
         framework: Key of `FRAMEWORKS`.

@@ -1,4 +1,4 @@
-"""How the operators of Level 0 are written down."""
+"""Notation for the operators of Level 0."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def make_operator(
     dtypes: tuple[str, ...] = DTYPES,
     **sets: Iterable[Point | tuple[int, ...]],
 ) -> Operator:
-    """An entry of the catalogue.
+    """Return an entry of the catalogue.
 
     Args:
         name: Of the operator.
         parameters: Names of its sizes, with spaces between.
         options: That a case may leave out.
         module: Of `levels.operators`, where it is not called as the operator.
-        computes: Whether it has FLOPs.
+        computes: True if it has FLOPs.
         dtypes: Of its tensors.
         sets: Cases by the name of their set, each a point or the sizes in their order.
     """
@@ -53,7 +53,7 @@ def _name_points(
     options: tuple[Option, ...],
     points: Iterable[Point | tuple[int, ...]],
 ) -> tuple[tuple[str, Point], ...]:
-    """Points with their case names; the second of two equal ones ends in `.2`."""
+    """Return points with their case names; the second of two equal ones ends in `.2`."""
     cases: dict[str, Point] = {}
     for written in points:
         point = dict(written) if isinstance(written, Mapping) else dict(zip(sizes, written))
@@ -63,5 +63,7 @@ def _name_points(
 
 
 def make_points(names: str, rows: Iterable[tuple[int, ...]], **fixed: int) -> list[Point]:
-    """A point for each row of sizes, whose names stand with spaces between, beside fixed ones."""
+    """Return a point for each row of sizes, whose names stand with spaces between, beside fixed
+    ones.
+    """
     return [{**dict(zip(names.split(), row)), **fixed} for row in rows]

@@ -1,4 +1,4 @@
-"""What is known of each framework, in one place: plain data, from which all else follows."""
+"""Facts about each framework, as plain data from which everything else is derived."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class FrameworkFacts:
-    """What one framework is and can do.
+    """Facts about one framework.
 
     Attributes:
         package: Python package that it is found by.
@@ -19,13 +19,13 @@ class FrameworkFacts:
         build: What says how it was built: for each field of an inventory a dotted path from a
             package, to a value or to a function that takes nothing and returns one.
         cuda: Dtypes that it has on a CUDA device in addition; None where it has no such device.
-        networks: Whether it runs networks.
-        nodes: Whether a network's nodes run in it as they run alone, not compiled as a whole.
-        differentiates: Whether it yields gradients, and so the metrics that need them.
-        trains: Whether it trains networks, by the optimizers of the catalogue.
-        modules: Whether it trains a user's `torch.nn.Module`.
-        mixes: Whether it chooses itself which operations of a training are safe in 16 bits.
-        reevaluates: Whether a step of a training may take the loss and its gradients repeatedly.
+        networks: True if it runs networks.
+        nodes: True if a network's nodes run in it as they run alone, not compiled as a whole.
+        differentiates: True if it yields gradients, and so the metrics that need them.
+        trains: True if it trains networks, by the optimizers of the catalogue.
+        modules: True if it trains a user's `torch.nn.Module`.
+        mixes: True if it chooses itself which operations of a training are safe in 16 bits.
+        reevaluates: True if a step of a training may take the loss and its gradients repeatedly.
         user_operators: How it runs an operator of a user's file: by the `function` of its name that
             the file defines; where there is none by the `formula`; None for not at all.
         user_optimizers: How it trains by an optimizer of a user's file: by the `function` that
@@ -35,8 +35,8 @@ class FrameworkFacts:
             dtype's precision; networks too.
         nondeterministic: Operators that have no deterministic way on a CUDA device, or "" for all,
             and why.
-        fills: Whether other values can be put into a tensor.
-        keeps_memory: Whether it keeps host memory that it is done with, so that nothing shows how
+        fills: True if other values can be put into a tensor.
+        keeps_memory: True if it keeps host memory that it is done with, so that nothing shows how
             much a trial needed.
     """
 

@@ -1,4 +1,4 @@
-"""What the numbers of Levels 0 and 1 mean: plain data."""
+"""Metrics of Levels 0 and 1: unit, direction, kind and meaning, as plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Per = Literal["call", "trial", "node", "block", "step", "rank"]
 
 @dataclass(frozen=True)
 class MetricFacts:
-    """What one number of an operator or a network means.
+    """Meaning of one metric of an operator or a network.
 
     Attributes:
         name: Last segment of the metric path.
@@ -67,15 +67,16 @@ OPERATOR_METRICS = (
     *_GRADIENT_ERRORS,
     *_GRADIENT_ELEMENTS,
 )
-"""What trials of operators yield."""
+"""Metrics of operators."""
 
 ROOFLINE_METRICS = (
     MetricFacts("machine_flops_per_second", "1/s", "higher", "machine", 0.0, "call"),
     MetricFacts("machine_bytes_per_second", "By/s", "higher", "machine", 0.0, "call"),
     MetricFacts("roofline_share", "1", "higher", "machine", 0.0, "trial"),
 )
-"""What they yield besides where the machine's roofline is measured: the rate of each product of
-matrices and of each copy of memory, and the time that these leave least over the operator's own.
+"""Further metrics of operators if the machine's roofline is measured: the rate of each product of
+matrices and of each copy of memory, and the shortest time that these rates allow, relative to the
+operator's own.
 """
 
 NETWORK_METRICS = (
@@ -98,7 +99,7 @@ NETWORK_METRICS = (
     MetricFacts("bound_share", "1", "lower", "portable", 0.0, "trial", "nodes"),
     MetricFacts("micro_batches", "1", "none", "machine", 1.0, "trial", "gradient"),
 )
-"""What trials of networks yield: throughputs in examples, training as forward and backward.
+"""Metrics of networks: throughputs in examples, training as forward and backward.
 
 `layer_time` has one value per node of the graph's inference, in order, `layer_backward_time` one
 per node of its training that a gradient passes, in the same order. `compile_time` is the time

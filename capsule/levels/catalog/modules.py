@@ -1,4 +1,4 @@
-"""What a user's file says of its `torch.nn.Module`, by one rule for host and image.
+"""Facts in a user's file about its `torch.nn.Module`, by one rule for host and image.
 
 The file defines, at its top level:
 
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from math import prod
 
 NEEDED = ("inputs", "quality", "network")
-"""What a module's file defines at its top level."""
+"""Names that a module's file must define at its top level."""
 
 _DUE = {"accuracy": "label", "mean_absolute_error": "target"}
 _USUAL = {"accuracy": "cross_entropy", "mean_absolute_error": "mean_squared_error"}
@@ -48,7 +48,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Module:
-    """What is known of a module without running it.
+    """Facts about a module, known without running it.
 
     Attributes:
         inputs: By name, in the order of the file.
@@ -65,22 +65,22 @@ class Module:
 
     @property
     def operands(self) -> dict[str, Sample]:
-        """What `forward` takes, in order."""
+        """Return the inputs of `forward`, in order."""
         return {name: one for name, one in self.inputs.items() if name != self.due}
 
     @property
     def loss(self) -> str:
-        """The one that is meant where the file does not say it."""
+        """Return the one that is meant where the file does not say it."""
         return _USUAL[self.quality]
 
     @property
     def choices(self) -> int:
-        """Predictions of one sample that are judged."""
+        """Return predictions of one sample that are judged."""
         return prod(self.inputs[self.due].shape)
 
 
 def read(inputs: object, quality: object) -> Module:
-    """What a file's `inputs` and `quality` say.
+    """Check and return `inputs` and `quality` of a file.
 
     Raises:
         ValueError: One of them is not what it has to be; begins with its name.
@@ -89,20 +89,20 @@ def read(inputs: object, quality: object) -> Module:
     1
     """
     if not isinstance(quality, str) or quality not in _DUE:
-        raise ValueError(f"quality is {quality!r}, not one of {', '.join(_DUE)}")
+        raise ValueError(f"quality is {quality!r}, expected one of {', '.join(_DUE)}")
     if not isinstance(inputs, dict) or not all(map(_is_name, inputs)):
         raise ValueError(
-            'inputs is not a dictionary of names and shapes such as {"image": (1, 28, 28),'
+            'inputs must be a dictionary of names and shapes, for example {"image": (1, 28, 28),'
             ' "label": {"below": 10}}'
         )
     samples = {name: _sample(name, value) for name, value in inputs.items()}
     due = _DUE[quality]
     if due not in samples or len(samples) < 2:
         what = "nothing that forward takes" if due in samples else f"no {due}"
-        raise ValueError(f"inputs has {what}, and the quality is {quality}")
+        raise ValueError(f"inputs has {what}, which does not fit quality {quality}")
     if (samples[due].below is None) == (due == "label"):
         form = '{"below": 10}' if due == "label" else "(4,)"
-        raise ValueError(f"inputs has as {due} {inputs[due]!r}, not something like {form}")
+        raise ValueError(f"inputs has {due} {inputs[due]!r}, expected for example {form}")
     return Module(samples, quality)
 
 
@@ -111,14 +111,14 @@ def _sample(name: str, value: object) -> Sample:
     if isinstance(value, dict):
         shape, below = value.get("shape", ()), value.get("below")
         if value.keys() - {"shape", "below"} or not _is_whole(below, 2):
-            raise ValueError(f"inputs has as {name} {value!r}, not shape and below, from 2 on")
+            raise ValueError(f"inputs has {name} {value!r}, expected shape and below (at least 2)")
     if (
         not isinstance(shape, (tuple, list))
         or len(shape) > _MOST_AXES
         or not all(_is_whole(length, 1) for length in shape)
         or prod(shape) > _MOST
     ):
-        raise ValueError(f"inputs has as {name} {value!r}, not the shape of one sample")
+        raise ValueError(f"inputs has {name} {value!r}, expected the shape of one sample")
     return Sample(tuple(shape), below)
 
 

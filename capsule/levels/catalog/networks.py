@@ -14,7 +14,7 @@ LIMIT = Option("limit_mib", 0, 0, None)
 """Device memory in MiB that training may take, 0 without a limit; minibatches are split to fit."""
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
-"""Not float64: its reference in `longdouble`, without BLAS, would take minutes."""
+"""Dtypes without float64: its reference in `longdouble`, without BLAS, would take minutes."""
 
 
 def make_network(
@@ -23,7 +23,9 @@ def make_network(
     options: Iterable[Option],
     cases: Mapping[str, tuple[tuple[str, Point], ...]],
 ) -> Network:
-    """An entry of `NETWORKS`, or one like it for a user's network; options go before `LIMIT`."""
+    """Return an entry of `NETWORKS`, or one like it for a user's network; options go before
+    `LIMIT`.
+    """
     return Network(
         name=name,
         module=module,
@@ -37,13 +39,13 @@ def make_network(
 
 
 _MOST = {"dropout": 99}
-"""Of an option that has a limit above: percents that leave something."""
+"""Upper limit of an option: percentages that leave something."""
 
 
 def _network(
     name: str, module: str, options: Mapping[str, tuple[int, int]], **sets: Point
 ) -> Network:
-    """A network of options with (default, least), and of sets with one case each."""
+    """Return a network of options with (default, least), and of sets with one case each."""
     chosen = [Option(option, *limits, _MOST.get(option)) for option, limits in options.items()]
     cases = {key: ((name_point(PARAMETERS, chosen, point), point),) for key, point in sets.items()}
     return make_network(name, module, chosen, cases)

@@ -1,4 +1,4 @@
-"""What a user's file says of its optimizer, by one rule for host and image.
+"""Facts in a user's file about its optimizer, by one rule for host and image.
 
 The file defines, at its top level:
 
@@ -39,14 +39,14 @@ TOGETHER = ("lamb-nvidia", "accelegrad", "lbfgs")
 """Those of the catalogue whose step of one parameter depends on gradients by others."""
 
 NEEDED = ("numbers", "torch")
-"""What an optimizer's file defines at its top level."""
+"""Names that an optimizer's file must define at its top level."""
 
 OPTIONAL = ("slots", "formula")
-"""What it may define besides."""
+"""Names that it may define."""
 
 MOST_SLOTS = 16
 MOST_NUMBERS = 18
-"""With `file` and `lr` as many as a recipe's optimizer has fields."""
+"""Most numbers of an optimizer: with `file` and `lr`, as many fields as a recipe allows."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
 _LARGEST = 1e300
@@ -59,12 +59,12 @@ _RESERVED = {
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What is known of an optimizer without running it.
+    """Facts about an optimizer, known without running it.
 
     Attributes:
         numbers: All that it takes, the learning rate among them.
         slots: Arrays that its formula keeps of a parameter.
-        has_formula: Whether there is one.
+        has_formula: True if there is one.
     """
 
     numbers: tuple[Number, ...]
@@ -73,7 +73,7 @@ class Optimizer:
 
 
 def read(numbers: object, slots: object, defined: Iterable[str]) -> Optimizer:
-    """What a file says.
+    """Check and return the definitions of an optimizer's file.
 
     Args:
         numbers: The file's.
@@ -92,23 +92,23 @@ def read(numbers: object, slots: object, defined: Iterable[str]) -> Optimizer:
         or not all(type(one) in (int, float) and abs(one) <= _LARGEST for one in numbers.values())
     ):
         raise ValueError(
-            'numbers is not a dictionary of names and finite numbers such as {"momentum": 0.9}'
+            'numbers must be a dictionary of names and finite numbers, such as {"momentum": 0.9}'
         )
     if taken := sorted(_RESERVED & numbers.keys()):
-        raise ValueError(f"numbers has {taken[0]}, which a recipe has already; rename it")
+        raise ValueError(f"numbers has {taken[0]}, which is a recipe's own field; rename it")
     if len(numbers) > MOST_NUMBERS:
-        raise ValueError(f"numbers has {len(numbers)} names, and {MOST_NUMBERS} are the most")
+        raise ValueError(f"numbers has {len(numbers)} names, at most {MOST_NUMBERS} are allowed")
     if type(slots) is not int or not 0 <= slots <= MOST_SLOTS:
-        raise ValueError(f"slots is {slots!r}, not a whole number from 0 to {MOST_SLOTS}")
+        raise ValueError(f"slots is {slots!r}, expected a whole number from 0 to {MOST_SLOTS}")
     has_formula = "formula" in set(defined)
     if slots and not has_formula:
-        raise ValueError("slots is what a formula keeps, and the file defines no formula")
+        raise ValueError("slots needs a formula, which the file does not define")
     own = (Number(name, value, -_LARGEST, _LARGEST) for name, value in numbers.items())
     return Optimizer((RATE, *own), slots, has_formula)
 
 
 def refusal(framework: str, optimizer: Optimizer) -> str | None:
-    """Why a framework cannot train by a user's optimizer; None where it can.
+    """Return why a framework cannot train by a user's optimizer; None where it can.
 
     Args:
         framework: Its name.
@@ -131,7 +131,7 @@ def refusal(framework: str, optimizer: Optimizer) -> str | None:
 
 
 def mismatch(quality: str, optimizer: str) -> str | None:
-    """Why an optimizer of the catalogue cannot train what has a quality; None where it can.
+    """Return why an optimizer of the catalogue cannot train what has a quality; None where it can.
 
     Args:
         quality: Value of `training.QUALITY`.

@@ -1,4 +1,4 @@
-"""How a dataset is read without a training: formats, caches, and what trials yield."""
+"""Reading of datasets without a training: formats, caches and metrics."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DECODED = {
     "storms": "deepcam-hdf5",
     "markov": "tokens-uint32",
 }
-"""By generator the format whose decoded samples are what `ARRAYS` holds: one that holds all that
-the generator makes."""
+"""Format whose decoded samples equal those of `ARRAYS`, by generator. It
+holds everything that the generator makes."""
 
 CACHES = ("cold", "warm")
-"""Where the pages of the files are before an epoch: on the storage, or in memory."""
+"""State of the files' pages before an epoch: on the storage, or in memory."""
 
 MOST_COLD = 0.01
 """Share of a dataset's pages that may be in memory before it is read cold."""
@@ -29,12 +29,12 @@ LEAST_WARM = 0.99
 """Share that must be before it is read warm."""
 
 SAMPLERS = ("shuffled", "ordered")
-"""Those that take every sample once."""
+"""Samplers that take every sample once."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a trial reads a dataset, without a network.
+    """Reading of a dataset by a trial, without a network.
 
     Attributes:
         generator: Key of `DECODED`: it makes the samples.
@@ -74,12 +74,12 @@ one for each epoch."""
 
 
 def is_cache(cache: str, resident: float) -> bool:
-    """Whether so large a share of a dataset's pages in memory is this cache."""
+    """Return whether so large a share of a dataset's pages in memory is this cache."""
     return resident <= MOST_COLD if cache == "cold" else resident >= LEAST_WARM
 
 
 def rate(amount: float, opened: float, latencies: list[float]) -> float:
-    """What an epoch read in a second.
+    """Return the amount read per second in an epoch.
 
     Args:
         amount: Samples or bytes of its whole minibatches.

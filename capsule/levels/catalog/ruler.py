@@ -1,12 +1,12 @@
-"""Which ruler bounds are taken by: a number that every change of their rules raises.
+"""Number of the rules by which error bounds are computed; every change of the rules raises it.
 
-Errors over bounds of two numbers are not of one scale, whatever the errors.
+Errors relative to bounds of two numbers are not comparable.
 """
 
 from __future__ import annotations
 
 RULER = 1
-"""Of the rules of `operators.rounding`, `operators.likely`, `graphs.bounds` and the formulas."""
+"""Number of the rules of `operators.rounding`, `operators.likely`, `graphs.bounds` and formulas."""
 
 RULED = frozenset(
     (

@@ -12,7 +12,7 @@ from .training import Numbers
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the learning rate goes in a whole training.
+    """Learning rate over a whole training.
 
     Attributes:
         name: Key of `training.SCHEDULES`.
@@ -29,7 +29,7 @@ class Schedule:
     epochs: int
 
     def rate(self, step: int, per_epoch: int) -> float:
-        """The learning rate of one step.
+        """Return the learning rate of one step.
 
         In the first `warmup_epochs` it rises linearly, so that their last step has `peak`; what
         follows counts epochs from the start of training, the warm-up included.
@@ -49,7 +49,7 @@ class Schedule:
         return self._after_warmup(passed, step // per_epoch)
 
     def mean(self, epoch: int, per_epoch: int) -> float:
-        """The mean of the rates of an epoch's steps.
+        """Return the mean of the rates of an epoch's steps.
 
         Args:
             epoch: From 1.

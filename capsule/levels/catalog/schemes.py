@@ -1,4 +1,4 @@
-"""How ranks train one network together: schemes with their numbers, and what trials of them yield.
+"""Schemes by which ranks train one network together, with their numbers and metrics.
 
 Every rank knows the gradients g of its own samples, and w, its share of the samples of a batch.
 
@@ -43,15 +43,15 @@ from .training import OPTIMIZERS, Number
 
 @dataclass(frozen=True)
 class Scheme:
-    """How ranks train together.
+    """Scheme by which ranks train together.
 
     Attributes:
         numbers: What it takes.
-        consistent: Whether parameters are equal on all ranks after each step.
-        exact: Whether its steps are those of one process with the whole batch.
-        asynchronous: Whether a rank may be ahead of another one.
-        independent: Whether ranks train without each other.
-        splits_network: Whether ranks share the network, each with all samples of a batch.
+        consistent: True if parameters are equal on all ranks after each step.
+        exact: True if its steps are those of one process with the whole batch.
+        asynchronous: True if a rank may be ahead of another one.
+        independent: True if ranks train without each other.
+        splits_network: True if ranks share the network, each with all samples of a batch.
     """
 
     numbers: tuple[Number, ...] = ()
@@ -109,7 +109,7 @@ _STALENESS = MetricFacts("staleness", "1", "lower", "machine", 1.0, "step")
 
 
 def metrics(name: str) -> tuple[MetricFacts, ...]:
-    """What a trial yields beside the metrics of `training.metrics`, each rank what is `rank`'s.
+    """Return the metrics of a trial beside those of `training.metrics`; `rank` marks each rank's.
 
     Bytes, messages and times have a value for each step. `communication_time` is while something
     was under way, `wait_time` while the rank did nothing else. `state_bytes` has one for the trial:
@@ -138,14 +138,14 @@ def metrics(name: str) -> tuple[MetricFacts, ...]:
 def refusal(
     framework: str, device: str, optimizer: str, dtype: str, *, is_module: bool = False
 ) -> str | None:
-    """Why a training cannot be one of several ranks; None where it can.
+    """Return why a training cannot be one of several ranks; None where it can.
 
     Args:
         framework: Its name.
         device: `cpu` or `cuda`.
         optimizer: Key of `training.OPTIMIZERS`, or anything else for a user's.
         dtype: Word of `DTYPES`, or `training.MIXED`.
-        is_module: Whether a user's module is trained.
+        is_module: True if a user's module is trained.
     """
     if framework != "torch" or device != "cpu":
         return f"ranks train together in torch on cpu, not in {framework} on {device}"
@@ -160,11 +160,11 @@ def refusal(
 
 
 OVER = ("mpi",)
-"""What carries a scheme's exchanges where torch's process group does not: MPI, by mpi4py."""
+"""Carrier of a scheme's exchanges where torch's process group has none: MPI, by mpi4py."""
 
 
 def refuse_over(name: str) -> str | None:
-    """Why a scheme's exchanges are carried by nothing else; None where they can be.
+    """Return why a scheme's exchanges are carried by nothing else; None where they can be.
 
     Args:
         name: Key of `SCHEMES`.
@@ -177,7 +177,7 @@ def refuse_over(name: str) -> str | None:
 
 
 def refuse_optimizer(name: str, optimizer: str) -> str | None:
-    """Why a scheme cannot train by an optimizer of `refusal`; None where it can.
+    """Return why a scheme cannot train by an optimizer of `refusal`; None where it can.
 
     Args:
         name: Key of `SCHEMES`.
@@ -193,7 +193,7 @@ def refuse_optimizer(name: str, optimizer: str) -> str | None:
 
 
 def refuse_checkpoints(name: str) -> str | None:
-    """Why a scheme cannot go on from a checkpoint; None where it can.
+    """Return why a scheme cannot go on from a checkpoint; None where it can.
 
     Args:
         name: Key of `SCHEMES`.
@@ -214,7 +214,7 @@ NORMALIZING = frozenset(
 def refuse_shares(
     name: str, network: str, batch: int, ranks: int, accumulate: int, group: int | None
 ) -> str | None:
-    """Why ranks cannot share the batches of a training; None where they can.
+    """Return why ranks cannot share the batches of a training; None where they can.
 
     What they compute must not depend on how many they are.
 
@@ -263,13 +263,13 @@ def refuse_shares(
 
 
 ELEMENTWISE = ("sgd", "adam", "adamw", "adagrad", "rmsprop")
-"""Of `training.OPTIMIZERS` those that move a number of a parameter by nothing of another one's."""
+"""Optimizers of `training.OPTIMIZERS` that update each number of a parameter by itself."""
 
 TRAFFIC = ("bytes_sent", "bytes_received", "messages")
 """Metrics that `traffic` gives."""
 
 OF_STEPS = frozenset((*TRAFFIC, "communication_time", "wait_time", "step_time"))
-"""Of what each rank yields, that which has a value for each step."""
+"""Metrics of each rank with a value for each step."""
 
 
 def traffic(
@@ -282,7 +282,7 @@ def traffic(
     step: int,
     work: splitting.Work | None = None,
 ) -> tuple[int, int, int]:
-    """What one rank exchanges in a step by the definition of its scheme, as `communicators` counts.
+    """Return the traffic of one rank in a step of its scheme, as `communicators` counts.
 
     Of an asynchronous scheme rank 0 counts with a step what others exchange with it in that step of
     theirs, whenever that is.
@@ -338,7 +338,8 @@ def traffic(
 
 
 def instance_seed(seed: int, rank: int) -> int:
-    """The seed of an independent rank: another one for each, and for the first the trial's own.
+    """Return the seed of an independent rank: another one for each, and for the first the trial's
+    own.
 
     >>> instance_seed(17, 0), instance_seed(17, 1)
     (17, 2654435786)
@@ -350,19 +351,19 @@ def instance_seed(seed: int, rank: int) -> int:
 _ODD = 2654435769
 
 INDEX_BYTES = 4
-"""Of the place of a number among all trained parameters."""
+"""Bytes of the index of a number among all trained parameters."""
 
 
 def count_largest(elements: int, density: float) -> int:
-    """How many numbers of a gradient `top-k` sends."""
+    """Return the number of gradient values that `top-k` sends."""
     return max(1, int(elements * density))
 
 
 def count_in_part(elements: int, ranks: int) -> int:
-    """How many numbers each rank of `sharded` exchanges as its part, those that fill it up too."""
+    """Return the size of each rank's part in `sharded`, padding included."""
     return -(-elements // ranks)
 
 
 def count_in_bucket(size: float, item: int) -> int:
-    """How many numbers of so many bytes each are in a bucket that is full."""
+    """Return the number of values in a full bucket, by their size in bytes."""
     return max(1, int(size) // item)

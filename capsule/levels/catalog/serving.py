@@ -22,7 +22,7 @@ PERCENTILES = {"latency_p90": 0.9, "latency_p99": 0.99}
 
 @dataclass(frozen=True)
 class Serving:
-    """How queries come.
+    """Arrival of queries.
 
     Attributes:
         scenario: One of `SCENARIOS`.
@@ -35,7 +35,7 @@ class Serving:
     rate: float | None = None
 
     def to_json(self) -> dict[str, str | int | float]:
-        """As a job has it."""
+        """Return the serving as a job has it."""
         rate = {} if self.rate is None else {"rate": self.rate}
         return {"scenario": self.scenario, "queries": self.queries, **rate}
 
@@ -54,6 +54,6 @@ METRICS = {
         MetricFacts("offline_throughput", "1/s", "higher", "machine", 0.0, "trial"),
     ),
 }
-"""By scenario what trials yield besides: throughput in examples; `queueing_time` is the part of a
-latency before its query's turn, and `busy_share` that of the time which was spent on queries: near
-1 they come faster than they are answered, and latencies grow with their number."""
+"""Further metrics of trials by scenario: throughput in examples; `queueing_time`, the part of a
+latency before its query's turn; `busy_share`, the share of time spent on queries. Near 1, queries
+arrive faster than they are answered, and latencies grow with their number."""

@@ -27,7 +27,7 @@ class Layer:
         window: Rows that one row of its result depends on.
         stride: Rows between two of these.
         padding: Rows of zeros on either side.
-        pools: Whether it is a pooling.
+        pools: True if it is a pooling.
     """
 
     name: str
@@ -38,13 +38,13 @@ class Layer:
     pools: bool
 
     def count_rows(self, rows: int) -> int:
-        """How many its result has of so many."""
+        """Return the number of rows of a layer's result."""
         return (rows + 2 * self.padding - self.window) // self.stride + 1
 
 
 @dataclass(frozen=True)
 class Trunk:
-    """What of a network is cut into slabs.
+    """Part of a network that is cut into slabs.
 
     Attributes:
         rows: Of the input.
@@ -81,17 +81,17 @@ class Halo:
 
     @property
     def rows(self) -> int:
-        """Of the slab with all that is around it."""
+        """Return the rows of the slab with its surroundings."""
         beyond = self.zeros_before + self.from_before + self.from_after + self.zeros_after
         return self.own + beyond
 
 
 Cuts = tuple[int, ...]
-"""Where the slabs of all ranks begin, and the last one ends."""
+"""First rows of all ranks' slabs, and the end of the last slab."""
 
 
 def fit(trunk: Trunk, ranks: int) -> Trunk:
-    """The longest beginning of a trunk of which each of so many ranks has a slab.
+    """Return the longest beginning of a trunk of which each of so many ranks has a slab.
 
     Raises:
         ValueError: They cannot share its first layer, or its poolings cannot be cut.
@@ -114,13 +114,13 @@ def fit(trunk: Trunk, ranks: int) -> Trunk:
 
 
 def _begin(trunk: Trunk, count: int) -> Trunk:
-    """So many layers of it."""
+    """Return the first layers of a trunk."""
     behind = trunk.layers[count:]
     return Trunk(trunk.rows, trunk.layers[:count], behind[0].row if behind else trunk.row)
 
 
 def cut(trunk: Trunk, ranks: int) -> tuple[Cuts, ...]:
-    """The cuts of the input, and of each layer's result.
+    """Return the cuts of the input, and of each layer's result.
 
     Raises:
         ValueError: Ranks cannot share it; says at which layer, and the sizes.
@@ -133,8 +133,7 @@ def cut(trunk: Trunk, ranks: int) -> tuple[Cuts, ...]:
     units = trunk.rows // step
     if units < ranks:
         raise ValueError(
-            f"its {trunk.rows} rows, of which {step} each come to one at the end, make at most"
-            f" {units} slabs"
+            f"its {trunk.rows} rows allow at most {units} slabs: {step} rows become one at the end"
         )
     cuts: list[Cuts] = [(*(units * rank // ranks * step for rank in range(ranks)), trunk.rows)]
     for layer in trunk.layers:
@@ -149,9 +148,8 @@ def _check_pools(trunk: Trunk) -> None:
     for layer in trunk.layers:
         if layer.pools and (layer.window > layer.stride or layer.padding):
             raise ValueError(
-                f"{layer.name} has windows of {layer.window} rows at a stride of {layer.stride}"
-                f" with a padding of {layer.padding}, and only pooling without overlap and padding"
-                " is cut"
+                f"{layer.name} has windows of {layer.window} rows, stride {layer.stride} and"
+                f" padding {layer.padding}; only pooling without overlap and padding can be cut"
             )
 
 
@@ -159,22 +157,21 @@ def _check(layer: Layer, before: Cuts, after: Cuts) -> None:
     for rank in range(len(after) - 1):
         if after[rank] >= after[rank + 1]:
             raise ValueError(
-                f"of the {after[-1]} rows that {layer.name} makes of {before[-1]} none is left for"
-                f" rank {rank}"
+                f"{layer.name} makes {after[-1]} rows of {before[-1]}, which leaves none for rank"
+                f" {rank}"
             )
     for rank in range(len(after) - 1):
         around = find_halo(layer, before, after, rank)
         for peer, rows in ((rank - 1, around.from_before), (rank + 1, around.from_after)):
             if rows and rows > before[peer + 1] - before[peer]:
                 raise ValueError(
-                    f"{layer.name} reaches {rows} rows beyond the slab of rank {rank}, and the"
-                    f" slab of rank {peer} has {before[peer + 1] - before[peer]} of all"
-                    f" {before[-1]}"
+                    f"{layer.name} reads {rows} rows beyond the slab of rank {rank}; the slab of"
+                    f" rank {peer} has only {before[peer + 1] - before[peer]} of {before[-1]}"
                 )
 
 
 def find_halo(layer: Layer, before: Cuts, after: Cuts, rank: int) -> Halo:
-    """What a rank needs for its slab of a layer's result.
+    """Return the rows that a rank needs for its slab of a layer's result.
 
     Args:
         layer: The layer.
@@ -197,7 +194,7 @@ def find_halo(layer: Layer, before: Cuts, after: Cuts, rank: int) -> Halo:
 
 
 def _reach(layer: Layer, after: Cuts, rank: int) -> tuple[int, int]:
-    """The first row that a slab of a result depends on, and the one after the last."""
+    """Return the first row that a slab of a result depends on, and the one after the last."""
     first = after[rank] * layer.stride - layer.padding
     last = (after[rank + 1] - 1) * layer.stride - layer.padding
     return first, last + layer.window
@@ -206,7 +203,7 @@ def _reach(layer: Layer, after: Cuts, rank: int) -> tuple[int, int]:
 def traffic(
     trunk: Trunk, batch: int, parts: int, rank: int, ranks: int, elements: int, item: int
 ) -> tuple[int, int, int]:
-    """What one rank of several exchanges in a step, as `communicators` counts.
+    """Return the traffic of one rank in a step, as `communicators` counts.
 
     Of each convolution the halo, and but for the first one, whose input has no gradient, as much
     back; the rows at the end, all slabs filled up to the largest one; gradients of all parameters.
@@ -250,7 +247,7 @@ Step = tuple[str, int, int, int, int]
 
 
 def find_trunk(network: str, sizes: Mapping[str, int]) -> Trunk | None:
-    """What of a network of the catalogue is cut; None where it begins with no chain of layers.
+    """Return the trunk of a network of the catalogue; None if it begins with no chain of layers.
 
     Args:
         network: Key of `NETWORKS`.
@@ -265,7 +262,7 @@ def find_trunk(network: str, sizes: Mapping[str, int]) -> Trunk | None:
 
 
 def _chain(axes: int, channels: int, side: int, steps: Iterable[Step]) -> Trunk:
-    """Layers over samples of (channels, side, ...) with so many spatial axes."""
+    """Return layers over samples of (channels, side, ...) with so many spatial axes."""
     rows, layers, counts = side, list[Layer](), dict[str, int]()
     for operator, width, window, stride, padding in steps:
         counts[operator] = counts.get(operator, 0) + 1

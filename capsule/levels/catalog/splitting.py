@@ -10,7 +10,7 @@ from . import slabs, stages
 
 @dataclass(frozen=True)
 class Work:
-    """What ranks do in a step.
+    """Work of the ranks in a step.
 
     Attributes:
         network: Its name.
@@ -26,7 +26,7 @@ class Work:
 
 
 def refuse(name: str, network: str, sizes: Mapping[str, int], ranks: int) -> str | None:
-    """Why ranks cannot share a network; None where they can.
+    """Return why ranks cannot share a network; None where they can.
 
     Args:
         name: Key of `schemes.SCHEMES`, of a scheme that splits networks.
@@ -75,14 +75,14 @@ def _find_line(network: str, sizes: Mapping[str, int]) -> stages.Line:
 def traffic(
     name: str, work: Work | None, rank: int, ranks: int, elements: int, item: int
 ) -> tuple[int, int, int]:
-    """What one rank of several exchanges in a step: see `schemes.traffic`.
+    """Return the traffic of one rank in a step: see `schemes.traffic`.
 
     Raises:
         ValueError: Nothing says what they do, or it is nothing that they can share.
         LookupError: Of the network nothing says how it is split.
     """
     if work is None:
-        raise ValueError(f"what ranks of {name} exchange follows from the network that they share")
+        raise ValueError(f"{name} exchanges what its network requires")
     how = work.batch, work.parts, rank, ranks
     if name == "pipelined":
         return stages.traffic(_find_line(work.network, work.sizes), *how, item)

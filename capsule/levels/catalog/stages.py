@@ -16,7 +16,7 @@ from .networks import NETWORKS
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a network can be cut.
+    """A place at which a network can be cut.
 
     Attributes:
         name: Of the value that passes, in the network's graph.
@@ -29,7 +29,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Line:
-    """Where a network can be cut, in its order.
+    """All places at which a network can be cut, in order.
 
     Attributes:
         cuts: All of them.
@@ -41,7 +41,8 @@ class Line:
 
 
 def choose(line: Line, ranks: int) -> tuple[Cut, ...]:
-    """The cuts between the stages of so many ranks, with as equal numbers of parts as there can be.
+    """Return the cuts between the stages of so many ranks, with as equal numbers of parts as there
+    can be.
 
     Raises:
         ValueError: There are fewer parts.
@@ -58,7 +59,7 @@ def choose(line: Line, ranks: int) -> tuple[Cut, ...]:
 def traffic(
     line: Line, batch: int, parts: int, rank: int, ranks: int, item: int
 ) -> tuple[int, int, int]:
-    """What one rank of several exchanges in a step, as `communicators` counts.
+    """Return the traffic of one rank in a step, as `communicators` counts.
 
     Of each cut what passes it, and as much back; gradients of what is tied.
 
@@ -81,7 +82,7 @@ def traffic(
 
 
 def find_line(network: str, sizes: Mapping[str, int]) -> Line | None:
-    """Where a network of the catalogue can be cut; None where nothing says it.
+    """Return the places at which a network of the catalogue can be cut, or None.
 
     Args:
         network: Key of `NETWORKS`.

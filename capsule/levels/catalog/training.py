@@ -1,4 +1,4 @@
-"""How a network is trained: optimizers and schedules with their numbers, and what trials yield.
+"""Trainings: optimizers and schedules with their numbers, and metrics.
 
 Whoever reads operators and networks does not import this.
 """
@@ -25,7 +25,7 @@ class Number:
         default: None where a recipe has to say it.
         least: Smallest value.
         most: Largest value, None where there is no limit.
-        whole: Whether it has no fraction.
+        whole: True if it has no fraction.
     """
 
     name: str
@@ -68,8 +68,8 @@ OPTIMIZERS: dict[str, tuple[Number, ...]] = {
         *(Number("tolerance_gradient", 1e-7), Number("tolerance_change", 1e-9)),
     ),
 }
-"""The formulas are those of `levels.optimizers`; `nesterov`, `bias_correction` and `strong_wolfe`
-are 0 or 1."""
+"""Optimizers, with the formulas of `levels.optimizers`; `nesterov`, `bias_correction` and
+`strong_wolfe` are 0 or 1."""
 
 _WARMUP = Number("warmup_epochs", 0.0)
 _END = Number("end", 0.0)
@@ -81,7 +81,7 @@ SCHEDULES: dict[str, tuple[Number, ...]] = {
     "cosine": (_WARMUP, _END),
     "polynomial": (_WARMUP, _END, Number("power", 1.0)),
 }
-"""What the learning rate is at each step: see `schedules`; `multistep` has milestones too."""
+"""Learning rate at each step, see `schedules`; `multistep` has milestones, too."""
 
 QUALITY = {
     "lenet": "accuracy",
@@ -98,7 +98,7 @@ QUALITY = {
     "hepcnn": "auc",
     "cosmogan": "spectrum_distance",
 }
-"""By network what says how good it is on data that it was not trained on."""
+"""Quality on data that the network was not trained on, by network."""
 
 _CHOICES: dict[str, Callable[[Mapping[str, int]], int]] = {
     "cosmoflow": lambda _: 4,
@@ -113,11 +113,11 @@ CLASSIFIES = ("accuracy", "mean_iou")
 """Qualities of networks that choose classes."""
 
 GENERATES = ("spectrum_distance",)
-"""Qualities of networks that generate samples, and train against one that judges these: losses of
+"""Qualities of networks that generate samples and train against a judging network: the losses of
 one network grow as the other one learns."""
 
 GROWN = 2.0
-"""How many times its untrained loss a training has to lose to have diverged."""
+"""Factor over the untrained loss at which a training counts as diverged."""
 
 SAMPLERS: dict[str, str | None] = {
     "shuffled": None,
@@ -125,21 +125,21 @@ SAMPLERS: dict[str, str | None] = {
     "bucketed": "length",
     "weighted": "weight",
 }
-"""In which order samples are taken (see `levels.data.samplers`), and the file NAME.npy beside the
-data, a number for each sample to train on, that it goes by."""
+"""Samplers, that is orders in which samples are taken (see `levels.data.samplers`), with the file
+NAME.npy beside the data that a sampler needs, one number for each training sample."""
 
 PICTURES = ("lenet", "alexnet", "resnet9", "resnet18", "resnet44", "resnet50", "multilabel")
-"""Networks whose pictures may be augmented: what is to be said of one stays when it is moved,
-mirrored or partly covered."""
+"""Networks whose pictures may be augmented: labels stay correct if one is moved, mirrored or
+partly covered."""
 
 
 class Augmentation(NamedTuple):
-    """What is done to each picture of a training, in this order; nothing by default.
+    """Augmentation of each picture of a training, applied in this order; by default none.
 
     Attributes:
         crop: Zeros that are put on each of its four sides, before a window of its own size is cut
             out anywhere (He et al. 2016, section 4.2).
-        flip: Whether every second one, at random, is mirrored left to right.
+        flip: True if every second one, at random, is mirrored left to right.
         cutout: Side of a square of zeros, whose centre lies anywhere in it and which may reach out
             of it (DeVries and Taylor 2017).
     """
@@ -152,7 +152,7 @@ class Augmentation(NamedTuple):
 NO_AUGMENTATION = Augmentation()
 
 MOST_PIXELS = 65536
-"""Of a crop or cutout."""
+"""Largest side of a crop or cutout."""
 
 MOST_WORKERS = 64
 """Threads that gather minibatches ahead of the steps."""
@@ -167,7 +167,7 @@ JUDGED_STEPS = 3
 """Steps that are held to the reference."""
 
 SHARES = {"node_error_ratio": "bound_share", "element_error_ratio": "bound_share"}
-"""By metric that a bound judges, the one that says how large the bound is beside what is judged."""
+"""Metric that gives the size of the bound, by the metric that the bound judges."""
 
 MOST_SHARE = 0.1
 """Above it a bound confirms nothing."""
@@ -176,8 +176,8 @@ EXACT = "float64"
 """Dtype in which they are taken besides the trial's own: there rounding hides no wrong step."""
 
 MIXED = "bfloat16-mixed"
-"""Dtype of a training whose parameters, and what the optimizer does with them, are float32, and
-whose products of matrices and convolutions are taken of copies in bfloat16."""
+"""Dtype of a training with parameters and optimizer in float32, and products of matrices and
+convolutions computed from copies in bfloat16."""
 
 TRAINERS = tuple(name for name, facts in FRAMEWORKS.items() if facts.trains)
 """Frameworks that train."""
@@ -205,7 +205,8 @@ _MODULE_CHECKS = (
 
 
 def complete(numbers: tuple[Number, ...], values: Mapping[str, object]) -> dict[str, float]:
-    """Every number of an optimizer or a schedule, those that are left out with their defaults.
+    """Return every number of an optimizer or a schedule, those that are left out with their
+    defaults.
 
     Args:
         numbers: What it takes.
@@ -231,13 +232,15 @@ def complete(numbers: tuple[Number, ...], values: Mapping[str, object]) -> dict[
         ):
             kind = "a whole number" if number.whole else "a number"
             top = "" if number.most is None else f" and <= {number.most:g}"
-            raise ValueError(f"{number.name} is {value!r}, not {kind} >= {number.least:g}{top}")
+            raise ValueError(
+                f"{number.name} is {value!r}, expected {kind} >= {number.least:g}{top}"
+            )
         whole[number.name] = int(value) if number.whole else value
     return whole
 
 
 def read_milestones(schedule: str, value: object) -> tuple[int, ...]:
-    """The milestones of a schedule, epochs after each of which a factor is due.
+    """Return the milestones of a schedule, epochs after each of which a factor is due.
 
     Args:
         schedule: Key of `SCHEDULES`.
@@ -251,27 +254,28 @@ def read_milestones(schedule: str, value: object) -> tuple[int, ...]:
     """
     if schedule != "multistep":
         if value is not None:
-            raise ValueError(f"milestones are those of multistep, and {schedule} takes none")
+            raise ValueError(f"milestones belong to multistep; {schedule} has none")
         return ()
     if value is None:
-        raise ValueError("milestones is missing: the epochs after which multistep has its factor")
+        raise ValueError("milestones is missing; multistep applies its factor after them")
     numbers = [
         int(one)
         for one in (value if isinstance(value, list) else ())
         if isinstance(one, (int, float)) and not isinstance(one, bool) and one >= 1 and one % 1 == 0
     ]
     if not numbers or numbers != value or any(a >= b for a, b in zip(numbers, numbers[1:])):
-        raise ValueError(f"milestones is {value!r}, not whole numbers >= 1 that rise")
+        raise ValueError(f"milestones is {value!r}, expected increasing whole numbers >= 1")
     return tuple(numbers)
 
 
 def is_error(quality: str) -> bool:
-    """Whether less of a quality is better."""
+    """Return whether less of a quality is better."""
     return quality in ("mean_absolute_error", "spectrum_distance")
 
 
 def diverges(epoch: int, epochs: int, loss: float, untrained: float, quality: str = "") -> bool:
-    """Whether a training has left the way: its loss is not finite, or `GROWN` times the first one.
+    """Return whether a training has left the way: its loss is not finite, or `GROWN` times the
+    first one.
 
     The first of several epochs may lose that much on its way down, and only has to be finite.
 
@@ -293,7 +297,7 @@ def diverges(epoch: int, epochs: int, loss: float, untrained: float, quality: st
 
 
 def choices(network: str, sizes: Mapping[str, int]) -> int:
-    """How many predictions of one sample are judged: pixels, tokens, numbers, or one class.
+    """Return the number of judged predictions of a sample: pixels, tokens, numbers, or one class.
 
     Args:
         network: Key of `QUALITY`.
@@ -311,16 +315,16 @@ def metrics(
     mixed: bool = False,
     has_formula: bool = True,
 ) -> tuple[MetricFacts, ...]:
-    """What a trial of a recipe yields, in every framework that trains.
+    """Return the metrics of a recipe's trial, in every framework that trains.
 
     Args:
         name: Of the quality.
-        has_target: Whether a quality is to be reached.
-        stops: Whether training ends there; what it ends with is no quality of the recipe then.
-        is_module: Whether it is a user's module, of which there is no reference.
-        mixed: Whether it trains in `MIXED`, where a framework chooses the types of its operations,
+        has_target: True if a quality is to be reached.
+        stops: True if training ends there; what it ends with is no quality of the recipe then.
+        is_module: True if it is a user's module, of which there is no reference.
+        mixed: True if it trains in `MIXED`, where a framework chooses the types of its operations,
             and so no node has a bound.
-        has_formula: Whether the optimizer has one that its steps are held to.
+        has_formula: True if the optimizer has one that its steps are held to.
     """
     better: Literal["lower", "higher"] = "lower" if is_error(name) else "higher"
     ends = (
@@ -367,14 +371,15 @@ def metrics(
 
 
 def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = False) -> str | None:
-    """Why a framework cannot train the networks of the catalogue, or a user's module; None where
-    it can. See `optimizers.mismatch` too.
+    """Return why a framework cannot train the networks of the catalogue, or a user's module.
+
+    None if it can. See `optimizers.mismatch`, too.
 
     Args:
         framework: Its name.
         optimizer: Its name.
         dtype: Word of `DTYPES`, or `MIXED`.
-        is_module: Whether a user's module is trained.
+        is_module: True if a user's module is trained.
     """
     facts = FRAMEWORKS.get(framework)
     if is_module and facts and not facts.modules:

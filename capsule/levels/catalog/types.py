@@ -10,7 +10,7 @@ from .metrics import MetricFacts
 DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
 
 CONDITIONS = ("fresh", "cold")
-"""What a manifest may ask of timed calls: other values before each, caches emptied before each."""
+"""Conditions of timed calls: other values before each, caches emptied before each."""
 
 Point = Mapping[str, int]
 """The sizes of a case, and those of its options that it names."""
@@ -35,7 +35,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a benchmark of Level 0 or 1 measures; each one is an `Operator` or a `Network`.
+    """Subject of a benchmark of Level 0 or 1: an `Operator` or a `Network`.
 
     Attributes:
         name: As a manifest's `operator` or `network` names it.
@@ -59,7 +59,8 @@ class Subject:
     dtypes: tuple[str, ...] = DTYPES
 
     def complete(self, point: Mapping[str, object]) -> dict[str, int]:
-        """Every parameter and option of a case, options that it leaves out with their defaults.
+        """Return every parameter and option of a case, options that it leaves out with their
+        defaults.
 
         Args:
             point: A whole number of at least 1 for each of `parameters`, and any of `options`.
@@ -86,13 +87,15 @@ class Subject:
             ):
                 top = "" if option.most is None else f" and <= {option.most}"
                 raise ValueError(
-                    f"{name} of {self.name} is {value!r}, not a whole number >= {option.least}{top}"
+                    f"{name} of {self.name} is {value!r}, expected a whole number >="
+                    f" {option.least}{top}"
                 )
             whole[name] = value
         return whole
 
     def name_case(self, point: Mapping[str, object]) -> str:
-        """The metric-path segment of one case: each parameter's name and value, in their order.
+        """Return the metric-path segment of one case: each parameter's name and value, in their
+        order.
 
         Options follow where they differ from their default.
 

@@ -1,4 +1,4 @@
-"""What a user's file makes known of its operator or network, by one rule for host and image.
+"""Facts in a user's file about its operator or network, by one rule for host and image.
 
 The host takes the names from the file's syntax tree and executes nothing of it, the image takes
 them from the imported module. Both make the same catalogue entry, and so agree on cases, metrics
@@ -17,10 +17,10 @@ from .metrics import OPERATOR_METRICS, MetricFacts
 from .types import Network, Operator, Option
 
 NEEDED = ("parameters", "tensors", "outputs", "flops", "forward", "backward")
-"""What an operator's file defines at its top level; see `operators.user`."""
+"""Names that an operator's file must define at its top level; see `operators.user`."""
 
 NETWORK_NEEDED = ("parameters", "network")
-"""What a network's file defines at its top level; see `networks`."""
+"""Names that a network's file must define at its top level; see `networks`."""
 
 # letters alone between numbers, so that no two cases have one name
 _NAME = re.compile(r"[A-Za-z][A-Za-z_]{0,31}")
@@ -30,7 +30,7 @@ _RESERVED = "name"  # a case's own
 def make_operator(
     name: str, parameters: object, options: object, defined: Iterable[str]
 ) -> Operator:
-    """The catalogue's entry of a user's operator.
+    """Return the catalogue's entry of a user's operator.
 
     Args:
         name: How trials call it.
@@ -60,31 +60,31 @@ def make_operator(
 
 
 def make_network(name: str, parameters: object, options: object, *, trains: bool = True) -> Network:
-    """The catalogue's entry of a network that a user's Python file writes.
+    """Return the catalogue's entry of a network that a user's Python file writes.
 
     Args:
         name: How trials call it.
         parameters: The file's `parameters`.
         options: The file's `options`, `{}` where it has none.
-        trains: Whether training is measured too, which needs a loss.
+        trains: True if training is measured too, which needs a loss.
 
     Raises:
         ValueError: `parameters` or `options` is not what it has to be.
     """
     expected = networks.PARAMETERS
     if _check_parameters(parameters) != expected:
-        raise ValueError(f"parameters is {parameters!r}, a network's are {expected!r}")
+        raise ValueError(f"parameters is {parameters!r}, expected {expected!r} for a network")
     chosen = _check_options(options, (*expected, networks.LIMIT.name))
     return _make_network(name, "user", chosen, trains)
 
 
 def make_onnx_network(name: str, *, trains: bool) -> Network:
-    """The catalogue's entry of a network that comes as an ONNX file; see `make_network`."""
+    """Return the catalogue's entry of a network that comes as an ONNX file; see `make_network`."""
     return _make_network(name, "exchange", (), trains)
 
 
 def make_module_network(name: str, *, trains: bool) -> Network:
-    """The catalogue's entry of a `torch.nn.Module` of a user's file; see `make_network`."""
+    """Return the catalogue's entry of a `torch.nn.Module` of a user's file; see `make_network`."""
     network = networks.make_network(name, "module", (), {})
     metrics = (*network.metrics, *MODULE_METRICS)
     known = (*_OF_MODULES, *(_OF_TRAINED_MODULES if trains else ()))
@@ -97,7 +97,7 @@ def make_module_network(name: str, *, trains: bool) -> Network:
 
 
 MODULE_METRICS = (MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0, "trial", "nodes"),)
-"""Of operations that are bounded in the norm alone."""
+"""Metrics of operations that are bounded only in the norm."""
 
 _OF_MODULES = (
     *("inference_time", "inference_throughput", "peak_memory_bytes", "parameters", "repeatable"),
@@ -110,7 +110,7 @@ _OF_TRAINED_MODULES = (
     *("training_time", "training_throughput", "loss", "grad_l2_error_ratio", "gradient_check"),
     *("node_error_ratio", "bound_share", "layer_backward_time"),
 )
-"""What comes on top where its gradients are measured."""
+"""Further metrics if gradients are measured."""
 
 
 def _make_network(name: str, module: str, options: tuple[Option, ...], trains: bool) -> Network:
@@ -121,7 +121,7 @@ def _make_network(name: str, module: str, options: tuple[Option, ...], trains: b
 
 
 def _check_parameters(parameters: object) -> tuple[str, ...]:
-    """A file's `parameters`.
+    """Return a file's `parameters`.
 
     Raises:
         ValueError: They are not names, each there once.
@@ -129,14 +129,13 @@ def _check_parameters(parameters: object) -> tuple[str, ...]:
     names = list(parameters) if isinstance(parameters, (tuple, list)) else []
     if not names or not all(map(_is_name, names)) or len(set(names)) < len(names):
         raise ValueError(
-            'parameters is not a tuple of names such as ("n",), each of letters and _ and there'
-            " once"
+            'parameters must be a tuple of different names of letters and _, such as ("n",)'
         )
     return tuple(names)
 
 
 def _check_options(options: object, taken: tuple[str, ...]) -> tuple[Option, ...]:
-    """A file's `options`.
+    """Return a file's `options`.
 
     Raises:
         ValueError: They are not names, other than those of `taken`, with whole numbers.
@@ -146,8 +145,8 @@ def _check_options(options: object, taken: tuple[str, ...]) -> tuple[Option, ...
         for name, value in options.items()
     ):
         raise ValueError(
-            'options is not a dictionary of names and whole numbers >= 0 such as {"stride": 1},'
-            " none of them a parameter"
+            'options must be a dictionary of names and whole numbers >= 0, such as {"stride": 1},'
+            " without names of parameters"
         )
     return tuple(Option(name, value, 0, None) for name, value in options.items())
 

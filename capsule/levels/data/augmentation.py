@@ -15,7 +15,7 @@ from ..streams import words
 
 
 def augment(images: Any, how: Augmentation, seed: int, epoch: int, first: int) -> Any:
-    """Some pictures of an epoch, augmented.
+    """Return some pictures of an epoch, augmented.
 
     Args:
         images: Of shape (count, channels, height, width).
@@ -46,7 +46,7 @@ def augment(images: Any, how: Augmentation, seed: int, epoch: int, first: int) -
 
 
 def _below(drawn: Any, bounds: Sequence[int]) -> list[list[int]]:
-    """Rows of whole numbers from 0 and below a bound each, of words of random bits."""
+    """Return rows of whole numbers from 0 and below a bound each, of words of random bits."""
     import numpy
 
     half = numpy.uint64(32)
@@ -56,7 +56,7 @@ def _below(drawn: Any, bounds: Sequence[int]) -> list[list[int]]:
 
 
 def _overlap(shift: int, length: int) -> tuple[slice, slice]:
-    """What a window that is shifted has of a row, and where in the window that lies."""
+    """Return the part of a row inside a shifted window, and its position in the window."""
     size = max(0, length - abs(shift))
     start = max(0, shift)
     return slice(start, start + size), slice(start - shift, start - shift + size)

@@ -20,7 +20,7 @@ class CheckpointError(Exception):
 
 
 def paths(benchmark: str, case: str) -> tuple[str, str]:
-    """Where the last one, and that before it, lie below the folder that a trial may write."""
+    """Return the paths of the last two checkpoints below the trial's output folder."""
     return f"checkpoints/{benchmark}/{case}.npz", f"checkpoints-before/{benchmark}/{case}.npz"
 
 
@@ -66,7 +66,7 @@ def _sync(folder: Path) -> None:
 
 
 def read(place: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The facts and the arrays of a checkpoint; None where there is none.
+    """Return the facts and the arrays of a checkpoint; None where there is none.
 
     Raises:
         CheckpointError: What lies there is damaged, or something else.

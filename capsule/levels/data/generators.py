@@ -65,12 +65,13 @@ def generate(name: str, parameters: Mapping[str, object]) -> Arrays:
     {'x': (3, 8), 'y': (3,)}
     """
     if name not in GENERATORS:
-        raise ValueError(f"no generator {name!r}; there are {', '.join(GENERATORS)}")
+        raise ValueError(f"unknown generator {name!r}; known: {', '.join(GENERATORS)}")
     return GENERATORS[name].make(**complete(name, parameters))
 
 
 def complete(name: str, parameters: Mapping[str, object]) -> dict[str, int]:
-    """The parameters of `GENERATORS[name]`, checked and with defaults, in the generator's order.
+    """Return the parameters of `GENERATORS[name]`, checked and with defaults, in the generator's
+    order.
 
     Raises:
         ValueError: A parameter is unknown, or its value is not a whole number in its range.
@@ -82,7 +83,7 @@ def complete(name: str, parameters: Mapping[str, object]) -> dict[str, int]:
     unknown = sorted(set(parameters) - {parameter.name for parameter in known})
     if unknown:
         names = ", ".join(parameter.name for parameter in known)
-        raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {names}")
+        raise ValueError(f"{name} has no parameter {unknown[0]!r}; its parameters: {names}")
     return {parameter.name: _whole(name, parameter, parameters) for parameter in known}
 
 
@@ -94,7 +95,7 @@ def _whole(name: str, parameter: Parameter, values: Mapping[str, object]) -> int
         or not parameter.minimum <= value <= parameter.maximum
     ):
         raise ValueError(
-            f"{parameter.name} of {name} is {value!r}, not a whole number from"
+            f"{parameter.name} of {name} is {value!r}, expected a whole number from"
             f" {parameter.minimum} to {parameter.maximum}"
         )
     return value
@@ -139,7 +140,7 @@ def write(arrays: Mapping[str, Any], folder: Path) -> None:
 
 
 def npy_header(kind: str, shape: Sequence[int]) -> bytes:
-    """What stands before the elements of a C-ordered array in version 1.0 of NumPy's format.
+    """Return the header of a C-ordered array in version 1.0 of NumPy's format.
 
     It is made here, for numpy has changed its padding.
 
@@ -154,7 +155,7 @@ def npy_header(kind: str, shape: Sequence[int]) -> bytes:
 
 
 def read(folder: Path) -> Arrays:
-    """What `write` wrote: every `.npy` file of a folder, mapped, by name; nothing is unpickled.
+    """Read the output of `write`: every `.npy` file of a folder, mapped, without unpickling.
 
     Raises:
         ValueError: A file is not a plain array with elements.
@@ -164,7 +165,7 @@ def read(folder: Path) -> Arrays:
 
 
 def read_array(path: Path) -> Any:
-    """The array of a file in NumPy's format, mapped; raises what `read` does."""
+    """Return the array of a file in NumPy's format, mapped; raises what `read` does."""
     import numpy
 
     try:
@@ -173,10 +174,10 @@ def read_array(path: Path) -> Any:
         raise
     except Exception as error:  # numpy has Python parse the head, and passes on what that raises
         fault = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path.name} cannot be read as an array: {fault}") from None
+        raise ValueError(f"{path.name} is not a readable array: {fault}") from None
     # one of an archive of arrays is not
     if not isinstance(array, numpy.ndarray):
-        raise ValueError(f"{path.name} is no array")
+        raise ValueError(f"{path.name} is not an array")
     return array
 
 
@@ -184,10 +185,10 @@ def _plain(name: str, array: Any) -> Any:
     import numpy
 
     if not _NAME.fullmatch(name):
-        raise ValueError(f"array name {name!r} is not lower-case letters, digits and _")
+        raise ValueError(f"array name {name!r} must have only lower-case letters, digits and _")
     array = numpy.asarray(array)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise ValueError(f"array {name} holds {array.dtype}, not booleans, integers or floats")
+        raise ValueError(f"array {name} has {array.dtype}, expected booleans, integers or floats")
     return numpy.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 

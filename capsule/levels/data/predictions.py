@@ -1,4 +1,4 @@
-"""What a network chose for its test data: how good that is, and the file in which it is kept.
+"""Predictions of a network for its test data: their quality, and their file.
 
 Whoever has the file computes the quality again, with the same functions.
 """
@@ -31,7 +31,7 @@ _HEADER = re.compile(
 
 
 def path(benchmark: str, case: str) -> str:
-    """Where the file lies below the folder that a trial may write."""
+    """Return the path of the file below the trial's output folder."""
     return f"predictions/{benchmark}/{case}.npy"
 
 
@@ -39,7 +39,7 @@ class Evaluation:
     """One evaluation: its quality, from sums alone, and what was chosen while that is little."""
 
     def __init__(self, quality: str) -> None:
-        """With nothing added yet; `quality` is a value of `catalog.training.QUALITY`."""
+        """Create an empty collection; `quality` is a value of `catalog.training.QUALITY`."""
         self._quality, self._ranks = quality, quality in _RANKED
         self._sums: Any = 0
         self._expected: list[Any] = []
@@ -69,7 +69,7 @@ class Evaluation:
             self._chosen, self._expected = [], []
 
     def value(self) -> float:
-        """The quality over all that was added.
+        """Return the quality over all that was added.
 
         Raises:
             ValueError: It is one of ranks, and nothing or everything was due.
@@ -83,7 +83,7 @@ class Evaluation:
         return float(self._sums[0] / self._sums[1])
 
     def rows(self) -> tuple[Any, Any] | None:
-        """What was due and what was chosen, (samples, N) each; None where that is too much."""
+        """Return labels and predictions, (samples, N) each; None if they are too large."""
         import numpy
 
         if not self._chosen or self._values > MOST_VALUES:
@@ -92,7 +92,7 @@ class Evaluation:
 
 
 def encode(rows: Sequence[tuple[Any, Any] | None]) -> bytes | None:
-    """The file of a trial's last evaluations, or None where it is more than `MOST_VALUES`.
+    """Return the file of a trial's last evaluations, or None where it is more than `MOST_VALUES`.
 
     An array in NumPy's format: what was due, then what each evaluation chose, (1 + evaluations,
     samples, N): classes as whole numbers, or outputs or scores where the quality is made of those.
@@ -113,7 +113,7 @@ def encode(rows: Sequence[tuple[Any, Any] | None]) -> bytes | None:
 
 
 def decode(data: bytes) -> Any:
-    """The array of such a file, read-only.
+    """Return the array of such a file, read-only.
 
     Raises:
         ValueError: It is no such file: another form, or more or fewer bytes than its shape says.
@@ -123,7 +123,7 @@ def decode(data: bytes) -> Any:
     end = _HEADER_BYTES + int.from_bytes(data[8:_HEADER_BYTES], "little")
     match = _HEADER.fullmatch(data[_HEADER_BYTES:end])
     if match is None:
-        raise ValueError("it is not the file that a training keeps")
+        raise ValueError("it is not a file of predictions")
     kind = match[1].decode("ascii")
     shape = tuple(map(int, match.groups()[1:]))
     elements = numpy.dtype(kind)
@@ -133,33 +133,34 @@ def decode(data: bytes) -> Any:
         or prod(shape) > MOST_VALUES
         or prod(shape) * elements.itemsize != len(data) - end
     ):
-        raise ValueError("its length is not what its shape says")
+        raise ValueError("its length contradicts its shape")
     return numpy.frombuffer(data, elements, offset=end).reshape(shape)
 
 
 def qualities(quality: str, array: Any) -> list[float]:
-    """The quality of each evaluation of a decoded file.
+    """Return the quality of each evaluation of a decoded file.
 
     Raises:
         ValueError: The file is not one of this quality.
     """
     if (array.dtype.kind == "f") != (quality in _OF_REALS):
-        raise ValueError(f"it holds {array.dtype}, and no {quality} is made of that")
+        raise ValueError(f"it has {array.dtype}, from which {quality} cannot be computed")
     import numpy
 
     due, *chosen = array
     if quality == "spectrum_distance" and not (numpy.isfinite(due) & (due >= 0)).all():
-        raise ValueError(f"what was due is no spectrum, and {quality} is made of those")
+        raise ValueError(f"the labels are not spectra, which {quality} needs")
     if quality in _RANKED:
         if quality != "spectrum_distance" and not ((due == 0) | (due == 1)).all():
-            raise ValueError(f"what was due is not 0 or 1, and {quality} is made of that")
+            raise ValueError(f"the labels are not 0 or 1, which {quality} needs")
         return [_RANKED[quality](one, due) for one in chosen]
     sums = [_COUNTS[quality](one, due) for one in chosen]
     return [float(one[0] / one[1]) for one in sums]
 
 
 def _choose(quality: str, outputs: Any) -> Any:
-    """Outputs themselves, or the class with the largest score along axis 1, the first of equals.
+    """Return outputs themselves, or the class with the largest score along axis 1, the first of
+    equals.
 
     The score of two classes is how much more the second one has.
     """
@@ -173,7 +174,7 @@ def _choose(quality: str, outputs: Any) -> Any:
 
 
 def _count_right(chosen: Any, due: Any) -> Any:
-    """Labels that were chosen rightly, and all."""
+    """Return labels that were chosen rightly, and all."""
     import numpy
 
     return numpy.array([numpy.count_nonzero(chosen == due), due.size], "int64")
@@ -206,7 +207,7 @@ def _sum_overlaps(chosen: Any, due: Any) -> Any:
 
 
 def _area(scores: Any, due: Any) -> float:
-    """How often a sample that is due has a higher score than one that is not, ties counted half.
+    """Return the share of pairs in which the positive sample has the higher score, ties half.
 
     The area under the receiver operating characteristic (Hanley and McNeil, Radiology 143, 1982),
     from whole numbers alone. NaN where a score is.
@@ -218,13 +219,13 @@ def _area(scores: Any, due: Any) -> float:
     is_due = due.reshape(-1) == 1
     high, low = scores.reshape(-1)[is_due], numpy.sort(scores.reshape(-1)[~is_due])
     if not high.size or not low.size:
-        raise ValueError("the samples are all of one class, and there is no auc of that")
+        raise ValueError("all samples are of one class; auc needs two")
     twice = int(low.searchsorted(high, "left").sum()) + int(low.searchsorted(high, "right").sum())
     return float(twice / (2 * high.size * low.size))
 
 
 def _mean_average_precision(scores: Any, due: Any) -> float:
-    """The mean over classes of average precision, without classes that are never due.
+    """Return the mean over classes of average precision, without classes that are never due.
 
     Precision at each score that occurs, weighted by the recall that is gained there, samples of one
     score together and nothing interpolated (scikit-learn). NaN where a score is.
@@ -249,14 +250,15 @@ def _mean_average_precision(scores: Any, due: Any) -> float:
         gained = numpy.diff(right, prepend=0)
         values.append(float((right / taken * gained).sum()) / int(right[-1]))
     if not values:
-        raise ValueError("no class is due, and there is no mean_average_precision of that")
+        raise ValueError("no sample has a class; mean_average_precision needs one")
     return sum(values) / len(values)
 
 
 def _find_spectra(maps: Any) -> Any:
-    """How strong waves of each length are in each map, float32 (samples, side // 2): the mean of
-    |c|**2 over the coefficients c of its discrete Fourier transform, divided by its pixels, whose
-    wave number, rounded to a whole one, is 1, 2, ... side // 2 per side.
+    """Return the power of waves of each length in each map, float32 (samples, side // 2).
+
+    It is the mean of |c|**2 over the coefficients c of the map's discrete Fourier transform,
+    divided by the number of pixels, whose wave number, rounded, is 1, 2, ... side // 2 per side.
 
     Args:
         maps: (samples, 1, side, side).
@@ -272,8 +274,8 @@ def _find_spectra(maps: Any) -> Any:
 
 
 def _spectrum_distance(spectra: Any, due: Any) -> float:
-    """The mean over wave lengths of |log a/b|, where a and b are the mean spectra of generated maps
-    and of real ones. NaN where a map is.
+    """Return the mean over wave lengths of |log a/b|, with a and b the mean spectra of generated
+    and of real maps; NaN if a map is NaN.
     """
     import numpy
 
@@ -304,7 +306,7 @@ _COUNTS: dict[str, Callable[[Any, Any], Any]] = {
     "mean_absolute_error": _sum_distances,
     "mean_iou": _sum_overlaps,
 }
-"""What a quality is the quotient of, batch by batch."""
+"""Numerator and denominator of a quality, for each batch."""
 
 _RANKED: dict[str, Callable[[Any, Any], float]] = {
     "auc": _area,

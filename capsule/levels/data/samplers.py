@@ -1,14 +1,14 @@
-"""In which order samples are trained on: a function of seed and epoch alone, whatever the number of
-ranks, each of which takes its share of every batch.
+"""Orders in which a training takes samples: functions of seed and epoch, independent of the number
+of ranks. Each rank takes its share of every batch.
 
 shuffled    every sample once, in a random order
 ordered     every sample once, by its number
-bucketed    every sample once, batches of samples of like lengths, in a random order
-weighted    as many draws as there are samples, each sample as often as its weight says; some come
-            several times, some not at all
+bucketed    every sample once, batches of samples of similar lengths, in a random order
+weighted    as many draws as samples, each sample in proportion to its weight; a sample may be drawn
+            several times or never
 
-Where the number of samples is no multiple of the batch, the last ones of the order are left out:
-others in each epoch, but of `ordered`.
+If the number of samples is not a multiple of the batch, the last samples of the order are left out.
+They differ between epochs, except in `ordered`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from .predictions import MOST_VALUES
 
 
 def shuffle(count: int, seed: int, epoch: int) -> Any:
-    """A permutation of the numbers below `count`, int64; the same however many ranks share it.
+    """Return a permutation of the numbers below `count`, int64; the same however many ranks share
+    it.
 
     Samples are sorted by a random word each, whole words that tie by their number.
 
@@ -43,7 +44,7 @@ def shuffle(count: int, seed: int, epoch: int) -> Any:
 def order(
     sampler: str, count: int, seed: int, epoch: int, *, batch: int, measure: Any = None
 ) -> Any:
-    """The numbers of samples in the order in which an epoch takes them, int64 (count,).
+    """Return the numbers of samples in the order in which an epoch takes them, int64 (count,).
 
     Args:
         sampler: Key of `catalog.training.SAMPLERS`.
@@ -80,7 +81,7 @@ def order(
 
 
 def share(order: Any, batch: int, *, rank: int = 0, ranks: int = 1) -> Any:
-    """What one of several ranks takes of an order in each step.
+    """Return the share of one rank in an order, for each step.
 
     Side by side in the order of the ranks the shares of a step are its batch; their lengths differ
     by at most one.
@@ -100,7 +101,7 @@ def share(order: Any, batch: int, *, rank: int = 0, ranks: int = 1) -> Any:
 
 
 def check_measure(sampler: str, array: Any, count: int) -> Any:
-    """Lengths or weights of samples, float64 (count,).
+    """Return lengths or weights of samples, float64 (count,).
 
     Args:
         sampler: Key of `catalog.training.SAMPLERS`.
@@ -113,22 +114,24 @@ def check_measure(sampler: str, array: Any, count: int) -> Any:
     import numpy
 
     if array.dtype.kind not in "iuf" or array.shape != (count,):
-        raise ValueError(f"is {array.dtype} {array.shape}, and a number for each of {count} is due")
+        raise ValueError(f"is {array.dtype} {array.shape}, expected {count} numbers")
     numbers = array.astype(numpy.float64)
     if not (numpy.isfinite(numbers).all() and (numbers >= 0).all()):
-        raise ValueError("holds numbers that are negative or not finite")
+        raise ValueError("contains negative or non-finite numbers")
     if sampler == "weighted" and not 0 < float(numpy.cumsum(numbers)[-1]) < numpy.inf:
-        raise ValueError("holds weights whose sum is 0 or not finite")
+        raise ValueError("contains weights whose sum is 0 or not finite")
     return numbers
 
 
 def path(benchmark: str, case: str) -> str:
-    """Where the lengths or weights that a trial went by lie below the folder that it may write."""
+    """Return the path of lengths or weights of a training below its output folder."""
     return f"samplers/{benchmark}/{case}.npy"
 
 
 def encode(measure: Any) -> bytes | None:
-    """The file for `path`, which `predictions.decode` reads; None for more than it may hold."""
+    """Return the file for `path`, which `predictions.decode` reads; None for more than it may
+    hold.
+    """
     if measure.size > MOST_VALUES:
         return None
     shape = (1, 1, measure.size)
@@ -157,6 +160,6 @@ class Fingerprint:
         self._states.setdefault(name, sha256()).update(plain.data)
 
     def value(self) -> int:
-        """Of all that was added."""
+        """Return the fingerprint of everything added."""
         whole = sha256(b"".join(self._states[name].digest() for name in sorted(self._states)))
         return int.from_bytes(whole.digest()[:6], "big")

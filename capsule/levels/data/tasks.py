@@ -15,7 +15,7 @@ from ..streams import fractions, normals, words
 Arrays = dict[str, Any]
 
 TEST = "test_"
-"""What the names of arrays begin with that nothing is trained on."""
+"""Prefix of the names of arrays that are not used for training."""
 
 _SHIFT = 2
 _BLOCK = 1 << 20
@@ -27,7 +27,9 @@ _PARTICLES = 24
 def glyphs(
     samples: int, test_samples: int, side: int, classes: int, channels: int, seed: int
 ) -> Arrays:
-    """All of `draw_glyphs`: image, float32 (samples, channels, side, side), and label, int64."""
+    """Return all of `draw_glyphs`: image, float32 (samples, channels, side, side), and label,
+    int64.
+    """
     import numpy
 
     arrays: Arrays = {}
@@ -41,7 +43,8 @@ def glyphs(
 def draw_glyphs(
     prefix: str, count: int, side: int, classes: int, channels: int, seed: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Each class is a smooth random picture; a sample is one that is shifted, dimmed and noisy.
+    """Yield each class is a smooth random picture; a sample is one that is shifted, dimmed and
+    noisy.
 
     The noise is three times as strong as the picture, else no network of any size would err.
 
@@ -152,7 +155,7 @@ def jets(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
 
 
 def _enlarge(coarse: Any, side: int) -> Any:
-    """Squares of (n, k, k) as (n, side, side), straight lines between their points."""
+    """Return squares of (n, k, k) as (n, side, side), straight lines between their points."""
     import numpy
 
     last = coarse.shape[-1] - 1
@@ -167,7 +170,7 @@ def _enlarge(coarse: Any, side: int) -> Any:
 
 
 def universe(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
-    """All of `draw_universes`, one after the other."""
+    """Return all of `draw_universes`, one after the other."""
     import numpy
 
     arrays: Arrays = {}
@@ -210,7 +213,7 @@ def draw_universes(prefix: str, count: int, side: int, seed: int) -> Iterator[tu
 
 
 def storms(samples: int, test_samples: int, height: int, width: int, seed: int) -> Arrays:
-    """All of `draw_storms`, one after the other, and the labels of all pixels in one row."""
+    """Return all of `draw_storms`, one after the other, and the labels of all pixels in one row."""
     import numpy
 
     arrays: Arrays = {}
@@ -266,7 +269,7 @@ def draw_storms(
 
 
 def mass_maps(samples: int, test_samples: int, side: int, seed: int) -> Arrays:
-    """All of `draw_mass_maps`: map, float32 (samples, 1, side, side)."""
+    """Return all of `draw_mass_maps`: map, float32 (samples, 1, side, side)."""
     import numpy
 
     arrays: Arrays = {}
@@ -314,7 +317,9 @@ def draw_mass_maps(prefix: str, count: int, side: int, seed: int) -> Iterator[An
 
 
 def _blend(field: Any) -> Any:
-    """A field with averages over wider and wider surroundings, in a ring: see `draw_mass_maps`."""
+    """Return a field with averages over wider and wider surroundings, in a ring: see
+    `draw_mass_maps`.
+    """
     import numpy
 
     total = field / 4
@@ -353,7 +358,9 @@ def markov(samples: int, test_samples: int, length: int, vocabulary: int, seed: 
 
 
 def _smooth(field: Any) -> Any:
-    """The mean of each element and its neighbours in a ring, along one axis after the other."""
+    """Return the mean of each element and its neighbours in a ring, along one axis after the
+    other.
+    """
     import numpy
 
     for axis in range(field.ndim):

@@ -22,10 +22,10 @@ def load(name: str, device: str, threads: int | None, determinism: str) -> Frame
         FrameworkError: It is unknown, not installed, or has no such device.
     """
     if name not in FRAMEWORKS:
-        raise FrameworkError(f"no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
+        raise FrameworkError(f"unknown framework {name!r}; known: {', '.join(FRAMEWORKS)}")
     facts = FRAMEWORKS[name]
     if util.find_spec(facts.package) is None:
-        raise FrameworkError(f"{name} is not installed for {sys.executable}, which measures")
+        raise FrameworkError(f"{name} is not installed for the measuring Python, {sys.executable}")
     module = import_module(f".{facts.module}", __package__)
     framework: Framework = module.create(device, threads, determinism)
     return framework

@@ -1,7 +1,7 @@
-"""What a framework must offer to be measured, and what it may.
+"""Interface of frameworks: the required parts, and the optional ones.
 
-Every framework has tensors, a seed and settings. Each further thing that it can do is an object, or
-one function of such an object, that is None where it cannot: nothing is there only to refuse.
+Every framework has tensors, a seed and settings. Each further ability is an object, or a function
+of such an object, that is None if the framework lacks it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FrameworkError(Exception):
 
 
 def require(capability: _Capability | None, framework: str, what: str) -> _Capability:
-    """A capability that a trial cannot do without.
+    """Return a capability that a trial cannot do without.
 
     Raises:
         FrameworkError: The framework lacks it; the message says that it does not do `what`.
@@ -81,11 +81,11 @@ def require_shape(name: str, shape: Iterable[int], due: Iterable[int]) -> None:
         ValueError: Names both.
     """
     if tuple(shape) != tuple(due):
-        raise ValueError(f"{name} has the shape {tuple(shape)}, not {tuple(due)}")
+        raise ValueError(f"{name} has shape {tuple(shape)}, expected {tuple(due)}")
 
 
 def look_up(table: Mapping[str, _Entry], operator: Operator, framework: str) -> _Entry:
-    """A framework's own entry for an operator of the catalogue.
+    """Return a framework's own entry for an operator of the catalogue.
 
     Raises:
         FrameworkError: It has none, or the operator is a user's, whatever its name.
@@ -99,13 +99,15 @@ class Memory(Protocol):
     """Memory of a device that keeps count."""
 
     def free(self) -> int:
-        """Bytes that can be had now."""
+        """Return the bytes that are free now."""
 
     def reset_peak(self) -> None:
         """Start to watch the peak."""
 
     def peak(self) -> int:
-        """Most bytes that tensors held at once since `reset_peak`, those from before included."""
+        """Return the most bytes that tensors held at once since `reset_peak`, those from before
+        included.
+        """
 
 
 class Gradient(Protocol):
@@ -119,7 +121,7 @@ class Gradient(Protocol):
         wrt: tuple[int, ...],
         upstream: tuple[NativeTensor, ...],
     ) -> Call:
-        """What yields the gradients by the tensors at `wrt`, as a tuple, each time it is called."""
+        """Return a function that computes the gradients by the tensors at `wrt`, as a tuple."""
 
 
 class Operators(Protocol):
@@ -131,7 +133,7 @@ class Operators(Protocol):
     def operation(
         self, operator: Operator, sizes: Mapping[str, int], tensors: tuple[NativeTensor, ...]
     ) -> Call:
-        """The operator's own operation or the framework's, to be called with nothing around.
+        """Return the operator's own operation or the framework's, to be called with nothing around.
 
         Raises:
             FrameworkError: There is neither.
@@ -139,7 +141,7 @@ class Operators(Protocol):
 
     @property
     def gradient(self) -> Gradient | None:
-        """None for a framework that does not differentiate."""
+        """Return the differentiation, or None if the framework has none."""
 
 
 class Training(Protocol):
@@ -190,27 +192,27 @@ class Networks(Protocol):
 
     @property
     def backward(self) -> Backward | None:
-        """As the framework differentiates a node of a network; None where nodes are no calls."""
+        """Return the differentiation of single nodes of a network, or None."""
 
     @property
     def training(self) -> Training | None:
-        """None for a framework that does not differentiate."""
+        """Return the differentiation of networks, or None."""
 
     @property
     def trainer(self) -> StartTraining | None:
-        """None for a framework that no training runs in."""
+        """Return the trainer of networks, or None."""
 
     @property
     def module(self) -> StartModule | None:
-        """None for a framework that has no modules of its own."""
+        """Return the runner of users' modules, or None."""
 
     @property
     def inferring(self) -> StartInferring | None:
-        """As `module`, without training."""
+        """Return the runner of users' modules without training, or None."""
 
     @property
     def mixed_trainer(self) -> StartTraining | None:
-        """As `trainer`, in `catalog.training.MIXED`; evaluations too. None where there is none."""
+        """Return the trainer in `catalog.training.MIXED`, evaluations included, or None."""
 
 
 class Framework(Protocol):
@@ -227,40 +229,40 @@ class Framework(Protocol):
 
     @property
     def memory(self) -> Memory | None:
-        """Of the device; None where tensors live in the host's memory."""
+        """Return the memory of the device; None if tensors live in the host's memory."""
 
     @property
     def operators(self) -> Operators:
-        """How single operators are run."""
+        """Return the runner of single operators."""
 
     @property
     def networks(self) -> Networks | None:
-        """None where networks cannot be run."""
+        """Return the runner of networks, or None."""
 
     @property
     def fill(self) -> Callable[[NativeTensor, NDArray[Any]], None] | None:
         """Puts an array's values into a tensor; None where tensors stay as they are."""
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
-        """A tensor on the job's device with the values of a numpy array, as `dtype`.
+        """Return a tensor on the job's device with the values of a numpy array, as `dtype`.
 
         Without a dtype, or for whole numbers, with the array's own type.
         """
 
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
-        """A numpy array with the values of a tensor, its dtype too unless numpy lacks it."""
+        """Return a numpy array with the values of a tensor, its dtype too unless numpy lacks it."""
 
     def dtype_of(self, tensor: NativeTensor) -> str:
-        """The word for the type of a tensor's elements."""
+        """Return the word for the type of a tensor's elements."""
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:
-        """The switches that a dtype's word means, for the time of a trial."""
+        """Return the switches that a dtype's word means, for the time of a trial."""
 
     def seed(self, seed: int) -> None:
         """Seed every generator that the framework's operations draw from, 32 bits."""
 
     def settings(self) -> dict[str, Any]:
-        """What is in effect now and can change a result or a time, as JSON values.
+        """Return the settings in effect that can change a result or a time, as JSON values.
 
         A setting that cannot be read is null, and `missing` gives the reason by its name.
         """

@@ -1,7 +1,7 @@
-"""Which BLAS this process has loaded and how many threads it really uses.
+"""BLAS that this process has loaded, and the number of threads it really uses.
 
-OpenBLAS reads OMP_NUM_THREADS only where it was built with OpenMP, and caps the number; so it is
-read from the library itself.
+OpenBLAS reads OMP_NUM_THREADS only if built with OpenMP, and caps the number; so the number is read
+from the library itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _CONFIGURATION = (
 
 
 def describe() -> list[dict[str, Any]]:
-    """Each BLAS library that this process has loaded: file name, threads, build with CPU kernel.
+    """Return each BLAS library that this process has loaded: file name, threads, build with CPU
+    kernel.
 
     Threads or configuration are None where the library has no function that returns them.
     """

@@ -1,4 +1,4 @@
-"""What a framework offers that runs a user's module without training it."""
+"""Interface of frameworks that run a user's module without training it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DifferentiatedModule(Protocol):
         """`training` that draws what `right` does with the same seed, each time."""
 
     def right(self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int) -> Right:
-        """What is due of `rehearse`; see `InferringModule.right`."""
+        """Return the reference of `rehearse`; see `InferringModule.right`."""
 
     def hold(
         self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int
@@ -58,7 +58,7 @@ class DifferentiatedModule(Protocol):
         """
 
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
-        """Seconds of each operation of the backward pass alone, in its order.
+        """Return seconds of each operation of the backward pass alone, in its order.
 
         Args:
             inputs: As of `training`.
@@ -68,7 +68,7 @@ class DifferentiatedModule(Protocol):
     def lose(
         self, inputs: Mapping[str, NDArray[Any]], seed: int, parameters: list[NDArray[Any]]
     ) -> tuple[float, float]:
-        """The loss in more bits, and the size of what it is computed from.
+        """Return the loss in more bits, and the size of what it is computed from.
 
         Args:
             inputs: As of `right`.
@@ -77,7 +77,7 @@ class DifferentiatedModule(Protocol):
         """
 
     def parameters(self) -> list[NDArray[Any]]:
-        """The trained ones, in float64."""
+        """Return the trained ones, in float64."""
 
 
 class InferringModule(Protocol):
@@ -97,7 +97,7 @@ class InferringModule(Protocol):
         """
 
     def right(self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int) -> Right:
-        """What is due of `inference`, in more bits, and the largest right L2 norm of its error.
+        """Return the reference of `inference`, in more bits, and the largest correct error norm.
 
         Args:
             inputs: Arrays that the dtype holds exactly.
@@ -109,14 +109,14 @@ class InferringModule(Protocol):
         """
 
     def exact(self, inputs: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """What `right` says is due, without bounds.
+        """Return the reference of `right`, without bounds.
 
         Args:
             inputs: As of `right`.
         """
 
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
-        """Seconds of each operation alone, in order, with what reaches it.
+        """Return seconds of each operation alone, in order, with what reaches it.
 
         Args:
             inputs: As of `inference`.
@@ -124,14 +124,15 @@ class InferringModule(Protocol):
         """
 
     def fewest_flops(self, inputs: Mapping[str, NativeTensor]) -> float:
-        """Operations that any algorithm needs for its products in its dtype; see `roofs.fewest`.
+        """Return operations that any algorithm needs for its products in its dtype; see
+        `roofs.fewest`.
 
         Args:
             inputs: As of `inference`.
         """
 
     def differentiation(self) -> DifferentiatedModule:
-        """The same module, to be differentiated.
+        """Return the same module, to be differentiated.
 
         Raises:
             ValueError: It has nothing to train, or its file says a loss that cannot be.
@@ -142,7 +143,7 @@ class StartInferring(Protocol):
     """See `Networks.inferring`."""
 
     def __call__(self, source: Path, seed: int, like: NativeTensor) -> InferringModule:
-        """The module of a file, with initial values that follow from the seed.
+        """Return the module of a file, with initial values that follow from the seed.
 
         Args:
             source: See `catalog.modules`.

@@ -1,4 +1,4 @@
-"""Which of several kernels a framework chose for an operator, where it can tell."""
+"""Kernels that a framework chose for an operator, if it can report them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..operators.base import Operator
 
 @runtime_checkable
 class TellsKernels(Protocol):
-    """What runs operators, and can tell by what."""
+    """Interface of frameworks that can report the kernel of an operator."""
 
     def kernels(
         self, operator: Operator, sizes: Mapping[str, int], tensors: tuple[Any, ...]
     ) -> str | None:
-        """What it chose for these operands, forward alone and with gradients, by calling each once.
+        """Return the kernels for these operands, forward and with gradients, by one call each.
 
         None for an operator of which there are no several kernels.
         """

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 
 def read(readers: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
-    """What `Framework.settings` returns of settings that may be unreadable.
+    """Return settings as `Framework.settings` does, some of which may be unreadable.
 
     >>> read({"threads": lambda: 2, "cache": lambda: [][0]})
     {'threads': 2, 'cache': None, 'missing': {'cache': 'IndexError: list index out of range'}}

@@ -1,4 +1,4 @@
-"""What a framework offers that trains networks and a user's modules, step by step."""
+"""Interface of frameworks that train networks and users' modules, step by step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Trainer(Protocol):
     def evaluate(
         self, graph: Graph, inputs: Mapping[str, NativeTensor]
     ) -> tuple[NativeTensor, ...]:
-        """The outputs and then the loss, of inference with the present parameters.
+        """Return the outputs and then the loss, of inference with the present parameters.
 
         Args:
             graph: What `graphs.statistics.evaluation` makes of the network, for any batch size.
@@ -43,7 +43,7 @@ class Trainer(Protocol):
         """
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The trained ones as they are now, by name, and the kept `graphs.statistics`."""
+        """Return the trained ones as they are now, by name, and the kept `graphs.statistics`."""
 
 
 @runtime_checkable
@@ -51,7 +51,8 @@ class Resumable(Trainer, Protocol):
     """A trainer that another one can take over from."""
 
     def state(self) -> dict[str, NativeTensor]:
-        """All that later steps depend on, by name: `parameters`, and what the optimizer keeps.
+        """Return all that later steps depend on, by name: `parameters`, and what the optimizer
+        keeps.
 
         Only once a step was taken.
         """
@@ -113,7 +114,7 @@ class Distributable(Resumable, Protocol):
 
 
 class Holder(Protocol):
-    """What keeps the trained parameters of a trainer in tensors of other shapes.
+    """Holder of a trainer's parameters in tensors of other shapes.
 
     Attributes:
         kept: What an optimizer moves, by name, tensors of torch that are leaves.
@@ -122,10 +123,10 @@ class Holder(Protocol):
     kept: Mapping[str, NativeTensor]
 
     def lend(self, function: Callable[[Mapping[str, NativeTensor]], NativeTensor]) -> NativeTensor:
-        """What a function makes of the parameters by name; of a step once for each micro-batch."""
+        """Apply a function to the parameters by name; once for each micro-batch of a step."""
 
     def parameters(self) -> Mapping[str, NativeTensor]:
-        """The parameters by name."""
+        """Return the parameters by name."""
 
 
 class StartTraining(Protocol):
@@ -154,7 +155,7 @@ class ModuleTrainer(Resumable, Protocol):
     def differentiate(
         self, values: Mapping[str, NativeTensor], inputs: Mapping[str, NativeTensor]
     ) -> dict[str, NativeTensor]:
-        """Gradients of a step's loss by the trained parameters that it depends on, by name.
+        """Return gradients of a step's loss by the trained parameters that it depends on, by name.
 
         Args:
             values: What these are; the module keeps them.

@@ -27,7 +27,7 @@ def upstream(value: str) -> str:
 
 
 def take_apart(graph: Graph) -> Graph:
-    """The nodes that training runs, each reading parameters of its own.
+    """Return the nodes that training runs, each reading parameters of its own.
 
     The outputs are the values of all nodes. The trained parameters are what a gradient passes on
     its way to those of the network; whole numbers are read from the network's own inputs.
@@ -57,7 +57,7 @@ def take_apart(graph: Graph) -> Graph:
 
 
 def gradients(graph: Graph) -> Iterator[tuple[str, dict[int, int]]]:
-    """The nodes that a gradient passes, last first, and which of their inputs it goes on to.
+    """Yield the nodes that a gradient passes, last first, and which of their inputs it goes on to.
 
     Yields:
         A node's name, and where each such input stands: among the gradients of its operator, and
@@ -72,7 +72,7 @@ def gradients(graph: Graph) -> Iterator[tuple[str, dict[int, int]]]:
 
 
 def leave_parameters(graph: Graph) -> Graph:
-    """The trained parameters alone, by their names, with gradients that are given."""
+    """Return the trained parameters alone, by their names, with gradients that are given."""
     draft = Draft(f"{graph.name} parameters")
     for name in graph.trainable:
         draft.parameter(name, graph.parameters[name].shape)
@@ -80,7 +80,7 @@ def leave_parameters(graph: Graph) -> Graph:
 
 
 def _weigh(draft: Draft, values: Iterable[str]) -> str:
-    """The sum of the products of values with their `upstream`."""
+    """Return the sum of the products of values with their `upstream`."""
     terms = []
     for name in values:
         shape = draft.shape(name)

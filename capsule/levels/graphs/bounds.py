@@ -1,4 +1,4 @@
-"""How far a right implementation of a network can be off: written down, never tuned.
+"""Error bounds of a network's correct implementations: computed, never tuned.
 
 Worst cases, followed through a deep network, grow without measure, and intervals lose their meaning
 behind the first normalization. So the bound is had in two parts:
@@ -54,7 +54,7 @@ class Bounds:
 
 
 def bounds(graph: Graph, values: Values, dtype: str, seed: int) -> Bounds:
-    """The bounds of a network's outputs, and of its loss and gradients if it has a loss.
+    """Return the bounds of a network's outputs, and of its loss and gradients if it has a loss.
 
     Args:
         graph: The network.
@@ -84,7 +84,7 @@ def bounds(graph: Graph, values: Values, dtype: str, seed: int) -> Bounds:
 
 
 def calculator(dtype: str) -> Rounding:
-    """By which rules the errors of a single step are bounded, for the exact values of its inputs.
+    """Return the rules that bound the error of one step for exact inputs.
 
     Args:
         dtype: A key of `ARITHMETIC`.
@@ -97,7 +97,7 @@ def calculator(dtype: str) -> Rounding:
 
 
 def _run(graph: Graph, values: Values, step: Any) -> dict[tuple[str, str], Any]:
-    """Outputs, loss and gradients, computed step by step."""
+    """Return outputs, loss and gradients, computed step by step."""
     computed = evaluate(graph.nodes, values, step)
     results = {("value", name): as_reals(computed[name]) for name in graph.outputs}
     if graph.loss is None:
@@ -126,7 +126,9 @@ class _Local:
 
 
 def _error(result: Any) -> Any:
-    """The bound of each element: whole numbers, decisions and infinities are what they are."""
+    """Return the bound of each element: whole numbers, decisions and infinities are what they
+    are.
+    """
     import numpy
 
     if not isinstance(result, Rounded):

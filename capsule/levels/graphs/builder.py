@@ -40,7 +40,7 @@ class Builder(Draft):
         bias: bool = True,
         gain: float = sqrt(2),
     ) -> str:
-        """A convolution with `channels` kernels of window x window, of (n, c, h, w).
+        """Return a convolution with `channels` kernels of window x window, of (n, c, h, w).
 
         The initial weights make the result `gain` times the size of x; the usual one is that of
         He et al. (ICCV 2015), which makes up for a relu.
@@ -56,7 +56,7 @@ class Builder(Draft):
         return self.node("conv2d", operands, {**sizes, **how, "bias": int(bias)}, name)
 
     def conv3d(self, x: str, channels: int, window: int, *, padding: int = 0) -> str:
-        """A convolution with `channels` kernels of window**3 and a bias, of (n, c, d, h, w).
+        """Return a convolution with `channels` kernels of window**3 and a bias, of (n, c, d, h, w).
 
         Initial weights are those of Glorot and Bengio (AISTATS 2010), biases 0, as in Keras.
         """
@@ -80,7 +80,7 @@ class Builder(Draft):
         output_padding: int = 0,
         bias: bool = True,
     ) -> str:
-        """A transposed convolution, whose lengths its operator of Level 0 gives."""
+        """Return a transposed convolution, whose lengths its operator of Level 0 gives."""
         n, c, h, w = self.shape(x)
         name = self._name("conv_transpose2d")
         operands = [x, self._weight(name, (c, channels, window, window), c, 1)]
@@ -91,7 +91,7 @@ class Builder(Draft):
         return self.node("conv_transpose2d", operands, {**sizes, **how, "bias": int(bias)}, name)
 
     def batch_norm(self, x: str, affine: tuple[str, str] | None = None) -> str:
-        """Per channel of (n, c, h, w): by the batch's statistics for the loss, else kept ones.
+        """Normalize each channel of (n, c, h, w), by batch statistics for the loss, else kept ones.
 
         Args:
             x: The values.
@@ -113,19 +113,19 @@ class Builder(Draft):
         return value
 
     def layer_norm(self, x: str) -> str:
-        """Over the columns of (rows, columns)."""
+        """Normalize over the columns of (rows, columns)."""
         name = self._name("layer_norm")
         rows, columns = self.shape(x)
         operands = (x, *self._affine(name, columns))
         return self.node("layer_norm", operands, {"rows": rows, "columns": columns}, name)
 
     def linear(self, x: str, width: int, *, bias: bool = True, weight: str | None = None) -> str:
-        """(rows, k) times the transpose of a (width, k) weight, plus a bias.
+        """Multiply (rows, k) by the transpose of a (width, k) weight, and add a bias.
 
         Args:
             x: The rows.
             width: Columns of the result.
-            bias: Whether there is one.
+            bias: True if there is one.
             weight: A parameter to share; None for one of its own.
         """
         k = self.shape(x)[1]
@@ -136,41 +136,41 @@ class Builder(Draft):
         return self._product(name, operands, width)
 
     def dense(self, x: str, width: int) -> str:
-        """`linear` with initial weights of Glorot and Bengio (AISTATS 2010) and biases 0."""
+        """Apply `linear` with initial weights of Glorot and Bengio (AISTATS 2010) and biases 0."""
         k = self.shape(x)[1]
         name = self._name("dense")
         return self._product(name, [x, *self._glorot(name, (width, k), k, width)], width)
 
     def embedding(self, index: str, table: str) -> str:
-        """Rows of a parameter, by whole numbers of shape (count,)."""
+        """Look up rows of a parameter by whole numbers of shape (count,)."""
         rows, width = self.shape(table)
         (count,) = self.shape(index)
         sizes = {"rows": rows, "width": width, "count": count}
         return self.node("embedding", (table, index), sizes)
 
     def attention(self, q: str, k: str, v: str, *, causal: bool = False) -> str:
-        """Scaled dot product attention of (batch, heads, length, width)."""
+        """Compute scaled dot product attention of (batch, heads, length, width)."""
         sizes = dict(zip(("batch", "heads", "length", "width"), self.shape(q)))
         return self.node("attention", (q, k, v), {**sizes, "causal": int(causal)})
 
     def relu(self, x: str) -> str:
-        """The larger of x and 0."""
+        """Compute the larger of x and 0."""
         return self._elementwise("relu", x)
 
     def leaky_relu(self, x: str, percent: int) -> str:
-        """The values where they are positive, else so many percent of them."""
+        """Keep positive values, and scale the others to a percentage."""
         return self._elementwise("leaky_relu", x, percent=percent)
 
     def tanh(self, x: str) -> str:
-        """The hyperbolic tangent."""
+        """Compute the hyperbolic tangent."""
         return self._elementwise("tanh", x)
 
     def gelu(self, x: str, *, approximate: bool = False) -> str:
-        """The Gaussian error linear unit, or its form with a tanh."""
+        """Compute the Gaussian error linear unit, or its form with a tanh."""
         return self._elementwise("gelu", x, approximate=int(approximate))
 
     def dropout(self, x: str, percent: int) -> str:
-        """In training zeros for so many of a hundred values, and the others made up for it.
+        """Add dropout: in training, zero a percentage of the values and scale the others.
 
         (Srivastava et al., JMLR 15, 2014, scaled in training.) Inference takes the values as they
         are. The mask is an input, see `graph.Input`; with 0 percent there is none.
@@ -179,7 +179,7 @@ class Builder(Draft):
             ValueError: It leaves nothing.
         """
         if not 0 <= percent < 100:
-            raise ValueError(f"dropout of {percent} percent, not of 0 to 99")
+            raise ValueError(f"dropout is {percent} %, expected 0 to 99 %")
         if not percent:
             return x
         name = self._name("dropout")
@@ -190,79 +190,83 @@ class Builder(Draft):
         return value
 
     def sum(self, *values: str) -> str:
-        """x0 + x1 + ... of one shape."""
+        """Add x0, x1, ... of one shape."""
         count = len(values)
         return self.node("sum", values, {"n": prod(self.shape(values[0])), "count": count})
 
     def add_rows(self, x: str, row: str) -> str:
-        """A vector added to each row of (rows, columns)."""
+        """Add a vector to each row of (rows, columns)."""
         rows, columns = self.shape(x)
         return self.node("add", (x, row), {"rows": rows, "columns": columns})
 
     def max_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
-        """The largest of each window."""
+        """Compute the largest value of each window."""
         return self._pool("max_pool2d", x, window, stride, padding)
 
     def max_pool3d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
-        """The largest of each window of (n, c, d, h, w)."""
+        """Compute the largest value of each window of (n, c, d, h, w)."""
         how = {"q": window, "r": window, "s": window, "stride": stride, "padding": padding}
         return self.node("max_pool3d", (x,), {**dict(zip("ncdhw", self.shape(x))), **how})
 
     def average_pool2d(self, x: str, window: int, *, stride: int, padding: int = 0) -> str:
-        """The mean of each window."""
+        """Compute the mean of each window."""
         return self._pool("average_pool2d", x, window, stride, padding)
 
     def global_average_pool(self, x: str) -> str:
-        """(n, c, h, w) to (n, c, 1, 1)."""
+        """Average (n, c, h, w) to (n, c, 1, 1)."""
         return self.node("global_average_pool", (x,), dict(zip("nchw", self.shape(x))))
 
     def softmax(self, x: str) -> str:
-        """Along the rows of (rows, columns)."""
+        """Compute the softmax along the rows of (rows, columns)."""
         return self.node("softmax", (x,), dict(zip(("rows", "columns"), self.shape(x))))
 
     def view(self, x: str, shape: Iterable[int]) -> str:
-        """The same elements in another shape, in C order."""
+        """View the same elements in another shape, in C order."""
         return self.node("view", (x,), {"of": self.shape(x), "shape": tuple(shape)})
 
     def flat(self, x: str) -> str:
-        """(n, ...) as (n, elements)."""
+        """View (n, ...) as (n, elements)."""
         n, *rest = self.shape(x)
         return self.view(x, (n, prod(rest)))
 
     def transpose(self, x: str, axes: Iterable[int]) -> str:
-        """Axes in another order."""
+        """Return axes in another order."""
         return self.node("transpose", (x,), {"of": self.shape(x), "axes": tuple(axes)})
 
     def concat(self, values: Iterable[str], axis: int) -> str:
-        """One after the other along an axis."""
+        """Return one after the other along an axis."""
         parts = tuple(values)
         return self.node("concat", parts, {"of": tuple(map(self.shape, parts)), "axis": axis})
 
     def expand(self, x: str, shape: Iterable[int]) -> str:
-        """The values, repeated along axes of length 1."""
+        """Return the values, repeated along axes of length 1."""
         return self.node("expand", (x,), {"of": self.shape(x), "shape": tuple(shape)})
 
     def scale(self, x: str, factor: float) -> str:
-        """The values times a constant."""
+        """Return the values times a constant."""
         return self.node("scale", (x,), {"of": self.shape(x), "factor": factor})
 
     def detach(self, x: str) -> str:
-        """The values, through which no gradient passes."""
+        """Return the values, through which no gradient passes."""
         return self.node("detach", (x,), {"of": self.shape(x)})
 
     def softmax_cross_entropy(self, x: str, labels: str, weights: str | None = None) -> str:
-        """The mean loss of (rows, classes) logits, each times the weight of its label; a scalar."""
+        """Return the mean loss of (rows, classes) logits, each times the weight of its label; a
+        scalar.
+        """
         operands = (x, labels) if weights is None else (x, labels, weights)
         sizes = dict(zip(("rows", "columns"), self.shape(x)))
         how = {"weighted": int(weights is not None)}
         return self.node("softmax_cross_entropy", operands, {**sizes, **how})
 
     def sigmoid_cross_entropy(self, x: str, y: str) -> str:
-        """The mean loss of logits, each against a target from 0 to 1 of its own; a scalar."""
+        """Return the mean loss of logits, each against a target from 0 to 1 of its own; a
+        scalar.
+        """
         return self.node("sigmoid_cross_entropy", (x, y), {"n": prod(self.shape(x))})
 
     def mean_squared_error(self, a: str, b: str) -> str:
-        """The mean of (a - b)**2; a scalar."""
+        """Return the mean of (a - b)**2; a scalar."""
         return self.node("mean_squared_error", (a, b), {"n": prod(self.shape(a))})
 
     def _elementwise(self, operator: str, x: str, **options: int) -> str:

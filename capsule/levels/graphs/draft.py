@@ -34,7 +34,7 @@ class Draft:
         self._inference: dict[str, str] = {}
 
     def shape(self, value: str) -> tuple[int, ...]:
-        """The shape of an input, a parameter or a value.
+        """Return the shape of an input, a parameter or a value.
 
         Raises:
             ValueError: There is none of this name.
@@ -42,10 +42,10 @@ class Draft:
         for known in (self._nodes, self._inputs, self._parameters):
             if value in known:
                 return known[value].shape
-        raise ValueError(f"{self.name} has no value {value!r} here")
+        raise ValueError(f"{self.name} has no value {value!r} at this point")
 
     def type_of(self, value: str) -> str | None:
-        """Which type a value's elements have, by numpy's name; None for real numbers."""
+        """Return the type of a value's elements by numpy's name; None for real numbers."""
         if value in self._nodes:
             return self._nodes[value].type
         is_whole = value in self._inputs and self._inputs[value].below is not None
@@ -61,12 +61,12 @@ class Draft:
         return name
 
     def latent(self, name: str, shape: Iterable[int]) -> str:
-        """What a generator makes its samples of, the batch first; see `graph.Input`."""
+        """Add a generator's random input, batch first; see `graph.Input`."""
         self._inputs[self._new(name)] = Input(tuple(shape), is_latent=True)
         return name
 
     def labels(self, name: str, rows: int, classes: int) -> str:
-        """The right class of each row, for a loss: whole numbers of shape (rows,)."""
+        """Return the right class of each row, for a loss: whole numbers of shape (rows,)."""
         return self.input(name, (rows,), classes)
 
     def parameter(
@@ -79,7 +79,7 @@ class Draft:
         trainable: bool = True,
         value: Any = None,
     ) -> str:
-        """A weight or a constant; see `graph.Parameter`."""
+        """Return a weight or a constant; see `graph.Parameter`."""
         self._parameters[self._new(name)] = Parameter(
             tuple(shape), initial, bound, trainable, value
         )
@@ -113,7 +113,7 @@ class Draft:
         return value
 
     def graph(self, outputs: Iterable[str], loss: str | None = None) -> Graph:
-        """The network.
+        """Return the network.
 
         Args:
             outputs: What inference yields.
@@ -128,7 +128,7 @@ class Draft:
         if not yielded:
             raise ValueError(f"{self.name} has no outputs")
         if loss is not None and self.shape(loss) != ():
-            raise ValueError(f"the loss of {self.name} has the shape {self.shape(loss)}, not ()")
+            raise ValueError(f"the loss of {self.name} has shape {self.shape(loss)}, expected ()")
         everything = Graph(
             self.name,
             self._inputs,
@@ -163,7 +163,7 @@ class Draft:
             else shapes == due
         )
         if not same:
-            raise ValueError(f"{name} of {self.name} takes the shapes {due}, found {shapes}")
+            raise ValueError(f"{name} of {self.name} has shapes {shapes}, expected {due}")
         shape = shapes[0] if operator in _ANY_SHAPE else formula.outputs(sizes)[0]
         kind = sizes["type"] if operator == structure.ONNX else None
         if operator in structure.MOVING:

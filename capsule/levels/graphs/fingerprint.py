@@ -1,4 +1,4 @@
-"""Which network a graph is, in one number that is the same on every machine."""
+"""Fingerprint of a graph: one number that is equal on every machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fingerprint(graph: Graph) -> int:
 
 
 def _digests(graph: Graph) -> dict[str, str]:
-    """Of each value, by its name."""
+    """Return the digest of each value, by name."""
     known = {
         name: _digest("input", name, one.shape, one.below, one.percent, one.is_latent).hex()
         for name, one in graph.inputs.items()
@@ -51,7 +51,7 @@ def _digests(graph: Graph) -> dict[str, str]:
 
 
 def _values(parameter: Parameter) -> list[float] | None:
-    """Those that the network brings."""
+    """Return the values that the network brings."""
     import numpy
 
     if parameter.value is None:

@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Input:
-    """What one call of the network is given.
+    """Input of one call of the network.
 
     Attributes:
         shape: Lengths of its axes, the batch first.
         below: For whole numbers (tokens, class labels), from 0 to `below - 1`; None for reals.
         percent: Of a mask that dropout multiplies by, how many of a hundred elements are 0, the
             others 1; `values.noise` draws it anew for each step. None for what is no mask.
-        is_latent: Whether it is what a generator makes its samples of, nearly normal numbers that
+        is_latent: True if it is what a generator makes its samples of, nearly normal numbers that
             `values.noise` draws likewise.
     """
 
@@ -39,7 +39,7 @@ class Parameter:
         shape: Lengths of its axes.
         initial: `uniform` over +-`bound`, `ones` or `zeros`; ignored where `value` is there.
         bound: See `initial`.
-        trainable: Whether the network is differentiated by it.
+        trainable: True if the network is differentiated by it.
         value: A numpy array, of a network that comes with its weights.
     """
 
@@ -72,7 +72,7 @@ class Node:
 
     @property
     def operation(self) -> str:
-        """What it does, for messages."""
+        """Return the node's operation, for messages."""
         kind = self.sizes.get("kind")
         return self.operator if kind is None else f"{kind} of ONNX"
 
@@ -120,12 +120,12 @@ class Graph:
 
     @property
     def trainable(self) -> tuple[str, ...]:
-        """Names of the parameters that it is differentiated by, in their order."""
+        """Return the names of the trained parameters, in order."""
         return tuple(name for name, parameter in self.parameters.items() if parameter.trainable)
 
     @property
     def noise(self) -> dict[str, Input]:
-        """The inputs that no data has, by name: masks and what is latent."""
+        """Return the inputs that no data has, by name: masks and what is latent."""
         return {
             name: one
             for name, one in self.inputs.items()
@@ -134,12 +134,12 @@ class Graph:
 
     @property
     def inference(self) -> tuple[Node, ...]:
-        """The nodes that the outputs depend on, in order."""
+        """Return the nodes that the outputs depend on, in order."""
         return self.nodes_for(self.outputs)
 
     @property
     def training(self) -> tuple[Node, ...]:
-        """The nodes that the loss depends on, in order.
+        """Return the nodes that the loss depends on, in order.
 
         Raises:
             ValueError: It has no loss.
@@ -157,7 +157,7 @@ class Graph:
         return self.loss
 
     def nodes_for(self, values: Iterable[str]) -> tuple[Node, ...]:
-        """The nodes that some values depend on, in order."""
+        """Return the nodes that some values depend on, in order."""
         needed = set(values)
         nodes = []
         for node in reversed(self.nodes):
@@ -168,7 +168,9 @@ class Graph:
 
 
 def prune(graph: Graph) -> Graph:
-    """The graph without what its outputs, its loss and inference of its loss do not depend on."""
+    """Return the graph without what its outputs, its loss and inference of its loss do not depend
+    on.
+    """
     kept = {node.name for node in graph.inference}
     if graph.loss is not None:
         kept |= {node.name for node in graph.training}

@@ -12,7 +12,7 @@ Values = Mapping[str, Any]
 
 
 def split(graph: Graph, inputs: Values) -> Iterator[dict[str, Any]]:
-    """The micro-batches of a batch: as many samples as a network takes, one after the other.
+    """Yield the micro-batches of a batch: as many samples as a network takes, one after the other.
 
     Args:
         graph: The network for a micro-batch.
@@ -33,7 +33,7 @@ def differentiate(
     inputs: Values,
     first: reference.Step = reference.exactly,
 ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """A forward and a backward pass for each micro-batch, in the arrays' own dtype.
+    """Return a forward and a backward pass for each micro-batch, in the arrays' own dtype.
 
     Loss and gradients are the means over micro-batches, which are those of the whole batch unless
     the network normalizes by batch: statistics are those of each micro-batch, one after the other.

@@ -17,10 +17,10 @@ from .graph import Graph, Node
 Values = Mapping[str, Any]
 
 Formula = Callable[..., Any]
-"""Takes a calculator and arrays, returns an array or several."""
+"""Formula: a function of a calculator and arrays, which returns one or several arrays."""
 
 Step = Callable[..., tuple[Any, ...]]
-"""Takes a label that is unique in the run, a formula and its arrays, returns its results."""
+"""Observer: a function of a unique label, a formula and its arrays, which returns its results."""
 
 
 BACKWARD = " backward"
@@ -28,7 +28,7 @@ BACKWARD = " backward"
 
 
 def forward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
-    """The value of every node, for the outputs and for the loss.
+    """Return the value of every node, for the outputs and for the loss.
 
     Args:
         graph: The network.
@@ -42,7 +42,7 @@ def forward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
 
 
 def backward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
-    """The gradient of the loss by every trained parameter, in `ARITHMETIC[dtype].wider`.
+    """Return the gradient of the loss by every trained parameter, in `ARITHMETIC[dtype].wider`.
 
     Raises:
         ValueError: The network has no loss.
@@ -52,7 +52,7 @@ def backward(graph: Graph, values: Values, dtype: str) -> dict[str, Any]:
 
 
 def widen(values: Values, dtype: str) -> dict[str, Any]:
-    """The same numbers in more bits; whole numbers as they are."""
+    """Return the same numbers in more bits; whole numbers as they are."""
     wider = ARITHMETIC[dtype].wider
     return {
         name: array.astype(wider) if array.dtype.kind == "f" else array
@@ -61,17 +61,17 @@ def widen(values: Values, dtype: str) -> dict[str, Any]:
 
 
 def as_reals(array: Any) -> Any:
-    """An array whose differences can be taken: whole numbers and decisions as float64."""
+    """Return an array whose differences can be taken: whole numbers and decisions as float64."""
     return array if array.dtype.kind == "f" else array.astype("float64")
 
 
 def exactly(label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:  # noqa: ARG001
-    """A step as it is: the formula on the arrays."""
+    """Return a step as it is: the formula on the arrays."""
     return several(function(EXACT, *arrays))
 
 
 def evaluate(nodes: Iterable[Node], values: Values, step: Step = exactly) -> dict[str, Any]:
-    """The value of each of these nodes, in the dtype of `values`."""
+    """Return the value of each of these nodes, in the dtype of `values`."""
     results: dict[str, Any] = {}
     for node in nodes:
         operands = _operands(node, values, results)
@@ -82,7 +82,8 @@ def evaluate(nodes: Iterable[Node], values: Values, step: Step = exactly) -> dic
 def differentiate(
     graph: Graph, values: Values, results: Values, step: Step = exactly
 ) -> dict[str, Any]:
-    """The gradient of the loss by each trained parameter, zeros where it does not depend on one.
+    """Return the gradient of the loss by each trained parameter, zeros where it does not depend on
+    one.
 
     Args:
         graph: The network.
@@ -109,7 +110,7 @@ def differentiate(
 
 
 def pull_back(node: Node, values: Values, upstream: Any) -> dict[str, Any]:
-    """The gradients of one node by the names of what it reads.
+    """Return the gradients of one node by the names of what it reads.
 
     Args:
         node: Of a network.
@@ -134,12 +135,14 @@ def _backward(node: Node) -> Formula:
 
 
 def _sum(c: Calculator, one: Any, other: Any) -> Any:
-    """Of the gradients that a value gets from two places."""
+    """Add the gradients that a value gets from two places."""
     return c.store(one + other)
 
 
 def backward_order(graph: Graph) -> list[tuple[Node, set[str]]]:
-    """The nodes that a gradient passes, last first, each with the inputs that it goes on to."""
+    """Return the nodes that a gradient passes, last first, each with the inputs that it goes on
+    to.
+    """
     depending = set(graph.trainable)
     for node in graph.training:
         if depending & set(_sources(node)):
@@ -154,10 +157,12 @@ def backward_order(graph: Graph) -> list[tuple[Node, set[str]]]:
 
 
 def _sources(node: Node) -> list[str]:
-    """Names of the inputs that the operator is differentiated by, in the order of its gradients."""
+    """Return names of the inputs that the operator is differentiated by, in the order of its
+    gradients.
+    """
     return [node.inputs[index] for index in structure.load(node.operator).wrt(node.sizes)]
 
 
 def _operands(node: Node, values: Values, results: Values) -> list[Any]:
-    """What a node takes: values of earlier nodes, inputs and parameters."""
+    """Return the inputs of a node: values of earlier nodes, inputs and parameters."""
     return [results[name] if name in results else values[name] for name in node.inputs]

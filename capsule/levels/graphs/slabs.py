@@ -29,7 +29,7 @@ _ROWS = 2
 
 @dataclass(frozen=True)
 class Chain:
-    """Where a network's trunk is in its graph.
+    """Position of a network's trunk in its graph.
 
     Attributes:
         source: The input that it begins with.
@@ -43,12 +43,12 @@ class Chain:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Those that it reads, of which each rank has gradients by its own rows."""
+        """Return the trunk's parameters, whose gradients each rank computes from its rows."""
         return frozenset(name for node in self.nodes for name in node.inputs[1:])
 
 
 def find(graph: Graph) -> Chain:
-    """The chain of layers that a network begins with.
+    """Return the chain of layers that a network begins with.
 
     Raises:
         ValueError: There is none, or something else in it.
@@ -62,7 +62,7 @@ def find(graph: Graph) -> Chain:
         None,
     )
     if first is None:
-        raise ValueError(f"{graph.name} takes no input by a convolution, to be cut into slabs")
+        raise ValueError(f"{graph.name} cannot be cut into slabs: no convolution reads its input")
     source, nodes = first.inputs[0], list[Node]()
     value, shape, layers = source, graph.inputs[source].shape, list[Layer]()
     while (node := _follow(graph, value)).operator not in _WHOLE:
@@ -74,14 +74,14 @@ def find(graph: Graph) -> Chain:
     chain = Chain(source, tuple(nodes), Trunk(graph.inputs[source].shape[_ROWS], tuple(layers), 0))
     if shared := chain.parameters & read_elsewhere:
         raise ValueError(
-            f"{min(shared)} of {graph.name} is read behind its chain of convolutions too, and"
-            " gradients of the two would be added up apart"
+            f"{graph.name} cannot be cut into slabs: {min(shared)} is also read after its chain of"
+            " convolutions, which would split its gradient"
         )
     return replace(chain, trunk=replace(chain.trunk, row=_count_row(shape)))
 
 
 def share(graph: Graph, ranks: int) -> Chain:
-    """The beginning of the chain that so many ranks share.
+    """Return the beginning of the chain that so many ranks share.
 
     Raises:
         ValueError: See `find` and `catalog.slabs.fit`.
@@ -94,14 +94,14 @@ def share(graph: Graph, ranks: int) -> Chain:
 
 
 def _follow(graph: Graph, value: str) -> Node:
-    """What reads a value of the chain."""
+    """Yield the nodes that read a value of the chain."""
     readers = [node for node in graph.nodes if value in node.inputs]
     able = _CONVOLUTIONS | _POOLS | _ELEMENTWISE | _WHOLE
     if len(readers) != 1 or readers[0].operator not in able or readers[0].inputs[0] != value:
         by = ", ".join(f"{node.name} ({node.operator})" for node in readers) or "nothing"
         raise ValueError(
-            f"{value} of {graph.name} is cut into slabs, and read by {by}: it takes one of"
-            f" {', '.join(sorted(able))}"
+            f"{value} of {graph.name} is cut into slabs and read by {by}; only"
+            f" {', '.join(sorted(able))} can read slabs"
         )
     return readers[0]
 
@@ -128,7 +128,7 @@ def _count_row(shape: tuple[int, ...]) -> int:
 
 
 def split(graph: Graph, rank: int, ranks: int) -> Graph:
-    """What one rank runs of a network, with its inputs, outputs and loss.
+    """Split a network for one rank, with its inputs, outputs and loss.
 
     Args:
         graph: The network for a batch.

@@ -10,7 +10,7 @@ from .graph import Graph, Input, Node
 
 
 def split(graph: Graph, cuts: Sequence[Cut]) -> tuple[Graph, ...]:
-    """The stages of a training, each a network whose loss is the value that it hands on.
+    """Return the stages of a training, each a network whose loss is the value that it hands on.
 
     Its first input is what the stage before hands on; the last one's loss is that of the network.
 
@@ -33,15 +33,15 @@ def _divide(graph: Graph, ends: Sequence[str]) -> Iterator[list[Node]]:
     nodes = list(graph.training)
     names, first, begin = [node.name for node in nodes], 0, ""
     if absent := [end for end in ends if end not in names]:
-        raise ValueError(f"{graph.name} has no value {absent[0]} that its loss follows from")
+        raise ValueError(f"{graph.name} has no value {absent[0]} on the way to its loss")
     for end in ends:
         last = names.index(end)
         earlier = set(names[:first]) - {begin}
         passing = {name for node in nodes[first:] for name in node.inputs} & earlier
         if passing:
             raise ValueError(
-                f"{graph.name} cannot be cut at {begin}: {', '.join(sorted(passing))} would pass"
-                " too"
+                f"{graph.name} cannot be cut at {begin}: {', '.join(sorted(passing))} would cross"
+                " the cut, too"
             )
         yield nodes[first : last + 1]
         first, begin = last + 1, end
@@ -63,7 +63,7 @@ def _make(graph: Graph, nodes: Sequence[Node], before: Node | None, end: str) ->
 
 
 def list_ties(stages: Sequence[Graph]) -> tuple[str, ...]:
-    """The trained parameters that the first stage and the last one both read.
+    """Return the trained parameters that the first stage and the last one both read.
 
     Raises:
         ValueError: Others do.

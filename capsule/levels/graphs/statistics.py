@@ -1,4 +1,4 @@
-"""What a network that normalizes by batch keeps of its training's batches, and inference by it."""
+"""Running statistics of batch normalization, from training for inference."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .graph import Graph
 Values = Mapping[str, Any]
 
 SHARE = 0.1
-"""Of a batch's statistics in what is kept after its step, as in PyTorch (its `momentum`)."""
+"""Share of a batch's statistics in the running ones, as in PyTorch (its `momentum`)."""
 
 AXES = (0, 2, 3)
-"""Of (n, c, h, w), that the statistics are taken over."""
+"""Axes of (n, c, h, w) that the statistics are taken over."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Kept:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Of both parameters."""
+        """Return the names of both parameters: mean and variance."""
         return self.mean, self.variance
 
 
 def find(graph: Graph) -> tuple[Kept, ...]:
-    """The statistics that training moves, in the order of its nodes.
+    """Return the statistics that training moves, in the order of its nodes.
 
     Raises:
         ValueError: A normalization by batch has no form for inference.
@@ -51,13 +51,14 @@ def find(graph: Graph) -> tuple[Kept, ...]:
         if node.operator == "batch_norm":
             twin = nodes.get(f"{node.name}.inference")
             if twin is None:
-                raise ValueError(f"{node.name} of {graph.name} is not there for inference")
+                raise ValueError(f"{node.name} of {graph.name} does not exist in inference")
             every.append(Kept(node.name, node.inputs[0], *twin.inputs[3:5]))
     return tuple(every)
 
 
 def evaluation(graph: Graph) -> Graph:
-    """The network with a loss that is taken as outputs are: by kept statistics, without dropout.
+    """Return the network with a loss that is taken as outputs are: by kept statistics, without
+    dropout.
 
     Raises:
         ValueError: See `find`.
@@ -82,7 +83,7 @@ def evaluation(graph: Graph) -> Graph:
 
 
 def follow(kept: Iterable[Kept], values: Values, results: Values) -> dict[str, Any]:
-    """What is kept after a step of numpy's, arrays by name, in the dtype that each was kept in.
+    """Return the running statistics after a step of numpy's, by name, each in its dtype.
 
     Args:
         kept: Of the network.
@@ -115,7 +116,7 @@ def move(before: Sequence[Any], of_batch: Sequence[Any], count: int) -> tuple[An
     """
     if count < 2:
         raise ValueError(
-            "one value in a channel has no variance: take a larger batch, or fewer parts of it"
+            "one value in a channel has no variance: use a larger batch, or fewer parts of it"
         )
     mean, variance = before
     batch_mean, batch_variance = of_batch

@@ -31,7 +31,7 @@ class View(Operator):
     name = "view"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x."""
+        """Return values x."""
         return {"x": Tensor(sizes["of"])}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -45,15 +45,15 @@ class View(Operator):
         return (tuple(sizes["shape"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The same elements."""
+        """Return the same elements."""
         return c.select(lambda array: array.reshape(sizes["shape"]), inputs[0])
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """The upstream gradient in the old shape."""
+        """Return the upstream gradient in the old shape."""
         return (c.select(lambda array: array.reshape(sizes["of"]), upstream),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 
@@ -66,30 +66,30 @@ class Transpose(Operator):
     name = "transpose"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x."""
+        """Return values x."""
         return {"x": Tensor(sizes["of"])}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The lengths in the new order.
+        """Return the lengths in the new order.
 
         Raises:
             ValueError: `axes` is no order of the axes of x.
         """
         if sorted(sizes["axes"]) != list(range(len(sizes["of"]))):
-            raise ValueError(f"{sizes['axes']} is no order of the axes of {sizes['of']}")
+            raise ValueError(f"{sizes['axes']} is not an order of the axes of {sizes['of']}")
         return (tuple(sizes["of"][axis] for axis in sizes["axes"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The same elements."""
+        """Return the same elements."""
         return c.select(lambda array: array.transpose(sizes["axes"]), inputs[0])
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """The upstream gradient with its axes back in place."""
+        """Return the upstream gradient with its axes back in place."""
         back = sorted(range(len(sizes["axes"])), key=lambda axis: sizes["axes"][axis])
         return (c.select(lambda array: array.transpose(back), upstream),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 
@@ -106,7 +106,7 @@ class Concat(Operator):
         return {f"x{index}": Tensor(shape) for index, shape in enumerate(sizes["of"])}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of x0, but for `axis`, where lengths add up.
+        """Return the shape of x0, but for `axis`, where lengths add up.
 
         Raises:
             ValueError: There is no such axis, or shapes differ elsewhere.
@@ -119,7 +119,9 @@ class Concat(Operator):
         return ((*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """A sum of arrays that are zero outside of their places: no calculator knows several."""
+        """Return a sum of arrays that are zero outside of their places: no calculator knows
+        several.
+        """
         (shape,) = self.outputs(sizes)
         parts = [
             c.select(partial(_place, shape=shape, where=where), x)
@@ -128,11 +130,11 @@ class Concat(Operator):
         return sum(parts[1:], parts[0])
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """The parts of the upstream gradient."""
+        """Return the parts of the upstream gradient."""
         return tuple(c.select(itemgetter(where), upstream) for where in self._places(sizes))
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
     def _places(self, sizes: Sizes) -> list[Any]:
@@ -152,7 +154,7 @@ class Expand(Operator):
     name = "expand"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x."""
+        """Return values x."""
         return {"x": Tensor(sizes["of"])}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -167,19 +169,19 @@ class Expand(Operator):
         return (shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The same elements, repeated."""
+        """Return the same elements, repeated."""
         import numpy
 
         return c.select(lambda array: numpy.broadcast_to(array, sizes["shape"]), inputs[0])
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """The sum of the upstream gradient over the repetitions."""
+        """Return the sum of the upstream gradient over the repetitions."""
         pairs = enumerate(zip(sizes["of"], sizes["shape"]))
         axes = tuple(axis for axis, (before, after) in pairs if before != after)
         return (c.store(c.total(upstream, axes)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 
@@ -192,19 +194,19 @@ class Scale(Operator):
     name = "scale"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x."""
+        """Return values x."""
         return {"x": Tensor(sizes["of"])}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of x."""
+        """Return the shape of x."""
         return (tuple(sizes["of"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The product."""
+        """Return the product."""
         return c.store(inputs[0] * sizes["factor"])
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """The upstream gradient times the constant."""
+        """Return the upstream gradient times the constant."""
         return (c.store(upstream * sizes["factor"]),)
 
     def flops(self, sizes: Sizes) -> int:
@@ -221,7 +223,7 @@ class Detach(Operator):
     name = "detach"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x."""
+        """Return values x."""
         return {"x": Tensor(sizes["of"], gradient=False)}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -229,15 +231,15 @@ class Detach(Operator):
         return (tuple(sizes["of"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The same elements."""
+        """Return the same elements."""
         return inputs[0]
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """None."""
+        """Return nothing: whole numbers have no gradient."""
         return ()
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 
@@ -250,7 +252,7 @@ def _place(array: Any, shape: tuple[int, ...], where: Any) -> Any:
 
 
 def load(name: str) -> Operator:
-    """An operator of this module or of Level 0, or `ONNX`.
+    """Return an operator of this module or of Level 0, or `ONNX`.
 
     Raises:
         ValueError: There is none.
@@ -262,7 +264,7 @@ def load(name: str) -> Operator:
     if name in OPERATORS:
         return OPERATORS[name]
     if name not in LEVEL0:
-        raise ValueError(f"no operator {name!r}; there are {', '.join((*LEVEL0, *OPERATORS))}")
+        raise ValueError(f"unknown operator {name!r}; known: {', '.join((*LEVEL0, *OPERATORS))}")
     return operators.load(name)
 
 

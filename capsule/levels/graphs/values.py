@@ -11,7 +11,7 @@ from .graph import Graph, Parameter
 
 
 def inputs(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
-    """What one call takes.
+    """Return the inputs of one call.
 
     Args:
         graph: The network.
@@ -40,8 +40,7 @@ def inputs(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
 
 
 def noise(graph: Graph, seed: int, step: int) -> dict[str, Any]:
-    """What a step takes beside data, by name: what each is follows from seed, step, name and shape
-    alone.
+    """Return a step's random inputs by name, as functions of seed, step, name and shape.
 
     So it is the same in every framework. An element of a mask of dropout is 0 where 16 bits of its
     own are below `percent` parts in a hundred of 2**16. What is latent is `streams.normals`.
@@ -69,7 +68,7 @@ def noise(graph: Graph, seed: int, step: int) -> dict[str, Any]:
 
 
 def evaluation_noise(graph: Graph, seed: int, first: int) -> dict[str, Any]:
-    """What an evaluation takes beside data, the same in every epoch and in batches of any size.
+    """Return the random inputs of an evaluation, equal in every epoch and for any batch size.
 
     Args:
         graph: The network, for a batch.
@@ -93,7 +92,7 @@ def _latents(graph: Graph, stream: str, first: int) -> dict[str, Any]:
 
 
 def parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
-    """Weights and constants by name, in `ARITHMETIC[dtype].stored`.
+    """Return weights and constants by name, in `ARITHMETIC[dtype].stored`.
 
     Those that the network brings are rounded to the dtype. Uniform ones are whole multiples of a
     power of two between -`bound` and `bound`, which the dtype holds exactly.
@@ -109,7 +108,7 @@ def parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:
 _NORMALIZING = ("batch_norm", "batch_norm_inference", "layer_norm", "group_norm")
 
 _RANGES = (0.5, -0.5, -0.5, 1.0)
-"""Where weight, bias, mean and variance of what normalizes begin, to end 1 later."""
+"""First positions of weight, bias, mean and variance of a normalization."""
 
 
 def varied_parameters(graph: Graph, dtype: str, seed: int) -> dict[str, Any]:

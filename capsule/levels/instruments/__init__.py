@@ -1,1 +1,1 @@
-"""What measures: clocks, memory, whether a trial fits into it, errors against a reference."""
+"""Instruments: clocks, memory, capacity, and errors against a reference."""

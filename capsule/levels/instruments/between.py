@@ -1,7 +1,8 @@
-"""What is done before timed calls, in no duration: other values in operands, caches emptied.
+"""Preparation before timed calls, outside of any duration: other operand values, emptied caches.
 
-Caches of a CPU are emptied by reading other memory: twice the size of each that the processors of
-this process have, each processor its share, since those of the first and second level are its own.
+Caches of a CPU are emptied by reading other memory: twice the size of each cache that the
+processors of this process have. Each processor reads its share, because caches of the first and
+second level are private.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def prepare(conditions: Iterable[str], calls: int, refill: Callable[[int], object]) -> Before:
-    """What goes before each of some calls.
+    """Return the preparation before each of some calls.
 
     The first and the last call have the trial's own values, so that what they yield can be held.
 
@@ -57,7 +58,7 @@ def prepare(conditions: Iterable[str], calls: int, refill: Callable[[int], objec
 
 
 def empty_caches() -> Callable[[], None]:
-    """A function that leaves nothing of what was computed in the caches.
+    """Return a function that leaves nothing of what was computed in the caches.
 
     Raises:
         ValueError: The sizes of the machine's caches are not known.
@@ -77,7 +78,7 @@ def empty_caches() -> Callable[[], None]:
 
 
 def cache_shares() -> dict[int, int]:
-    """Bytes of the caches that each processor of this process has, or its part of shared ones.
+    """Return each processor's cache bytes, or its share, for this process's processors.
 
     Raises:
         ValueError: The system does not say.
@@ -96,7 +97,7 @@ def cache_shares() -> dict[int, int]:
                 sizes.append(int(size[:-1]) * _UNITS[size[-1]] // by)
         shares[cpu] = sum(sizes)
     if not shares or not all(shares.values()):
-        raise ValueError(f"the sizes of this machine's caches are not known ({_CPUS}): no cold")
+        raise ValueError(f"unknown cache sizes of this machine ({_CPUS}): leave cold out")
     return shares
 
 
@@ -106,6 +107,6 @@ def _read(cpu: int, memory: Any) -> None:
 
 
 def _numbers(text: str) -> set[int]:
-    """Of a list such as 0-3,8."""
+    """Parse a list of numbers, for example 0-3,8."""
     ranges = (part.partition("-") for part in text.split(","))
     return {number for low, _, high in ranges for number in range(int(low), int(high or low) + 1)}

@@ -1,4 +1,4 @@
-"""What a trial makes of the calls that it times, the same for operators and for networks."""
+"""Metrics of a trial's timed calls, for operators and networks alike."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report_due(series: Iterable[Series], due: Iterable[str], report: Report) -> 
 
 
 def make(make_call: Callable[[], Call]) -> tuple[Call, float]:
-    """A call, and the seconds that it took to make."""
+    """Return a call, and the seconds that it took to make."""
     begin = perf_counter()
     call = make_call()
     return call, perf_counter() - begin
@@ -51,7 +51,7 @@ def time(
     before: Before = None,
     first: int = 0,
 ) -> tuple[tuple[float, ...], tuple[Any, ...]]:
-    """Seconds of each call, and what the last one returned.
+    """Return seconds of each call, and what the last one returned.
 
     Args:
         framework: Where.
@@ -130,7 +130,7 @@ def arrays(
     shapes: Iterable[tuple[int, ...]],
     types: Sequence[str | None] = (),
 ) -> tuple[Any, ...]:
-    """Results as numpy arrays, once they have the shapes and the types that are due.
+    """Return results as numpy arrays, once they have the shapes and the types that are due.
 
     Args:
         framework: Whose they are.
@@ -160,7 +160,7 @@ def repeatable(
     arguments: tuple[Any, ...],
     first: tuple[Any, ...],
 ) -> bool:
-    """Whether `AGAIN` more calls yield the bits of the first one's arrays."""
+    """Return whether `AGAIN` more calls yield the bits of the first one's arrays."""
     later = (several(call(*arguments)) for _ in range(AGAIN))
     return all(errors.same_bits(first, map(framework.to_numpy, results)) for results in later)
 

@@ -11,7 +11,7 @@ from ..operators import ARITHMETIC, Operator
 from ..operators.base import Sizes
 
 ARRAYS = 4
-"""Of float64 per value and parameter that the reference and the bounds of a network hold."""
+"""Float64 arrays per value and parameter that reference and bounds of a network hold."""
 
 _GIB = 2.0**30
 _LIMITS = (
@@ -61,7 +61,7 @@ def network_fits(
         checked: The same for those that are held to the reference.
         dtype: Of its tensors.
         framework: Where it runs.
-        trains: Whether it is trained.
+        trains: True if it is trained.
         arrays: How many there are of `checked`.
 
     Raises:
@@ -96,7 +96,7 @@ def _compare(framework: Framework, native: int, beside: int) -> None:
 
 
 def host_free() -> int | None:
-    """Bytes that this process can still have: the machine's, or less where a cgroup limits it.
+    """Return the bytes that this process can still use: the machine's, or its cgroup's if fewer.
 
     None where the system does not say.
     """

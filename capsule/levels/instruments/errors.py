@@ -14,12 +14,12 @@ HEATMAP_BLOCKS = 64
 SMALL = 128
 
 ROUNDOFF = 2.0**-53
-"""Of the float64 in which central differences are computed."""
+"""Unit roundoff of the float64 in which central differences are computed."""
 CLEAR = 2.0**-7
 """Share of a derivative that truncation may take of a central difference, unless rounding takes
 more."""
 HALVINGS = 64
-"""Of a step, at most: from 2**-17 to below any distance from a float64 to 0."""
+"""Most halvings of a step: from 2**-17 to below any distance from a float64 to 0."""
 
 KINKS = 20
 """Steps that are tried at most where differences of one are far off, each half the one before."""
@@ -28,13 +28,13 @@ ABSENT = 2.0**126
 """The ratio of a result that a framework does not yield."""
 
 EXACT = 2.0**-126
-"""What an element that has to be exact counts as held to: the smallest normal float32."""
+"""Scale of an element that must be exact: the smallest normal float32."""
 
 
 def errors(
     results: tuple[Any, ...], reference: tuple[Any, ...], bounds: tuple[float, ...]
 ) -> dict[str, tuple[float, ...]]:
-    """Norms of the difference over all outputs together.
+    """Return norms of the difference over all outputs together.
 
     Args:
         results: What the framework returned.
@@ -76,7 +76,7 @@ def largest(ratios: Iterable[float]) -> float:
 def worst_ratio(
     results: tuple[Any, ...], reference: tuple[Any, ...], bounds: tuple[float, ...]
 ) -> float:
-    """The largest L2 norm of a difference over its bound, 0 / 0 being 0; NaN if any is."""
+    """Return the largest L2 norm of a difference over its bound, 0 / 0 being 0; NaN if any is."""
     import numpy
 
     norms = [
@@ -91,7 +91,7 @@ def worst_ratio(
 
 
 def worst_element(results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
-    """The largest error of an element over what it may be, 0 / 0 being 0; NaN if any is.
+    """Return the largest error of an element over what it may be, 0 / 0 being 0; NaN if any is.
 
     One that has to be exact is off by so many times `EXACT`: infinity would fail the trial, and
     hide what its other metrics tell.
@@ -111,7 +111,9 @@ def worst_element(results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
 
 
 def settle(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> tuple[Any, ...]:
-    """Results with what is due in place of each infinity that rounding it to the dtype makes."""
+    """Return results with what is due in place of each infinity that rounding it to the dtype
+    makes.
+    """
     import numpy
 
     limit = overflows_from(dtype)
@@ -130,7 +132,7 @@ def settle(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> tuple[
 
 
 def same_bits(first: Iterable[Any], second: Iterable[Any]) -> bool:
-    """Whether arrays agree in every bit, NaNs and the sign of zero too."""
+    """Return whether arrays agree in every bit, NaNs and the sign of zero too."""
     return all(one.tobytes() == other.tobytes() for one, other in zip(first, second))
 
 
@@ -201,7 +203,8 @@ def derivatives(
     noise: float | None = None,
     halvings: int = 0,
 ) -> float:
-    """Gradients against central differences of the reference's formula, which knows no derivative.
+    """Return gradients against central differences of the reference's formula, which knows no
+    derivative.
 
     For a direction d the number <gradient, d> must equal the derivative of L along d, here
     (L(x + h d) - L(x - h d)) / 2 h in float64. Along each element where all of x together have at
@@ -253,7 +256,7 @@ def _compare(
     noise: float,
     halvings: int,
 ) -> float:
-    """The difference of a slope from that of a step over what may be.
+    """Return the difference of a slope from that of a step over what may be.
 
     A kink within h, much closer than that, moves the differences with h and 2 h alike, by up to
     half of what it bends: the step is halved, past it, while rounding is nothing beside what is
@@ -314,7 +317,7 @@ def _difference(result: Any, right: Any) -> Any:
 
 
 def _subtract(result: Any, right: Any) -> Any:
-    """Sizes of the differences, float64; none where both are the same infinity."""
+    """Return sizes of the differences, float64; none where both are the same infinity."""
     import numpy
 
     result = result.astype(right.dtype)

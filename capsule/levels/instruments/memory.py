@@ -17,13 +17,13 @@ _RESET_PEAK = "5"  # proc(5): the peak resident set becomes the present one
 
 
 class Watch(Protocol):
-    """What keeps count of a peak."""
+    """Recorder of a peak."""
 
     def reset_peak(self) -> None:
         """Start to watch the peak."""
 
     def peak(self) -> int:
-        """Most bytes since `reset_peak`."""
+        """Return the most bytes since `reset_peak`."""
 
 
 class Resident:
@@ -55,13 +55,13 @@ class Resident:
             self._before, self._resets = _highest(), False
 
     def peak(self) -> int:
-        """Bytes that the peak has grown by since `reset_peak`."""
+        """Return the growth of the peak since `reset_peak`, in bytes."""
         now = _high_water() if self._resets else _highest()
         return max(0, now - self._before)
 
 
 def watch(framework: Framework) -> Watch:
-    """What watches the memory that a framework's tensors live in."""
+    """Return a recorder for the memory of a framework's tensors."""
     return framework.memory or Resident()
 
 

@@ -24,14 +24,14 @@ from ..operators.likely import PerElement
 from .errors import worst_element, worst_ratio
 
 ARRAYS = 10
-"""Of float64 per value and parameter of the network, at once: measured on CosmoFlow."""
+"""Float64 arrays per value and parameter of the network, at once: measured on CosmoFlow."""
 
 Arrays = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Held:
-    """How far off something is, and may be.
+    """Error of a result, with its limit.
 
     Attributes:
         ratio: The largest error over its bound.
@@ -46,7 +46,7 @@ class Held:
 
 @dataclass(frozen=True)
 class _NodeDue:
-    """What is due of a node's forward or backward run by itself.
+    """Reference of one node's forward or backward run.
 
     Attributes:
         operands: As the framework gets them; of a backward run the upstream gradient alone.
@@ -74,7 +74,7 @@ class Record:
 
         Args:
             dtype: A key of `ARITHMETIC`.
-            per_element: Whether each element is bounded too.
+            per_element: True if each element is bounded too.
         """
         import numpy
 
@@ -86,7 +86,7 @@ class Record:
         self._elements = PerElement(arithmetic, extra) if per_element else None
 
     def __call__(self, label: str, function: Formula, *arrays: Any) -> tuple[Any, ...]:
-        """The results in float64, of the arrays as they are."""
+        """Return the results in float64, of the arrays as they are."""
         results = several(function(EXACT, *arrays))
         if any(array.dtype.kind == "f" for array in arrays):
             operands = tuple(
@@ -172,12 +172,12 @@ def hold_nodes(framework: Framework, graph: Graph, inputs: Arrays, record: Recor
 
 
 def _pick(due: _NodeDue, at: int) -> tuple[Any, float, Any]:
-    """Of one result: what it is, the bound of its norm and those of its elements."""
+    """Select one result: reference, bound of its norm, and bounds of its elements."""
     return due.values[at], due.bounds[at], due.errors and due.errors[at]
 
 
 def _run(framework: Framework, pieces: Graph, values: Arrays, dtype: str) -> dict[str, Any]:
-    """The values of all nodes, and all gradients, as arrays by name."""
+    """Return the values of all nodes, and all gradients, as arrays by name."""
     networks = find_networks(framework)
     placed = place(framework, values, values, dtype)
     call, operands = networks.inference(pieces, placed)
@@ -189,7 +189,7 @@ def _run(framework: Framework, pieces: Graph, values: Arrays, dtype: str) -> dic
 
 
 def place(framework: Framework, arrays: Arrays, names: Iterable[str], dtype: str) -> dict[str, Any]:
-    """Some of the arrays on the device, by name."""
+    """Return some of the arrays on the device, by name."""
     import numpy
 
     # rounding to 16 bits makes a scalar of an array without axes
@@ -197,7 +197,7 @@ def place(framework: Framework, arrays: Arrays, names: Iterable[str], dtype: str
 
 
 def find_networks(framework: Framework) -> Networks:
-    """How the framework runs networks.
+    """Return the framework's runner of networks.
 
     Raises:
         FrameworkError: It does not.
@@ -206,13 +206,13 @@ def find_networks(framework: Framework) -> Networks:
 
 
 def measure_share(bounds: Sequence[float], values: Sequence[Any]) -> float:
-    """All bounds together over the size of all values, infinite over nothing."""
+    """Return all bounds together over the size of all values, infinite over nothing."""
     bound, size = math.hypot(*bounds), measure_size(values)
     return bound / size if size else float("inf")
 
 
 def measure_size(arrays: Iterable[Any]) -> float:
-    """The L2 norm of all arrays together."""
+    """Return the L2 norm of all arrays together."""
     import numpy
 
     return math.hypot(*(float(numpy.linalg.norm(array)) for array in arrays))

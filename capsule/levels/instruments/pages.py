@@ -18,7 +18,7 @@ def drop(paths: Iterable[Path]) -> None:
         OSError: A file cannot be read, or the system has no such call.
     """
     if not hasattr(os, "posix_fadvise"):
-        raise OSError("this system does not give pages of files back (posix_fadvise)")
+        raise OSError("this system cannot drop cached pages of files (posix_fadvise)")
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -29,7 +29,8 @@ def drop(paths: Iterable[Path]) -> None:
 
 
 def resident_share(paths: Iterable[Path]) -> float:
-    """Share of the pages of some files that lie in memory, from 0 to 1, as mincore(2) counts.
+    """Return the share of the pages of some files that lie in memory, from 0 to 1, as mincore(2)
+    counts.
 
     Raises:
         OSError: A file cannot be read, or the system does not say.
@@ -45,7 +46,7 @@ def resident_share(paths: Iterable[Path]) -> float:
 
 
 def _residency(path: Path, size: int) -> bytearray:
-    """A byte for each page, whose lowest bit says whether it is in memory."""
+    """Return a byte for each page, whose lowest bit says whether it is in memory."""
     import numpy
 
     states = bytearray(-(-size // mmap.PAGESIZE))
@@ -54,7 +55,7 @@ def _residency(path: Path, size: int) -> bytearray:
         try:
             count_pages = ctypes.CDLL(None, use_errno=True).mincore
         except (AttributeError, OSError):
-            raise OSError("this system does not say which pages are in memory (mincore)") from None
+            raise OSError("this system cannot tell which pages are in memory (mincore)") from None
         address = numpy.frombuffer(mapped, numpy.uint8).ctypes.data
         if count_pages(ctypes.c_void_p(address), ctypes.c_size_t(size), vector):
             number = ctypes.get_errno()

@@ -1,9 +1,9 @@
-"""What a machine can do at most, by measurement: its roofline, and rates that cannot be.
+"""Measured roofline of a machine, and a check for rates above it.
 
-The roof over arithmetic is the rate of products of square matrices, that over memory the rate of
-copies of arrays that no cache holds (S. Williams, A. Waterman, D. Patterson: Roofline, CACM 52,
-2009). An operator whose data stay in a cache may be above the second one, and nothing above the
-first.
+The roof over arithmetic is the rate of products of square matrices. The roof over memory is the
+rate of copies of arrays that fit in no cache (S. Williams, A. Waterman, D. Patterson: Roofline,
+CACM 52, 2009). An operator whose data stay in a cache may exceed the second roof; nothing can
+exceed the first.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MARGIN = 10.0
-"""How far above the fastest product a rate is still believed: products reach half of what the units
-can and more, and other programs or a lower clock slow them down meanwhile."""
+"""Largest credible ratio of a rate to the fastest product: products reach at least half of the
+units' peak, and other programs or a lower clock may slow them down meanwhile."""
 
 BELIEVED = 5e10
-"""FLOP/s that are believed of any machine, with nothing measured: a core of today does as many, and
-what keeps its results does a hundred times as many."""
+"""FLOP/s that are credible of any machine without measurement: a present core reaches as many, and
+reused results give a hundred times as many."""
 
 ALWAYS = 1024
 """Size up to which products are tried, however long the smaller ones took."""
@@ -76,14 +76,14 @@ def require_possible(
     roof = _find_roof(framework, dtype)
     if rate > MARGIN * roof:
         raise ImpossibleRateError(
-            f"{name} did {rate:.3g} FLOP/s, and this machine's fastest product of {dtype} in"
-            f" {framework.name} does {roof:.3g}: more than {MARGIN:g} times that is not"
-            " computed in each call, but kept from another one, or put off"
+            f"{name} reached {rate:.3g} FLOP/s, more than {MARGIN:g} times this machine's fastest"
+            f" {dtype} product in {framework.name}, {roof:.3g} FLOP/s: the calls reuse an earlier"
+            " result or defer the work"
         )
 
 
 def fewest(operator: Operator, sizes: Mapping[str, Any]) -> float:
-    """Operations that any algorithm needs: of a window one for each result.
+    """Return operations that any algorithm needs: of a window one for each result.
 
     Transforms (Winograd, FFT) replace the products of a window by fewer, of which one is left. None
     of an operator whose products are of another type, which may be many times as fast.
@@ -98,7 +98,7 @@ def fewest(operator: Operator, sizes: Mapping[str, Any]) -> float:
 def series(
     framework: Framework, dtype: str, threads: int, work: tuple[float, float], seconds: float
 ) -> Iterator[Series]:
-    """The roofs, and how near to them an operator is.
+    """Yield the roofs, and how near to them an operator is.
 
     Args:
         framework: Where it ran.
@@ -123,7 +123,7 @@ def product_rates(framework: Framework, dtype: str) -> tuple[float, ...]:
 
 @cache
 def copy_rates(framework: Framework, threads: int) -> tuple[float, ...]:
-    """Bytes read and written a second by each copy, of a device each sum; once a process."""
+    """Return the bytes read and written per second by each copy, measured once a process."""
     if framework.memory is None:
         return _copy_in_host(threads)
     operator, shape = operators.load("add"), {"rows": 2**13, "columns": 2**13}
@@ -161,7 +161,7 @@ def _time(
     dtype: str,
     shapes: Iterable[tuple[int, ...]],
 ) -> list[int]:
-    """Nanoseconds of each call of an operator after one to warm up; nothing of it is kept.
+    """Return nanoseconds of each call of an operator after one to warm up; nothing of it is kept.
 
     Each call gets other values, and its result is in the host's memory if that is where tensors
     live: what keeps results, or puts them off, is no roof.
@@ -191,7 +191,7 @@ def _read(framework: Framework, call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _draw(shapes: Iterable[tuple[int, ...]]) -> Iterator[NDArray[Any]]:
-    """Numbers that cost what others cost: a device is faster with zeros."""
+    """Yield numbers that cost what others cost: a device is faster with zeros."""
     import numpy
 
     generator = numpy.random.default_rng(1)
@@ -204,7 +204,7 @@ def _rates(amount: float, durations: Iterable[int]) -> tuple[float, ...]:
 
 
 def _copy_in_host(threads: int) -> tuple[float, ...]:
-    """By so many threads, each its own part of two arrays that are together four caches large."""
+    """Copy with some threads, each its part of two arrays four times larger than the caches."""
     import numpy
 
     free = capacity.host_free()
@@ -224,7 +224,7 @@ def _copy_in_host(threads: int) -> tuple[float, ...]:
 
 
 def _largest_cache() -> int:
-    """Bytes of this machine's largest cache, 0 where the system does not say."""
+    """Return the size of this machine's largest cache in bytes; 0 if unknown."""
     sizes = [0]
     for path in sorted(_CACHES.glob("index*/size")):
         try:

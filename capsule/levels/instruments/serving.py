@@ -54,7 +54,7 @@ def serve(serving: Serving, query: Query, warmup: int, batch: int, seed: int) ->
 
 
 def arrivals_ns(count: int, rate: float, seed: int) -> list[int]:
-    """When each query arrives: nanoseconds from the start, with exponential times in between."""
+    """Return the arrival of each query in nanoseconds, with exponential intervals."""
     gaps = fractions(f"capsule-arrivals-1\n{seed}\n{count}\n", count, "float64")
     arrivals, now = [], 0.0
     for gap in gaps:
@@ -64,7 +64,7 @@ def arrivals_ns(count: int, rate: float, seed: int) -> list[int]:
 
 
 def _send_each(query: Query, count: int) -> list[int]:
-    """Nanoseconds of each; the clock is read once between two of them."""
+    """Return nanoseconds of each; the clock is read once between two of them."""
     readings = [0] * (count + 1)
     readings[0] = perf_counter_ns()
     for number in range(count):
@@ -74,7 +74,7 @@ def _send_each(query: Query, count: int) -> list[int]:
 
 
 def _send_at(query: Query, arrivals: Sequence[int]) -> tuple[list[int], list[int]]:
-    """When each query had its turn, and when its answer was there, from the start."""
+    """Return start and end of each query's answer, from the beginning."""
     begins, ends = [0] * len(arrivals), [0] * len(arrivals)
     start = perf_counter_ns()
     for number, due in enumerate(arrivals):

@@ -49,7 +49,7 @@ def measure(
 
 @contextmanager
 def rest_collector() -> Iterator[None]:
-    """The garbage collector rests."""
+    """Pause the garbage collector."""
     collected = gc.isenabled()
     gc.disable()
     try:
@@ -91,7 +91,7 @@ def measure_apart(
 
 
 def empty_call_ns(synchronize: Callable[[], None] | None = None) -> int:
-    """What `measure` records of a call that does nothing: the median of many, in nanoseconds.
+    """Return the median time that `measure` records for an empty call, in nanoseconds.
 
     Args:
         synchronize: As for `measure`; waiting for a device that is idle is part of the result.

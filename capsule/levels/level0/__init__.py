@@ -46,11 +46,11 @@ class _Prepared:
 
     @property
     def native(self) -> Operators:
-        """How the framework runs operators."""
+        """Return the framework's runner of operators."""
         return self.framework.operators
 
     def place(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arrays on the device, which may be filled there with others."""
+        """Return arrays on the device, which may be filled there with others."""
         return tuple(self.framework.from_numpy(array.copy(), self.dtype) for array in values)
 
     def fill(self, tensors: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
@@ -65,7 +65,7 @@ class _Prepared:
     def before(
         self, tensors: tuple[Any, ...], draw: Callable[[int], tuple[Any, ...]]
     ) -> between.Before:
-        """What goes before each timed call.
+        """Return the preparation before each timed call.
 
         Args:
             tensors: Those that other values are put into.
@@ -81,20 +81,23 @@ class _Prepared:
         )
 
     def keep(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Results as numpy arrays of their own, whatever they are."""
+        """Return results as numpy arrays of their own, whatever they are."""
         return tuple(self.framework.to_numpy(result).copy() for result in results)
 
     def outputs(self, results: Any) -> tuple[Any, ...]:
-        """Results as numpy arrays of their own, once they have the shapes and the dtype due."""
+        """Return results as numpy arrays of their own, once they have the shapes and the dtype
+        due.
+        """
         return self._arrays(results, self.operator.outputs(self.sizes))
 
     def gradients(self, results: Any) -> tuple[Any, ...]:
-        """The same of gradients."""
+        """Return the same of gradients."""
         wrt = self.operator.wrt(self.sizes)
         return self._arrays(results, (self.inputs[index].shape for index in wrt))
 
     def at_odd_sizes(self) -> _Prepared | None:
-        """The same with hard values at sizes that nothing divides; None where none are known.
+        """Return the same with hard values at sizes that nothing divides; None where none are
+        known.
 
         Options keep the values of the case, but for those that sizes have to go with.
         """
@@ -110,12 +113,12 @@ class _Prepared:
         return replace(self, sizes=sizes, inputs=inputs, upstream=upstream)
 
     def run_forward(self, due: tuple[Due, ...]) -> float:
-        """The largest error of an element over its bound, of one call."""
+        """Return the largest error of an element over its bound, of one call."""
         call, arguments = self.native.operation(self.operator, self.sizes, self.place(self.inputs))
         return _ratio(self.outputs(call(*arguments)), due, self.dtype)
 
     def run_backward(self, due: tuple[Due, ...]) -> float:
-        """The same of gradients."""
+        """Return the same of gradients."""
         gradient = require(self.native.gradient, self.framework.name, "differentiate")
         tensors, upstream = self.place(self.inputs), self.place(self.upstream)
         wrt = self.operator.wrt(self.sizes)
@@ -184,10 +187,10 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
 
 @dataclass
 class _Both:
-    """What forward and backward runs come to together.
+    """Combined results of forward and backward runs.
 
     Attributes:
-        same: Whether further calls yielded the bits of the last timed one.
+        same: True if further calls yielded the bits of the last timed one.
         once: Seconds until the first result was there.
     """
 
@@ -195,7 +198,7 @@ class _Both:
     once: float = 0.0
 
     def series(self) -> Iterator[Series]:
-        """Their metrics."""
+        """Yield the metrics of both."""
         yield Series("compile_time", (self.once,))
         yield Series("repeatable", (float(self.same),))
 
@@ -278,7 +281,9 @@ def _backward(trial: _Prepared, both: _Both) -> Iterator[Series]:
 
 
 def _name_kernels(trial: _Prepared, case: str) -> str:
-    """A sentence on what the framework chose among its kernels; empty where it tells nothing."""
+    """Return a sentence on what the framework chose among its kernels; empty where it tells
+    nothing.
+    """
     native = trial.native
     if not isinstance(native, TellsKernels):
         return ""
@@ -288,7 +293,7 @@ def _name_kernels(trial: _Prepared, case: str) -> str:
 
 
 def _try(run: Callable[[], float]) -> float:
-    """A ratio; `errors.ABSENT` where a framework refuses sizes that the operator has."""
+    """Return a ratio; `errors.ABSENT` where a framework refuses sizes that the operator has."""
     try:
         return run()
     except (ValueError, RuntimeError):
@@ -296,5 +301,5 @@ def _try(run: Callable[[], float]) -> float:
 
 
 def _ratio(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> float:
-    """The largest error of an element over its bound."""
+    """Return the largest error of an element over its bound."""
     return errors.worst_element(errors.settle(results, due, dtype), due)

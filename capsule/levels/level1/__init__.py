@@ -48,7 +48,7 @@ TRIED = 3
 
 @dataclass
 class _Reached:
-    """What the runs of a minibatch came to, as arrays.
+    """Results of the runs of a minibatch, as arrays.
 
     Attributes:
         parts: In which it was run; drawn anew for what is due.
@@ -56,7 +56,7 @@ class _Reached:
             the last.
         training: Loss and gradients of these; empty where there is no training.
         again: Outputs, and loss and gradients, for other values in the same tensors.
-        same: Whether further calls yielded the bits of the last one.
+        same: True if further calls yielded the bits of the last one.
         seconds: Of a call of inference, the middle one of those timed.
         once: Seconds until the first results were there, of inference and of training.
     """
@@ -138,7 +138,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
 
 
 def _count_arrays(framework: Framework, trains: bool) -> int:
-    """How many of float64 per value hold a network to its reference."""
+    """Return the number of float64 arrays per value that the reference of a network needs."""
     by_node = trains and catalog.FRAMEWORKS[framework.name].nodes
     return nodes.ARRAYS if by_node else capacity.ARRAYS
 
@@ -168,7 +168,7 @@ def _require_limit(single: Graph, framework: str, device: str) -> None:
 
 
 def _choose(trial: Prepared, limit: int) -> tuple[int, ...]:
-    """Sizes of the parts that the minibatch is run in."""
+    """Return sizes of the parts that the minibatch is run in."""
     watch = memory.watch(trial.framework)
 
     def cost(size: int) -> Cost:
@@ -306,7 +306,7 @@ def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterato
 def _hold_again(
     trial: Prepared, reached: _Reached, due: check.Right, timed: _Reached | None
 ) -> list[float]:
-    """How far off the results for other values are, of inference and of training.
+    """Check the results for other values, of inference and of training.
 
     With them, of a timed batch that is not held whole, what of it is held.
     """
@@ -357,7 +357,7 @@ def _hold_some(
 
 
 def _hold_nodes(trial: Prepared, part: Part) -> nodes.Held:
-    """Every node by itself; of a minibatch in parts those of the first."""
+    """Return every node by itself; of a minibatch in parts those of the first."""
     record = nodes.Record(trial.dtype, per_element=True)
     graph = replace(part.graph, nodes=part.graph.training)
     exact = reference.widen({**part.inputs, **trial.parameters}, trial.dtype)
@@ -374,8 +374,8 @@ def _require_derivatives(graph: Graph) -> None:
     for node in graph.training:
         if node.operator == structure.ONNX:
             raise ValueError(
-                f"{graph.name} cannot be trained: capsule knows no derivative of {node.name}"
-                f" ({node.sizes['kind']}); without trains its inference is measured"
+                f"{graph.name} cannot be trained: capsule has no derivative of {node.name}"
+                f" ({node.sizes['kind']}); leave trains out to measure only inference"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a network's outputs, loss and gradients have to be, and within which bounds."""
+"""Reference of a network's outputs, loss and gradients, with error bounds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def right(
     seed: int,
     trains: bool,
 ) -> Right:
-    """What is due of a minibatch that is run in parts.
+    """Return the reference of a minibatch that runs in parts.
 
     Results are those of `compute`. The bounds are the parts' own, and for their sum one rounding of
     each weighted part and of each partial sum.
@@ -61,7 +61,7 @@ def right(
         parameters: Numpy arrays by name.
         dtype: A key of `ARITHMETIC`, that of the arrays.
         seed: See `bounds`.
-        trains: Whether loss and gradients are due.
+        trains: True if loss and gradients are due.
     """
     import numpy
 
@@ -87,7 +87,7 @@ def right(
 def compute(
     parts: Sequence[Part], whole: Part, parameters: Mapping[str, Any], dtype: str, trains: bool
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Outputs, and loss and gradients, as in `Right`.
+    """Return outputs, and loss and gradients, as in `Right`.
 
     They are those of the whole minibatch, unless examples are coupled: then of the parts.
     """
@@ -112,7 +112,7 @@ def hold_again(
     *,
     gradients_from: int,
 ) -> float:
-    """The largest error over its bound of results for other values than the bounds are for.
+    """Return the largest error over its bound of results for other values than the bounds are for.
 
     These are of the same network, and its rounding of the same kind: they count twice, and grow
     with the size of the result. But kinks lie elsewhere, of which rounding may choose another side,
@@ -142,7 +142,8 @@ def hold_again(
 
 
 def is_moved(due: Sequence[Any], before: Sequence[Any], dtype: str) -> bool:
-    """Whether what is due of other values is so far from what was that no right results are equal.
+    """Return whether what is due of other values is so far from what was that no right results are
+    equal.
 
     Of deep networks in 16 bits the bounds may be as large as all of their gradients.
     """
@@ -201,7 +202,7 @@ def _moving(graph: Graph) -> list[Node]:
 def _freeze(
     graph: Graph, inputs: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The inputs, and the values that no gradient passes."""
+    """Return the inputs, and the values that no gradient passes."""
     stops = [node.name for node in graph.training if node.operator == "detach"]
     if not stops:
         return dict(inputs)
@@ -210,12 +211,14 @@ def _freeze(
 
 
 def separate(parts: Sequence[Part], whole: Part) -> Sequence[Part]:
-    """The parts in which a minibatch's right results are computed: itself, unless it is coupled."""
+    """Return the parts in which a minibatch's right results are computed: itself, unless it is
+    coupled.
+    """
     return parts if couples(whole.graph) else [whole]
 
 
 def step(size: float, slope: float) -> float:
-    """How far parameters are moved; see `errors.derivatives`."""
+    """Return the step by which parameters are moved; see `errors.derivatives`."""
     return MOVE * min(1.0, size / slope) if 0 < slope < float("inf") else MOVE
 
 
@@ -227,12 +230,12 @@ def _bounds(
 
 
 def _inferring(part: Part) -> Any:
-    """The graph without what the loss alone needs."""
+    """Return the graph without what the loss alone needs."""
     return replace(part.graph, nodes=part.graph.inference, loss=None)
 
 
 def _training(part: Part, parameters: Mapping[str, Any], dtype: str) -> list[Any]:
-    """A part's share of the loss and of each gradient."""
+    """Return a part's share of the loss and of each gradient."""
     values = {**part.inputs, **parameters}
     training = replace(part.graph, nodes=part.graph.training)
     loss = forward(training, values, dtype)[part.graph.require_loss()]
@@ -245,7 +248,7 @@ def _sums(terms: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
 
 
 def _adding(terms: Sequence[Any], dtype: str) -> float:
-    """The largest right L2 norm of the error of summing up weighted parts in the dtype."""
+    """Return the largest right L2 norm of the error of summing up weighted parts in the dtype."""
     import numpy
 
     if len(terms) == 1:

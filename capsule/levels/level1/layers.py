@@ -29,7 +29,7 @@ Seconds = Callable[[Graph, Mapping[str, Any], Framework, str, Clock], "list[floa
 
 
 def measure(trial: Prepared, parts: Sequence[Part], seconds: Seconds) -> tuple[float, ...]:
-    """Seconds of each node, of all parts of a minibatch together.
+    """Return seconds of each node, of all parts of a minibatch together.
 
     Args:
         trial: Says how often, and where.
@@ -51,7 +51,7 @@ def measure(trial: Prepared, parts: Sequence[Part], seconds: Seconds) -> tuple[f
 
 
 def make_clock(framework: Framework, calls: int, before: Before = None) -> Clock:
-    """What gives the median seconds of a call; see `instruments.calls.time`."""
+    """Return a function for the median seconds of a call; see `instruments.calls.time`."""
 
     def clock(call: Call) -> float:
         function, arguments = call
@@ -63,7 +63,7 @@ def make_clock(framework: Framework, calls: int, before: Before = None) -> Clock
 def forward(
     graph: Graph, values: Mapping[str, Any], framework: Framework, dtype: str, clock: Clock
 ) -> list[float]:
-    """Median seconds of stand-alone calls of each node of `graph.inference`, in order.
+    """Return median seconds of stand-alone calls of each node of `graph.inference`, in order.
 
     Each node runs as a network of its own (by `Networks.alone`), once to yield the value that the
     next ones take (which compiles it, too), and then timed; nodes that differ in nothing but their
@@ -86,7 +86,8 @@ def forward(
 def backward(
     graph: Graph, values: Mapping[str, Any], framework: Framework, dtype: str, clock: Clock
 ) -> list[float]:
-    """Median seconds of the backward calls of each node of `graph.training` that has one, in order.
+    """Return median seconds of the backward calls of each node of `graph.training` that has one,
+    in order.
 
     As `forward`, by `Networks.backward`; the gradient that arrives is what the node yields.
     """
@@ -111,7 +112,7 @@ def _go_through(
     dtype: str,
     run: Callable[[Node, Call, Mapping[str, Any], Any], float | None],
 ) -> list[float]:
-    """What `run` makes of each node, its call, what it reads by name, and what it yields."""
+    """Apply `run` to each node, its call, its inputs by name and its outputs."""
     native = require(framework.networks, framework.name, "run networks")
     last = {name: place for place, node in enumerate(nodes) for name in node.inputs}
     results: dict[str, Any] = {}
@@ -137,7 +138,7 @@ def _go_through(
 
 
 def alone(graph: Graph, node: Node) -> Graph:
-    """A network of one node; what other nodes yield becomes an input."""
+    """Return a network of one node; what other nodes yield becomes an input."""
     shapes = {other.name: other.shape for other in graph.nodes}
     inputs = [name for name in node.inputs if name not in graph.parameters]
     return Graph(
@@ -151,7 +152,7 @@ def alone(graph: Graph, node: Node) -> Graph:
 
 
 def _separate(graph: Graph, node: Node, passed: set[str]) -> Graph:
-    """The same, with what a gradient goes on to as its parameters."""
+    """Return the same, with what a gradient goes on to as its parameters."""
     single = alone(graph, node)
     shapes = {name: tensor.shape for name, tensor in single.parameters.items()}
     shapes.update({name: tensor.shape for name, tensor in single.inputs.items()})
@@ -162,7 +163,7 @@ def _separate(graph: Graph, node: Node, passed: set[str]) -> Graph:
 
 
 def _kind(single: Graph) -> Hashable:
-    """What networks of one node have in common that run alike whatever they are given."""
+    """Return a key that is equal for nodes that run alike for any input."""
     (node,) = single.nodes
     if node.operator == structure.ONNX:
         return node.name

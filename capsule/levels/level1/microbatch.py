@@ -28,7 +28,7 @@ _COUPLED = "batch_norm"
 
 @dataclass(frozen=True)
 class Cost:
-    """What training one part costs.
+    """Cost of training one part.
 
     Attributes:
         seconds: Of one forward and backward run.
@@ -55,7 +55,7 @@ class Part:
 
 
 def couples(graph: Graph) -> bool:
-    """Whether an example's result depends on which others are in its batch."""
+    """Return whether an example's result depends on which others are in its batch."""
     return any(node.operator == _COUPLED for node in graph.nodes)
 
 
@@ -71,8 +71,8 @@ def check_divisible(single: Graph) -> None:
     for node in single.nodes:
         if node.operator == _COUPLED and node.sizes["h"] * node.sizes["w"] == 1:
             raise ValueError(
-                f"{single.name} cannot be split to stay within limit_mib: in a part of one example"
-                f" {node.name} has one value per channel to normalise"
+                f"{single.name} cannot be split to stay within limit_mib: {node.name} cannot"
+                " normalise a part of one example, with one value per channel"
             )
 
 
@@ -83,7 +83,7 @@ def choose(
     measure: Callable[[int], Cost],
     peak: Callable[[tuple[int, ...]], int],
 ) -> tuple[int, ...]:
-    """The sizes of the parts, largest first, that train a minibatch in the least time.
+    """Return the sizes of the parts, largest first, that train a minibatch in the least time.
 
     Sizes 1, 2, 4, ... up to the batch are measured, as long as a line through the peaks of the two
     before foretells that they stay within the limit; then the largest size of which it does. While
@@ -129,7 +129,8 @@ def choose(
 
 
 def fastest(batch: int, seconds: Mapping[int, float]) -> tuple[int, ...]:
-    """The sizes, largest first, that sum up to the batch with the least sum of their seconds.
+    """Return the sizes, largest first, that sum up to the batch with the least sum of their
+    seconds.
 
     Exact, by dynamic programming over 1, 2, ... `batch` examples; of equals the fewer parts.
 
@@ -159,7 +160,7 @@ def fastest(batch: int, seconds: Mapping[int, float]) -> tuple[int, ...]:
 def split(
     whole: Graph, graphs: Mapping[int, Graph], inputs: Mapping[str, Any], sizes: Sequence[int]
 ) -> tuple[Part, ...]:
-    """The parts of a minibatch, in its order.
+    """Return the parts of a minibatch, in its order.
 
     Args:
         whole: The network for the minibatch.
@@ -185,7 +186,7 @@ def split(
 
 
 def again(call: Call, inputs: Sequence[Any], others: Sequence[Any]) -> Call | None:
-    """The same call for other inputs, or None where it does not take its inputs as they are.
+    """Return the same call for other inputs, or None where it does not take its inputs as they are.
 
     What a framework has compiled for a call is so compiled once for all parts of one size.
 
@@ -202,7 +203,8 @@ def again(call: Call, inputs: Sequence[Any], others: Sequence[Any]) -> Call | No
 
 
 def training(calls: Sequence[Call], shares: Sequence[Any]) -> Call:
-    """The loss and the gradients of a minibatch, of its parts' own; one part's call as it is.
+    """Return the loss and the gradients of a minibatch, of its parts' own; one part's call as it
+    is.
 
     Args:
         calls: One for each part, of `Networks.training`.
@@ -228,7 +230,7 @@ def training(calls: Sequence[Call], shares: Sequence[Any]) -> Call:
 
 
 def inference(calls: Sequence[Call]) -> Call:
-    """The outputs of one part after the other; one part's call as it is."""
+    """Return the outputs of one part after the other; one part's call as it is."""
     if len(calls) == 1:
         return calls[0]
 
@@ -241,7 +243,7 @@ def inference(calls: Sequence[Call]) -> Call:
 
 
 def _next(batch: int, size: int, limit: int, peaks: Mapping[int, int]) -> int:
-    """The size to measure after `size`; `size` itself where there is none."""
+    """Return the size to measure after `size`; `size` itself where there is none."""
     (before, low), (_, high) = sorted(peaks.items())[-2:]
     slope = max(0.0, (high - low) / (size - before))
     largest = batch if slope == 0 else min(batch, size + int((limit - high) / slope))

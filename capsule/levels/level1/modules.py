@@ -79,7 +79,7 @@ def measure(
 
 @dataclass(frozen=True)
 class _Measured:
-    """What one trial is made of.
+    """Parts of one trial.
 
     Attributes:
         seconds: Of a call of inference, the middle one of those timed.
@@ -94,7 +94,7 @@ class _Measured:
     seconds: list[float] = field(default_factory=list)
 
     def series(self, *, trains: bool) -> Iterator[Series]:
-        """All metrics."""
+        """Yield all metrics."""
         warmup, taken = self.trial.warmup, self.facts.operands
         drawn = self.draw(taken, self.batch)
         placed = self.place(drawn)
@@ -123,7 +123,9 @@ class _Measured:
     def _check(
         self, drawn: Arrays, placed: Arrays, call: Call, reached: Sequence[tuple[Any, ...]]
     ) -> Generator[Series, None, bool]:
-        """Outputs, those reached if they can be held; returns whether they are the same again."""
+        """Yield outputs, those reached if they can be held; returns whether they are the same
+        again.
+        """
         dtype, seed = self.trial.dtype, self.trial.context.seed
         timed = drawn, placed, call, reached
         if self.batch > self.checked:
@@ -161,7 +163,7 @@ class _Measured:
         *,
         changes: bool,
     ) -> Iterator[float]:
-        """Errors over their bounds of some examples of the timed batch.
+        """Yield errors over their bounds of some examples of the timed batch.
 
         With them, what it tells where other values change what is due.
         """
@@ -178,7 +180,7 @@ class _Measured:
             yield sampled.judge_change(reached[-1], again)
 
     def _refill(self, placed: Arrays, samples: Mapping[str, Sample], batch: int) -> dict[str, Any]:
-        """Other values, put into the same tensors."""
+        """Return other values, put into the same tensors."""
         fill = require(self.framework.fill, self.framework.name, "put other values into tensors")
         others = self.draw(samples, batch, FRESH)
         for name, array in others.items():
@@ -196,7 +198,9 @@ class _Measured:
             require_shape(self.trial.subject, result.shape, value.shape)
 
     def _train(self) -> Generator[Series, None, tuple[bool, int]]:
-        """Loss and gradients; returns whether they are the same again, and the peak of memory."""
+        """Yield loss and gradients; returns whether they are the same again, and the peak of
+        memory.
+        """
         trained = self.module.differentiation()
         dtype, seed = self.trial.dtype, self.trial.context.seed
         placed = self.place(self.draw(self.facts.inputs, self.batch))
@@ -230,7 +234,7 @@ class _Measured:
         return repeatable(self.framework, call, arguments, results), timed.peak
 
     def draw(self, samples: Mapping[str, Sample], batch: int, further: int = 0) -> dict[str, Any]:
-        """Inputs of so many examples, by the rule of all networks; others with `further`."""
+        """Return inputs of so many examples, by the rule of all networks; others with `further`."""
         drawn = {
             name: Input((batch, *sample.shape), sample.below) for name, sample in samples.items()
         }
@@ -238,14 +242,16 @@ class _Measured:
         return values.inputs(graph, self.trial.dtype, self.trial.context.seed + further)
 
     def place(self, drawn: Arrays) -> dict[str, Any]:
-        """The same on the device, in memory of its own."""
+        """Return the same on the device, in memory of its own."""
         dtype = self.trial.dtype
         return {
             name: self.framework.from_numpy(array.copy(), dtype) for name, array in drawn.items()
         }
 
     def _time(self, call: Call, keep: Callable[[tuple[Any, ...]], Any]) -> Timed:
-        """Seconds of each call, the peak of memory, and the first result as `keep` makes it."""
+        """Return seconds of each call, the peak of memory, and the first result as `keep` makes
+        it.
+        """
         function, arguments = call
         function(*arguments)  # what is compiled, is compiled now
         warmup, watch = self.trial.warmup, memory.watch(self.framework)
@@ -260,7 +266,7 @@ class _Measured:
         return self._keep(several(function(*arguments)))
 
     def _keep(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Results as arrays of their own, once they are of the dtype."""
+        """Return results as arrays of their own, once they are of the dtype."""
         shapes = [one.shape for one in results]
         name, dtype = self.trial.subject, self.trial.dtype
         return tuple(array.copy() for array in arrays(self.framework, name, dtype, results, shapes))

@@ -26,7 +26,7 @@ class Prepared:
         batch: Of the case.
         parameters: Numpy arrays by name.
         tensors: The same on the device.
-        trains: Whether training is measured.
+        trains: True if training is measured.
         placed: What `_calls` laid out on the device, one after the other.
     """
 
@@ -45,17 +45,17 @@ class Prepared:
 
     @property
     def native(self) -> Networks:
-        """How the framework runs networks."""
+        """Return the framework's runner of networks."""
         return require(self.framework.networks, self.framework.name, "run networks")
 
     def parts(self, sizes: Sequence[int], further: int = 0) -> tuple[Part, ...]:
-        """A minibatch, made from the seed and split; another one with `further`."""
+        """Return a minibatch, made from the seed and split; another one with `further`."""
         whole = self.graph(sum(sizes))
         inputs = values.inputs(whole, self.dtype, self.seed + further)
         return microbatch.split(whole, {size: self.graph(size) for size in sizes}, inputs, sizes)
 
     def place(self, part: Part) -> dict[str, Any]:
-        """A part's inputs and the parameters, on the device."""
+        """Return a part's inputs and the parameters, on the device."""
         inputs = {
             name: self.framework.from_numpy(_copy(array), self.dtype)
             for name, array in part.inputs.items()
@@ -78,12 +78,12 @@ class Prepared:
         return self.training(parts) if self.trains else self.inference(parts)
 
     def inference(self, parts: Sequence[Part]) -> Call:
-        """What yields the outputs of each part."""
+        """Return a function that computes the outputs of each part."""
         read = _read(parts[0].graph.inference)
         return microbatch.inference(self._calls(self.native.inference, parts, read))
 
     def training(self, parts: Sequence[Part]) -> Call:
-        """What yields the minibatch's loss and gradients."""
+        """Return a function that computes the minibatch's loss and gradients."""
         import numpy
 
         stored, read = ARITHMETIC[self.dtype].stored, _read(parts[0].graph.training)
@@ -94,7 +94,7 @@ class Prepared:
         return microbatch.training(self._calls(train, parts, read), shares)
 
     def arrays(self, parts: Sequence[Part], results: Any, *, trained: bool) -> tuple[Any, ...]:
-        """Results as numpy arrays of their own, once they have the shapes and the dtype due.
+        """Return results as numpy arrays of their own, once they have the shapes and the dtype due.
 
         Of inference those of the whole minibatch, of training the loss and the gradients.
         """
@@ -112,7 +112,9 @@ class Prepared:
         parts: Sequence[Part],
         read: set[str],
     ) -> list[Call]:
-        """A call for each part; those of one size share what was compiled, where they can."""
+        """Return a call for each part; those of one size share what was compiled, where they
+        can.
+        """
         calls: list[Call] = []
         firsts: dict[int, tuple[Call, list[Any]]] = {}
         for part in parts:
@@ -129,24 +131,24 @@ class Prepared:
 
 
 def _read(nodes: Iterable[Node]) -> set[str]:
-    """Names of all that nodes take."""
+    """Return the names of all inputs of nodes."""
     return {name for node in nodes for name in node.inputs}
 
 
 def _shapes(graph: Graph) -> list[tuple[int, ...]]:
-    """Of the outputs."""
+    """Return the shapes of the outputs."""
     of = {node.name: node.shape for node in graph.nodes}
     return [of[name] for name in graph.outputs]
 
 
 def _types(graph: Graph) -> list[str | None]:
-    """Of the outputs."""
+    """Return the types of the outputs."""
     of = {node.name: node.type for node in graph.nodes}
     return [of[name] for name in graph.outputs]
 
 
 def _join(results: tuple[Any, ...], parts: int) -> tuple[Any, ...]:
-    """Outputs of the minibatch, of those of its parts one after the other."""
+    """Return outputs of the minibatch, of those of its parts one after the other."""
     import numpy
 
     count = len(results) // parts

@@ -1,4 +1,4 @@
-"""Of a minibatch that is too large to be held to the reference: some of its examples are.
+"""Check of a sample of examples, for minibatches too large to compare as a whole.
 
 Those are the first one, the last one and others at even distances, as many as would be held of a
 smaller batch; they are held by themselves, where an example's outputs depend on no other one. Where
@@ -13,7 +13,7 @@ from typing import Any, Callable
 from ..instruments import errors
 
 _APART = 1e-9
-"""By what share an example's outputs in float64 may change with the others, for rounding."""
+"""Largest change of an example's float64 outputs by its neighbours, as a share, for rounding."""
 
 KEPT = 1 / errors.EXACT
 """The ratio of what other values do not change."""
@@ -24,7 +24,7 @@ Judge = Callable[[Arrays, Arrays], float]
 
 
 def rows(batch: int, count: int) -> list[int]:
-    """Which examples are held.
+    """Return the examples that are compared.
 
     >>> rows(100, 4)
     [0, 33, 66, 99]
@@ -33,7 +33,7 @@ def rows(batch: int, count: int) -> list[int]:
 
 
 def take(array: Any, batch: int, examples: Sequence[int]) -> Any:
-    """Some examples of an array whose first axis has so many, each of one row or several.
+    """Return some examples of an array whose first axis has so many, each of one row or several.
 
     Raises:
         ValueError: It has none.
@@ -45,7 +45,7 @@ def take(array: Any, batch: int, examples: Sequence[int]) -> Any:
 
 
 def judge_change(before: Arrays, after: Arrays) -> float:
-    """The ratio of results that are the same bits for other values, else 0."""
+    """Return the ratio of results that are the same bits for other values, else 0."""
     return KEPT if errors.same_bits(before, after) else 0.0
 
 
@@ -57,7 +57,7 @@ def hold(
     compute: Compute,
     judge: Judge,
 ) -> float:
-    """The largest error over its bound of some examples, 0 where they depend on others.
+    """Return the largest error over its bound of some examples, 0 where they depend on others.
 
     Args:
         inputs: Of the whole batch.

@@ -22,7 +22,7 @@ from .prepared import Prepared
 
 
 def metrics(serving: Serving | None) -> list[str]:
-    """What is due besides of a network that is served so."""
+    """Return the further metrics of a served network."""
     return [facts.name for facts in meaning.METRICS[serving.scenario]] if serving else []
 
 
@@ -52,7 +52,7 @@ def measure(
 
 
 class Room:
-    """Where queries are answered.
+    """Place where queries are answered.
 
     Attributes:
         answer: The last one, as the framework returned it.

@@ -65,7 +65,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     """Report the metrics of `catalog.training.metrics` as soon as each is known; see `measure`."""
     recipe, dtype, seed = trial.recipe, trial.dtype, trial.context.seed
     if recipe is None or len(trial.datasets) != 1:
-        raise ValueError("a training has a recipe and one dataset")
+        raise ValueError("a training needs a recipe and one dataset")
     source = Path(trial.source) if trial.source else None
     optimizer = contract.choose(trial, recipe, framework.name)
     dtype = "float32" if dtype == training.MIXED else dtype
@@ -74,7 +74,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     train, test = read(context.data[dataset], graph(1), context.formats.get(dataset))
     steps = train.count // recipe.batch
     if not steps:
-        raise ValueError(f"a batch of {recipe.batch} is more than the {train.count} samples")
+        raise ValueError(f"a batch of {recipe.batch} exceeds the {train.count} samples")
     judged, parts = checks.choose_parts(recipe, graph(1))
     if source is None:
         first, end = team.span(recipe.batch)
@@ -121,7 +121,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
 
 
 def _find_graph(trial: Trial) -> tuple[Callable[[int], Graph], str]:
-    """A network of the catalogue for any batch, and its quality."""
+    """Return a network of the catalogue for any batch, and its quality."""
     sizes = networks.find(trial.subject).complete({**trial.parameters, "batch": 1})
 
     @cache
@@ -211,7 +211,7 @@ def _follow(trial: Prepared, so_far: Progress, epoch: int, result: Epoch) -> Non
     losses = result.loss, so_far.untrained
     if training.diverges(epoch, trial.recipe.epochs, *losses, trial.quality):
         raise DivergedError(
-            f"the loss is {result.loss:.6g} in epoch {epoch}, and was {so_far.untrained:.6g}"
+            f"the loss rose to {result.loss:.6g} in epoch {epoch}, from {so_far.untrained:.6g}"
             " before the first step"
         )
     report.point("learning_rate", epoch, result.rate)
@@ -311,7 +311,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
 
 
 def _evaluate(trial: Prepared, trainer: Trainer, so_far: Progress) -> tuple[float, float]:
-    """Loss and quality over all test data; a rest that fills no batch counts as what it is.
+    """Return loss and quality over all test data; a rest that fills no batch counts as what it is.
 
     What has to be trained in parts to fit memory is evaluated in parts.
     """

@@ -1,4 +1,4 @@
-"""What a training costs: clocks with and without evaluation, and the way of the data."""
+"""Cost of a training: clocks with and without evaluation, and bytes of data read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TICK = 1e-9
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the training data was.
+    """One pass over the training data.
 
     Attributes:
         loss: Mean of its steps.
@@ -46,7 +46,7 @@ class Account:
     """Adds up what epochs and evaluations take, and reports it."""
 
     def __init__(self, report: Report) -> None:
-        """With nothing spent yet."""
+        """Create an account with nothing spent."""
         self._report = report
         self._trained = 0.0
         self._total = 0.0

@@ -24,7 +24,7 @@ EACH = 2
 def gather(
     make: Callable[[Item], Made], items: Iterable[Item], workers: int
 ) -> Iterator[Iterator[Made]]:
-    """What a function makes of each item, in their order.
+    """Yield a function's result for each item, in order.
 
     An error of the function is raised where its item is due, as if it had been made there. Once the
     context is left no thread runs any more.
@@ -47,7 +47,7 @@ def gather(
 def _run(
     pool: ThreadPoolExecutor, make: Callable[[Item], Made], items: Iterable[Item], most: int
 ) -> Iterator[Made]:
-    """What comes of each item, with so many more under way or done."""
+    """Yield the result of each item, computing some items ahead."""
     waiting: deque[Future[Made]] = deque()
     for item in items:
         waiting.append(pool.submit(make, item))

@@ -19,7 +19,7 @@ from .prepared import Prepared
 
 
 def hold_to_formulas(trial: Prepared, source: Path) -> None:
-    """The first steps of a module in float64 beside the optimizer's formulas."""
+    """Check the first steps of a module in float64 against the optimizer's formulas."""
     batches, rates = take_first(trial, trial.recipe.batch)
     if not isinstance(trial.optimizer, str):
         contract.hold(trial, trial.graph(trial.recipe.batch), batches, rates)
@@ -37,7 +37,7 @@ def hold_to_formulas(trial: Prepared, source: Path) -> None:
 def hold_to_checkpoint(
     trial: Prepared, source: Path, placed: Sequence[Mapping[str, Any]], rates: Sequence[float]
 ) -> None:
-    """The last of the first steps of a module beside that of a copy which takes over from it.
+    """Check the last of the first steps against a copy that resumes from a checkpoint.
 
     Args:
         trial: With a module.
@@ -65,16 +65,16 @@ def hold_to_checkpoint(
         due, reached = (modules.copy(framework, trainer.parameters()) for trainer in (one, other))
     if trajectory.distance(reached, due, before, before) > trajectory.ROUNDING:
         raise ValueError(
-            f"{source.name} does not train on from a checkpoint as it would have: its steps go by"
-            " more than parameters, buffers, the optimizer's state and the generators of torch,"
-            " numpy and Python; make what they go by a buffer, or leave out checkpoint_epochs"
+            f"{source.name} trains differently after a checkpoint: its steps depend on state"
+            " outside of parameters, buffers, the optimizer's state and the generators of torch,"
+            " numpy and Python; store that state in a buffer, or leave checkpoint_epochs out"
         )
 
 
 def take_first(
     trial: Prepared, batch: int, count: int = training.JUDGED_STEPS
 ) -> tuple[list[dict[str, Any]], list[float]]:
-    """The inputs of so many first steps, so many samples each, and their rates."""
+    """Return the inputs of so many first steps, so many samples each, and their rates."""
     order = trial.order(0)
     batches = [
         {
@@ -87,7 +87,7 @@ def take_first(
 
 
 def hold_to_reference(trial: Prepared, part: int, parts: int) -> None:
-    """The first steps, and an evaluation after them, beside those of the reference.
+    """Check the first steps, and an evaluation after them, against the reference.
 
     The reference takes as a whole what the framework takes in parts, but for statistics of batches,
     which are those of each part. Of an optimizer without a formula no step is right or wrong, and
@@ -134,7 +134,7 @@ def _hold_nodes(
     gradients: Sequence[Mapping[str, Any]],
     rates: Sequence[float],
 ) -> None:
-    """The first step node by node, and the optimizer alone."""
+    """Check the first step node by node, and the optimizer alone."""
     recipe, framework = trial.recipe, trial.framework
     held = [nodes.hold_nodes(framework, graph, inputs, record)]
     # L-BFGS divides by small differences of gradients, and a user's formula may do what it likes:
@@ -159,7 +159,7 @@ def _hold_nodes(
 def _hold_evaluation(
     trial: Prepared, batch: int, trainer: Trainer, parameters: Mapping[str, Any]
 ) -> None:
-    """An evaluation in float64 beside that of the reference with its parameters."""
+    """Check an evaluation in float64 against that of the reference with its parameters."""
     graph = trial.evaluation(batch)
     inputs = {
         **trial.test.take([index % trial.test.count for index in range(batch)]),
@@ -172,7 +172,7 @@ def _hold_evaluation(
 
 
 def choose_parts(recipe: Recipe, graph: Graph) -> tuple[int, int]:
-    """Samples of a micro-batch that is held to the reference, and how many of these.
+    """Return samples of a micro-batch that is held to the reference, and how many of these.
 
     Args:
         recipe: Says how many samples and micro-batches a step has.

@@ -16,7 +16,7 @@ from .prepared import Prepared
 
 
 def choose(trial: Trial, recipe: Recipe, framework: str) -> Chosen:
-    """The optimizer of a recipe, a user's file imported.
+    """Return the optimizer of a recipe, a user's file imported.
 
     Raises:
         ValueError: The file is not what it has to be, or the framework cannot train so.
@@ -63,8 +63,8 @@ def hold(
         moves = any((far[key] != before[key]).any() for key in far)
         if moves and trajectory.distance(near, far, before, far) <= trajectory.ROUNDING:
             raise ValueError(
-                f"{name} steps alike at any rate: it does not go by lr of its param_groups, which a"
-                " recipe's schedule sets"
+                f"{name} ignores the learning rate: use lr of its param_groups, which a recipe's"
+                " schedule sets"
             )
         # a module draws as it likes: see `checks.hold_to_checkpoint`
         if trial.checkpoints and trial.source is None:
@@ -92,8 +92,8 @@ def _resume(
     due, reached = (_copy(trial, trainer.parameters()) for trainer in trainers)
     if trajectory.distance(reached, due, before, before) > trajectory.ROUNDING:
         raise ValueError(
-            f"{trial.optimizer.name} goes on from a checkpoint by other steps: what these depend on"
-            " has to stand in its state_dict(), or in the formula's state; else leave"
+            f"{trial.optimizer.name} takes other steps after a checkpoint: store all state that"
+            " its steps depend on in state_dict(), or in the formula's state, or leave"
             " checkpoint_epochs out"
         )
 
@@ -103,5 +103,5 @@ def _pick(trial: Prepared, tensors: Mapping[str, Any], names: Sequence[str]) -> 
 
 
 def _copy(trial: Prepared, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays of their own: those of torch change where the tensors do."""
+    """Return arrays of their own: those of torch change where the tensors do."""
     return {name: array.copy() for name, array in trial.fetch(tensors).items()}

@@ -23,7 +23,7 @@ from . import trajectory
 
 
 def describe(source: Path) -> tuple[Callable[[int], Graph], str]:
-    """What a module takes, as a graph of inputs alone for any batch, and the name of its quality.
+    """Describe a module's inputs as a graph for any batch, with the name of its quality.
 
     Raises:
         ValueError: The file does not say it.
@@ -53,7 +53,7 @@ def start(
     optimizer: Chosen,
     numbers: Numbers,
 ) -> ModuleTrainer:
-    """A training of a module that has taken no step.
+    """Return a training of a module that has taken no step.
 
     Raises:
         FrameworkError: The framework has no such modules.
@@ -116,7 +116,7 @@ def follow(
 
 
 def copy(framework: Framework, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Tensors as arrays of their own: those of torch change where the parameters do."""
+    """Return tensors as arrays of their own: those of torch change where the parameters do."""
     import numpy
 
     return {name: numpy.array(framework.to_numpy(tensor)) for name, tensor in tensors.items()}

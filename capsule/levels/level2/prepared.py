@@ -25,14 +25,14 @@ from .team import Team
 
 @dataclass(frozen=True)
 class Prepared:
-    """What all of a training reads.
+    """Data that all of a training reads.
 
     Attributes:
         graph: Builds the network for a batch, once.
         evaluation: The same with a loss by kept statistics.
         parameters: Numpy arrays by name, as they are before the first step.
         optimizer: That of the recipe, a user's file imported.
-        mixed: Whether it trains in `training.MIXED`; `dtype` is that of the parameters then.
+        mixed: True if it trains in `training.MIXED`; `dtype` is that of the parameters then.
         order: Gives the numbers of the samples in the order of an epoch, from 0.
         quality: Name of the metric.
         steps: Of an epoch.
@@ -67,14 +67,16 @@ class Prepared:
     team: Team
 
     def place(self, arrays: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
-        """Arrays as tensors on the device, by their names, in the trial's dtype or another."""
+        """Return arrays as tensors on the device, by their names, in the trial's dtype or
+        another.
+        """
         return {
             name: self.framework.from_numpy(array, dtype or self.dtype)
             for name, array in arrays.items()
         }
 
     def rows(self, arrays: Mapping[str, Any], batch: int) -> dict[str, Any]:
-        """What belongs to this process' samples in arrays of a whole batch."""
+        """Return this process's rows of arrays of a whole batch."""
         first, end = self.team.span(batch)
         return {
             name: array[len(array) // batch * first : len(array) // batch * end]
@@ -82,7 +84,7 @@ class Prepared:
         }
 
     def gather(self, epoch: int, number: int, indices: Any) -> dict[str, Any]:
-        """The inputs of a step's samples of this process.
+        """Return the inputs of a step's samples of this process.
 
         Args:
             epoch: From 0.
@@ -100,12 +102,12 @@ class Prepared:
 
     @property
     def part(self) -> Graph:
-        """The network for a micro-batch of this process."""
+        """Return the network for a micro-batch of this process."""
         first, end = self.team.span(self.recipe.batch)
         return self.graph(self.recipe.micro_batch(end - first))
 
     def start(self, graph: Graph, dtype: str | None = None) -> Trainer:
-        """A training that has taken no step, in the trial's dtype or another."""
+        """Return a training that has taken no step, in the trial's dtype or another."""
         if self.source is not None:
             how = self.source, dtype or self.dtype, self.seed
             return modules.start(self.framework, *how, self.optimizer, self.recipe.numbers)
@@ -119,12 +121,12 @@ class Prepared:
         )
 
     def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        """Tensors as arrays."""
+        """Return tensors as arrays."""
         return {name: self.framework.to_numpy(tensor) for name, tensor in tensors.items()}
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Of the learning rate."""
+        """Return the schedule of the learning rate."""
         recipe = self.recipe
         return Schedule(
             name=recipe.schedule,

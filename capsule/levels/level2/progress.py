@@ -1,4 +1,4 @@
-"""What is known of a training that is under way, and how the next attempt at it gets to know it."""
+"""State of a training in progress, and its transfer to the next attempt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATE = "state/"
 
 @dataclass
 class Progress:
-    """What is known of a training so far, whichever attempt trained its first epochs.
+    """Progress of a training so far, over all its attempts.
 
     Attributes:
         quality: Name of the metric.
@@ -54,7 +54,7 @@ class Progress:
 
     @property
     def epochs(self) -> int:
-        """How many have been trained and evaluated."""
+        """Return the number of epochs trained and evaluated."""
         return len(self.curves.get(self.quality, ()))
 
     def add(self, **values: float) -> None:
@@ -68,7 +68,7 @@ class Progress:
 
     @property
     def takes_order(self) -> bool:
-        """Whether the present epoch is one of the first, whose order counts."""
+        """Return whether the present epoch is one of the first, whose order counts."""
         return self.epochs < training.ORDERED_EPOCHS
 
     def add_order(self, order: Any) -> None:
@@ -87,7 +87,7 @@ class Progress:
 
 
 Resumed = tuple[Progress, dict[str, Any]]
-"""What is known of a training, and its trainer's state: numpy arrays by name."""
+"""State of a training and of its trainer: numpy arrays by name."""
 
 
 def report_classes(report: Report, counts: Sequence[int]) -> None:
@@ -132,7 +132,7 @@ def save(
 
 
 def load(place: Path, identity: str, quality: str) -> Resumed | None:
-    """What an earlier attempt at the same training left, and what its trainer kept.
+    """Load an earlier attempt's state of the same training and of its trainer.
 
     A file that is damaged, or of another training, is discarded with a note on standard error.
 
@@ -158,7 +158,7 @@ def _parse(
     facts: Mapping[str, Any], arrays: Mapping[str, Any], identity: str, quality: str
 ) -> Resumed:
     if facts.get("identity") != identity:
-        raise CheckpointError("it is one of another training")
+        raise CheckpointError("it belongs to another training")
     try:
         progress = Progress(
             quality,
@@ -180,6 +180,6 @@ def _parse(
         raise CheckpointError(f"{type(error).__name__}: {error}") from None
     progress.resumed = progress.epochs
     if not progress.epochs:
-        raise CheckpointError("it has no epoch")
+        raise CheckpointError("its epoch is missing")
     state = {name[len(STATE) :]: one for name, one in arrays.items() if name.startswith(STATE)}
     return progress, state

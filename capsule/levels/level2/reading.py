@@ -59,7 +59,7 @@ def measure(trial: Trial, report: Report) -> None:
     count, seed = numbers["samples"], trial.context.seed
     whole = count // wanted.batch * wanted.batch
     if not whole:
-        raise ValueError(f"a batch of {wanted.batch} is more than the {count} samples")
+        raise ValueError(f"a batch of {wanted.batch} exceeds the {count} samples")
     order_fingerprint = samplers.Fingerprint()
     with TemporaryDirectory(prefix="reading-", dir=report.folder) as scratch:
         folder = Path(scratch)
@@ -123,14 +123,14 @@ def _read(
     numbers: Mapping[str, int],
     batches: Any,
 ) -> _Epoch:
-    """One epoch, from the opening of the files to its last whole minibatch."""
+    """Return one epoch, from the opening of the files to its last whole minibatch."""
     if wanted.cache == "cold":
         pages.drop(files)
     resident = pages.resident_share(files)
     if not reading.is_cache(wanted.cache, resident):
         raise CacheError(
-            f"{resident:.0%} of the pages of {wanted.format} are in memory, or the system does not"
-            f" say: this is no {wanted.cache} cache; leave {wanted.cache} out, or take a folder on"
+            f"not a {wanted.cache} cache: {resident:.0%} of the pages of {wanted.format} are in"
+            f" memory, or the system cannot tell; leave {wanted.cache} out, or use a folder on"
             " another file system"
         )
     began = perf_counter()
@@ -146,7 +146,7 @@ def _read(
 
 
 def _open(folder: Path, form: str, numbers: Mapping[str, int]) -> Source:
-    """The samples to train on."""
+    """Return the samples to train on."""
     if form != reading.ARRAYS:
         return layouts.FORMATS[form](folder, _shapes(numbers)).train
     arrays = generators.read(folder)
@@ -155,19 +155,19 @@ def _open(folder: Path, form: str, numbers: Mapping[str, int]) -> Source:
 
 
 def _shapes(numbers: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
-    """What a reader has to know besides the files: how many channels a picture has."""
+    """Return the shapes that a reader needs beside the files: channels of a picture."""
     if "channels" not in numbers:
         return {}
     return {"image": (1, numbers["channels"], numbers["side"], numbers["side"])}
 
 
 def _rows(source: Source, count: int) -> dict[str, int]:
-    """Of one sample in each array."""
+    """Return the row of one sample in each array."""
     return {name: column.length // count for name, column in source.columns.items()}
 
 
 def _digest(source: Source, count: int) -> tuple[int, int]:
-    """Bytes of a sample, and 48 bits of the SHA-256 over those of all samples, sorted."""
+    """Return the bytes of a sample, and 48 bits of the SHA-256 over all samples, sorted."""
     rows, size = _rows(source, count), 0
     digests = []
     for start in range(0, count, _TOGETHER):

@@ -1,8 +1,9 @@
-"""How a training goes on where an earlier attempt at it was ended.
+"""Resumption of a training after an interrupted attempt.
 
-Of many ranks each keeps its own checkpoints, and the one before the last too: a kill may come when
-some have written the next one and others have not, and all go on from the last that each one has.
-None is ever further ahead, since no rank trains on before all have come to the end of an epoch.
+Each of several ranks keeps its own checkpoints, and the last but one, too: a kill may come when
+some ranks have written the next checkpoint and others have not. All ranks then resume from the last
+checkpoint that each of them has. No rank is further ahead, because all ranks finish an epoch before
+any of them continues.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .team import Team
 
 
 def places(trial: Trial, recipe: Recipe, report: Report, team: Team) -> tuple[Path, ...]:
-    """Where the last checkpoint is put, and of ranks the one before it; nothing for nowhere."""
+    """Return the paths of the last checkpoints; of ranks, the last two; empty for none."""
     if not recipe.checkpoint_epochs or report.folder is None:
         return ()
     last, before = checkpoints.paths(trial.benchmark, trial.case)
@@ -29,7 +30,7 @@ def places(trial: Trial, recipe: Recipe, report: Report, team: Team) -> tuple[Pa
 
 
 def find(trial: Prepared) -> Resumed | None:
-    """What an earlier attempt left, once a trainer has been seen to take it; says so."""
+    """Find an earlier attempt's state that a trainer accepts, and report it."""
     usable = {}
     for place in trial.checkpoints:
         resumed = progress.load(place, trial.identity, trial.quality)
@@ -56,7 +57,9 @@ def find(trial: Prepared) -> Resumed | None:
 
 
 def begin(trial: Prepared, resumed: Resumed | None) -> tuple[Trainer, Progress]:
-    """A trainer and what is known, where an earlier attempt was; tells again what that told."""
+    """Return a trainer and what is known, where an earlier attempt was; tells again what that
+    told.
+    """
     trainer = _start(trial)
     if resumed is None:
         return trainer, Progress(trial.quality)
@@ -84,7 +87,7 @@ def save(trial: Prepared, trainer: Trainer, so_far: Progress) -> None:
 
 
 def _start(trial: Prepared) -> Trainer:
-    """One that has taken no step, and trains with others where there are any."""
+    """Return one that has taken no step, and trains with others where there are any."""
     recipe, (first, end) = trial.recipe, trial.team.span(trial.recipe.batch)
     trainer = trial.start(trial.part)
     trial.team.join(trial, trainer, recipe.batch, recipe.parts(end - first))

@@ -19,7 +19,7 @@ from ..job import Recipe, Trial
 from ..report import Report
 
 _MOST_BYTES = 1 << 26
-"""Of an array of labels that is looked through before the first step."""
+"""Bytes of a block of labels that is checked before the first step."""
 
 _TOGETHER = 256
 """Samples whose labels are counted at once."""
@@ -42,7 +42,7 @@ class Samples:
     count: int
 
     def take(self, indices: Collection[int]) -> dict[str, Any]:
-        """Some samples, in this order, as C-ordered copies of what the network takes.
+        """Return some samples, in this order, as C-ordered copies of what the network takes.
 
         Raises:
             ValueError: One is not what the format says, or holds a label that there is not.
@@ -54,7 +54,7 @@ class Samples:
         return taken
 
     def count_classes(self, name: str, below: int, indices: Any) -> list[int]:
-        """How many whole numbers of each value below a bound some samples have in one array."""
+        """Count the whole numbers of each value below a bound in one array of some samples."""
         import numpy
 
         counts = numpy.zeros(below, "int64")
@@ -68,7 +68,7 @@ class Samples:
 
 
 def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, Samples]:
-    """Those for training, and those for testing.
+    """Read the samples for training and for testing.
 
     Args:
         folder: Where the files lie.
@@ -83,7 +83,7 @@ def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, 
         OSError: A file cannot be read.
     """
     if form is not None and form not in layouts.FORMATS:
-        raise ValueError(f"no format {form!r}; there are {', '.join(layouts.FORMATS)}")
+        raise ValueError(f"unknown format {form!r}; known: {', '.join(layouts.FORMATS)}")
     reader = layouts.FORMATS[form] if form else layouts.read_arrays
     shapes = {name: one.shape for name, one in graph.inputs.items() if name not in graph.noise}
     train, test = reader(folder, shapes)
@@ -93,7 +93,7 @@ def read(folder: Path, graph: Graph, form: str | None = None) -> tuple[Samples, 
 def make_order(
     trial: Trial, recipe: Recipe, folder: Path, count: int, report: Report
 ) -> Callable[[int], Any]:
-    """The order of the samples in an epoch, from 0; what its sampler goes by is kept.
+    """Return the order of the samples in an epoch, from 0; what its sampler goes by is kept.
 
     Args:
         trial: Of a training.
@@ -120,7 +120,7 @@ def make_order(
 
 
 def batches(count: int, batch: int) -> Iterator[Any]:
-    """The numbers below a count, so many at a time; the last ones may be fewer."""
+    """Yield the numbers below a count, so many at a time; the last ones may be fewer."""
     import numpy
 
     for start in range(0, count, batch):
@@ -128,13 +128,13 @@ def batches(count: int, batch: int) -> Iterator[Any]:
 
 
 def _read_measure(folder: Path, sampler: str, count: int) -> Any:
-    """Lengths or weights, float64 (count,); None for a sampler that goes by nothing."""
+    """Return lengths or weights, float64 (count,); None for a sampler that goes by nothing."""
     name = training.SAMPLERS[sampler]
     if name is None:
         return None
     path = folder / f"{name}.npy"
     if not path.is_file():
-        raise ValueError(f"{sampler} samples go by {name}.npy, and the dataset has none")
+        raise ValueError(f"{sampler} samples need {name}.npy, which the dataset lacks")
     try:
         return samplers.check_measure(sampler, generators.read_array(path), count)
     except ValueError as error:
@@ -149,7 +149,7 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
         column = source.columns.get(name)
         if column is None:
             there = ", ".join(source.columns)
-            raise ValueError(f"{graph.name} takes {name}, and the dataset has {there}")
+            raise ValueError(f"{graph.name} takes {name}; the dataset has {there}")
         first, *rest = wanted.shape
         if wanted.below is not None and rest and not column.shape:
             # whole numbers of a sample may lie one after the other
@@ -163,7 +163,7 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
             or has_rest
         ):
             raise ValueError(
-                f"{prefix}{name} is {column.dtype} {(column.length, *column.shape)}, and"
+                f"{prefix}{name} is {column.dtype} {(column.length, *column.shape)};"
                 f" {graph.name} takes"
                 f" {'numbers with fractions' if kind == 'f' else 'whole numbers'} of shape"
                 f" ({'N' if first == 1 else f'{first} N'}, {', '.join(map(str, rest))})"
@@ -182,4 +182,4 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
 
 def _check_labels(array: Any, name: str, below: int) -> None:
     if array.size and (int(array.min()) < 0 or int(array.max()) >= below):
-        raise ValueError(f"{name} holds numbers beyond 0 to {below - 1}")
+        raise ValueError(f"{name} contains numbers outside 0 to {below - 1}")

@@ -25,7 +25,7 @@ from ..operators import ARITHMETIC, round_to
 from ..optimizers import Optimizer
 
 ROUNDINGS = 16
-"""Of an element in one step of an optimizer, with those of its numbers: Adam has the most."""
+"""Operations for an element in one step of an optimizer with its numbers: Adam has most."""
 
 _FORGETTING = ("beta1", "beta2", "alpha", "momentum")
 

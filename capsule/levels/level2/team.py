@@ -1,4 +1,4 @@
-"""Who else trains the same network; what one process alone does."""
+"""Team of processes that train the same network; also the team of a single process."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ class Team:
 
     @property
     def share(self) -> tuple[int, int]:
-        """Which of how many shares of a batch its samples are, from 0."""
+        """Return this process's share of a batch, from 0, and the number of shares."""
         return self.rank, self.ranks
 
     def span(self, batch: int) -> tuple[int, int]:
-        """Where its samples of a batch begin and end, as `samplers.share` has them."""
+        """Return first and last sample of this process in a batch, as `samplers.share` does."""
         return span(batch, *self.share)
 
     def part(self, graph: Graph) -> Graph:
-        """What it runs of a network."""
+        """Return this process's part of a network."""
         return graph
 
     def judged_samples(self, batch: int, parts: int) -> int:
-        """Samples of a step, and so many micro-batches, that `hold` needs the reference for."""
+        """Return samples of a step, and so many micro-batches, that `hold` needs the reference
+        for.
+        """
         return 0 * batch * parts
 
     def hold(self, trial: Prepared) -> None:
@@ -63,27 +65,31 @@ class Team:
         return trainer.step(inputs, rate)
 
     def average(self, losses: Sequence[float], batch: int) -> list[float]:
-        """The losses of whole batches, of those of its own samples."""
+        """Return the losses of whole batches, of those of its own samples."""
         del batch
         return list(losses)
 
     def gather_order(self, taken: Sequence[Any], batch: int) -> Any:
-        """The numbers of all samples of some steps, as they were taken; of its own in each."""
+        """Return the numbers of all samples of some steps, as they were taken; of its own in
+        each.
+        """
         import numpy
 
         del batch
         return numpy.concatenate(taken)
 
     def agree(self, *values: float) -> tuple[float, ...]:
-        """What all go by where each has a value of its own."""
+        """Return the common value where each process has a value of its own."""
         return values
 
     def settle(self, epochs: Sequence[int]) -> int:
-        """The last epoch after which all have a checkpoint, of those after which this one has."""
+        """Return the last epoch after which all have a checkpoint, of those after which this one
+        has.
+        """
         return max(epochs, default=0)
 
     def state(self) -> Mapping[str, NativeTensor]:
-        """All that later steps depend on beside the trainer's state, by name."""
+        """Return all that later steps depend on beside the trainer's state, by name."""
         return {}
 
     def go_on(self, steps: int, state: Mapping[str, NativeTensor]) -> None:
@@ -100,5 +106,5 @@ class Team:
 
 
 def span(batch: int, rank: int, ranks: int) -> tuple[int, int]:
-    """Where the samples of one of some shares begin and end in a batch."""
+    """Return first and last sample of one share of a batch."""
     return batch * rank // ranks, batch * (rank + 1) // ranks

@@ -15,7 +15,7 @@ ROUNDING = 1e-9
 """Parts of a step's way that two steps in double precision may be apart and still be the same."""
 
 MOST_SAMPLES = 4
-"""Of a step that is held to the reference, so that a large batch can be afforded."""
+"""Cost limit of a step that is compared with the reference."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def follow(
     numbers: Numbers,
     first: reference.Step = reference.exactly,
 ) -> list[Followed]:
-    """The reference's steps, in float64.
+    """Return the reference's steps, in float64.
 
     Args:
         graph: The network for the batches, or for parts of them: see `graphs.passes`.
@@ -80,7 +80,7 @@ def follow(
 def look(
     graph: Graph, parameters: Mapping[str, Any], batch: Mapping[str, Any], first: reference.Step
 ) -> None:
-    """The first step of `follow` alone, which moves nothing.
+    """Take only the first step of `follow`, without moving anything.
 
     Args:
         graph: See `follow`.
@@ -96,7 +96,7 @@ def evaluate(
     parameters: Mapping[str, Any],
     inputs: Mapping[str, Any],
 ) -> list[Any]:
-    """Outputs and loss of an evaluation, in float64.
+    """Return outputs and loss of an evaluation, in float64.
 
     Args:
         graph: What `graphs.statistics.evaluation` makes of the network.
@@ -108,7 +108,7 @@ def evaluate(
 
 
 def deviation(reached: Sequence[Any], expected: Sequence[Any]) -> float:
-    """How far arrays are from the reference's: the L2 norm of the difference by that of the latter.
+    """Return the L2 norm of the difference from the reference, relative to the reference's.
 
     The largest of all. Where the reference is 0: 0 if the other is, else infinity.
     """
@@ -125,7 +125,7 @@ def distance(
     before: Mapping[str, Any],
     trainable: Collection[str],
 ) -> float:
-    """How far parameters are from the reference's, in parts of the way that those have come.
+    """Return the distance of parameters from the reference's, relative to the way of the latter.
 
     The L2 norm of the difference over all trained parameters, by that of the reference's change
     since the first step; the same of the kept statistics, which may move much more; the larger of

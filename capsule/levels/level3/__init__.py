@@ -33,7 +33,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         return
     recipe = trial.recipe
     if recipe is None or recipe.scheme is None:
-        raise ValueError("a training of many ranks has a recipe with a scheme")
+        raise ValueError("a training of many ranks needs a recipe with a scheme")
     _refuse(trial, recipe, recipe.scheme.name)
     # with torch, which other frameworks' images lack
     from ..communicators import Communicator, connect

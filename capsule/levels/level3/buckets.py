@@ -42,7 +42,7 @@ class Bucketed(Exchange):
             first += leaf.numel()
 
     def list_tensors(self) -> Sequence[Any]:
-        """And the buckets."""
+        """List the tensors, buckets included."""
         return [*super().list_tensors(), self._flat]
 
     def before_step(self) -> None:
@@ -55,11 +55,11 @@ class Bucketed(Exchange):
         self._arrived.clear()
 
     def _count(self) -> list[int]:
-        """Elements that each bucket waits for: those of each micro-batch."""
+        """Return elements that each bucket waits for: those of each micro-batch."""
         return [one.numel() * self.member.parts for one in self._buckets]
 
     def _cut(self, first: int, leaf: Any) -> list[tuple[int, int]]:
-        """The buckets in which a parameter lies, and how many of its elements each has."""
+        """Return the buckets in which a parameter lies, and how many of its elements each has."""
         end = first + leaf.numel()
         return [
             (number, min(end, (number + 1) * self._size) - max(first, number * self._size))

@@ -25,7 +25,7 @@ Array = Any
 """A numpy array of one axis, float32."""
 
 Native = Any
-"""What a library takes in the place of an array."""
+"""A library's replacement of an array."""
 
 Call = Callable[[], object]
 """Exchanges, and returns once it is done."""
@@ -35,10 +35,10 @@ _OFFSETS = 251
 
 
 class Library(Protocol):
-    """What exchanges arrays between all ranks."""
+    """Exchange of arrays between all ranks by one library."""
 
     def place(self, array: Array) -> Native:
-        """What stands for an array from now on."""
+        """Return the library's replacement of an array."""
 
     def put(self, array: Array, native: Native) -> None:
         """Let the library see what was written into an array."""
@@ -50,17 +50,19 @@ class Library(Protocol):
         """Wait for all ranks."""
 
     def prepare(self, name: str, own: Native, obtained: Native) -> Call:
-        """An operation of all ranks, key of `COLLECTIVES`; of an array with no parts in place."""
+        """Return an operation of all ranks, key of `COLLECTIVES`; of an array with no parts in
+        place.
+        """
 
     def prepare_send(self, own: Native, peer: int) -> Call:
-        """What gives a rank an array."""
+        """Return a function that gives a rank an array."""
 
     def prepare_receive(self, obtained: Native, peer: int) -> Call:
-        """What takes one from a rank."""
+        """Return a function that takes an array from a rank."""
 
 
 class _Numbers:
-    """What ranks fill arrays of some length with.
+    """Values with which ranks fill arrays of some length.
 
     Element i of rank r in call c is (i + c) mod 127 + 1 + r mod 251: whole numbers, whose sums over
     65,536 ranks float32 holds exactly, and none of them 0.
@@ -72,11 +74,11 @@ class _Numbers:
         self._places = places.astype(numpy.float32)
 
     def of(self, rank: int, call: int) -> Array:
-        """Of one rank."""
+        """Return the values of one rank."""
         return self._shift(call) + numpy.float32(rank % _OFFSETS)
 
     def total(self, ranks: int, call: int) -> Array:
-        """Their sums over so many ranks."""
+        """Return the sums over so many ranks."""
         offsets = sum(rank % _OFFSETS for rank in range(ranks))
         return self._shift(call) * numpy.float32(ranks) + numpy.float32(offsets)
 
@@ -86,7 +88,7 @@ class _Numbers:
 
 
 class _Calls:
-    """What a rank has measured of each call, in order."""
+    """Measurements of each call by one rank, in order."""
 
     def __init__(self, count: int) -> None:
         self.seconds: list[float] = []
@@ -137,7 +139,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
 
 @contextmanager
 def _join(trial: Trial) -> Iterator[Library]:
-    """The library that exchanges arrays of the trial's framework, with all ranks there."""
+    """Open the library that exchanges the framework's arrays, with all ranks in it."""
     context = trial.context
     if context.framework == collectives.MPI:
         from .overmpi import OverMpi
@@ -164,7 +166,7 @@ def _rest() -> Iterator[None]:
 
 
 def _exchange(trial: Trial, library: Library) -> _Calls:
-    """The calls of an operation of all ranks."""
+    """Return the calls of an operation of all ranks."""
     assert trial.collective is not None
     name, rank, ranks = trial.collective.name, trial.context.rank, trial.context.ranks
     count = trial.collective.size // ITEM_BYTES
@@ -192,7 +194,7 @@ def _exchange(trial: Trial, library: Library) -> _Calls:
 
 
 def _find_due(name: str, numbers: _Numbers, part: int, place: tuple[int, int], call: int) -> Array:
-    """What a rank has to obtain.
+    """Return the values that a rank must obtain.
 
     Args:
         name: Key of `COLLECTIVES`.
@@ -215,7 +217,7 @@ def _find_due(name: str, numbers: _Numbers, part: int, place: tuple[int, int], c
 
 
 def _count_bytes(name: str, own: Array, obtained: Array, part: int, rank: int) -> tuple[int, int]:
-    """What a call has sent and received, as `communicators` counts: what stays does not count."""
+    """Return the bytes that a call sent and received, as `communicators` counts."""
     if name == "broadcast":
         return (0, obtained.nbytes) if rank else (own.nbytes, 0)
     if name == "all-gather":
@@ -240,7 +242,7 @@ def _bounce(trial: Trial, library: Library) -> _Calls:
 
 
 def _play(trial: Trial, library: Library, first: int, peer: int, calls: _Calls) -> None:
-    """The ping-pongs of two ranks, the first of which has this rank's time if it is this rank."""
+    """Play ping-pong between two ranks, with the first rank's time."""
     assert trial.collective is not None
     count = trial.collective.size // ITEM_BYTES
     numbers, begins = _Numbers(count), trial.context.rank == first
@@ -286,6 +288,6 @@ def _hold(trial: Trial, call: int, obtained: Array, due: Array) -> None:
         place = wrong[0]
         raise ValueError(
             f"{trial.collective.name} of {trial.collective.size} bytes gave {obtained[place]:g} at"
-            f" place {place} in call {call}, and {due[place]:g} is due; {wrong.size} of {due.size}"
+            f" place {place} in call {call}, expected {due[place]:g}; {wrong.size} of {due.size}"
             " places are wrong"
         )

@@ -22,14 +22,14 @@ from .exchanges import Exchange, Member, fill, flatten
 
 _MOST = 2**31
 _LARGEST = 127
-"""Of whole numbers in 8 bits, so that both signs have as many."""
+"""Largest whole number in 8 bits, symmetric for both signs."""
 
 
 class Compressed(Exchange):
-    """What both have in common: the rest is kept."""
+    """Base of both compressions: the remainder is kept for the next step."""
 
     def __init__(self, member: Member) -> None:
-        """With nothing kept; see `Exchange`.
+        """Create an exchange without remainders; see `Exchange`.
 
         Raises:
             ValueError: There are more parameters than places that can be sent.
@@ -37,10 +37,10 @@ class Compressed(Exchange):
         super().__init__(member)
         self._kept = torch.zeros_like(flatten(member.leaves.values()))
         if (count := self._kept.numel()) >= _MOST:
-            raise ValueError(f"{count} parameters are too many: their places have 32 bits")
+            raise ValueError(f"{count} parameters are too many: their indexes have 32 bits")
 
     def state(self) -> Mapping[str, Any]:
-        """What is kept of gradients."""
+        """Return the kept remainders of gradients."""
         return {"kept": self._kept}
 
     def before_step(self) -> None:
@@ -67,7 +67,7 @@ class TopK(Compressed):
         return total
 
     def _choose(self, kept: Any) -> Any:
-        """Places of the largest elements, by their absolute values."""
+        """Return places of the largest elements, by their absolute values."""
         count = count_largest(kept.numel(), self.member.numbers["density"])
         return torch.sort(kept.abs(), descending=True, stable=True).indices[:count]
 

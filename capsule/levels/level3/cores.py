@@ -1,7 +1,7 @@
-"""Which ranks share cores: what they measure then says nothing of a machine that has more.
+"""Detection of ranks that share cores, whose times say nothing about larger machines.
 
-Ranks share the cores that each may run on. Where they have more threads than there are cores, their
-times are those of taking turns.
+Ranks share the cores that each may run on. If they have more threads than cores, their threads take
+turns.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
 def find_own() -> frozenset[int]:
-    """The cores that this process may run on, each as the lowest CPU of it."""
+    """Return the cores that this process may run on, each as the lowest CPU of it."""
     return frozenset(map(_core, os.sched_getaffinity(0)))
 
 
 def count_threads_per_core(communicator: Communicator, threads: int) -> float:
-    """How many threads there are for each core that this rank, and whoever it shares with, has.
+    """Return the threads for each core that this rank and its sharers have.
 
     Args:
         communicator: Of all ranks; what they tell each other here is counted by it.
@@ -48,7 +48,7 @@ def count_threads_per_core(communicator: Communicator, threads: int) -> float:
 
 
 def share(rank: int, places: Sequence[AbstractSet[object]], threads: Sequence[int]) -> float:
-    """Threads for each core, of all ranks that share any with a rank or with one that does.
+    """Return threads for each core, of all ranks that share any with a rank or with one that does.
 
     Args:
         rank: Of whom.
@@ -77,7 +77,7 @@ def _core(cpu: int) -> int:
 
 
 def _machine() -> int:
-    """A number of this machine's own: containers of one machine have many names for it."""
+    """Return a number of this machine's own: containers of one machine have many names for it."""
     try:
         name = _BOOT.read_text()
     except OSError:

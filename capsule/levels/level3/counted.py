@@ -20,34 +20,34 @@ class CountedStage(PipelineStage):  # type: ignore[misc]
     """
 
     def __init__(self, communicator: Communicator, *stage: Any, **examples: Any) -> None:
-        """As torch's, with what counts before."""
+        """Create the stage as torch does, with a counter before it."""
         super().__init__(*stage, **examples)
         self._communicator = communicator
         self.computing = 0.0
 
     def get_fwd_recv_ops(self, fwd_chunk_id: int) -> Any:
-        """What it receives of the stage before."""
+        """Return the receives from the previous stage."""
         return self._count((), super().get_fwd_recv_ops(fwd_chunk_id))
 
     def get_fwd_send_ops(self, fwd_chunk_id: int) -> Any:
-        """What it sends to the stage after it."""
+        """Return the sends to the next stage."""
         return self._count(super().get_fwd_send_ops(fwd_chunk_id), ())
 
     def get_bwd_recv_ops(self, bwd_chunk_id: int) -> Any:
-        """What it receives of the stage after it."""
+        """Return the receives from the next stage."""
         return self._count((), super().get_bwd_recv_ops(bwd_chunk_id))
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> Any:
-        """What it sends to the stage before."""
+        """Return the sends to the previous stage."""
         return self._count(super().get_bwd_send_ops(bwd_chunk_id), ())
 
     def forward_one_chunk(self, *chunk: Any, **how: Any) -> Any:
-        """Of a micro-batch."""
+        """Run a micro-batch forward."""
         with self._compute():
             return super().forward_one_chunk(*chunk, **how)
 
     def backward_one_chunk(self, *chunk: Any, **how: Any) -> None:
-        """Of a micro-batch."""
+        """Run a micro-batch backward."""
         with self._compute():
             super().backward_one_chunk(*chunk, **how)
 

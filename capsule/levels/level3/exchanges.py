@@ -1,4 +1,4 @@
-"""What each scheme of `catalog.schemes` exchanges in a step; the larger ones have their own files.
+"""Exchanges of each scheme of `catalog.schemes` in a step; larger ones have their own files.
 
 With p the trained parameters, g their gradients and w a rank's share of the samples of a batch:
 
@@ -53,11 +53,11 @@ class Member:
     rate: Callable[[int], float]
 
     def weigh(self) -> Any:
-        """Its gradients, weighed, as a new tensor of one axis."""
+        """Return the weighted gradients as a new tensor of one axis."""
         return flatten(self.gradients()) * self.weight
 
     def gradients(self) -> list[Any]:
-        """Of its own samples, before anything is exchanged."""
+        """Return the gradients of the rank's own samples, before any exchange."""
         return [one.grad for one in self.leaves.values()]
 
     def drop_gradients(self) -> None:
@@ -67,10 +67,10 @@ class Member:
 
 
 class Exchange:
-    """What is common to all: nothing is exchanged."""
+    """Base of all exchanges; exchanges nothing."""
 
     def __init__(self, member: Member) -> None:
-        """With no step taken.
+        """Create an exchange without steps.
 
         Args:
             member: Who exchanges.
@@ -82,7 +82,7 @@ class Exchange:
 
     @staticmethod
     def share(graph: Graph, work: Work, rank: int, ranks: int) -> Graph:
-        """What one of so many ranks runs of a network."""
+        """Return a rank's part of a network."""
         del work, rank, ranks
         return graph
 
@@ -90,17 +90,19 @@ class Exchange:
         """Make ready for so many steps."""
 
     def before_step(self) -> None:
-        """With the gradients of the rank's own samples there."""
+        """Exchange before a step, given the gradients of the rank's own samples."""
 
     def after_step(self, step: int) -> None:
-        """With the step taken; the number of steps that are."""
+        """Exchange after a step; return the number of finished steps."""
 
     def state(self) -> Mapping[str, Any]:
-        """Tensors that later steps depend on beside the rank's trainer, by name, to be put back."""
+        """Return tensors that later steps depend on beside the rank's trainer, by name, to be put
+        back.
+        """
         return {}
 
     def read(self) -> Any:
-        """The trained parameters, as a new tensor of one axis."""
+        """Return the trained parameters, as a new tensor of one axis."""
         return flatten(self.member.leaves.values())
 
     @contextmanager
@@ -109,7 +111,7 @@ class Exchange:
         yield
 
     def list_tensors(self) -> Sequence[Any]:
-        """Tensors that are there between steps beside the rank's trainer's state."""
+        """Return tensors that are there between steps beside the rank's trainer's state."""
         gradients = [one for one in self.member.gradients() if one is not None]
         return [*gradients, *self.state().values()]
 
@@ -122,7 +124,7 @@ class AllReduce(Exchange):
     """`allreduce`."""
 
     def before_step(self) -> None:
-        """One operation for all gradients."""
+        """Exchange all gradients in one operation."""
         flat = self.member.weigh()
         self.communicator.all_reduce(flat)
         fill(self.member.gradients(), flat)
@@ -176,7 +178,7 @@ class NeighbourAveraging(Exchange):
 
 
 def flatten(tensors: Any) -> Any:
-    """The elements of some tensors one after the other, as a new tensor of one axis."""
+    """Return the elements of some tensors one after the other, as a new tensor of one axis."""
     return torch.cat([one.detach().reshape(-1) for one in tensors])
 
 

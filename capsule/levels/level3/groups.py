@@ -40,11 +40,11 @@ class Parts:
             self._scale(0)
 
     def before_step(self) -> None:
-        """The groups of earlier ranks have moved what is kept."""
+        """Scale the kept values by the groups of earlier ranks."""
         self._scale(self._of_earlier)
 
     def after_step(self) -> None:
-        """So do those of later ones."""
+        """Scale the kept values by the groups of later ranks."""
         self._scale(self._of_later)
 
     def _scale(self, factor: float) -> None:

@@ -1,6 +1,6 @@
-"""What a scheme exchanges over MPI, counted as `communicators` counts it.
+"""Exchanges of a scheme over MPI, counted as in `communicators`.
 
-The process group of torch is there beside it, by which ranks report and are checked.
+The process group of torch exists beside it; ranks use it for reports and checks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MpiCommunicator(Communicator):
         self._mpi = MPI
         if MPI.Query_thread() != MPI.THREAD_MULTIPLE:
             # an asynchronous server has a thread for each rank
-            raise RuntimeError("this MPI lets one thread call it alone: take one with all of them")
+            raise RuntimeError("this MPI forbids calls from several threads: use another MPI")
 
     def all_reduce(self, flat: Flat, *, largest: bool = False) -> None:
         """See `Communicator`."""

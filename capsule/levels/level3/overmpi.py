@@ -23,19 +23,19 @@ class OverMpi:
         }
 
     def place(self, array: Array) -> Native:
-        """The array, and what it holds."""
+        """Return the array, and what it holds."""
         from mpi4py import MPI
 
         return [array, MPI.FLOAT]
 
     def put(self, array: Array, native: Native) -> None:
-        """It is the same memory."""
+        """Return the array: both share memory."""
 
     def get(self, native: Native, array: Array) -> None:
-        """It is the same memory."""
+        """Return the array: both share memory."""
 
     def prepare(self, name: str, own: Native, obtained: Native) -> Call:
-        """One of MPI's operations."""
+        """Return one of MPI's operations."""
         from mpi4py import MPI
 
         if name == "all-reduce":
@@ -45,9 +45,9 @@ class OverMpi:
         return partial(self._calls[name], own, obtained)
 
     def prepare_send(self, own: Native, peer: int) -> Call:
-        """A blocking one."""
+        """Return a blocking one."""
         return partial(self._world.Send, own, peer)
 
     def prepare_receive(self, obtained: Native, peer: int) -> Call:
-        """A blocking one."""
+        """Return a blocking one."""
         return partial(self._world.Recv, obtained, peer)

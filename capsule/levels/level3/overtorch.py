@@ -23,7 +23,7 @@ class OverTorch:
         self._device = device
 
     def place(self, array: Array) -> Native:
-        """A tensor on the device."""
+        """Return a tensor on the device."""
         return torch.from_numpy(array).to(self._device)
 
     def put(self, array: Array, native: Native) -> None:
@@ -42,7 +42,7 @@ class OverTorch:
         self._wait()
 
     def prepare(self, name: str, own: Native, obtained: Native) -> Call:
-        """One of torch's operations."""
+        """Return one of torch's operations."""
         if name == "all-reduce":
             return self._finish(partial(dist.all_reduce, own))
         if name == "broadcast":
@@ -50,15 +50,15 @@ class OverTorch:
         return self._finish(partial(find_operation(name), obtained, own))
 
     def prepare_send(self, own: Native, peer: int) -> Call:
-        """A blocking one."""
+        """Return a blocking one."""
         return self._finish(partial(dist.send, own, peer))
 
     def prepare_receive(self, obtained: Native, peer: int) -> Call:
-        """A blocking one."""
+        """Return a blocking one."""
         return self._finish(partial(dist.recv, obtained, peer))
 
     def _finish(self, call: Call) -> Call:
-        """The call and, of a device, its end."""
+        """Return the call and, of a device, its end."""
         if self._device == "cpu":
             return call
 

@@ -55,7 +55,7 @@ class Pipelined(Exchange):
 
     @staticmethod
     def share(graph: Graph, work: Work, rank: int, ranks: int) -> Graph:
-        """A stage."""
+        """Return a stage."""
         return _split(graph, work, ranks)[rank]
 
     def differentiate(self, inputs: Mapping[str, Any]) -> Any:
@@ -80,7 +80,7 @@ class Pipelined(Exchange):
         return torch.stack([one.detach() for one in losses]).sum()
 
     def lose(self, output: Any, target: Any) -> Any:
-        """What is differentiated of a micro-batch: its part of the batch's loss."""
+        """Return the loss of a micro-batch: its part of the batch's loss."""
         del target
         return output / self.member.parts if self.member.parts > 1 else output
 
@@ -97,16 +97,16 @@ class Pipelined(Exchange):
         fill(gradients, flat + others)
 
     def lend(self, function: Callable[[Mapping[str, Any]], Any]) -> Any:
-        """Of parameters that have been gathered, for no step runs the whole network."""
+        """Apply a function to gathered parameters: no step runs the whole network."""
         assert self._gathered is not None, "the whole network is run where all have gathered it"
         return function(self._gathered)
 
     def parameters(self) -> Mapping[str, Any]:
-        """All of them, for which all ranks have to ask unless they `gather`."""
+        """Return all of them, for which all ranks have to ask unless they `gather`."""
         return self._name_parts(self.read()) if self._gathered is None else self._gathered
 
     def read(self) -> Any:
-        """Each rank tells its own in their places."""
+        """Return each rank tells its own in their places."""
         like = next(iter(self.kept.values()))
         flat = flatten(
             self.kept[name] if name in self._told else like.new_zeros(shape)
@@ -117,7 +117,7 @@ class Pipelined(Exchange):
 
     @contextmanager
     def gather(self) -> Iterator[None]:
-        """All ranks at a time."""
+        """Gather the parameters of all ranks meanwhile."""
         self._gathered = self._name_parts(self.read())
         try:
             yield
@@ -132,12 +132,12 @@ class Pipelined(Exchange):
 def _split(graph: Graph, work: Work, ranks: int) -> tuple[Graph, ...]:
     line = catalog.find_line(work.network, work.sizes)
     if line is None:
-        raise ValueError(f"nothing says where {work.network} can be cut into stages")
+        raise ValueError(f"{work.network} defines no places to cut it into stages")
     return stages.split(graph, catalog.choose(line, ranks))
 
 
 def _make_schedule(exchange: Pipelined, own: Graph) -> tuple[Any, Any]:
-    """The rank's stage, and torch's schedule of it."""
+    """Return the rank's stage, and torch's schedule of it."""
     # whoever trains by another scheme need not wait for its import
     from torch.distributed.pipelining import ScheduleGPipe
 
@@ -162,7 +162,7 @@ def _make_schedule(exchange: Pipelined, own: Graph) -> tuple[Any, Any]:
 
 
 def _word(name: str) -> str:
-    """An input's name among the words that torch's schedule takes itself, as `target`."""
+    """Return an input's name among the words that torch's schedule takes itself, as `target`."""
     return f"input:{name}"
 
 

@@ -100,16 +100,16 @@ class Ranks(Team):
 
     @property
     def share(self) -> tuple[int, int]:
-        """All of a batch, where ranks share the network."""
+        """Return all of a batch, where ranks share the network."""
         return (0, 1) if self._meaning.splits_network else (self.rank, self.ranks)
 
     def part(self, graph: Graph) -> Graph:
-        """What the scheme leaves to this rank."""
+        """Return the scheme's part of a network for this rank."""
         place = self._work, self.rank, self.ranks
         return EXCHANGES[self._scheme.name].share(graph, *place)
 
     def judged_samples(self, batch: int, parts: int) -> int:
-        """A few samples for each rank, and as many over as the whole batch has."""
+        """Return a few samples for each rank, and as many over as the whole batch has."""
         taken = self.share[1] * min(parts, _MOST_JUDGED_PARTS)
         least = min(batch // taken, max(1, trajectory.MOST_SAMPLES // taken))
         if self._group:
@@ -160,7 +160,7 @@ class Ranks(Team):
         self._require_exchange().open(steps)
 
     def step(self, trainer: Trainer, inputs: Mapping[str, NativeTensor], rate: float) -> Any:
-        """A step with what the scheme exchanges before and after the optimizer's."""
+        """Return a step with what the scheme exchanges before and after the optimizer's."""
         began = perf_counter()
         self._counted.take_traffic()
         self._statistics.before_step()
@@ -173,7 +173,7 @@ class Ranks(Team):
         return loss
 
     def average(self, losses: Sequence[float], batch: int) -> list[float]:
-        """Weighed by samples, which several ranks may have."""
+        """Return the values weighed by samples, which several ranks may have."""
         del batch
         weight = self._require_exchange().share_of_losses
         flat = torch.tensor(losses, dtype=torch.float64) * weight
@@ -182,7 +182,7 @@ class Ranks(Team):
         return averages
 
     def gather_order(self, taken: Sequence[Any], batch: int) -> Any:
-        """Each rank tells its own in its place; of what all have the mean is told."""
+        """Return each rank tells its own in its place; of what all have the mean is told."""
         first, end = self.span(batch)
         steps = torch.zeros((len(taken), batch), dtype=torch.int64)
         for step, indices in zip(steps, taken):
@@ -192,13 +192,13 @@ class Ranks(Team):
         return flat.numpy() // (self.ranks // self.share[1])
 
     def agree(self, *values: float) -> tuple[float, ...]:
-        """Those of rank 0, so that all stop at the same epoch."""
+        """Return rank 0's value, so that all ranks stop at the same epoch."""
         flat = torch.tensor(values, dtype=torch.float64)
         self._others.broadcast(flat)
         return tuple(flat.tolist())
 
     def settle(self, epochs: Sequence[int]) -> int:
-        """Of those that every rank has."""
+        """Return the newest state that every rank has."""
         most = torch.tensor([max(epochs, default=0)])
         self._others.all_reduce(most, largest=True)
         counts = torch.zeros(int(most) + 1, dtype=torch.int64)
@@ -208,7 +208,7 @@ class Ranks(Team):
         return int(common.max()) if len(common) else 0
 
     def state(self) -> Mapping[str, NativeTensor]:
-        """What the scheme keeps."""
+        """Return the scheme's state."""
         kept = self._require_exchange().state()
         return {f"scheme/{name}": tensor for name, tensor in kept.items()}
 
@@ -219,7 +219,7 @@ class Ranks(Team):
             tensor.copy_(state[f"scheme/{name}"])
 
     def close_epoch(self, trial: Prepared, so_far: Progress, epoch: int) -> None:
-        """How far apart the ranks are, and what its steps exchanged."""
+        """Report the distance between ranks, and the traffic of an epoch's steps."""
         exchange = self._require_exchange()
         for own, more in zip(self._traffic, exchange.close()):
             own.add(more)
@@ -267,7 +267,7 @@ class Ranks(Team):
         return self._exchange
 
     def _find_mean(self) -> Any:
-        """Of the parameters of all ranks, float64."""
+        """Return the mean parameters of all ranks, float64."""
         return self._add_up([self._require_exchange().read()]) / self.ranks
 
     def _add_up(self, tensors: Iterable[Any]) -> Any:
@@ -291,7 +291,7 @@ class Ranks(Team):
         report.samples("step_time", times)
 
     def _report_straggler(self, report: Report, epoch: int) -> None:
-        """Who waited least, for it is whom others wait for, and how uneven the rest of time is."""
+        """Report the rank that waited least, and the imbalance of the other times."""
         both = torch.zeros((2, self.ranks), dtype=torch.float64)
         waited = sum(one.waited for one in self._traffic)
         both[0, self.rank], both[1, self.rank] = waited, sum(self._times) - waited
@@ -300,7 +300,7 @@ class Ranks(Team):
         report.point("load_imbalance", epoch, float(both[1].max() / both[1].mean()) - 1)
 
     def _compare(self, trial: Prepared) -> float:
-        """The largest distance of the first steps from the reference's, over its bound.
+        """Return the largest distance of the first steps from the reference's, over its bound.
 
         The bound is `trajectory.ROUNDING` of the way that the parameters have come: sums in another
         order are the same within it. Of all ranks the largest.
@@ -372,7 +372,7 @@ class Ranks(Team):
 
 
 def _measure_distance(reached: Any, due: Any, before: Any) -> Any:
-    """As `trajectory.distance`; what is no number is as far as can be."""
+    """Measure the distance as `trajectory.distance` does; non-numbers count as farthest."""
     part, whole = (reached - due).norm().reshape(1), (due - before).norm().reshape(1)
     share = torch.where(part > 0, part / whole, torch.zeros_like(part))
     return torch.where(part.isnan() | share.isnan(), torch.full_like(part, inf), share)

@@ -23,7 +23,7 @@ Flats = list[Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is trained, and by whom.
+    """Training to be checked, with its ranks.
 
     Attributes:
         graph: Builds the network for a batch.
@@ -52,7 +52,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class After:
-    """What one step comes to.
+    """Result of one step.
 
     Attributes:
         flats: Parameters of each rank.
@@ -88,7 +88,7 @@ class World:
         self._optimizers = [start(setting.optimizer, setting.numbers) for _ in range(ranks)]
 
     def differentiate(self, rank: int, step: int) -> Any:
-        """Gradients of a rank's own samples of a step, weighed."""
+        """Return gradients of a rank's own samples of a step, weighed."""
         first, end = self._setting.spans[rank]
         inputs = {}
         for name, array in self._setting.batches[step].items():
@@ -106,7 +106,7 @@ class World:
         return flatten(gradients, self._names) * self.weights[rank]
 
     def move(self, rank: int, flat: Any, gradients: Any, step: int) -> Any:
-        """Parameters after a step of a rank's optimizer."""
+        """Return parameters after a step of a rank's optimizer."""
         optimizer, rate = self._optimizers[rank], self._setting.rates[step]
         named = self._split(gradients)
         moved = optimizer.descend(self._split(flat), lambda _: (0.0, named), rate)
@@ -123,7 +123,7 @@ class World:
 
 
 def flatten(arrays: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """Arrays one after the other, in float64."""
+    """Return arrays one after the other, in float64."""
     import numpy
 
     none = numpy.zeros(0)
@@ -133,12 +133,12 @@ def flatten(arrays: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def list_statistics(graph: Graph) -> tuple[str, ...]:
-    """The parameters of a network that keep statistics of its batches."""
+    """Return the parameters of a network that keep statistics of its batches."""
     return tuple(name for one in statistics.find(graph) for name in one.names)
 
 
 def follow(setting: Setting) -> list[After]:
-    """What each step comes to."""
+    """Yield the result of each step."""
     if SCHEMES[setting.scheme.name].exact:
         return _follow_one(setting)
     if SCHEMES[setting.scheme.name].asynchronous:
@@ -166,7 +166,7 @@ def _follow_one(setting: Setting) -> list[After]:
 
 
 def _follow_all(setting: Setting, world: World) -> list[After]:
-    """All ranks in step."""
+    """Return all ranks in step."""
     compress, steps = _COMPRESS.get(setting.scheme.name), []
     ranks = range(len(setting.spans))
     for step in range(len(setting.rates)):
@@ -187,7 +187,7 @@ def _follow_all(setting: Setting, world: World) -> list[After]:
 
 
 def _mix(scheme: Scheme, world: World, step: int) -> Flats:
-    """What ranks average parameters to, after so many steps."""
+    """Return the averaged parameters after some steps."""
     flats, ranks = world.flats, len(world.flats)
     if scheme.name == "neighbour-averaging":
         circles = [{(rank + shift) % ranks for shift in (-1, 0, 1)} for rank in range(ranks)]
@@ -223,7 +223,7 @@ _COMPRESS: Mapping[str, Callable[[Any, Mapping[str, float]], Any]] = {
 
 
 def _replay(setting: Setting, world: World) -> list[After]:
-    """The steps of a server in the order that it took them in.
+    """Return the steps of a server in the order that it took them in.
 
     Raises:
         ValueError: It was not the order of so many steps of each rank.
@@ -239,5 +239,5 @@ def _replay(setting: Setting, world: World) -> list[After]:
         served = world.move(0, served, world.differentiate(rank, clocks[rank]), clocks[rank])
         clocks[rank] += 1
     if any(len(one) != steps for one in after) or clocks != [steps for _ in ranks]:
-        raise ValueError(f"the server took {clocks} steps, and each rank has {steps}")
+        raise ValueError(f"the server took {clocks} steps, each rank {steps}")
     return [After([after[rank][step] for rank in ranks], None) for step in range(steps)]

@@ -72,13 +72,13 @@ class Sharded(Exchange):
         flat.grad = None
 
     def read(self) -> Any:
-        """Gathered for it."""
+        """Return the parameters gathered for it."""
         with self.gather():
             return self._module.flat.detach().clone()
 
     @contextmanager
     def gather(self) -> Iterator[None]:
-        """All ranks at a time; within another one it is nothing."""
+        """Gather the parameters of all ranks meanwhile; nested, do nothing."""
         if self._is_gathered:
             yield
             return
@@ -91,7 +91,7 @@ class Sharded(Exchange):
             self._module.reshard()
 
     def list_tensors(self) -> Sequence[Any]:
-        """The part's gradient."""
+        """Return the part's gradient."""
         return [one.grad for one in self.kept.values() if one.grad is not None]
 
     def _split(self, flat: Any) -> Mapping[str, Any]:
@@ -111,7 +111,7 @@ class _Flat(torch.nn.Module):  # type: ignore[misc]
 
 
 class _Allocating:
-    """What torch asks of both of its operations."""
+    """Allocation interface that torch requires of both operations."""
 
     def __init__(self, communicator: Communicator) -> None:
         self._communicator = communicator

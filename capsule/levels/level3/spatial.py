@@ -44,12 +44,12 @@ class Spatial(AllReduce):
 
     @staticmethod
     def share(graph: Graph, work: Work, rank: int, ranks: int) -> Graph:
-        """A slab of each value up to where the network takes all rows."""
+        """Return a slab of each value up to where the network takes all rows."""
         del work
         return slabs.split(graph, rank, ranks)
 
     def before_step(self) -> None:
-        """One operation for all gradients."""
+        """Exchange all gradients in one operation."""
         flat = flatten(
             leaf.grad if self.is_counted(name) else torch.zeros_like(leaf)
             for name, leaf in self.member.leaves.items()
@@ -58,7 +58,7 @@ class Spatial(AllReduce):
         fill(self.member.gradients(), flat)
 
     def is_counted(self, name: str) -> bool:
-        """Whether the rank's gradient by a parameter is a part of the sum over ranks."""
+        """Return whether the rank's gradient by a parameter is a part of the sum over ranks."""
         return name in self._of_slabs or self.communicator.rank == 0
 
     def _add_halo(self, sizes: Mapping[str, Halo], x: Any) -> Call:
@@ -79,7 +79,7 @@ class Spatial(AllReduce):
 
 
 def _line(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A call that stands in a trace as it is, which else would look into it."""
+    """Return a call that stands in a trace as it is, which else would look into it."""
     return lambda x: x.tracer.create_proxy("call_function", function, (x,), {})
 
 

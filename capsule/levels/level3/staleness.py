@@ -30,7 +30,7 @@ class Server:
     """
 
     def __init__(self, member: Member, bound: float) -> None:
-        """With no step taken.
+        """Create an exchange without steps.
 
         Args:
             member: Rank 0.
@@ -47,7 +47,8 @@ class Server:
         self.most = 0
 
     def take(self, rank: int, gradients: Any, communicator: Communicator) -> Any:
-        """Step by a rank's weighed gradients, and give it parameters as soon as it may have them.
+        """Take a step by a rank's weighed gradients, and give it parameters as soon as it may have
+        them.
 
         Raises:
             RuntimeError: Another rank has left.
@@ -64,7 +65,7 @@ class Server:
             return flatten(self._leaves)
 
     def list_tensors(self) -> list[Any]:
-        """Tensors that are there between steps."""
+        """Return tensors that are there between steps."""
         names = tuple(map(str, range(len(self._leaves))))
         gradients = [one.grad for one in self._leaves if one.grad is not None]
         return [*self._leaves, *gradients, *keep(self._optimizer, names).values()]
@@ -130,11 +131,11 @@ class Asynchronous(Exchange):
         fill(self.member.leaves.values(), flat)
 
     def list_tensors(self) -> Sequence[Any]:
-        """And the server's."""
+        """List the tensors, the server's included."""
         return [*super().list_tensors(), *(self.server.list_tensors() if self.server else ())]
 
     def close(self) -> Sequence[Traffic]:
-        """What others have exchanged with rank 0, by their steps."""
+        """Return the exchanges of other ranks with rank 0, by step."""
         for one in self._threads:
             one.join()
         steps = []

@@ -1,1 +1,1 @@
-"""What scripts of others may import: `capsule_regions` alone, whose folder is shown to commands."""
+"""Modules that users' scripts may import: `capsule_regions`, whose folder commands see."""

@@ -1,4 +1,4 @@
-"""Report numbers, and time regions of a script: one file, for any Python from 3.9 on.
+"""Report numbers of a script, and time its regions. One file, for Python 3.9 or later.
 
     from capsule_regions import region, report
 
@@ -7,18 +7,18 @@
             loss = train()
         report("loss", loss, step=epoch)
 
-Under `capsule run` each number is a line of the file that `CAPSULE_RESULTS` names, and each call
-of a region a sample of the metric `NAME_time`, in seconds. By hand, where nothing names a file,
-the script runs all the same and keeps nothing. A copy beside a script needs nothing else.
+Under `capsule run`, each number becomes a line of the file CAPSULE_RESULTS, and each call of a
+region a sample of the metric `NAME_time`, in seconds. Without CAPSULE_RESULTS, the script runs as
+usual and nothing is recorded. A copy of this file beside a script works without capsule.
 
-A report is with the kernel when `report` returns. Times are kept in memory and written by `flush`,
-at the interpreter's end and at SIGTERM, unless the script handles that itself; a process that is
-killed outright, or leaves by `os._exit` as a forked worker does, loses those not yet flushed. Of
-each region the first 100 000 calls are kept, and standard error says how many were not.
+When `report` returns, the kernel has the number. Times stay in memory. They are written by `flush`,
+at the interpreter's end, and at SIGTERM unless the script handles it. A process that is killed by
+SIGKILL, or that leaves by `os._exit` like a forked worker, loses the times since the last flush.
+The first 100 000 calls of each region are recorded; stderr tells how many were not.
 
-Threads may report, and time regions of one name, side by side; one `region` object belongs to the
-thread that made it, while a decorated function may be called from any. A forked process measures
-and reports on its own, and never what its parent measured before the fork.
+Several threads may report, and may time regions of one name. A `region` object belongs to the
+thread that made it; a decorated function may be called from any thread. A forked process measures
+and reports on its own, without the times of its parent.
 """
 
 from __future__ import annotations
@@ -67,19 +67,17 @@ def report(metric: str, value: SupportsFloat, step: SupportsFloat | None = None)
 
 
 class region:  # noqa: N801 - reads as a word of the language
-    """Time what runs inside: `with region("forward"):`, or `@region("forward")` on a function.
+    """Time a block with `with region("forward"):`, or a function with `@region("forward")`.
 
-    Regions may be nested, and entered again inside themselves. A call that ends by an exception
-    counts too.
+    Regions may be nested, also in themselves. A call that ends by an exception counts, too.
 
     Args:
-        name: `epoch`, `batch`, `forward`, `backward`, `communication`, `io`, or any other.
-        cuda: Measure on the current CUDA stream, between two events, what was launched inside.
-            Where the script has not imported torch, or torch has no device, this process's clock
-            measures, as without it.
+        name: `epoch`, `batch`, `forward`, `backward`, `communication`, `io`, or any other name.
+        cuda: True to measure the work launched on the current CUDA stream, between two events.
+            If torch is not imported or has no device, the process's clock measures instead.
 
     Raises:
-        ValueError: `NAME_time` is no name of a metric.
+        ValueError: `NAME_time` is not a valid metric name.
     """
 
     __slots__ = ("_cuda", "_name", "_starts", "_times")
@@ -103,7 +101,7 @@ class region:  # noqa: N801 - reads as a word of the language
             self._times.add(end_ns - start)
 
     def __call__(self, function: _Function) -> _Function:
-        """A function like this one, each call of which is timed.
+        """Return a function like this one, each call of which is timed.
 
         Raises:
             TypeError: It is a generator or coroutine, whose call does not run its body.
@@ -124,7 +122,7 @@ class region:  # noqa: N801 - reads as a word of the language
 
 
 def flush() -> None:
-    """Write the times of all calls that have ended, and wait for the devices of those with events.
+    """Write the times of all finished calls, waiting for devices with pending events.
 
     Raises:
         OSError: The results file cannot be written.
@@ -227,7 +225,7 @@ class _Devices:
         self._make: Callable[[], Any] | None = None
 
     def new_event(self) -> Any:
-        """An event that measures time, None where torch or a device is missing."""
+        """Return an event that measures time, None where torch or a device is missing."""
         if self._make is None:
             torch = sys.modules.get("torch")
             if torch is None or not torch.cuda.is_available():
@@ -264,7 +262,7 @@ class _End:
             signal.signal(signal.SIGTERM, self._terminate)
 
     def start_anew(self) -> None:
-        """In a forked process: another thread may have held the lock, and is not here."""
+        """Reset the state in a forked process, whose lock another thread may have held."""
         self._lock, self._is_writing, self._is_due = threading.RLock(), False, False
 
     def _terminate(self, *_: object) -> None:
@@ -292,17 +290,17 @@ def _find_times(name: str) -> _Times:
 def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r} is no name of a metric: letters, digits and . _ + - only,"
+            f"{name!r} is not a metric name: use letters, digits and . _ + - only,"
             " starting with a letter or digit, at most 64"
         )
     return name
 
 
 def _to_number(step: SupportsFloat) -> float:
-    """A step as JSON has it, which arrays and tensors are not."""
+    """Return a step as JSON has it, which arrays and tensors are not."""
     number = float(step)
     if not math.isfinite(number):
-        raise ValueError(f"a step is a finite number, not {number}")
+        raise ValueError(f"a step must be a finite number, found {number}")
     return int(number) if number.is_integer() else number
 
 

@@ -35,19 +35,19 @@ __all__ = ["Builder", "Graph", "build", "find", "read_module"]
 
 
 def find(name: str, source: str | None = None, *, trains: bool = True) -> catalog.Network:
-    """The entry of a network of the catalogue, or of the user's one that a file defines.
+    """Return the entry of a network of the catalogue, or of the user's one that a file defines.
 
     Args:
         name: As the trial calls it.
         source: Path of a user's `.py` or `.onnx` file.
-        trains: Whether the training of a user's network is measured.
+        trains: True if the training of a user's network is measured.
 
     Raises:
         ValueError: There is none, or the file does not define one.
     """
     if source is None:
         if name not in catalog.NETWORKS:
-            raise ValueError(f"no network {name!r}; there are {', '.join(catalog.NETWORKS)}")
+            raise ValueError(f"unknown network {name!r}; known: {', '.join(catalog.NETWORKS)}")
         return catalog.NETWORKS[name]
     path = Path(source)
     if path.suffix == ".onnx":
@@ -63,7 +63,7 @@ def find(name: str, source: str | None = None, *, trains: bool = True) -> catalo
 
 
 def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Graph:
-    """A network for one batch size.
+    """Return a network for one batch size.
 
     Args:
         name: As the trial calls it.
@@ -90,7 +90,7 @@ def build(name: str, sizes: Mapping[str, int], source: str | None = None) -> Gra
 
 
 def read_module(source: Path) -> modules.Module | None:
-    """What a file says of its `torch.nn.Module`; None where it writes a network layer by layer.
+    """Read a file's `torch.nn.Module`; return None if it writes a network layer by layer.
     See `catalog.modules`.
 
     Raises:

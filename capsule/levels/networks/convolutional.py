@@ -52,7 +52,7 @@ def alexnet(g: Builder, sizes: Mapping[str, int]) -> Graph:
 
 
 def hepcnn(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """The HEP-CNN benchmark (Kurth et al., "Deep learning at 15PF", SC 2017, section 3.1).
+    """Return the HEP-CNN benchmark (Kurth et al., "Deep learning at 15PF", SC 2017, section 3.1).
 
     Images of jets (batch, channels, side, side), signal or background: five convolutions of 3 x 3
     with relu, a maximum of 2 x 2 after each of the first four and the mean over the image after the
@@ -68,7 +68,7 @@ def hepcnn(g: Builder, sizes: Mapping[str, int]) -> Graph:
 
 
 def classify(g: Builder, logits: str) -> Graph:
-    """The network of (rows, classes) logits, its loss against a label per row."""
+    """Return the network of (rows, classes) logits, its loss against a label per row."""
     rows, classes = g.shape(logits)
     labels = g.labels("label", rows, classes)
     return g.graph([logits], loss=g.softmax_cross_entropy(logits, labels))

@@ -13,7 +13,7 @@ _LAST_SIDE = 4
 
 
 def cosmoflow(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """Four cosmological parameters of a volume of dark matter at four redshifts.
+    """Return four cosmological parameters of a volume of dark matter at four redshifts.
 
     Volumes (batch, 4, side, side, side), halved by convolutions of 3 x 3 x 3 and pooling until 4
     are left on a side, with twice the channels each time: five of them, and 8,907,556 parameters,
@@ -27,7 +27,7 @@ def cosmoflow(g: Builder, sizes: Mapping[str, int]) -> Graph:
     batch, side, channels = sizes["batch"], sizes["side"], sizes["width"]
     layers = (side // _LAST_SIDE).bit_length() - 1
     if layers < 1 or side != _LAST_SIDE << layers:
-        raise ValueError(f"the side of cosmoflow is {side}, not 4 times a power of two from 2 on")
+        raise ValueError(f"the side of cosmoflow is {side}, expected a power of two from 8 on")
     x = g.input("volume", (batch, 4, side, side, side))
     for layer in range(layers):
         x = g.leaky_relu(g.conv3d(x, channels << layer, 3, padding=1), _SLOPE_PERCENT)

@@ -11,11 +11,12 @@ from ..graphs.graph import Graph
 _WINDOW = 5
 _SLOPE_PERCENT = 20
 _DEVIATION = 0.02
-"""Of initial weights (Radford, Metz and Chintala, ICLR 2016)."""
+"""Standard deviation of initial weights (Radford, Metz and Chintala, ICLR 2016)."""
 
 
 def cosmogan(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """Mass maps of weak lensing out of noise, by a network that another one tells from real maps.
+    """Return mass maps of weak lensing out of noise, by a network that another one tells from real
+    maps.
 
     The generator makes maps (batch, 1, side, side) in (-1, 1) of vectors (batch, latent): a linear
     layer, and transposed convolutions that double the side and halve the channels; each is
@@ -38,7 +39,7 @@ def cosmogan(g: Builder, sizes: Mapping[str, int]) -> Graph:
     """
     batch, side, layers = sizes["batch"], sizes["side"], sizes["layers"]
     if side % (1 << layers):
-        raise ValueError(f"the side of cosmogan is {side}, not a multiple of 2**{layers}")
+        raise ValueError(f"the side of cosmogan is {side}, expected a multiple of {2**layers}")
     real = g.input("map", (batch, 1, side, side))
     made = _generate(g, g.latent("latent", (batch, sizes["latent"])), sizes)
     discriminator = _Discriminator(g, sizes)
@@ -94,11 +95,11 @@ class _Discriminator:
         self._last = last, g.parameter("discriminator.bias", (1,))
 
     def judge(self, x: str, *, learns: bool) -> str:
-        """Logits (batch, 1) of maps being real.
+        """Return logits (batch, 1) of maps being real.
 
         Args:
             x: The maps.
-            learns: Whether the gradient reaches these parameters, and not the maps alone.
+            learns: True if the gradient reaches these parameters, and not the maps alone.
         """
         g = self._g
 

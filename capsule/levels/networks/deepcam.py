@@ -12,7 +12,7 @@ CHANNELS = 16
 
 _FREQUENCIES = (0.986267818390377, 0.0004578708870701058, 0.01327431072255291)
 CLASS_WEIGHTS = tuple(frequency**-0.125 for frequency in _FREQUENCIES)
-"""Of the background, tropical cyclones and atmospheric rivers: of the share of each in the data."""
+"""Weights of background, tropical cyclones and atmospheric rivers, from their shares."""
 
 _STRIDE = 16
 # maps of fewer pixels a side have the smaller dilations
@@ -20,7 +20,7 @@ _WIDE = 36
 
 
 def deepcam(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """The class of each pixel of a map of 16 climate variables.
+    """Return the class of each pixel of a map of 16 climate variables.
 
     Maps (batch, 16, height, width), both multiples of 16; logits (batch height width, 3). At its
     published size, 768 x 1152, it has 56,454,720 parameters. `divisor` divides the channels of all
@@ -34,7 +34,7 @@ def deepcam(g: Builder, sizes: Mapping[str, int]) -> Graph:
     batch, height, width = sizes["batch"], sizes["height"], sizes["width"]
     for name in ("height", "width"):
         if sizes[name] % _STRIDE:
-            raise ValueError(f"the {name} of deepcam is {sizes[name]}, no multiple of {_STRIDE}")
+            raise ValueError(f"{name} of deepcam is {sizes[name]}, not a multiple of {_STRIDE}")
     parts = _Parts(g, sizes["divisor"])
     x = g.input("map", (batch, CHANNELS, height, width))
     low, x = _encode(parts, x, sizes["middle"])
@@ -60,7 +60,7 @@ class _Parts:
         self._divisor = divisor
 
     def channels(self, published: int) -> int:
-        """How many there are in a layer that has so many at the published size."""
+        """Return the number of channels of a layer, scaled from the published size."""
         whole = published // self._divisor
         return whole // 8 * 8 or whole or 1
 
@@ -73,7 +73,7 @@ class _Parts:
         dilation: int = 1,
         groups: int = 1,
     ) -> str:
-        """A convolution that keeps the size but for the stride."""
+        """Return a convolution that keeps the size but for the stride."""
         # as in residual networks, normalization by the batch undoes any gain
         return self.g.conv2d(
             x,
@@ -88,23 +88,23 @@ class _Parts:
         )
 
     def separable(self, x: str, channels: int, stride: int = 1, dilation: int = 1) -> str:
-        """One 3 x 3 kernel for each channel, then 1 x 1 over all; nothing between."""
+        """Return one 3 x 3 kernel for each channel, then 1 x 1 over all; nothing between."""
         before = self.g.shape(x)[1]
         return self.conv(self.conv(x, before, 3, stride, dilation, groups=before), channels, 1)
 
     def norm(self, x: str) -> str:
-        """The values normalized by the batch, of which the positive ones stay."""
+        """Return the values normalized by the batch, of which the positive ones stay."""
         return self.g.relu(self.g.batch_norm(x))
 
     def up(self, x: str, channels: int) -> str:
-        """A transposed convolution to twice the height and width."""
+        """Return a transposed convolution to twice the height and width."""
         return self.g.conv_transpose2d(
             x, channels, 3, stride=2, padding=1, output_padding=1, bias=False
         )
 
 
 def _encode(parts: _Parts, x: str, middle: int) -> tuple[str, str]:
-    """What the first block yields, and the last layer, at a sixteenth of the size."""
+    """Return the outputs of the first block and of the last layer, at a sixteenth of the size."""
     g, channels = parts.g, parts.channels
     x = parts.norm(parts.conv(x, channels(32), 3, stride=2))
     x = parts.norm(parts.conv(x, channels(64), 3))
@@ -120,7 +120,7 @@ def _encode(parts: _Parts, x: str, middle: int) -> tuple[str, str]:
 
 
 def _block(parts: _Parts, x: str, widths: tuple[int, int], stride: int) -> str:
-    """Two separable convolutions and a third that may stride, beside a projection."""
+    """Return two separable convolutions and a third that may stride, beside a projection."""
     g = parts.g
     first, last = widths
     y = parts.norm(parts.separable(x, first))
@@ -130,7 +130,7 @@ def _block(parts: _Parts, x: str, widths: tuple[int, int], stride: int) -> str:
 
 
 def _middle(parts: _Parts, x: str) -> str:
-    """Three separable convolutions beside the identity."""
+    """Apply three separable convolutions beside the identity."""
     width = parts.g.shape(x)[1]
     y = parts.norm(parts.separable(x, width))
     y = parts.norm(parts.separable(y, width))
@@ -152,7 +152,7 @@ def _pyramid(parts: _Parts, x: str) -> str:
 
 
 def _decode(parts: _Parts, x: str, low: str, classes: int) -> str:
-    """Logits of each pixel, in images."""
+    """Return logits of each pixel, in images."""
     g, width = parts.g, parts.channels(256)
     for _ in range(2):
         x = parts.norm(parts.up(x, width))

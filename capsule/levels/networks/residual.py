@@ -12,7 +12,7 @@ from ..graphs.graph import Graph
 from .convolutional import classify
 
 Block = Callable[[Builder, str, int, int], str]
-"""Takes the builder, a value, channels and a stride, and returns a value."""
+"""Function of a builder, a value, channels and a stride, which returns a value."""
 
 
 def resnet18(g: Builder, sizes: Mapping[str, int]) -> Graph:
@@ -110,7 +110,7 @@ def _bottleneck(g: Builder, x: str, channels: int, stride: int) -> str:
 
 
 def _join(g: Builder, x: str, y: str, stride: int) -> str:
-    """The block's result plus its input, projected where the shape changed."""
+    """Return the block's result plus its input, projected where the shape changed."""
     if g.shape(x) != g.shape(y):
         x = _convolve(g, x, g.shape(y)[1], 1, stride=stride)
     return g.relu(g.sum(y, x))

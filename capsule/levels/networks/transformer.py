@@ -9,7 +9,8 @@ from ..graphs.graph import Graph
 
 
 def transformer(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """Tokens in, for each the logits of the next: pre-norm blocks of causal attention and an MLP.
+    """Build a network from tokens to the logits of the next: pre-norm blocks of causal attention
+    and an MLP.
 
     Positions are learned, the MLP is four times as wide with a gelu (tanh form), and the table of
     tokens is also the last layer's weight. With 12 layers, width 768, 12 heads, length 1024 and

@@ -11,7 +11,8 @@ DEPTH = 4
 
 
 def unet(g: Builder, sizes: Mapping[str, int]) -> Graph:
-    """Four times down and up: a class for each pixel of images (batch, 1, side, side).
+    """Build a network four times down and up: a class for each pixel of images (batch, 1, side,
+    side).
 
     As the paper's, with `width` channels at the top (64 there), but convolutions are padded, so
     that nothing is cropped and the result has the size of the image; a side is a multiple of 16.
@@ -22,7 +23,7 @@ def unet(g: Builder, sizes: Mapping[str, int]) -> Graph:
     """
     batch, side, width, classes = (sizes[name] for name in ("batch", "side", "width", "classes"))
     if side % 2**DEPTH:
-        raise ValueError(f"side of unet is {side}, not a multiple of {2**DEPTH}")
+        raise ValueError(f"the side of unet is {side}, expected a multiple of {2**DEPTH}")
     x = _convolve_twice(g, g.input("image", (batch, 1, side, side)), width)
     skipped = []
     for level in range(DEPTH):

@@ -88,20 +88,20 @@ __all__ = [
 
 
 def load(name: str) -> Operator:
-    """The operator that the catalogue lists under `name`; only its own module is imported.
+    """Return the operator that the catalogue lists under `name`; only its own module is imported.
 
     Raises:
         ValueError: There is none.
     """
     if name not in OPERATORS:
-        raise ValueError(f"no operator {name!r}; there are {', '.join(OPERATORS)}")
+        raise ValueError(f"unknown operator {name!r}; known: {', '.join(OPERATORS)}")
     module = import_module(f".{OPERATORS[name].module}", __package__)
     operator: Operator = module.OPERATORS[name]
     return operator
 
 
 def find(name: str, source: str | None) -> tuple[Operator, catalog.Operator]:
-    """An operator of the catalogue, or the user's one that a file defines; see `user`.
+    """Return an operator of the catalogue, or the user's one that a file defines; see `user`.
 
     Args:
         name: As the trial calls it, for a user's one whatever the catalogue has by that name.

@@ -22,11 +22,11 @@ class _Activation(Operator):
     hard: tuple[float, ...] = (40.0, -40.0, 2.0**-13, -(2.0**-13), 0.0, -0.0)
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """One vector of n elements."""
+        """Return one vector of n elements."""
         return {"x": Tensor((sizes["n"],), -self.reach, 2 * self.reach)}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With `hard` after the first element and before the last."""
+        """Draw inputs with `hard` values after the first element and before the last."""
         (x,) = super().hard_inputs(sizes, dtype, seed)
         count = len(self.hard)
         if x.size >= 2 * count + 2:
@@ -34,7 +34,7 @@ class _Activation(Operator):
         return (x,)
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """One vector of n elements."""
+        """Return one vector of n elements."""
         return ((sizes["n"],),)
 
     def flops(self, sizes: Sizes) -> int:
@@ -52,13 +52,13 @@ class Relu(_Activation):
     smooth = False
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """Zeros where x < 0."""
+        """Return zeros where x < 0."""
         (x,) = inputs
         positive = c.value(x) > 0
         return c.store(c.select(lambda array: array * positive, x))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """The upstream gradient where x > 0."""
+        """Return the upstream gradient where x > 0."""
         positive = c.value(inputs[0]) > 0
         return (c.store(c.select(lambda array: array * positive, upstream)),)
 
@@ -73,12 +73,12 @@ class LeakyRelu(_Activation):
     smooth = False
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula."""
+        """Return the formula."""
         (x,) = inputs
         return _lean(c, sizes, x, c.value(x) > 0)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """The upstream gradient where x > 0, else its share."""
+        """Return the upstream gradient where x > 0, else its share."""
         return (_lean(c, sizes, upstream, c.value(inputs[0]) > 0),)
 
 
@@ -89,7 +89,7 @@ class Sigmoid(_Activation):
     work = 4
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The formula."""
+        """Return the formula."""
         return c.store(c.sigmoid(inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
@@ -105,7 +105,7 @@ class Tanh(_Activation):
     work = 1
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The formula."""
+        """Return the formula."""
         return c.store(c.tanh(inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
@@ -126,7 +126,7 @@ class Gelu(_Activation):
     hard = (6.0, -6.0, 2.0**-13, -(2.0**-13), 0.0, -0.0)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula."""
+        """Return the formula."""
         (x,) = inputs
         if sizes["approximate"]:
             return c.store(x * 0.5 * (c.tanh(_inner(c, x)) + 1))
@@ -150,7 +150,7 @@ _CUBE = 0.044715
 
 
 def _lean(c: Calculator, sizes: Sizes, x: Any, positive: Any) -> Any:
-    """The values where it is positive, and so many percent of them elsewhere."""
+    """Return the values where it is positive, and so many percent of them elsewhere."""
     whole = c.select(lambda array: array * positive, x)
     rest = c.select(lambda array: array * ~positive, x)
     return c.store(whole + rest * sizes["percent"] / 100)
@@ -161,7 +161,9 @@ def _inner(c: Calculator, x: Any) -> Any:
 
 
 def _exact(c: Calculator, x: Any, name: str) -> Any:
-    """A constant in the dtype of the values: a Python float would cut longdouble to 53 bits."""
+    """Return a constant in the dtype of the values: a Python float would cut longdouble to 53
+    bits.
+    """
     import numpy
 
     unit = numpy.ones((), dtype=c.value(x).dtype)

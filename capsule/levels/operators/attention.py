@@ -29,7 +29,7 @@ class Attention(Operator):
         return {"q": wide, "k": wide, "v": Tensor(shape)}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With queries that a few keys alone answer."""
+        """Draw queries that only a few keys answer."""
         q, k, v = super().hard_inputs(sizes, dtype, seed)
         q[0] *= 8
         return q, k, v
@@ -39,13 +39,13 @@ class Attention(Operator):
         return (_shape(sizes),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Scores, weights, mean of v."""
+        """Return scores, weights, mean of v."""
         q, k, v = inputs
         weights = self._weights(c, sizes, q, k)
         return c.store(c.bilinear(_product, weights, v, sizes["length"]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By q, k and v."""
+        """Compute the gradients by q, k and v."""
         q, k, v = inputs
         length, width = sizes["length"], sizes["width"]
         weights = self._weights(c, sizes, q, k)
@@ -63,7 +63,7 @@ class Attention(Operator):
         return sizes["batch"] * sizes["heads"] * pairs * (4 * sizes["width"] + 6)
 
     def workspace(self, sizes: Sizes) -> int:
-        """Scores, weights and their bounds."""
+        """Return scores, weights and their bounds."""
         return 8 * sizes["batch"] * sizes["heads"] * sizes["length"] ** 2
 
     def _weights(self, c: Calculator, sizes: Sizes, q: Any, k: Any) -> Any:
@@ -102,9 +102,9 @@ class GroupedAttention(Operator):
         if heads % groups:
             raise ValueError(f"{groups} groups do not divide {heads} heads")
         if length > keys:
-            raise ValueError(f"{length} queries are more than {keys} keys; a cache adds keys")
+            raise ValueError(f"{length} queries exceed {keys} keys; a cache only adds keys")
         if sizes["window"] and not sizes["causal"]:
-            raise ValueError("a window looks back from each position: it needs causal 1")
+            raise ValueError("a window needs causal 1, because it looks back from each position")
         shape = (batch, groups, keys, width)
         tensors = {
             "q": Tensor((batch, heads, length, width), -2.0, 4.0),
@@ -136,18 +136,18 @@ class GroupedAttention(Operator):
         return tuple(named.values())
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of q."""
+        """Return the shape of q."""
         return (self._shape(sizes),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Scores, weights, mean of v."""
+        """Return scores, weights, mean of v."""
         q, k, v = self._together(c, sizes, inputs)
         weights = _weigh(c, sizes["w"], q, k, self.visible(sizes, *inputs[3:]))
         mean = c.bilinear(_product, weights, v, sizes["k"])
         return c.store(c.select(lambda array: array.reshape(self._shape(sizes)), mean))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By q, k and v; what the heads of a group add may be stored before it is added up."""
+        """Compute the gradients by q, k and v; a group's terms may be stored before the sum."""
         q, k, v = self._together(c, sizes, inputs)
         weights = _weigh(c, sizes["w"], q, k, self.visible(sizes, *inputs[3:]))
         arriving = self._by_group(c, sizes, upstream)
@@ -173,11 +173,11 @@ class GroupedAttention(Operator):
         return sizes["n"] * sizes["h"] * pairs * (4 * sizes["w"] + 6)
 
     def workspace(self, sizes: Sizes) -> int:
-        """Scores, weights and their bounds."""
+        """Return scores, weights and their bounds."""
         return 8 * prod(sizes[name] for name in ("n", "h", "m", "k"))
 
     def visible(self, sizes: Sizes, *hiding: Any) -> Any:
-        """Which keys each query sees, booleans (n or 1, 1, 1, m, k)."""
+        """Return the keys that each query sees, booleans (n or 1, 1, 1, m, k)."""
         import numpy
 
         lengths = hiding[0] if sizes["lengths"] else numpy.array([sizes["k"]])
@@ -195,11 +195,11 @@ class GroupedAttention(Operator):
         return tuple(sizes[name] for name in ("n", "h", "m", "w"))
 
     def _least(self, sizes: Sizes) -> int:
-        """The shortest sequence."""
+        """Return the shortest sequence."""
         return sizes["m"] if sizes["causal"] else 1
 
     def _by_group(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
-        """The heads as two axes: groups and the heads of each."""
+        """Return the heads as two axes: groups and the heads of each."""
         batch, heads, length, width = self._shape(sizes)
         groups = sizes["g"]
         shape = (batch, groups, heads // groups, length, width)
@@ -216,7 +216,7 @@ class GroupedAttention(Operator):
 
 
 def _positions(sizes: Sizes, lengths: Any) -> Any:
-    """Of each query among the keys of its sequence, (n or 1, m)."""
+    """Return each query's position among the keys of its sequence, (n or 1, m)."""
     import numpy
 
     ends = numpy.array([sizes["k"]]) if lengths is None else lengths
@@ -224,7 +224,7 @@ def _positions(sizes: Sizes, lengths: Any) -> Any:
 
 
 def _weigh(c: Calculator, width: int, q: Any, k: Any, seen: Any) -> Any:
-    """Shares of the keys that are seen, along the last axis; of the others 0."""
+    """Return shares of the keys that are seen, along the last axis; of the others 0."""
     import numpy
 
     scores = c.store(c.bilinear(_product_with_transpose, q, k, width) / _root(c, width, q))

@@ -1,4 +1,4 @@
-"""What an operator must tell to be measured and checked."""
+"""Interface of operators: everything needed to measure and check one."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Tensor:
             are exact in every dtype.
         below: For whole numbers (indices, class labels), from 0 to `below - 1`; `None` for reals.
             With `below` 2 and `real` it is a mask of zeros and ones in the dtype.
-        real: Whether its elements have the trial's dtype.
+        real: True if its elements have the trial's dtype.
         stored: numpy's dtype of those that have not; what it does not hold wraps around.
-        gradient: Whether the operator is differentiated by it.
+        gradient: True if the operator is differentiated by it.
     """
 
     shape: tuple[int, ...]
@@ -55,7 +55,7 @@ class Operator(ABC):
     Attributes:
         name: As in the catalogue.
         smooth: False for an operator that is linear but for kinks, as a maximum is.
-        typed: Whether its products are of the trial's dtype, so that none is faster than a product
+        typed: True if its products are of the trial's dtype, so that none is faster than a product
             of matrices in it.
         natives: What a user's operator brings to be measured: by framework, a function of the sizes
             and tensors. None for an operator of the catalogue, which frameworks have themselves.
@@ -68,7 +68,7 @@ class Operator(ABC):
 
     @abstractmethod
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Every input by name, in the order of the call.
+        """Return every input by name, in the order of the call.
 
         Raises:
             ValueError: The sizes do not go together.
@@ -76,11 +76,11 @@ class Operator(ABC):
 
     @abstractmethod
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula: an array, or a tuple of arrays for several outputs."""
+        """Return the formula: an array, or a tuple of arrays for several outputs."""
 
     @abstractmethod
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """The gradient of `sum(upstream * output)` for each differentiable input, in order.
+        """Return the gradient of `sum(upstream * output)` for each differentiable input, in order.
 
         With several outputs `upstream` is a tuple.
         """
@@ -93,10 +93,10 @@ class Operator(ABC):
 
     @abstractmethod
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """Shape of each result."""
+        """Return the shape of each result."""
 
     def bytes(self, sizes: Sizes, dtype: str) -> int:
-        """Bytes that the forward operation must move: every input read, every output written, once.
+        """Return the bytes that the operation must move: inputs read and outputs written once.
 
         Whole numbers count what they are stored in, as indices 8 bytes.
         """
@@ -110,11 +110,13 @@ class Operator(ABC):
         return read + size * sum(map(prod, self.outputs(sizes)))
 
     def workspace(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """Elements that the formula holds at once beside inputs, outputs and their gradients."""
+        """Return elements that the formula holds at once beside inputs, outputs and their
+        gradients.
+        """
         return 0
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """The input arrays of one trial, the same for every framework and on every machine.
+        """Return the input arrays of one trial, the same for every framework and on every machine.
 
         Args:
             sizes: The case's parameters, options included.
@@ -131,7 +133,7 @@ class Operator(ABC):
         )
 
     def upstream(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """The gradient that arrives at each output, made like an input."""
+        """Return the gradient that arrives at each output, made like an input."""
         return tuple(
             _array(self.name, f"upstream {index}", Tensor(shape), dtype, seed)
             for index, shape in enumerate(self.outputs(sizes))
@@ -159,32 +161,34 @@ class Operator(ABC):
         return arrays
 
     def wrt(self, sizes: Sizes) -> tuple[int, ...]:
-        """Positions of the inputs that it is differentiated by."""
+        """Return positions of the inputs that it is differentiated by."""
         return tuple(
             place for place, tensor in enumerate(self.tensors(sizes).values()) if tensor.gradient
         )
 
 
 def reference(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> Arrays:
-    """The outputs in more bits than the dtype has."""
+    """Return the outputs in more bits than the dtype has."""
     return reference_outputs(operator, sizes, _widen(inputs, dtype))
 
 
 def reference_outputs(operator: Operator, sizes: Sizes, inputs: Arrays) -> Arrays:
-    """The outputs in the dtype of the inputs."""
+    """Return the outputs in the dtype of the inputs."""
     return several(operator.forward(EXACT, sizes, *inputs))
 
 
 def reference_gradients(
     operator: Operator, sizes: Sizes, inputs: Arrays, upstream: Arrays, dtype: str
 ) -> Arrays:
-    """The gradients in more bits than the dtype has."""
+    """Return the gradients in more bits than the dtype has."""
     arriving = one(_widen(upstream, dtype))
     return operator.backward(EXACT, sizes, arriving, *_widen(inputs, dtype))
 
 
 def bounds(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tuple[float, ...]:
-    """The largest L2 norm that the error of each output of a right implementation can have."""
+    """Return the largest L2 norm that the error of each output of a right implementation can
+    have.
+    """
     c = _rounding(dtype)
     return _norms(several(operator.forward(c, sizes, *_enter(c, inputs))), dtype)
 
@@ -192,7 +196,9 @@ def bounds(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tupl
 def gradient_bounds(
     operator: Operator, sizes: Sizes, inputs: Arrays, upstream: Arrays, dtype: str
 ) -> tuple[float, ...]:
-    """The largest L2 norm that the error of each gradient of a right implementation can have."""
+    """Return the largest L2 norm that the error of each gradient of a right implementation can
+    have.
+    """
     c = _rounding(dtype)
     arriving = one(tuple(map(c.enter, upstream)))
     return _norms(operator.backward(c, sizes, arriving, *_enter(c, inputs)), dtype)
@@ -200,7 +206,7 @@ def gradient_bounds(
 
 @dataclass(frozen=True)
 class Due:
-    """What is due of an output or a gradient.
+    """Required value of an output or a gradient.
 
     Attributes:
         value: In more bits than the dtype has.
@@ -212,7 +218,7 @@ class Due:
 
 
 def due(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tuple[Due, ...]:
-    """The outputs, element by element; see `likely`."""
+    """Return the outputs, element by element; see `likely`."""
     c = PerElement(*_arithmetic(dtype))
     rounded = several(operator.forward(c, sizes, *_enter(c, inputs)))
     if ARITHMETIC[dtype].wider == "float64":
@@ -225,7 +231,7 @@ def due(operator: Operator, sizes: Sizes, inputs: Arrays, dtype: str) -> tuple[D
 def due_gradients(
     operator: Operator, sizes: Sizes, inputs: Arrays, upstream: Arrays, dtype: str
 ) -> tuple[Due, ...]:
-    """The gradients, element by element; see `likely`."""
+    """Return the gradients, element by element; see `likely`."""
     c = PerElement(*_arithmetic(dtype))
     arriving = one(tuple(map(c.enter, upstream)))
     rounded = operator.backward(c, sizes, arriving, *_enter(c, inputs))
@@ -237,12 +243,12 @@ def due_gradients(
 
 
 def several(result: Any) -> tuple[Any, ...]:
-    """A tuple, also of one."""
+    """Return a tuple, also of one."""
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
 def one(values: tuple[Any, ...]) -> Any:
-    """The one value of a tuple, or the tuple where there are several."""
+    """Return the one value of a tuple, or the tuple where there are several."""
     return values[0] if len(values) == 1 else values
 
 
@@ -259,7 +265,7 @@ def round_to(array: Any, dtype: str) -> Any:
 
 
 def overflows_from(dtype: str) -> Any:
-    """The least size that rounding makes infinite: half a step above the largest number."""
+    """Return the least size that rounding makes infinite: half a step above the largest number."""
     import numpy
 
     arithmetic = ARITHMETIC[dtype]
@@ -274,7 +280,7 @@ def _rounding(dtype: str) -> Rounding:
 
 
 def _arithmetic(dtype: str) -> tuple[Arithmetic, float]:
-    """Of a dtype, and the roundings that the reference has of its own in the same places."""
+    """Return the arithmetic of a dtype, with the reference's own roundings."""
     import numpy
 
     arithmetic = ARITHMETIC[dtype]
@@ -283,7 +289,7 @@ def _arithmetic(dtype: str) -> tuple[Arithmetic, float]:
 
 def _pair(values: Arrays, rounded: tuple[Any, ...]) -> tuple[Due, ...]:
     if not all(isinstance(result, Rounded) for result in rounded):
-        raise TypeError("a formula lost its error bound on the way")
+        raise TypeError("a formula lost its error bound; use the operations of its arguments")
     return tuple(Due(value, result.error) for value, result in zip(values, rounded))
 
 
@@ -292,11 +298,11 @@ def _enter(c: Rounding, inputs: Arrays) -> list[Any]:
 
 
 def _norms(results: tuple[Any, ...], dtype: str) -> tuple[float, ...]:
-    """Of errors, but for those of what overflows: there an infinity is due."""
+    """Return the norms of errors, without those of overflows, which must be infinite."""
     import numpy
 
     if not all(isinstance(result, Rounded) for result in results):
-        raise TypeError("a formula lost its error bound on the way")
+        raise TypeError("a formula lost its error bound; use the operations of its arguments")
     norms, limit = [], overflows_from(dtype)
     for result in results:
         with numpy.errstate(invalid="ignore"):

@@ -49,7 +49,7 @@ class Convolution(Operator):
         return (shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The correlation and the bias."""
+        """Return the correlation and the bias."""
         how = _how(sizes)
         x, w = inputs[:2]
         result = c.bilinear(lambda x, w: correlate(x, w, how), x, w, self._terms(sizes))
@@ -116,7 +116,7 @@ class TransposedConvolution(Operator):
         """
         if sizes["output_padding"] >= sizes["stride"]:
             raise ValueError(
-                f"output_padding is {sizes['output_padding']}, not below the stride"
+                f"output_padding is {sizes['output_padding']}, expected less than the stride"
                 f" {sizes['stride']}"
             )
         positions = tuple(
@@ -133,7 +133,7 @@ class TransposedConvolution(Operator):
         return (shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """What a convolution's backward pass does to its upstream gradient, and the bias."""
+        """Compute a convolution's backward pass on its upstream gradient, and add the bias."""
         how, spatial = _how(sizes), self.outputs(sizes)[0][2:]
         terms = sizes["c"] // sizes["groups"] * prod(self._window(sizes))
         passes = prod(self._window(sizes))
@@ -142,7 +142,9 @@ class TransposedConvolution(Operator):
         return c.store(_add_bias(c, sizes, result, inputs))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """A correlation for x; for w the same map as a convolution's, its two factors swapped."""
+        """Return a correlation for x; for w the same map as a convolution's, its two factors
+        swapped.
+        """
         how, window = _how(sizes), self._window(sizes)
         x, w = inputs[:2]
         terms = sizes["k"] // sizes["groups"] * prod(window)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Window:
-    """How a kernel moves: the same along each spatial axis."""
+    """Movement of a kernel, equal along each spatial axis."""
 
     stride: int
     padding: int
@@ -30,11 +30,13 @@ class Window:
     groups: int
 
     def length(self, size: int, window: int) -> int:
-        """Positions along an axis of `size`, floor((size + 2 p - d (window - 1) - 1) / s) + 1."""
+        """Return positions along an axis of `size`, floor((size + 2 p - d (window - 1) - 1) / s) +
+        1.
+        """
         return (size + 2 * self.padding - self.dilation * (window - 1) - 1) // self.stride + 1
 
     def slices(self, window: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Any]:
-        """For each position in the window: its index, and the padded input's elements it meets.
+        """Yield each position in the window with its index and the padded input's elements.
 
         Args:
             window: Lengths of the window.
@@ -56,7 +58,9 @@ _AT_ONCE = 2**20
 
 
 def correlate(x: Array, w: Array, how: Window) -> Array:
-    """A convolution in deep learning's sense: y[n, k, p] = sum of x[n, c, s p + d r] w[k, c, r]."""
+    """Return a convolution in deep learning's sense: y[n, k, p] = sum of x[n, c, s p + d r] w[k,
+    c, r].
+    """
     import numpy
 
     window = w.shape[2:]
@@ -72,7 +76,7 @@ def correlate(x: Array, w: Array, how: Window) -> Array:
 
 
 def scatter(g: Array, w: Array, how: Window, spatial: tuple[int, ...]) -> Array:
-    """The transpose of `correlate` in x: from (N, K, ...) back to (N, C, *spatial)."""
+    """Return the transpose of `correlate` in x: from (N, K, ...) back to (N, C, *spatial)."""
     import numpy
 
     window, counts = w.shape[2:], g.shape[2:]
@@ -92,7 +96,9 @@ def scatter(g: Array, w: Array, how: Window, spatial: tuple[int, ...]) -> Array:
 
 
 def weigh(x: Array, g: Array, how: Window, window: tuple[int, ...]) -> Array:
-    """The transpose of `correlate` in w: from x and (N, K, ...) to (K, C / groups, *window)."""
+    """Return the transpose of `correlate` in w: from x and (N, K, ...) to (K, C / groups,
+    *window).
+    """
     import numpy
 
     kernels, channels, counts = g.shape[1], x.shape[1] // how.groups, g.shape[2:]
@@ -108,7 +114,7 @@ def weigh(x: Array, g: Array, how: Window, window: tuple[int, ...]) -> Array:
 
 
 def _parts(samples: int, height: int, counts: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
-    """Samples and places along the first axis, some at once; all places where a sample fits.
+    """Yield samples and places along the first axis, some at once; all places where a sample fits.
 
     Args:
         samples: How many there are.
@@ -129,7 +135,7 @@ def _parts(samples: int, height: int, counts: tuple[int, ...]) -> Iterator[tuple
 def _meet(
     padded: Array, how: Window, window: tuple[int, ...], places: slice, counts: tuple[int, ...]
 ) -> Array:
-    """A view of what each place of the window meets: (N, C, *window, *positions)."""
+    """Return a view of what each place of the window meets: (N, C, *window, *positions)."""
     from numpy.lib.stride_tricks import as_strided
 
     padded = padded[:, :, places.start * how.stride :]
@@ -148,7 +154,7 @@ def _meet(
 
 
 def pad(x: Array, padding: int, value: float = 0.0) -> Array:
-    """The array with a frame around its spatial axes."""
+    """Return the array with a frame around its spatial axes."""
     import numpy
 
     if not padding:

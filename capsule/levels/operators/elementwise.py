@@ -21,18 +21,18 @@ class Sum(Operator):
         return {f"x{index}": Tensor((sizes["n"],)) for index in range(sizes["count"])}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """One vector of n elements."""
+        """Return one vector of n elements."""
         return ((sizes["n"],),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """One addition after the other."""
+        """Return one addition after the other."""
         total = c.store(inputs[0])
         for term in inputs[1:]:
             total = c.store(total + term)
         return total
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """The upstream gradient, for each."""
+        """Return the upstream gradient, for each."""
         return (c.store(upstream),) * len(inputs)
 
     def flops(self, sizes: Sizes) -> int:
@@ -49,7 +49,7 @@ class Add(Operator):
     name = "add"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The matrix a and the vector b."""
+        """Return the matrix a and the vector b."""
         return {"a": Tensor((sizes["rows"], sizes["columns"])), "b": Tensor((sizes["columns"],))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -57,7 +57,7 @@ class Add(Operator):
         return ((sizes["rows"], sizes["columns"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The sum."""
+        """Return the sum."""
         a, b = inputs
         return c.store(a + b)
 
@@ -80,21 +80,21 @@ class Dropout(Operator):
     name = "dropout"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and the mask, in the dtype of x."""
+        """Return values x and the mask, in the dtype of x."""
         n = sizes["n"]
         return {"x": Tensor((n,)), "mask": Tensor((n,), below=2, gradient=False)}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """One vector of n elements."""
+        """Return one vector of n elements."""
         return ((sizes["n"],),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula; x times the mask is exact."""
+        """Return the formula; x times the mask is exact."""
         x, mask = inputs
         return _drop(c, sizes, x, mask)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """The same of the upstream gradient."""
+        """Return the same of the upstream gradient."""
         return (_drop(c, sizes, upstream, inputs[1]),)
 
     def flops(self, sizes: Sizes) -> int:

@@ -17,7 +17,7 @@ class Embedding(Operator):
     name = "embedding"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The table and the indices, each below `rows`."""
+        """Return the table and the indices, each below `rows`."""
         return {
             "table": Tensor((sizes["rows"], sizes["width"])),
             "index": Tensor((sizes["count"],), below=sizes["rows"], real=False, gradient=False),
@@ -28,12 +28,12 @@ class Embedding(Operator):
         return ((sizes["count"], sizes["width"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The rows."""
+        """Return the rows."""
         table, index = inputs
         return c.store(c.select(lambda array: array[index], table))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """Sums over the places where a row went."""
+        """Return sums over the places where a row went."""
         import numpy
 
         table, index = inputs
@@ -48,7 +48,7 @@ class Embedding(Operator):
         return (c.store(c.linear(add_up, upstream, most, most)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
     def bytes(self, sizes: Sizes, dtype: str) -> int:

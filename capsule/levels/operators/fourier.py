@@ -20,7 +20,7 @@ class Rfft(Operator):
     name = "rfft"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The rows."""
+        """Return the rows."""
         return {"x": Tensor((sizes["rows"], sizes["n"]))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -28,14 +28,14 @@ class Rfft(Operator):
         return ((sizes["rows"], sizes["n"] // 2 + 1, 2),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Products with the table."""
+        """Return products with the table."""
         (x,) = inputs
         (shape,) = self.outputs(sizes)
         y = c.bilinear(lambda a, b: a @ b, x, self._table(c, sizes, x), sizes["n"])
         return c.store(c.select(lambda array: array.reshape(shape), y))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """Products with the transposed table."""
+        """Return products with the transposed table."""
         flat = c.select(lambda array: array.reshape(sizes["rows"], -1), upstream)
         table = self._table(c, sizes, inputs[0])
         terms = 2 * (sizes["n"] // 2 + 1)
@@ -46,11 +46,11 @@ class Rfft(Operator):
         return sizes["rows"] * max(1, -int(-2.5 * sizes["n"] * log2(sizes["n"]) // 1))
 
     def workspace(self, sizes: Sizes) -> int:
-        """The table, its bound and their products'."""
+        """Return the table, its bound and their products'."""
         return 6 * sizes["n"] * (sizes["n"] + 2)
 
     def _table(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
-        """Cosines and negative sines in turn, (n, 2 (n // 2 + 1))."""
+        """Return the cosines and negative sines in turn, (n, 2 (n // 2 + 1))."""
         import numpy
 
         n, dtype = sizes["n"], c.value(x).dtype

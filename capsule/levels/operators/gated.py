@@ -19,7 +19,7 @@ class Swiglu(Operator):
     name = "swiglu"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x, weights g and u."""
+        """Return values x, weights g and u."""
         weights = Tensor((sizes["hidden"], sizes["width"]), -0.5)
         return {"x": Tensor((sizes["rows"], sizes["width"])), "g": weights, "u": weights}
 
@@ -28,12 +28,12 @@ class Swiglu(Operator):
         return ((sizes["rows"], sizes["hidden"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The products, and the gate of the one times the other."""
+        """Return the products, and the gate of the one times the other."""
         gate, through = self._products(c, sizes, *inputs)
         return c.store(c.store(gate * c.sigmoid(gate)) * through)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By x, g and u."""
+        """Compute the gradients by x, g and u."""
         x, g, u = inputs
         gate, through = self._products(c, sizes, *inputs)
         share = c.sigmoid(gate)

@@ -25,7 +25,7 @@ class Gemm(Operator):
     name = "gemm"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """A, B and, with a bias, c."""
+        """Return a, B and, with a bias, c."""
         m, n, k = sizes["m"], sizes["n"], sizes["k"]
         tensors = {
             "a": Tensor((k, m) if sizes["ta"] else (m, k)),
@@ -34,11 +34,11 @@ class Gemm(Operator):
         return {**tensors, "c": Tensor((n,))} if sizes["bias"] else tensors
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """One matrix of shape (m, n)."""
+        """Return one matrix of shape (m, n)."""
         return ((sizes["m"], sizes["n"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The product and the bias."""
+        """Return the product and the bias."""
         a, b = inputs[:2]
         product = c.bilinear(_product(sizes["ta"], sizes["tb"]), a, b, sizes["k"])
         return c.store(c.between(product) + inputs[2] if sizes["bias"] else product)
@@ -71,16 +71,16 @@ class Matmul(Operator):
     name = "matmul"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """A of shape (batch, m, k), B of shape (batch, k, n)."""
+        """Return a of shape (batch, m, k), B of shape (batch, k, n)."""
         batch, m, n, k = (sizes[name] for name in ("batch", "m", "n", "k"))
         return {"a": Tensor((batch, m, k)), "b": Tensor((batch, k, n))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """One array of shape (batch, m, n)."""
+        """Return one array of shape (batch, m, n)."""
         return ((sizes["batch"], sizes["m"], sizes["n"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The products."""
+        """Return the products."""
         a, b = inputs
         return c.store(c.bilinear(_product(0, 0), a, b, sizes["k"]))
 
@@ -107,7 +107,7 @@ class Einsum(Operator):
     equation = "bri,ihc->bhrc"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Vectors x and weights w."""
+        """Return vectors x and weights w."""
         batch, rows, inner, heads, columns = self._lengths(sizes)
         return {"x": Tensor((batch, rows, inner)), "w": Tensor((inner, heads, columns))}
 
@@ -117,12 +117,12 @@ class Einsum(Operator):
         return ((batch, heads, rows, columns),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The sums."""
+        """Return the sums."""
         x, w = inputs
         return c.store(c.bilinear(_summation(self.equation), x, w, sizes["inner"]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By x and w."""
+        """Compute the gradients by x and w."""
         x, w = inputs
         batch, rows, _, heads, columns = self._lengths(sizes)
         by_x = c.bilinear(_summation("bhrc,ihc->bri"), upstream, w, heads * columns)

@@ -1,4 +1,4 @@
-"""How far sums are off in all likelihood, and how far each element of a result can be.
+"""Probable error of sums, and the largest probable error of each element of a result.
 
 Sums. The certain bound of a sum of n products, n a sum|x||y|, is met only if all roundings conspire
 and all partial sums grow; with n in the thousands it is hundreds of times what happens, and would
@@ -54,7 +54,7 @@ class Likely(Rounding):
     """`Rounding` with the module's rules for sums; errors of what is summed add up as before."""
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum of products."""
+        """Return a sum of products."""
         x, y = self._with_error(x), self._with_error(y)
         value = function(x.value, y.value)
         walk = function(x.value * x.value, y.value * y.value) ** 0.5
@@ -68,7 +68,7 @@ class Likely(Rounding):
         return Rounded(value, error, self._inside)
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum."""
+        """Return a sum."""
         x = self._with_error(x)
         value = function(x.value)
         walk = function(x.value * x.value) ** 0.5
@@ -76,14 +76,14 @@ class Likely(Rounding):
         return Rounded(value, error, self._inside)
 
     def sum_up(self, value: Any, walk: Any, terms: int, passes: int = 0) -> Rounded:
-        """A value of which nothing is known but what it is summed from."""
+        """Return a value of which nothing is known but what it is summed from."""
         return self._function(value, self._growth(value, walk, terms, passes))
 
     def _growth(self, value: Any, walk: Any, terms: int, passes: int) -> Any:
         return self._share(terms, passes) * (abs(value) + walk)
 
     def _share(self, terms: int, passes: int) -> float:
-        """How much of a sum and of its walk is lost."""
+        """Return the relative losses of a sum and of its random walk."""
         truncates = self._arithmetic.inside == TRUNCATED
         additions = terms if truncates else LIKELY * math.sqrt(terms)
         return additions * self._inside + LIKELY * math.sqrt(passes) * self._arithmetic.storage
@@ -93,7 +93,7 @@ class PerElement(Likely):
     """The module's bounds of each element by itself."""
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum of products."""
+        """Return a sum of products."""
         import numpy
 
         likely = super().bilinear(function, x, y, terms, passes)
@@ -113,13 +113,13 @@ class PerElement(Likely):
         return self.store(x)
 
     def store(self, x: Any) -> Rounded:
-        """The value rounded to the dtype as often as an operation may be made of others."""
+        """Return the value rounded to the dtype as often as an operation may be made of others."""
         x = self._with_error(x)
         rounding = self._arithmetic.storage * (abs(x.value) + x.error) + self._arithmetic.tiny
         return Rounded(x.value, x.error + OPERATIONS * rounding, self._inside)
 
     def centre(self, x: Any, mean: Any) -> Rounded:
-        """The difference of products, each of which may be kept in the dtype.
+        """Return the difference of products, each of which may be kept in the dtype.
 
         So do frameworks that normalize as `x scale + (bias - mean scale)`, of which an element near
         the mean is left as what large ones differ by.
@@ -129,7 +129,7 @@ class PerElement(Likely):
         return Rounded(difference.value, difference.error + error, self._inside)
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum."""
+        """Return a sum."""
         likely = super().linear(function, x, terms, passes)
         certain = Rounding.linear(self, function, x, terms, passes)
         few = 2 if terms <= SHORT else 1
@@ -137,7 +137,7 @@ class PerElement(Likely):
 
 
 def _smaller(one: Any, other: Any) -> Any:
-    """Of each element; numpy's own minimum is an operation that is measured."""
+    """Return the smaller of two elements; numpy's minimum is a measured operation."""
     import numpy
 
     return numpy.where(one < other, one, other)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class _Loss(Operator):
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:  # noqa: ARG002
-        """One number, of shape ()."""
+        """Return one number, of shape ()."""
         return ((),)
 
 
@@ -27,14 +27,14 @@ class CrossEntropy(_Loss):
     name = "cross_entropy"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Probabilities and labels."""
+        """Return probabilities and labels."""
         return {
             "p": Tensor((sizes["rows"], sizes["columns"]), 0.0),
             "labels": _labels(sizes),
         }
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula."""
+        """Return the formula."""
         p, labels = inputs
         logs = c.store(c.log(c.select(lambda array: _pick(array, labels), p)))
         return c.store(_scalar(c, -(c.total(logs) / sizes["rows"])))
@@ -65,7 +65,7 @@ class SoftmaxCrossEntropy(_Loss):
     name = "softmax_cross_entropy"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Logits, labels and, where they are, weights."""
+        """Return logits, labels and, where they are, weights."""
         tensors = {
             "x": Tensor((sizes["rows"], sizes["columns"]), -8.0, 16.0),
             "labels": _labels(sizes),
@@ -75,7 +75,7 @@ class SoftmaxCrossEntropy(_Loss):
         return tensors
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With rows far from 0 as of a softmax, and one whose first class is next to certain."""
+        """Draw rows far from 0, as for a softmax, and one with a nearly certain first class."""
         x, *others = super().hard_inputs(sizes, dtype, seed)
         x[0, 0] += 64
         x[0] = round_to(x[0] + FAR, dtype)
@@ -83,7 +83,7 @@ class SoftmaxCrossEntropy(_Loss):
         return (x, *others)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula, shifted by each row's maximum."""
+        """Return the formula, shifted by each row's maximum."""
         x, labels, *weights = inputs
         picked = c.select(lambda array: _pick(array, labels), _log_softmax(c, x))
         for of_labels in weights:
@@ -116,21 +116,23 @@ class SigmoidCrossEntropy(_Loss):
     name = "sigmoid_cross_entropy"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Logits and targets."""
+        """Return logits and targets."""
         return {
             "x": Tensor((sizes["n"],), -8.0, 16.0),
             "y": Tensor((sizes["n"],), 0.0, gradient=False),
         }
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With logits that leave no doubt."""
+        """Draw logits that are nearly certain."""
         x, y = super().hard_inputs(sizes, dtype, seed)
         if x.size >= 4:
             x[1], x[-2] = 40, -40
         return x, y
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula as x - x y - log s(x), with log s(x) = min(x, 0) - log(1 + exp(-|x|))."""
+        """Return the formula as x - x y - log s(x), with log s(x) = min(x, 0) - log(1 +
+        exp(-|x|)).
+        """
         x, y = inputs
         negative = c.value(x) < 0
         decay = c.store(_decay(c, x))
@@ -160,16 +162,16 @@ class MeanSquaredError(_Loss):
     name = "mean_squared_error"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Two vectors of n elements."""
+        """Return two vectors of n elements."""
         return {"a": Tensor((sizes["n"],)), "b": Tensor((sizes["n"],))}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """Both far from 0, where no sum of squares keeps what they differ by."""
+        """Return both far from 0, where no sum of squares keeps what they differ by."""
         a, b = super().hard_inputs(sizes, dtype, seed)
         return round_to(a + 8, dtype), round_to(b + 8, dtype)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula; differences and squares may be stored in the dtype."""
+        """Return the formula; differences and squares may be stored in the dtype."""
         a, b = inputs
         difference = c.store(a - b)
         return c.store(_scalar(c, c.total(c.store(difference * difference)) / sizes["n"]))

@@ -24,7 +24,7 @@ class _Normalization(Operator):
     _far_axis = 0
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With a first channel, sample or row whose mean is many deviations from 0."""
+        """Draw a first channel, sample or row whose mean is many deviations from 0."""
         x, *others = super().hard_inputs(sizes, dtype, seed)
         first = (slice(None),) * self._far_axis + (0,)
         # farther off the variance of XLA, the mean of squares less a square, leaves the bounds
@@ -36,17 +36,17 @@ class _Normalization(Operator):
         return 8 * prod(self.outputs(sizes)[0])
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of x."""
+        """Return the shape of x."""
         return (self.tensors(sizes)["x"].shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula, mean first."""
+        """Return the formula, mean first."""
         x, w, b = inputs
         normal, _ = self._normalize(c, sizes, x, lambda value: value)
         return c.store(normal * self._spread(c, w) + self._spread(c, b))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By x through mean and variance, by w and by b."""
+        """Compute the gradients by x through mean and variance, by w and by b."""
         x, w, _ = inputs
         normal, scale = self._normalize(c, sizes, x, c.store)
         slope = self._group(c, sizes, upstream * self._spread(c, w))
@@ -62,7 +62,7 @@ class _Normalization(Operator):
         return c.store(by_x), c.store(flat[0]), c.store(flat[1])
 
     def _normalize(self, c: Calculator, sizes: Sizes, x: Any, keep: Any) -> tuple[Any, Any]:
-        """The normalized x in its own shape, and 1 / sqrt(variance + epsilon)."""
+        """Return the normalized x in its own shape, and 1 / sqrt(variance + epsilon)."""
         axes = self._axes(sizes)
         x = self._group(c, sizes, x)
         count = prod(x.shape[axis] for axis in axes)
@@ -73,15 +73,15 @@ class _Normalization(Operator):
         return self._ungroup(c, sizes, centred * scale), scale
 
     def _passes(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """How often the sums for w and b may go through memory in the dtype."""
+        """Return how often the sums for w and b may pass through memory in the dtype."""
         return 0
 
     def _axes(self, sizes: Sizes) -> tuple[int, ...]:
-        """Axes of the grouped x that mean and variance are taken over."""
+        """Return axes of the grouped x that mean and variance are taken over."""
         raise NotImplementedError
 
     def _repeated_axes(self, sizes: Sizes) -> tuple[int, ...]:
-        """Axes of x along which w and b repeat."""
+        """Return axes of x along which w and b repeat."""
         raise NotImplementedError
 
     def _group(self, c: Calculator, sizes: Sizes, x: Any) -> Any:  # noqa: ARG002
@@ -101,7 +101,7 @@ class BatchNorm(_Normalization):
     _far_axis = 1
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per channel, w and b."""
+        """Return values x and, per channel, w and b."""
         shape = tuple(sizes[name] for name in ("n", "c", "h", "w"))
         return {"x": Tensor(shape), "w": Tensor((shape[1],)), "b": Tensor((shape[1],))}
 
@@ -118,7 +118,7 @@ class GroupNorm(BatchNorm):
     _far_axis = 0
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per channel, w and b."""
+        """Return values x and, per channel, w and b."""
         if sizes["c"] % sizes["groups"]:
             raise ValueError(f"{sizes['groups']} groups do not divide {sizes['c']} channels")
         return super().tensors(sizes)
@@ -145,7 +145,7 @@ class LayerNorm(_Normalization):
     name = "layer_norm"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per column, w and b."""
+        """Return values x and, per column, w and b."""
         columns = sizes["columns"]
         return {
             "x": Tensor((sizes["rows"], columns)),
@@ -176,20 +176,20 @@ class RmsNorm(Operator):
     name = "rms_norm"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per column, w."""
+        """Return values x and, per column, w."""
         return {"x": Tensor(self.outputs(sizes)[0]), "w": Tensor((sizes["columns"],))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of x."""
+        """Return the shape of x."""
         return ((sizes["rows"], sizes["columns"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula."""
+        """Return the formula."""
         x, w = inputs
         return c.store(x * self._scale(c, sizes, x) * w)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By x through the mean, and by w."""
+        """Compute the gradients by x through the mean, and by w."""
         x, w = inputs
         scale = c.store(self._scale(c, sizes, x))
         slope, normal = upstream * w, x * scale
@@ -216,7 +216,7 @@ class BatchNormInference(Operator):
     name = "batch_norm_inference"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x and, per channel, w, b, mean and variance."""
+        """Return values x and, per channel, w, b, mean and variance."""
         shape = tuple(sizes[name] for name in ("n", "c", "h", "w"))
         channel = Tensor((shape[1],))
         return {
@@ -228,17 +228,17 @@ class BatchNormInference(Operator):
         }
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of x."""
+        """Return the shape of x."""
         return (tuple(sizes[name] for name in ("n", "c", "h", "w")),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The formula."""
+        """Return the formula."""
         x, w, b, mean, variance = (inputs[0], *(_channels(c, vector) for vector in inputs[1:]))
         scale = 1 / c.sqrt(variance + EPSILON)
         return c.store(c.centre(x, mean) * scale * w + b)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """By x, w and b."""
+        """Compute the gradients by x, w and b."""
         x, w, _, mean, variance = (inputs[0], *(_channels(c, vector) for vector in inputs[1:]))
         scale = 1 / c.sqrt(variance + EPSILON)
         by_w = c.total(upstream * c.centre(x, mean) * scale, (0, 2, 3))

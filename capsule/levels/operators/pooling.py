@@ -25,7 +25,7 @@ class _Pool(Operator):
         self._rank = rank
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x of shape (n, c, [d,] h, w)."""
+        """Return values x of shape (n, c, [d,] h, w)."""
         return {"x": Tensor((sizes["n"], sizes["c"], *self._spatial(sizes)))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -52,7 +52,7 @@ class _Pool(Operator):
         return tuple(sizes[name] for name in WINDOWS[self._rank])
 
     def _slices(self, sizes: Sizes) -> list[Any]:
-        """What each position of the window meets in the padded input."""
+        """Yield the elements of the padded input at each position of the window."""
         positions = self.outputs(sizes)[0][2:]
         everything = (slice(None), slice(None))
         slices = _how(sizes).slices(self._window(sizes), positions)
@@ -84,7 +84,7 @@ class MaxPool(_Pool):
         self.name = f"max_pool{rank}d"
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
-        """Values x in (-1/4, 3/4), without ties.
+        """Return values x in (-1/4, 3/4), without ties.
 
         Raises:
             ValueError: The window has more elements than the dtype has levels for.
@@ -107,12 +107,12 @@ class MaxPool(_Pool):
         return (values.astype(arithmetic.stored),)
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """All below 0, which the frame must not win against."""
+        """Return all below 0, which the frame must not win against."""
         (x,) = self.inputs(sizes, dtype, seed)
         return (x - x.dtype.type(0.75),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Gathered from where the maximum is."""
+        """Gather from where the maximum is."""
         winner, slices = self._winner(c, sizes, inputs[0]), self._slices(sizes)
 
         def gather(array: Any) -> Any:
@@ -122,7 +122,7 @@ class MaxPool(_Pool):
         return c.store(c.select(gather, inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """Scattered to where the maximum was; windows that overlap add up."""
+        """Scatter to where the maximum was; windows that overlap add up."""
         winner, slices = self._winner(c, sizes, inputs[0]), self._slices(sizes)
 
         def spread(array: Any) -> Any:
@@ -153,7 +153,7 @@ class AveragePool(_Pool):
     name = "average_pool2d"
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Sums over windows divided by how many elements each has."""
+        """Return sums over windows divided by how many elements each has."""
         slices = self._slices(sizes)
 
         def add_up(array: Any) -> Any:
@@ -164,7 +164,7 @@ class AveragePool(_Pool):
         return c.store(c.linear(add_up, inputs[0], len(slices)) / counts)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """Each window's share to each of its elements; windows that overlap add up."""
+        """Return each window's share to each of its elements; windows that overlap add up."""
         slices = self._slices(sizes)
         padded = pad(c.value(inputs[0]) * 0 + 1, sizes["padding"])
         counts = sum(padded[where] for where in slices)
@@ -185,7 +185,7 @@ class GlobalAveragePool(Operator):
     name = "global_average_pool"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x of shape (n, c, h, w)."""
+        """Return values x of shape (n, c, h, w)."""
         return {"x": Tensor(tuple(sizes[name] for name in ("n", "c", "h", "w")))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -193,7 +193,7 @@ class GlobalAveragePool(Operator):
         return ((sizes["n"], sizes["c"], 1, 1),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The mean."""
+        """Return the mean."""
         return c.store(c.total(inputs[0], (2, 3)) / (sizes["h"] * sizes["w"]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ class _Scaled(Operator):
     scale: float
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """A, B and the scales."""
+        """Return a, B and the scales."""
         m, n, k = sizes["m"], sizes["n"], sizes["k"]
         return {
             "a": self._eight_bits(m, k),
@@ -33,12 +33,12 @@ class _Scaled(Operator):
         return ((sizes["m"], sizes["n"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The product, scaled."""
+        """Return the product, scaled."""
         a, b, row, column = inputs
         return c.store(self._product(c, sizes, a, b, row) * _stand(c, row) * column)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By the scales."""
+        """Compute the gradients by the scales."""
         a, b, row, column = inputs
         slope = upstream * self._product(c, sizes, a, b, row)
         by_row = c.linear(lambda array: array.sum(axis=1), slope * column, sizes["n"])
@@ -53,12 +53,12 @@ class _Scaled(Operator):
         return Tensor(shape, below=256, real=False, gradient=False, stored=self.stored)
 
     def _product(self, c: Calculator, sizes: Sizes, a: Any, b: Any, like: Any) -> Any:
-        """A B, in the dtype of a scale's values."""
+        """Return a B, in the dtype of a scale's values."""
         raise NotImplementedError
 
 
 class Int8Matmul(_Scaled):
-    """Of whole numbers from -128 to 127, whose product is exact."""
+    """Product of whole numbers from -128 to 127, which is exact."""
 
     name = "int8_matmul"
     stored = "int8"
@@ -69,7 +69,7 @@ class Int8Matmul(_Scaled):
 
 
 class Fp8Matmul(_Scaled):
-    """Of float8_e4m3fn: 4 bits of exponent, 3 of significand, products summed in float32.
+    """Product in float8_e4m3fn: 4 bits of exponent, 3 of significand, sums in float32.
 
     The tensors are uint8, the bits of numbers in (-4, 12) rounded to the nearest (Micikevicius and
     others, FP8 formats for deep learning, arXiv 2209.05433, 2022).
@@ -80,7 +80,7 @@ class Fp8Matmul(_Scaled):
     scale = 2.0**-3
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Any:
-        """The bits of what 256 even steps are rounded to."""
+        """Return the bits of what 256 even steps are rounded to."""
         import numpy
 
         a, b, row, column = super().inputs(sizes, dtype, seed)
@@ -97,7 +97,9 @@ class Fp8Matmul(_Scaled):
 
 
 def decode(codes: Any) -> Any:
-    """The float64 numbers that bits of float8_e4m3fn stand for; 127 and 255 are no numbers."""
+    """Return the float64 numbers that bits of float8_e4m3fn stand for; 127 and 255 are no
+    numbers.
+    """
     import numpy
 
     exponent, significand = codes.astype(int) >> 3 & 15, codes.astype(int) & 7

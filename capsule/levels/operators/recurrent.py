@@ -43,23 +43,23 @@ class LstmCell(Operator):
         }
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With an input gate that is open and an output gate that is shut."""
+        """Draw inputs for an open input gate and a shut output gate."""
         arrays = super().hard_inputs(sizes, dtype, seed)
         bx = arrays[5]
         bx[0], bx[-1] = 16, -16
         return arrays
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The pair h', c', each (n, hidden)."""
+        """Return the pair h', c', each (n, hidden)."""
         return ((sizes["n"], sizes["hidden"]),) * 2
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The formula."""
+        """Return the formula."""
         (_, _, _, o), cell, squashed = self._run(c, sizes, inputs)
         return c.store(o * squashed), cell
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """By all seven inputs."""
+        """Compute the gradients by all seven inputs."""
         x, h, before, wx, wh, _, _ = inputs
         n, hidden = sizes["n"], sizes["hidden"]
         (i, f, g, o), _, squashed = self._run(c, sizes, inputs)
@@ -105,7 +105,7 @@ def _cut(array: Any, place: int, width: int) -> Any:
 
 
 def _join(c: Calculator, parts: list[Any]) -> Any:
-    """The parts side by side."""
+    """Return the parts side by side."""
     import numpy
 
     count, width = len(parts), parts[0].shape[1]

@@ -16,18 +16,18 @@ class _Reduction(Operator):
     """A (rows, columns) matrix to a vector of `rows` elements. FLOPs: 1 per element."""
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """One matrix."""
+        """Return one matrix."""
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With large numbers in the first row, first and last, of which nothing is left."""
+        """Draw large numbers first and last in the first row, which cancel."""
         (x,) = super().hard_inputs(sizes, dtype, seed)
         if x.shape[1] > 1:
             x[0, 0], x[0, -1] = 1024, -1024
         return (x,)
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """One vector."""
+        """Return one vector."""
         return ((sizes["rows"],),)
 
     def flops(self, sizes: Sizes) -> int:
@@ -41,7 +41,7 @@ class ReduceSum(_Reduction):
     name = "reduce_sum"
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The sums."""
+        """Return the sums."""
         return c.store(c.linear(lambda x: x.sum(axis=1), inputs[0], sizes["columns"]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
@@ -55,7 +55,7 @@ class ReduceMean(_Reduction):
     name = "reduce_mean"
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The sums over the number of columns."""
+        """Return the sums over the number of columns."""
         columns = sizes["columns"]
         return c.store(c.linear(lambda x: x.sum(axis=1), inputs[0], columns) / columns)
 
@@ -75,7 +75,7 @@ class ReduceMax(_Reduction):
     smooth = False
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> tuple[Any, ...]:
-        """A matrix with one 1 in each row."""
+        """Return a matrix with one 1 in each row."""
         (x,) = super().inputs(sizes, dtype, seed)
         label = f"capsule-input-1\n{self.name}\nplaces\n{x.shape}\n{seed}\n"
         places = (words(label, sizes["rows"]) >> 11) % sizes["columns"]
@@ -83,7 +83,7 @@ class ReduceMax(_Reduction):
         return (x,)
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """All below 0, with a maximum in the first column and one in the last."""
+        """Return all below 0, with a maximum in the first column and one in the last."""
         (x,) = self.inputs(sizes, dtype, seed)
         for row, column in ((0, 0), (-1, -1))[: len(x)]:
             x[row, x[row].argmax()] = 0
@@ -91,13 +91,13 @@ class ReduceMax(_Reduction):
         return (round_to(x - 2, dtype),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Gathered from where the maximum is."""
+        """Gather from where the maximum is."""
         places = c.value(inputs[0]).argmax(axis=1)
         rows = range(sizes["rows"])
         return c.store(c.select(lambda array: array[rows, places], inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """Scattered to where the maximum was."""
+        """Scatter to where the maximum was."""
         import numpy
 
         x = c.value(inputs[0])

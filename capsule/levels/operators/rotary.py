@@ -21,12 +21,12 @@ class Rotary(Operator):
     name = "rotary"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Vectors x and the two tables."""
+        """Return vectors x and the two tables."""
         table = Tensor((sizes["length"], sizes["pairs"]), -2.0, 4.0, gradient=False)
         return {"x": Tensor(self.outputs(sizes)[0]), "cos": table, "sin": table}
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Any:
-        """The tables from tangents of half the angles, rounded to the dtype."""
+        """Return the tables from tangents of half the angles, rounded to the dtype."""
         x, tangent, _ = super().inputs(sizes, dtype, seed)
         tangent = tangent.astype("float64")
         square = tangent * tangent
@@ -34,14 +34,14 @@ class Rotary(Operator):
         return (x, *(_round(table, dtype) for table in tables))
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The shape of x."""
+        """Return the shape of x."""
         batch, heads, length, pairs = (
             sizes[name] for name in ("batch", "heads", "length", "pairs")
         )
         return ((batch, heads, length, 2 * pairs),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The turned pairs."""
+        """Return the turned pairs."""
         x, cos, sin = inputs
         return self._turn(c, sizes, x, cos, sin)
 
@@ -77,7 +77,7 @@ class Rotary(Operator):
 
 
 def _round(array: Any, dtype: str) -> Any:
-    """To as many bits as inputs of the dtype have."""
+    """Round to the bits of the dtype's inputs."""
     import numpy
 
     arithmetic = ARITHMETIC[dtype]

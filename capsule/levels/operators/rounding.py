@@ -38,7 +38,7 @@ Bilinear = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What a dtype's word stands for.
+    """Arithmetic of a dtype.
 
     Attributes:
         storage: Unit roundoff u of a tensor's elements in memory.
@@ -78,22 +78,22 @@ ARITHMETIC = {
 
 
 class Calculator(Protocol):
-    """What a formula is written against: `Exact` on arrays, `Rounding` on `Rounded` ones."""
+    """Interface that formulas use: `Exact` on arrays, `Rounding` on `Rounded` ones."""
 
     def exp(self, x: Any) -> Any:
-        """Exponential."""
+        """Return the exponential."""
 
     def log(self, x: Any) -> Any:
-        """Natural logarithm."""
+        """Return the natural logarithm."""
 
     def tanh(self, x: Any) -> Any:
-        """Hyperbolic tangent."""
+        """Return the hyperbolic tangent."""
 
     def sqrt(self, x: Any) -> Any:
-        """Square root."""
+        """Return the square root."""
 
     def erf(self, x: Any) -> Any:
-        """Error function."""
+        """Return the error function."""
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Any:
         """`function(x, y)`, of which each element is a sum of at most `terms` products."""
@@ -108,7 +108,7 @@ class Calculator(Protocol):
         """Sum over axes, which stay with length 1."""
 
     def between(self, x: Any) -> Any:
-        """What may be stored between two operations that others make one of."""
+        """Return a value that may be stored between two operations that others fuse."""
 
     def sigmoid(self, x: Any) -> Any:
         """1 / (1 + exp(-x))."""
@@ -117,41 +117,41 @@ class Calculator(Protocol):
         """`x - mean`, which may be taken of their products with a scale."""
 
     def store(self, x: Any) -> Any:
-        """The value as a tensor in memory has it, rounded to the dtype."""
+        """Return the value as a tensor in memory has it, rounded to the dtype."""
 
     def value(self, x: Any) -> Any:
-        """The bare array, for decisions: a mask, a maximum."""
+        """Return the bare array, for decisions: a mask, a maximum."""
 
 
 class Exact:
     """Plain numpy, in the dtype of what it is given."""
 
     def exp(self, x: Any) -> Any:
-        """Exponential."""
+        """Return the exponential."""
         import numpy
 
         return numpy.exp(x)
 
     def log(self, x: Any) -> Any:
-        """Natural logarithm."""
+        """Return the natural logarithm."""
         import numpy
 
         return numpy.log(x)
 
     def tanh(self, x: Any) -> Any:
-        """Hyperbolic tangent."""
+        """Return the hyperbolic tangent."""
         import numpy
 
         return numpy.tanh(x)
 
     def sqrt(self, x: Any) -> Any:
-        """Square root."""
+        """Return the square root."""
         import numpy
 
         return numpy.sqrt(x)
 
     def erf(self, x: Any) -> Any:
-        """Error function, of what doubles hold by the C library's.
+        """Return the error function, of what doubles hold by the C library's.
 
         Else by the series 2/sqrt(pi) exp(-x**2) sum of 2**n x**(2n+1) / (2n+1)!!. All its terms
         have one sign, so it loses nothing to cancellation; its sum is off by several roundings.
@@ -172,7 +172,7 @@ class Exact:
         return total * numpy.exp(-square) * (2 / numpy.sqrt(pi))
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Any:  # noqa: ARG002
-        """A result of which each element is a sum of at most `terms` products."""
+        """Return a result of which each element is a sum of at most `terms` products."""
         return function(x, y)
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Any:  # noqa: ARG002
@@ -188,23 +188,23 @@ class Exact:
         return x.sum(axis=axis, keepdims=True)
 
     def between(self, x: Any) -> Any:
-        """As it is."""
+        """Return the value unchanged."""
         return x
 
     def sigmoid(self, x: Any) -> Any:
-        """The formula as it stands."""
+        """Return the formula as it stands."""
         return 1 / (self.exp(-x) + 1)
 
     def centre(self, x: Any, mean: Any) -> Any:
-        """The difference."""
+        """Return the difference."""
         return x - mean
 
     def store(self, x: Any) -> Any:
-        """The value as a tensor in memory has it."""
+        """Return the value as a tensor in memory has it."""
         return x
 
     def value(self, x: Any) -> Any:
-        """The bare array, for decisions: a mask, a maximum."""
+        """Return the bare array, for decisions: a mask, a maximum."""
         return x
 
 
@@ -223,7 +223,7 @@ class Rounded:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the value."""
+        """Return the shape of the value."""
         shape: tuple[int, ...] = self.value.shape
         return shape
 
@@ -275,14 +275,14 @@ class Rounding:
         self._arithmetic = arithmetic
 
     def enter(self, x: Any) -> Rounded:
-        """An input, which is exact."""
+        """Return an input, which is exact."""
         import numpy
 
         value = numpy.asarray(x, dtype=numpy.float64)
         return Rounded(value, numpy.zeros_like(value), self._inside)
 
     def exp(self, x: Any) -> Rounded:
-        """Exponential; dx makes it wrong by a factor."""
+        """Return the exponential; dx makes it wrong by a factor."""
         import numpy
 
         value = numpy.exp(x.value)
@@ -292,30 +292,30 @@ class Rounding:
         return self._function(value, value * numpy.expm1(numpy.where(value > 0, error, 0.0)) + most)
 
     def log(self, x: Any) -> Rounded:
-        """Natural logarithm, off by dx / (x - dx)."""
+        """Return the natural logarithm, off by dx / (x - dx)."""
         import numpy
 
         return self._function(numpy.log(x.value), x.error / (x.value - x.error))
 
     def tanh(self, x: Any) -> Rounded:
-        """Hyperbolic tangent: its derivative is at most 1."""
+        """Return the hyperbolic tangent: its derivative is at most 1."""
         import numpy
 
         return self._function(numpy.tanh(x.value), x.error)
 
     def sqrt(self, x: Any) -> Rounded:
-        """Square root; its error is at most dx over itself."""
+        """Return the square root; its error is at most dx over itself."""
         import numpy
 
         value = numpy.sqrt(x.value)
         return self._function(value, x.error / value)
 
     def erf(self, x: Any) -> Rounded:
-        """Error function: its derivative is at most 2/sqrt(pi) < 1.2."""
+        """Return the error function: its derivative is at most 2/sqrt(pi) < 1.2."""
         return self._function(EXACT.erf(x.value), 1.2 * x.error)
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum of products; see the module's rules."""
+        """Return a sum of products; see the module's rules."""
         x, y = self._with_error(x), self._with_error(y)
         growth = self._gamma(terms) + 2 * self._arithmetic.operand
         growth += passes * self._arithmetic.storage
@@ -328,14 +328,14 @@ class Rounding:
         return Rounded(function(x.value, y.value), error, self._inside)
 
     def linear(self, function: Linear, x: Any, terms: int, passes: int = 0) -> Rounded:
-        """A sum; see the module's rules."""
+        """Return a sum; see the module's rules."""
         x = self._with_error(x)
         growth = self._gamma(terms) + passes * self._arithmetic.storage
         error = function(x.error) + growth * function(abs(x.value) + x.error)
         return Rounded(function(x.value), error, self._inside)
 
     def select(self, function: Linear, x: Any) -> Rounded:
-        """The same selection from values and errors."""
+        """Return the same selection from values and errors."""
         x = self._with_error(x)
         return Rounded(function(x.value), abs(function(x.error)), self._inside)
 
@@ -349,7 +349,7 @@ class Rounding:
         return self.linear(add_up, x, terms, passes)
 
     def sum_up(self, value: Any, walk: Any, terms: int, passes: int = 0) -> Rounded:
-        """A value of which nothing is known but what it is summed from.
+        """Return a value of which nothing is known but what it is summed from.
 
         Args:
             value: The exact one.
@@ -363,27 +363,27 @@ class Rounding:
         return self._function(value, error)
 
     def between(self, x: Any) -> Rounded:
-        """As it is: in the norm that rounding is little beside that of the result."""
+        """Return the value unchanged: in the norm, this rounding is negligible."""
         return self._with_error(x)
 
     def sigmoid(self, x: Any) -> Rounded:
-        """Its steps, or a rational function that is as near to it everywhere as near 1."""
+        """Compute the sigmoid by its steps, or by a rational function of the same accuracy."""
         steps: Rounded = 1 / (self.exp(-x) + 1)
         return Rounded(steps.value, steps.error + FUNCTION_ULPS * self._inside, self._inside)
 
     def centre(self, x: Any, mean: Any) -> Rounded:
-        """The difference: what products add to it is little in the norm."""
+        """Return the difference: what products add to it is little in the norm."""
         difference: Rounded = x - mean
         return difference
 
     def store(self, x: Any) -> Rounded:
-        """The value rounded to the dtype in memory."""
+        """Return the value rounded to the dtype in memory."""
         x = self._with_error(x)
         rounding = self._arithmetic.storage * (abs(x.value) + x.error) + self._arithmetic.tiny
         return Rounded(x.value, x.error + rounding, self._inside)
 
     def value(self, x: Any) -> Any:
-        """The value without its error."""
+        """Return the value without its error."""
         return x.value if isinstance(x, Rounded) else x
 
     def _with_error(self, x: Any) -> Rounded:

@@ -26,15 +26,15 @@ class TopK(Operator):
     smooth = False
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """One matrix."""
+        """Return one matrix."""
         if sizes["k"] > sizes["columns"]:
             raise ValueError(f"k is {sizes['k']}, more than {sizes['columns']} columns")
         if sizes["k"] > _STEPS * _POWERS:
-            raise ValueError(f"k is {sizes['k']}; 16 bits tell {_STEPS * _POWERS} apart")
+            raise ValueError(f"k is {sizes['k']}; the limit for 16 bits is {_STEPS * _POWERS}")
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Any:
-        """A matrix with k distinct numbers above 1 in each row."""
+        """Return a matrix with k distinct numbers above 1 in each row."""
         import numpy
 
         (x,) = super().inputs(sizes, dtype, seed)
@@ -72,7 +72,7 @@ class TopK(Operator):
         return (c.store(c.select(spread, upstream)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
     def _places(self, c: Calculator, sizes: Sizes, x: Any) -> Any:
@@ -86,7 +86,7 @@ class _Indexed(Operator):
     """
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Any:
-        """With the first and the last column."""
+        """Draw inputs with the first and last column."""
         arrays = super().inputs(sizes, dtype, seed)
         if sizes["count"] >= 4:
             index = arrays[list(self.tensors(sizes)).index("index")]
@@ -108,7 +108,7 @@ class Gather(_Indexed):
     name = "gather"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The matrix and the indices."""
+        """Return the matrix and the indices."""
         return {"x": Tensor((sizes["rows"], sizes["columns"])), "index": _index(sizes)}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -116,17 +116,17 @@ class Gather(_Indexed):
         return ((sizes["rows"], sizes["count"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The elements."""
+        """Return the elements."""
         x, index = inputs
         return c.store(_take(c, x, index))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """Sums over the places where an element went."""
+        """Return sums over the places where an element went."""
         _, index = inputs
         return (c.store(_add_up(c, upstream, index, sizes["columns"])),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
     def bytes(self, sizes: Sizes, dtype: str) -> int:
@@ -144,7 +144,7 @@ class ScatterAdd(_Indexed):
     name = "scatter_add"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The matrix, the indices, what is added."""
+        """Return the matrix, the indices, what is added."""
         return {
             "x": Tensor((sizes["rows"], sizes["columns"])),
             "index": _index(sizes),
@@ -156,7 +156,7 @@ class ScatterAdd(_Indexed):
         return ((sizes["rows"], sizes["columns"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """Sums of an element and what is added to it."""
+        """Return sums of an element and what is added to it."""
         import numpy
 
         x, index, source = inputs
@@ -169,7 +169,7 @@ class ScatterAdd(_Indexed):
         return c.store(_add_up(c, before + after, places, columns))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """By x as it is, by the source gathered."""
+        """Compute the gradients by x unchanged, by the source gathered."""
         return c.store(c.select(lambda array: array, upstream)), c.store(
             _take(c, upstream, inputs[1])
         )
@@ -186,7 +186,7 @@ def _take(c: Calculator, x: Any, index: Any) -> Any:
 
 
 def _add_up(c: Calculator, x: Any, index: Any, columns: int) -> Any:
-    """Sums of those elements of each row that have the same index."""
+    """Return sums of those elements of each row that have the same index."""
     import numpy
 
     def add_up(array: Any) -> Any:

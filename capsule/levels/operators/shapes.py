@@ -12,17 +12,17 @@ class _Change(Operator):
     """Exact, without FLOPs. A framework may return a view: its time is then that of no copy."""
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The same elements in the new shape."""
+        """Return the same elements in the new shape."""
         (shape,) = self.outputs(sizes)
         return c.store(c.select(lambda array: array.reshape(shape), inputs[0]))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """The upstream gradient in the old shape."""
+        """Return the upstream gradient in the old shape."""
         shape = self.tensors(sizes)["x"].shape
         return (c.store(c.select(lambda array: array.reshape(shape), upstream)),)
 
     def flops(self, sizes: Sizes) -> int:  # noqa: ARG002
-        """None."""
+        """Return 0: the operation computes nothing."""
         return 0
 
 
@@ -32,7 +32,7 @@ class Reshape(_Change):
     name = "reshape"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x of shape (n, c, h, w)."""
+        """Return values x of shape (n, c, h, w)."""
         return {"x": Tensor(tuple(sizes[name] for name in ("n", "c", "h", "w")))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -46,7 +46,7 @@ class Squeeze(_Change):
     name = "squeeze"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x of shape (rows, 1, columns)."""
+        """Return values x of shape (rows, 1, columns)."""
         return {"x": Tensor((sizes["rows"], 1, sizes["columns"]))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -60,7 +60,7 @@ class Unsqueeze(_Change):
     name = "unsqueeze"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """Values x of shape (rows, columns)."""
+        """Return values x of shape (rows, columns)."""
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:

@@ -25,28 +25,30 @@ class Softmax(Operator):
     name = "softmax"
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """One matrix of shape (rows, columns)."""
+        """Return one matrix of shape (rows, columns)."""
         return {"x": Tensor((sizes["rows"], sizes["columns"]), -8.0, 16.0)}
 
     def hard_inputs(self, sizes: Sizes, dtype: str, seed: int) -> Arrays:
-        """With the first and the last row far from 0, where no exponential would be finite."""
+        """Draw first and last rows far from 0, where no exponential is finite."""
         (x,) = super().hard_inputs(sizes, dtype, seed)
         x[0] = round_to(x[0] + FAR, dtype)
         x[1:][-1:] = round_to(x[1:][-1:] - FAR, dtype)
         return (x,)
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The same shape."""
+        """Return the same shape."""
         return ((sizes["rows"], sizes["columns"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:  # noqa: ARG002
-        """The shifted formula (Blanchard, Higham and Higham, IMA J. Numer. Anal. 41, 2021)."""
+        """Return the shifted formula (Blanchard, Higham and Higham, IMA J. Numer. Anal. 41,
+        2021).
+        """
         (x,) = inputs
         e = c.exp(x - c.value(x).max(axis=1, keepdims=True))
         return c.store(e / c.total(e, 1))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """The product y (G - sum of G y)."""
+        """Return the product y (G - sum of G y)."""
         y = self.forward(c, sizes, *inputs)
         return (c.store(y * (upstream - c.total(upstream * y, 1))),)
 

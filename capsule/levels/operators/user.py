@@ -62,31 +62,31 @@ class UserOperator(Operator):
         self._module: Any = module
 
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
-        """The file's, with shapes made into `Tensor`s."""
+        """Return the file's, with shapes made into `Tensor`s."""
         return {
             name: Tensor(**form) if isinstance(form, dict) else Tensor(tuple(form))
             for name, form in self._module.tensors(sizes).items()
         }
 
     def outputs(self, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
-        """The file's."""
+        """Return the file's."""
         return tuple(tuple(shape) for shape in self._module.outputs(sizes))
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """The file's."""
+        """Return the file's."""
         return self._module.forward(c, sizes, *inputs)
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:
-        """The file's."""
+        """Return the file's."""
         return tuple(self._module.backward(c, sizes, upstream, *inputs))
 
     def flops(self, sizes: Sizes) -> int:
-        """The file's."""
+        """Return the file's."""
         return int(self._module.flops(sizes))
 
 
 class Context:
-    """What a user's native function may ask for.
+    """Services for a user's native function.
 
     Attributes:
         folder: Where the file and what came with it lie, read-only.
@@ -96,7 +96,8 @@ class Context:
         self.folder = folder
 
     def library(self, source: str) -> Any:
-        """A shared library by ctypes, compiled first unless it is one: C functions on pointers.
+        """Return a shared library by ctypes, compiled first unless it is one: C functions on
+        pointers.
 
         Raises:
             FileNotFoundError: The source is not there.
@@ -144,7 +145,7 @@ class Context:
     def _find(self, source: str) -> Path:
         path = self.folder / source
         if not path.is_file():
-            raise FileNotFoundError(f"no source {path}: is it among the benchmark's inputs?")
+            raise FileNotFoundError(f"no source {path}: list it among the benchmark's inputs")
         return path
 
 
@@ -152,7 +153,7 @@ _BUILT: dict[Any, Any] = {}
 
 
 def _once(kind: str, paths: list[Path], build: Callable[[], Any]) -> Any:
-    """What these sources were built into: a trial asks four times, and a process has many trials.
+    """Return the library built from these sources, once a process.
 
     What they include is taken to stay.
     """
@@ -163,7 +164,7 @@ def _once(kind: str, paths: list[Path], build: Callable[[], Any]) -> Any:
 
 
 def _make_folder() -> tempfile.TemporaryDirectory[str]:
-    """For what is built: a library that is loaded stays when its file goes."""
+    """Make a folder for the build; a loaded library stays when its file goes."""
     return tempfile.TemporaryDirectory(prefix="capsule-build-")
 
 
@@ -194,4 +195,4 @@ def load(name: str, source: Path) -> tuple[UserOperator, catalog.Operator]:
 def _check_tools(paths: list[Path], *needed: str) -> None:
     if missing := [tool for tool in needed if shutil.which(tool) is None]:
         names = ", ".join(path.name for path in paths)
-        raise RuntimeError(f"{names} cannot be built here: there is no {', no '.join(missing)}")
+        raise RuntimeError(f"cannot build {names}: this environment has no {', no '.join(missing)}")

@@ -15,7 +15,7 @@ from .lbfgs import Differentiate, Lbfgs
 from .user import UserOptimizer
 
 State = tuple[Any, ...]
-"""What an optimizer keeps of one parameter: arrays of its shape, zeros before the first step."""
+"""State of an optimizer for one parameter: arrays of its shape, zeros before the first step."""
 
 Chosen = Union[str, UserOptimizer]
 """An optimizer of the catalogue by its name, or a user's."""
@@ -23,7 +23,7 @@ Chosen = Union[str, UserOptimizer]
 
 @dataclass(frozen=True)
 class Step:
-    """What all parameters have in common in one step.
+    """Values that all parameters share in one step.
 
     Attributes:
         numbers: All that the optimizer takes.
@@ -53,7 +53,7 @@ class Optimizer:
     """One optimizer with its state, over numpy arrays by name."""
 
     def __init__(self, name: Chosen, numbers: Numbers) -> None:
-        """With no step taken yet.
+        """Create an optimizer without steps.
 
         Args:
             name: Key of `catalog.training.OPTIMIZERS`, or a user's.
@@ -72,7 +72,7 @@ class Optimizer:
     def step(
         self, parameters: Mapping[str, Any], gradients: Mapping[str, Any], rate: float
     ) -> dict[str, Any]:
-        """The parameters after one step, new arrays.
+        """Return the parameters after one step, new arrays.
 
         Args:
             parameters: Arrays by name; those without a gradient stay as they are.
@@ -99,7 +99,7 @@ class Optimizer:
         return self.step(parameters, gradients, rate)
 
     def state(self) -> dict[str, Any]:
-        """What it keeps, arrays by name, and `steps`, how many were taken."""
+        """Return the optimizer's state, arrays by name, and `steps`, the number taken."""
         import numpy
 
         kept = {
@@ -120,12 +120,12 @@ class Optimizer:
 
 
 def start(name: Chosen, numbers: Numbers) -> Optimizer | Lbfgs:
-    """An optimizer that has taken no step; see `Optimizer`."""
+    """Return an optimizer that has taken no step; see `Optimizer`."""
     return Lbfgs(numbers) if name == "lbfgs" else Optimizer(name, numbers)
 
 
 def has_formula(name: Chosen) -> bool:
-    """Whether it is known what a right step is."""
+    """Return whether it is known what a right step is."""
     return isinstance(name, str) or name.formula is not None
 
 
@@ -133,19 +133,19 @@ def _find_formula(name: Chosen) -> Formula:
     if isinstance(name, str):
         return FORMULAS[name]
     if name.formula is None:
-        raise ValueError(f"{name.name} defines no formula, by which numpy would train")
+        raise ValueError(f"{name.name} defines no formula, which numpy needs to train")
     return name.formula
 
 
 def gather(name: Chosen, step: Step, gradients: Mapping[Any, Any]) -> Step:
-    """A step that knows of all gradients what its formula has to."""
+    """Return a step that knows of all gradients what its formula has to."""
     if isinstance(name, str) and name not in GLOBAL:
         return step
     return replace(step, squares=sum(step.total(one * one) for one in gradients.values()))
 
 
 def slots(name: Chosen, numbers: Numbers) -> int:
-    """How many arrays the state of a parameter has."""
+    """Return the number of arrays in the state of a parameter."""
     if isinstance(name, UserOptimizer):
         return name.facts.slots
     momentum = int(bool(numbers.get("momentum")))
@@ -153,7 +153,7 @@ def slots(name: Chosen, numbers: Numbers) -> int:
 
 
 def _sgd(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[Any, State]:
-    """Momentum without dampening (Sutskever et al., ICML 2013, with the rate outside)."""
+    """Compute momentum without dampening (Sutskever et al., ICML 2013, with the rate outside)."""
     gradient = _add_decay(step, parameter, gradient)
     if not state:
         return -step.rate * gradient, ()
@@ -229,7 +229,7 @@ def _layer(step: Step, state: State, parameter: Any, gradient: Any) -> tuple[Any
 
 
 def _trust(step: Step, parameter: Any, direction: Any) -> Any:
-    """Norm of a parameter by that of its direction, 1 where either is 0."""
+    """Return the norm of a parameter by that of its direction, 1 where either is 0."""
     length, way = (step.sqrt(step.total(one * one)) for one in (parameter, direction))
     # so that nothing is divided by 0
     one = 0 * way + 1
@@ -289,4 +289,4 @@ FORMULAS: dict[str, Formula] = {
 the change of the parameter, and the new state."""
 
 GLOBAL = ("lamb-nvidia", "accelegrad")
-"""Of `FORMULAS` those that take the norm of all gradients together."""
+"""Formulas of `FORMULAS` that use the norm of all gradients together."""

@@ -23,12 +23,12 @@ Differentiate = Callable[[Mapping[str, Any]], tuple[Any, Mapping[str, Any]]]
 _ARMIJO = 1e-4
 _CURVATURE = 0.9
 _LEAST_CURVATURE = 1e-10
-"""Of a step that is remembered: the product of both changes, of place and of gradient."""
+"""Least product of both changes, of position and of gradient, of a remembered step."""
 
 
 @dataclass(frozen=True)
 class _Point:
-    """Where a line search has been.
+    """A point that a line search has evaluated.
 
     Attributes:
         way: Along the direction.
@@ -51,7 +51,7 @@ class Lbfgs:
     """
 
     def __init__(self, numbers: Numbers) -> None:
-        """With no step taken yet; see `catalog.training.OPTIMIZERS` for what it takes."""
+        """Create an optimizer without steps; see `catalog.training.OPTIMIZERS` for its numbers."""
         self._numbers = numbers
         self._pairs: deque[tuple[NDArray[Any], NDArray[Any]]] = deque(
             maxlen=int(numbers["history"])
@@ -64,7 +64,7 @@ class Lbfgs:
     def descend(
         self, parameters: Mapping[str, Any], differentiate: Differentiate, rate: float
     ) -> dict[str, Any]:
-        """The parameters after one step, which is up to `iterations` moves, new arrays.
+        """Return the parameters after one step, which is up to `iterations` moves, new arrays.
 
         Args:
             parameters: Arrays by name; those without a gradient stay as they are.
@@ -104,7 +104,7 @@ class Lbfgs:
         return line.parameters()
 
     def state(self) -> dict[str, Any]:
-        """Its history and the last move, arrays by name."""
+        """Return history and last move, arrays by name."""
         import numpy
 
         kept = {"scale": numpy.array(self._scale), "way": numpy.array(self._way)}
@@ -123,7 +123,7 @@ class Lbfgs:
             self._pairs.append((state[place + "moved"], state[place + "bend"]))
 
     def _turn(self, gradient: NDArray[Any]) -> NDArray[Any]:
-        """The direction of the next move, by the moves before."""
+        """Return the direction of the next move, by the moves before."""
         if self._before is None or self._direction is None:
             return -gradient
         bend, moved = gradient - self._before, self._direction * self._way
@@ -157,7 +157,7 @@ class _Line:
     def look(
         self, direction: NDArray[Any] | None = None, way: float = 0.0
     ) -> tuple[float, NDArray[Any]]:
-        """The loss and its gradient some way along a direction, or here."""
+        """Return the loss and its gradient some way along a direction, or here."""
         at = self._flat if direction is None else self._flat + way * direction
         loss, gradients = self._differentiate(self.parameters(at))
         return float(loss), self._flatten(gradients)
@@ -167,7 +167,7 @@ class _Line:
         self._flat = self._flat + way * direction
 
     def parameters(self, flat: NDArray[Any] | None = None) -> dict[str, Any]:
-        """Arrays by name, those here or those of another flat array."""
+        """Return arrays by name, those here or those of another flat array."""
         rest, named = self._flat if flat is None else flat, dict(self._all)
         for name in self._names:
             shape, size = named[name].shape, named[name].size
@@ -182,7 +182,7 @@ class _Line:
 
 
 class _Search:
-    """For a point that is lower by enough and flatter by enough: the strong Wolfe conditions."""
+    """Line search for a point that meets the strong Wolfe conditions."""
 
     def __init__(
         self, line: _Line, direction: NDArray[Any], loss: float, slope: float, tolerance: float
@@ -192,7 +192,7 @@ class _Search:
         self._looks = 0
 
     def run(self, start: _Point, way: float, most: int) -> tuple[_Point, int]:
-        """The point, and how often the loss was taken.
+        """Return the point, and how often the loss was taken.
 
         Args:
             start: Where the direction begins.
@@ -213,7 +213,7 @@ class _Search:
         return (start if start.loss <= point.loss else point), self._looks
 
     def _zoom(self, one: _Point, other: _Point, most: int) -> tuple[_Point, int]:
-        """The lowest point of an interval that holds one that is sought."""
+        """Return the lowest point of an interval that holds one that is sought."""
         low, high = (one, other) if one.loss <= other.loss else (other, one)
         width = float(abs(self._direction).max())
         stuck = False
@@ -245,7 +245,9 @@ class _Search:
 
 
 def _keep_inside(low: _Point, high: _Point, way: float, stuck: bool) -> tuple[float, bool]:
-    """A trial not too near the ends of its interval, the second time in a row or at an end."""
+    """Return a trial not too near the ends of its interval, the second time in a row or at an
+    end.
+    """
     least, most = sorted((low.way, high.way))
     margin = 0.1 * (most - least)
     if min(most - way, way - least) >= margin:
@@ -256,7 +258,7 @@ def _keep_inside(low: _Point, high: _Point, way: float, stuck: bool) -> tuple[fl
 
 
 def _interpolate(one: _Point, other: _Point, bounds: tuple[float, float] | None = None) -> float:
-    """Where the cubic through two points with their slopes is lowest, within bounds."""
+    """Return the minimum of the cubic through two points with slopes, within bounds."""
     left, right = (one, other) if one.way <= other.way else (other, one)
     least, most = bounds or (left.way, right.way)
     if left.way == right.way:

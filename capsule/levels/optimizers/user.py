@@ -15,7 +15,7 @@ from ..sources import import_file
 
 @dataclass(frozen=True)
 class UserOptimizer:
-    """What a user's file defines.
+    """Optimizer that a user's file defines.
 
     Attributes:
         name: Of the file, for messages.
@@ -46,12 +46,12 @@ def load(source: Path, numbers: Numbers) -> UserOptimizer:
         facts = optimizers.read(file.numbers, getattr(file, "slots", 0), vars(file))
         if training.complete(facts.numbers, numbers) != dict(numbers):
             known = ", ".join(number.name for number in facts.numbers)
-            raise ValueError(f"numbers are {known}, and the recipe has {', '.join(numbers)}")
+            raise ValueError(f"numbers are {known}, the recipe has {', '.join(numbers)}")
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     for function in ("torch", *(("formula",) if facts.has_formula else ())):
         if not callable(getattr(file, function)):
-            raise ValueError(f"{name}: {function} is no function")
+            raise ValueError(f"{name}: {function} is not a function")
     formula = _Formula(name, file.formula, facts.slots) if facts.has_formula else None
     return UserOptimizer(name, facts, file.torch, formula)
 
@@ -83,11 +83,11 @@ class _Formula:
         step = replace(step, numbers=MappingProxyType(step.numbers))
         made = self._function(step, held, *shown)
         if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[1], (tuple, list)):
-            raise ValueError(f"formula of {self._name} returns no pair of change and state")
+            raise ValueError(f"formula of {self._name} must return a pair of change and state")
         change, after = made
         if len(after) != self._slots:
             raise ValueError(
-                f"formula of {self._name} returns a state of {len(after)} arrays, and slots is"
+                f"formula of {self._name} returns a state of {len(after)} arrays, but slots is"
                 f" {self._slots}"
             )
         kept = tuple(self._check("state", array, shape) for array in after)

@@ -37,7 +37,7 @@ def _report(**line: str) -> None:
 
 
 def _derive(seed: object) -> int:
-    """The seed in place of a program's own; the run's where that has none."""
+    """Return the seed in place of a program's own; the run's where that has none."""
     if seed is None:
         return int(_SEED) % _MOST_SEED
     if hasattr(seed, "__index__"):
@@ -47,7 +47,7 @@ def _derive(seed: object) -> int:
 
 
 def _replace(name: str, seed: object) -> int:
-    """The same, reported."""
+    """Return the same, reported."""
     if seed is not None and name not in _reported:
         _reported.add(name)
         _report(replaced=name, value=repr(seed)[:_LONGEST])
@@ -55,7 +55,7 @@ def _replace(name: str, seed: object) -> int:
 
 
 def _replace_or_make(name: str, seed: object) -> object:
-    """The same for a generator, of which each that is given no seed gets one of its own."""
+    """Return the same for a generator, of which each that is given no seed gets one of its own."""
     if seed is None:
         return _derive(f"unseeded {next(_unseeded)}")
     # what generators are made of has been seeded itself
@@ -84,7 +84,7 @@ def _set_by(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _subclass(name: str, base: Any) -> Any:
-    """A class that takes a seed first; what the other one makes passes for its instance."""
+    """Return a class that takes a seed first; what the other one makes passes for its instance."""
 
     class Either(type(base)):  # type: ignore[misc]
         def __instancecheck__(cls, instance: object) -> bool:
@@ -164,7 +164,7 @@ class _Finder:
 
     @classmethod
     def find_spec(cls, name: str, *_place: object) -> ModuleSpec | None:
-        """Where a library lies that is to be seeded; None of all others, for the next finder."""
+        """Return the spec of a library to be seeded; None for all others."""
         seed = _SEEDERS.pop(name, None)
         spec = importlib.util.find_spec(name) if seed else None
         if seed is None or spec is None or spec.loader is None:

@@ -42,7 +42,7 @@ def _note_world(by: str, rank: int, ranks: int, backend: object, token: object =
 
 
 def _after(function: Callable[..., Any], look: Callable[..., None]) -> Callable[..., Any]:
-    """The same function, after which something is looked at, with its first argument."""
+    """Return the same function, after which something is looked at, with its first argument."""
     import functools
 
     @functools.wraps(function)
@@ -69,7 +69,9 @@ def _watch_torch(module: Any) -> None:
 
 
 def _share_token(module: Any) -> str | None:
-    """A word that all ranks of one store have: the first one there sets it, and nobody waits."""
+    """Return a word that all ranks of one store have: the first one there sets it, and nobody
+    waits.
+    """
     own = f"{os.getpid()}-{os.urandom(8).hex()}"
     try:
         word: Any = module._get_default_store().compare_set(_KEY, "", own)
@@ -129,7 +131,7 @@ class _Finder:
 
     @classmethod
     def find_spec(cls, name: str, *place: Any) -> ModuleSpec | None:
-        """What the other finders find of a library that is watched; None of all others."""
+        """Return the other finders' spec of a watched library; None for all others."""
         watch = _WATCHERS.get(name)
         if watch is None:
             return None

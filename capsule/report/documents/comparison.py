@@ -115,6 +115,7 @@ def claim_to_json(claim: FrozenClaim) -> dict[str, Json]:
     """A claim as every document tells it."""
     return {
         "pattern": claim.pattern.metric,
+        "label": claim.pattern.label,
         "type": claim.type,
         "primary": claim.primary,
         "alpha": claim.alpha,

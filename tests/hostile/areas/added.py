@@ -31,15 +31,15 @@ def _refuse(name: str, change: Change, says: str) -> Case:
     return Case(name=f"added/{name}", prepare=_check(change), status=4, says=says)
 
 
-_SEEDS = "its seeds are not its predecessor's and the"
+_SEEDS = "its seeds differ from its predecessor's and the"
 CASES = (
     Case(name="added/nothing", prepare=_check(extending.as_it_is), status=0, says="intact"),
-    _refuse("more-than-announced", extending.with_another_count, f"{_SEEDS} 2 that follow"),
-    _refuse("chosen-seed", extending.with_a_chosen_seed, f"{_SEEDS} 3 that follow"),
-    _refuse("bad-one-left-out", extending.without_a_bad_one, f"{_SEEDS} 2 that follow"),
+    _refuse("more-than-announced", extending.with_another_count, f"{_SEEDS} 2 derived"),
+    _refuse("chosen-seed", extending.with_a_chosen_seed, f"{_SEEDS} 3 derived"),
+    _refuse("bad-one-left-out", extending.without_a_bad_one, f"{_SEEDS} 2 derived"),
     _refuse("better-first-run", extending.with_a_better_first_run, "logs/0001-stdout.txt: not as"),
     _refuse("another-attempt", extending.with_another_attempt, "attempts under the first seeds"),
-    _refuse("claims-made-primary", extending.with_primary_claims, "is not frozen as it was"),
+    _refuse("claims-made-primary", extending.with_primary_claims, "contradicts its text in the manifest"),
     _refuse("wider-margin", extending.with_a_margin_of_all_runs, "allows -9 to 9"),
     _refuse("note-dropped", extending.without_its_note, "a note is missing: 3 of its 6 seeds"),
     _refuse("another-node", extending.on_another_node, "nodes do not begin with its predecessor"),
@@ -49,13 +49,13 @@ CASES = (
         extending.with_an_added_run_from_before,
         ", before its predecessor ended",
     ),
-    _refuse("another-engine", extending.by_another_engine, "its runtime is not its predecessor's"),
+    _refuse("another-engine", extending.by_another_engine, "its runtime differs from its predecessor's"),
     _refuse("another-manifest", extending.by_another_manifest, "in more than its seeds"),
     Case(
         name="added/strangers",
         prepare=_add("a"),
         status=4,
-        says="only its author adds seeds to it",
+        says="only its author can add seeds to it",
     ),
     Case(name="added/twice", prepare=_add("b"), status=2, says="was made of another"),
 )

@@ -99,7 +99,7 @@ def _hollow(folder: Path) -> Path:
 
 
 _ATTACKS: tuple[tuple[str, Make, str], ...] = (
-    ("terabyte-of-nothing", _hollow, "bytes together, and 137438953472 are the most"),
+    ("terabyte-of-nothing", _hollow, "bytes together; the limit is 137438953472"),
     ("file-that-no-list-names", _with("data/logs/new.txt", b""), "surplus data/logs/new.txt"),
     ("listed-file-that-is-not-there", _without(_README), "missing data/README.md"),
     ("changed-byte", _with(_README, b"changed"), "changed data/README.md"),
@@ -125,7 +125,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     (
         "wrong-size-in-bag-info",
         _edited("bag-info.txt", lambda data: data.replace(b"Oxum: ", b"Oxum: 1")),
-        "bag-info.txt does not say what follows from the payload",
+        "bag-info.txt contradicts the payload",
     ),
     (
         "other-version-of-bagit",

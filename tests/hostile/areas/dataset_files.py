@@ -234,11 +234,11 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     ),
     "record-that-claims-exbibytes": (
         *("cosmoflow-tfrecord", _claim_record, _UNIVERSE),
-        f"and a record of it ends at {_ENDLESS + 16}",
+        f"a record ends at {_ENDLESS + 16}",
     ),
     "name-that-steers": (
         *("cosmoflow-tfrecord", _name_steering, _UNIVERSE),
-        "has no record at byte 0: the checksum of its length fails",
+        "has no record at byte 0: wrong checksum of its length",
     ),
     "chunks-of-a-terabyte": (
         *("cosmoflow-hdf5", _claim_chunk, _UNIVERSE),
@@ -246,16 +246,16 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     ),
     "link-into-another-file": (
         *("cosmoflow-hdf5", _link_elsewhere, _UNIVERSE),
-        "has a link for full, and what it leads to is not read",
+        "has a link as full, which capsule does not follow",
     ),
-    "pickled-array": (None, _pickle, _GLYPHS, "image.npy cannot be read as an array"),
+    "pickled-array": (None, _pickle, _GLYPHS, "image.npy is not a readable array"),
     "pixels-that-are-no-numbers": (
         *(None, _spoil("image.npy", numpy.nan), _GLYPHS),
         "failed (diverged): the loss is nan in epoch 1",
     ),
     "labels-out-of-range": (
         *(None, _spoil("label.npy", 1 << 40), _GLYPHS),
-        "label holds numbers beyond 0 to 1",
+        "label contains numbers outside 0 to 1",
     ),
 }
 

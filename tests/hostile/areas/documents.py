@@ -187,7 +187,7 @@ CASES = (
         name="manifest/file-of-a-tebibyte",
         prepare=_lint(_sparse),
         status=2,
-        says="more than 262144 bytes is no manifest",
+        says="the limit is 262144 bytes",
         reads_only=True,
     ),
     Case(

@@ -46,14 +46,14 @@ def _deep(depth: int) -> bytes:
 _STEPS = eventfiles.scalars((5, 1.0), (1, 0.5), (2**63 - 1, 2.0), (-(2**63), float("nan")))
 
 CASES = (
-    _fail("cut-off", _write(_FINE[:-1]), "ends within a record"),
+    _fail("cut-off", _write(_FINE[:-1]), "truncated within a record"),
     _fail("changed", _write(_FINE[:-5] + b"\1" + _FINE[-4:]), "has another checksum"),
-    _fail("huge-length", _write(_length(2**63)), "ends within a record"),
-    _fail("largest-length", _write(_length(2**64 - 1)), "ends within a record"),
+    _fail("huge-length", _write(_length(2**63)), "truncated within a record"),
+    _fail("largest-length", _write(_length(2**64 - 1)), "truncated within a record"),
     _fail("another-length", _write(b"\xff" * 12), "length has another checksum"),
     _fail("text", _write(b"loss: 0.5\n" * 9), "length has another checksum"),
     _fail("deep", _write(_deep(3000)), "are empty"),
-    _fail("nested-length", _write(record(b"\x2a\xff\xff\xff\xff\x0f")), "ends within a field"),
+    _fail("nested-length", _write(record(b"\x2a\xff\xff\xff\xff\x0f")), "truncated within a field"),
     _fail("long-integer", _write(record(b"\x10" + b"\xff" * 1000)), "of more than 64 bits"),
     _fail("long-tag", _write(record(event(1, simple("x" * 10**6, 1)))), "its tags: xxx"),
     _fail("tag-that-steers", _write(record(event(1, simple("\x1b[2J", 1)))), r"\x1b[2J"),

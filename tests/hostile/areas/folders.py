@@ -73,7 +73,7 @@ def _case(name: str, change: Change, says: str, status: int = 4) -> Case:
         prepare=_resume(change),
         status=status,
         says=says,
-        says_not="a fault of capsule",
+        says_not="bug in capsule",
         seconds=120.0,
     )
 
@@ -107,19 +107,19 @@ CASES = (
         name="run-folder/pair-whose-target-has-a-nul",
         prepare=_pair(_TARGETS, len(_TARGETS)),
         status=2,
-        says="another version of capsule began this pair",
+        says="this pair was begun by another version of capsule",
     ),
     Case(
         name="run-folder/pair-with-a-hollow-header",
         prepare=_pair(_TARGETS, 1 << 40),
         status=2,
-        says="are the most that are read",
+        says="are read",
     ),
     *(
-        _case(f"hollow-{name.replace('/', '-')}", _hollow(name), "are the most", 2)
+        _case(f"hollow-{name.replace('/', '-')}", _hollow(name), "are read", 2)
         for name in (LOG, HEADER, NODE, "manifest.json")
     ),
-    _case("hollow-digests", _hollow("digests.txt"), "this is not the list of what the run copied"),
+    _case("hollow-digests", _hollow("digests.txt"), "the list of copied files was changed"),
     _case("as-it-was", lambda folder: None, "sealed tiny-", status=0),
     _case("start-of-another-plan", _edit(LOG, lambda d: d["start"].update(group="x")), "no group"),
     _case("start-of-a-list", _edit(LOG, lambda d: d["start"].update(group=[])), "log", status=2),
@@ -137,17 +137,17 @@ CASES = (
         _edit(LOG, lambda d: d["attempts"][0].update(reason="luck"), 1),
         "reason is none of",
     ),
-    _case("log-is-a-pipe", _pipe(LOG), "is no file, as it is in a run folder", status=2),
-    _case("log-is-a-link", _link(LOG), "is no file, as it is in a run folder", status=2),
-    _case("header-is-a-pipe", _pipe(HEADER), "it has no run.json", status=2),
+    _case("log-is-a-pipe", _pipe(LOG), "not a regular file, as capsule made it", status=2),
+    _case("log-is-a-link", _link(LOG), "not a regular file, as capsule made it", status=2),
+    _case("header-is-a-pipe", _pipe(HEADER), "run.json is missing", status=2),
     _case(
         "manifest-is-a-pipe",
         _pipe("manifest.json"),
-        "is no file, as it is in a run folder",
+        "not a regular file, as capsule made it",
         status=2,
     ),
-    _case("node-is-a-pipe", _pipe(NODE), "is no file, as it is in a run folder", status=2),
-    _case("lock-is-a-link", _link("lock"), "is no file, as it is in a run folder", status=2),
+    _case("node-is-a-pipe", _pipe(NODE), "not a regular file, as capsule made it", status=2),
+    _case("lock-is-a-link", _link("lock"), "not a regular file, as capsule made it", status=2),
     _case(
         "uuid-is-a-path",
         _edit(HEADER, lambda d: d["setup"].update(uuid="../../..")),
@@ -157,17 +157,17 @@ CASES = (
     _case(
         "observations-of-no-form",
         _edit(HEADER, lambda d: d["setup"].update(image_observations=True)),
-        "holds what no capsule can",
+        "holds data that no capsule can hold",
     ),
     _case(
         "levels-of-no-form",
         _edit(HEADER, lambda d: d["setup"]["levels"].update(digest=7)),
-        "holds what no capsule can",
+        "holds data that no capsule can hold",
     ),
     _case(
         "node-of-no-form",
         _edit(NODE, lambda d: d.update({"class": 3})),
-        "holds what no capsule can",
+        "holds data that no capsule can hold",
     ),
     _case("inputs-are-gone", lambda folder: shutil.rmtree(folder / "inputs"), "is not there"),
 )

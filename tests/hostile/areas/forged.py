@@ -221,10 +221,10 @@ CASES = (
             forging.quick(forging.only_of("also"), forging.made_later(forging.LOSS, forging.ALSO)),
             "whole",
         ),
-        "and no claim of its decides anything",
+        "but has no primary claim other than `ratio`",
     ),
     _refuse(
-        "quick-of-all", _diff(forging.quick()), "a claim that decides is about every benchmark"
+        "quick-of-all", _diff(forging.quick()), "but primary claims need every benchmark"
     ),
     _refuse(
         "quick-added",
@@ -255,11 +255,11 @@ CASES = (
     _refuse(
         "parameters-in-the-plan",
         _check(forging.with_other_parameters),
-        "is not planned as it follows",
+        "is planned otherwise than the manifest says",
     ),
     _refuse("plan-changed", _check(forging.in_another_order), "in another order"),
     _refuse("image-unnamed", _diff(forging.in_an_image), "it ran in an image"),
-    _refuse("levels-changed", _check_program, "levels/ is not the program of capsule-hpc"),
+    _refuse("levels-changed", _check_program, "levels/ differs from capsule-hpc"),
     _refuse("other-levels", _diff_program, "measured by another program than the original's"),
     _refuse(
         "own-levels", _diff(forging.by_own_levels), "measured by a program that is no release's"
@@ -268,8 +268,8 @@ CASES = (
     # claims
     _refuse("claims-dropped", _check(forging.without_claims), f"the claim on {forging.LOSS} is"),
     _refuse("claims-dropped-here", _diff(forging.without_claims), "the claim on"),
-    _refuse("claims-doubled", _check(forging.with_claims_twice), "one more than the manifest"),
-    _refuse("claims-exchanged", _check(forging.with_claims_exchanged), "stands where one on"),
+    _refuse("claims-doubled", _check(forging.with_claims_twice), "is not in the manifest"),
+    _refuse("claims-exchanged", _check(forging.with_claims_exchanged), "in place of one on"),
     _refuse("margin-widened", _check(forging.widen), "allows -1e+06 to 1e+06, and -0.0"),
     _refuse("margin-widened-here", _diff(forging.widen), "is not the original's on"),
     # where it comes from
@@ -279,27 +279,27 @@ CASES = (
     # what is derived
     _refuse("readme-changed", _check_files(forging.with_another_readme), "README.md does not"),
     _refuse("crate-changed", _check_files(forging.with_another_crate), "describes otherwise: ./"),
-    _refuse("note-dropped", _check(forging.without_notes), "a note is missing: nothing was"),
-    _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the rest"),
+    _refuse("note-dropped", _check(forging.without_notes), "a note is missing: ran on the host"),
+    _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the record"),
     _refuse(
         "note-reworded",
         _check(forging.with_a_reworded_note),
-        "a note is not what its code and facts say: uncontained",
+        "a note contradicts its code and facts: uncontained",
     ),
     _refuse(
         "note-of-comparisons",
         _check(forging.with_a_note_of_comparisons),
-        "a note is not what its code and facts say: busy",
+        "a note contradicts its code and facts: busy",
     ),
-    _refuse("note-twice", _check(forging.with_notes_twice), "a note stands there twice"),
+    _refuse("note-twice", _check(forging.with_notes_twice), "a note is given twice"),
     # names of files that no name becomes
     _refuse(
         "name-of-a-parent",
         _check_files(_with_inputs("=2E=2E/x")),
-        "'..' may not be a part of a name",
+        "'..' is not allowed in a name",
     ),
     _refuse(
-        "name-with-a-slash", _check_files(_with_inputs("a=2Fx")), "writes this name as 'inputs/a/x'"
+        "name-with-a-slash", _check_files(_with_inputs("a=2Fx")), "should be written as 'inputs/a/x'"
     ),
     _refuse(
         "name-that-is-absolute", _check_files(_with_inputs("=2Fetc/x")), "'' may not be a part"
@@ -309,13 +309,13 @@ CASES = (
     _refuse(
         "name-that-turns-text", _check_files(_with_inputs("=E2=80=AEyp.x")), "character, '\\u202e'"
     ),
-    _refuse("name-of-git", _check_files(_with_inputs("=2Egit/config")), "'.git' is git's own"),
-    _refuse("name-of-git-on-windows", _check_files(_with_inputs("=67it~1/config")), "is git's own"),
-    _refuse("name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "writes this name as"),
+    _refuse("name-of-git", _check_files(_with_inputs("=2Egit/config")), "'.git' is reserved for git"),
+    _refuse("name-of-git-on-windows", _check_files(_with_inputs("=67it~1/config")), "is reserved for git"),
+    _refuse("name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "should be written as"),
     _refuse("name-with-half-an-escape", _check_files(_with_inputs("a=3")), "as 'inputs/a=3D3'"),
     _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "as 'inputs/a'"),
-    _refuse("name-that-is-no-utf8", _check_files(_with_inputs("=C0=AE")), "is no UTF-8"),
-    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "are of one file"),
+    _refuse("name-that-is-no-utf8", _check_files(_with_inputs("=C0=AE")), "not UTF-8"),
+    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "belong to one file"),
     _refuse("name-of-a-folder", _check_files(_with_inputs("a", "=61/b")), "as 'inputs/a/b'"),
     _refuse(
         "names-that-look-alike", _check_files(_with_inputs("=C3=A9", "e=CC=81")), "look the same"
@@ -328,7 +328,7 @@ CASES = (
         _check_files(_with_inputs("=61ux.c", "=61UX.c")),
         "are one name where case does not count",
     ),
-    _refuse("name-of-a-device", _check_files(_with_inputs("AUX.=63")), "is a device on Windows"),
+    _refuse("name-of-a-device", _check_files(_with_inputs("AUX.=63")), "is a device name on Windows"),
     # every door
     _refuse("shown", _show(forging.widen), "allows -1e+06 to 1e+06"),
     _refuse("verified", _verify(forging.widen), "allows -1e+06 to 1e+06"),
@@ -343,19 +343,19 @@ CASES = (
         "copied-times", forging.copy_runs((forging.STEP,), 1), "one is a copy of the other"
     ),
     # what the first line tells
-    _tell("separate", ("diff", "a", "other"), "by separate runs, whose seeds were chosen by"),
-    _tell("reversed", ("diff", "b", "a"), "by the runs of its own original, whose author chose"),
-    _tell("of-another", ("diff", "other", "b"), "by a verification of another capsule ("),
+    _tell("separate", ("diff", "a", "other"), "two independent runs (not a verification; seeds of B chosen by"),
+    _tell("reversed", ("diff", "b", "a"), "a verification with its own original, whose author chose"),
+    _tell("of-another", ("diff", "other", "b"), "a verification of another capsule ("),
     _tell(
-        "unplanned", ("diff", "a", "seven"), "after 7 fresh seeds, which nobody planned (--runs)"
+        "unplanned", ("diff", "a", "seven"), "7 fresh seeds, a number that nobody planned (--runs)"
     ),
     _tell("nonce-told", ("diff", "a", "word"), "under seeds drawn with --nonce 'committee 7'"),
-    _tell("quick-told", ("diff", "several", "quick"), "with --quick: 1 claim that decides nothing"),
+    _tell("quick-told", ("diff", "several", "quick"), "with --quick (without 1 claim that decides"),
     Case(
         name="forged/origin-dropped-all-through",
         prepare=_diff(forging.as_original_all_through),
         status=0,
-        says="by separate runs, whose seeds were chosen by their author",
+        says="two independent runs (not a verification; seeds of B chosen by its author)",
     ),
     # words that are none
     *(

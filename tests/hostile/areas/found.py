@@ -37,7 +37,7 @@ def _refuse(name: str, source: Document, says: str) -> Case:
 
 _FILE: Document = {"json": "/loss", "file": "out.json"}
 _BELOW: Document = {"json": "/loss", "file": "a/secret.json"}
-_NONE = "there is no file"
+_NONE = "no file"
 _SECRET = "os.environ['CAPSULE_OUT'] + '/../../../../secret.json'"
 
 CASES = (
@@ -49,12 +49,12 @@ CASES = (
     fail(
         "holes",
         "open('out.json', 'w').truncate(1 << 40)",
-        "has more bytes than are searched",
+        "bytes, which are searched at most",
         {"pattern": "(x)", "file": "out.json"},
     ),
-    fail("deep", "open('out.json', 'w').write('[' * 10**6)", "is no JSON document", _FILE),
-    fail("empty-lists", "open('out.json', 'w').write('[],' * 10**7)", "most of a JSON", _FILE),
-    fail("endless-digits", "print('loss: ' + '1' * 10**6 + 'x')", "which is no number"),
+    fail("deep", "open('out.json', 'w').write('[' * 10**6)", "is not a JSON document", _FILE),
+    fail("empty-lists", "open('out.json', 'w').write('[],' * 10**7)", "a JSON file may have", _FILE),
+    fail("endless-digits", "print('loss: ' + '1' * 10**6 + 'x')", "is not a number"),
     fail("steers", r"print('loss: \x1b[2J')", r"\x1b[2J"),
     fail("names-that-steer", r"open('\x1b[2J\n', 'w')", _NONE, _FILE),
     fail("half-a-surrogate", r"open(b'\xff', 'w')", _NONE, _FILE),
@@ -62,13 +62,13 @@ CASES = (
     fail(
         "many-ways",
         "print('a' * 10**6)",
-        "no line of standard output",
+        "no line of stdout",
         {"pattern": "^(a+)+b$"},
     ),
     fail(
         "many-states",
         "print('ab' * 10**5)",
-        "no line of standard output",
+        "no line of stdout",
         {"pattern": "(?:a|b)*a(?:a|b){300}(x)"},
     ),
     fail(
@@ -87,13 +87,13 @@ CASES = (
     fail(
         "endless-cell",
         "open('out.csv', 'w').write('loss\\n\"' + 'x\\n' * 10**6)",
-        "is none of a table",
+        "is not a CSV row",
         {"csv": "loss", "file": "out.csv"},
     ),
     _refuse("look-ahead", {"pattern": "(?=x)(y)"}, "look-around"),
     _refuse("back-reference", {"pattern": r"(x)\1"}, "references back to a group"),
     _refuse("large", {"pattern": r"(\pL{1,200})"}, "is too large"),
-    _refuse("repeated", {"pattern": "(((a{1,99}){1,99}){1,99})"}, "not a pattern that is taken"),
+    _refuse("repeated", {"pattern": "(((a{1,99}){1,99}){1,99})"}, "invalid pattern"),
     _refuse("up", {"json": "", "file": "../secret.json"}, "not a plain relative path"),
     _refuse("elsewhere", {"json": "", "file": "/etc/passwd"}, "not a plain relative path"),
 )

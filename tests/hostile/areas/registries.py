@@ -221,19 +221,19 @@ CASES = (
         name="registry/control-character-in-media-type",
         prepare=_resolve("media-type"),
         status=4,
-        says="a layer has a media type",
+        says="a layer must have a media type",
     ),
     Case(
         name="registry/size-that-is-true",
         prepare=_resolve("true-bytes"),
         status=4,
-        says="a layer has a size in bytes",
+        says="a layer must have a size in bytes",
     ),
     Case(
         name="registry/variable-that-is-no-text",
         prepare=_resolve("variables"),
         status=4,
-        says="a variable is no text",
+        says="a variable must be text",
     ),
     Case(
         name="registry/challenge-of-60-kB",

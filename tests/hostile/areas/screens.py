@@ -155,7 +155,7 @@ CASES = (
         name="screen/notes-without-end",
         prepare=_sealed("show", notes=10_000),
         status=0,
-        says="and 9980 more notes: --json has them all",
+        says="and 9995 more notes: --full",
         reads_only=True,
     ),
     Case(
@@ -212,7 +212,7 @@ CASES = (
         name="screen/title-that-steers",
         prepare=_run("", title=_STEERS),
         status=2,
-        says="holds a character that can't be printed",
+        says="contains a character that cannot be printed",
     ),
     Case(
         name="screen/names-of-people",

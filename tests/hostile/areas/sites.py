@@ -75,7 +75,7 @@ def _odd_programs(user: User) -> list[str | Path]:
     observations = {f"program \u202e{number}": "\u202eowned" for number in range(3000)}
     notes_due = (notes.no_container(),)
     record = make_record(image=False, image_observations=observations, notes=notes_due)
-    return ["show", seal(user.folder, record)]
+    return ["show", seal(user.folder, record), "--full"]
 
 
 def _own_bind(user: User) -> list[str | Path]:
@@ -142,7 +142,7 @@ CASES = (
         name="site/bind-that-climbs",
         prepare=_site(_settings(binds={"/opt/../capsule/levels": "/opt/x"})),
         status=2,
-        says="is no plain path",
+        says="is not a plain path",
     ),
     Case(
         name="site/bind-of-more-than-any-site-has",
@@ -160,26 +160,26 @@ CASES = (
         name="site/capsule-that-hides-its-binds",
         prepare=lambda user: ["check", _sealed_binds(user.folder, noted=False)],
         status=4,
-        says="a note is missing: its machine showed files of its own",
+        says="a note is missing: the containers saw files",
     ),
     Case(
         name="site/capsule-that-makes-up-binds",
         prepare=lambda user: ["check", _sealed_binds(user.folder, observed=False)],
         status=4,
-        says="a note does not follow from the rest",
+        says="a note does not follow from the record",
     ),
     Case(
         name="site/capsule-that-hides-its-machines-mpi",
         prepare=lambda user: ["check", _sealed_library(user.folder)],
         status=4,
-        says="a note is missing: its machine's own MPI took the place of the image's",
+        says="a note is missing: the machine's MPI replaced the image's",
     ),
-    Case(name="site/fifo", prepare=_site(os.mkfifo), status=2, says="the site file is no file"),
+    Case(name="site/fifo", prepare=_site(os.mkfifo), status=2, says="the site file is not a regular file"),
     Case(
         name="site/device",
         prepare=_site(lambda path: path.symlink_to("/dev/zero")),
         status=2,
-        says="the site file is no file",
+        says="the site file is not a regular file",
     ),
     Case(
         name="site/folder",
@@ -203,13 +203,13 @@ CASES = (
         name="site/endless",
         prepare=_site(lambda path: path.write_bytes(b" " * (64 << 20))),
         status=2,
-        says="a site file has no more than",
+        says="the site file exceeds",
     ),
     Case(
         name="site/a-python-that-is-none",
         prepare=_site(_interpreter, "doctor"),
         status=6,
-        says="is no Python of 3.9 or later",
+        says="is not a Python 3.9 or later",
     ),
     Case(
         name="site/mirror-serves-other-bytes",

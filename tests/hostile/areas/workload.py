@@ -115,7 +115,7 @@ RESULTS = tuple(
         name=f"results/{name}",
         prepare=_run(PLACES + strike),
         status=5,
-        says="ended well but did not report loss",
+        says="exit code 0, but metric 'loss' is missing",
         seconds=120.0,
     )
     for name, strike in {
@@ -188,7 +188,7 @@ NEIGHBOURS = tuple(
         prepare=_run(_REACH + strike + "\n", seeds=[1, 2, 3]),
         status=status,
         says=says,
-        says_not="a fault of capsule",
+        says_not="bug in capsule",
     )
     for name, strike, status, says in (
         ("results-removed", "(first / 'out' / 'results.jsonl').unlink()", 5, _CHANGED),
@@ -197,14 +197,14 @@ NEIGHBOURS = tuple(
         ("all-starts-removed", "shutil.rmtree(first.parent)", 5, _CHANGED),
         ("nodes-removed", "shutil.rmtree(run / 'nodes')", 0, "sealed tiny-"),
         ("node-of-no-form", "(run / 'nodes' / '0000.json').write_text('[]')", 0, "sealed tiny-"),
-        ("digests-removed", "(run / 'digests.txt').unlink()", 4, "not the list of what the run"),
+        ("digests-removed", "(run / 'digests.txt').unlink()", 4, "the list of copied files was changed"),
         ("log-removed", "(run / 'attempts.jsonl').unlink()", 0, "sealed tiny-"),
         ("header-removed", "(run / 'run.json').unlink()", 0, "sealed tiny-"),
         ("lock-removed", "(run / 'lock').unlink()", 0, "sealed tiny-"),
-        ("inputs-removed", "shutil.rmtree(run / 'inputs')", 5, "cannot be read for sealing"),
-        ("copies-removed", "shutil.rmtree(run / 'work')", 0, "wrote among its inputs"),
-        ("copies-are-a-link", _ASTRAY, 0, "wrote among its inputs"),
-        ("run-removed", "shutil.rmtree(run)", 5, "cannot write: the folder is gone"),
+        ("inputs-removed", "shutil.rmtree(run / 'inputs')", 5, "cannot read for sealing"),
+        ("copies-removed", "shutil.rmtree(run / 'work')", 0, "wrote to its inputs"),
+        ("copies-are-a-link", _ASTRAY, 0, "wrote to its inputs"),
+        ("run-removed", "shutil.rmtree(run)", 5, "cannot write: the folder was removed"),
         ("note-of-no-json", "(run / 'sealing.json').write_text('{')", 0, "sealed tiny-"),
         ("note-with-nul", "(run / 'sealing.json').write_text(NUL)", 0, "sealed tiny-"),
         ("note-is-a-pipe", "os.mkfifo(run / 'sealing.json')", 0, "sealed tiny-"),
@@ -212,7 +212,7 @@ NEIGHBOURS = tuple(
         ("starts-are-a-file", "shutil.rmtree(first.parent); first.parent.touch()", 5, "cannot"),
         ("log-is-a-link", "(first / 'stdout.txt').unlink(); " + _LINK, 0, "sealed tiny-"),
         ("hollow-results", "os.truncate(first / 'out' / 'results.jsonl', 1 << 40)", 5, _CHANGED),
-        ("hollow-log", "os.truncate(first / 'stdout.txt', 1 << 40)", 5, "are the most that"),
+        ("hollow-log", "os.truncate(first / 'stdout.txt', 1 << 40)", 5, "a capsule holds at most"),
     )
 )
 
@@ -222,7 +222,7 @@ JOURNALS = tuple(
         prepare=_measure(f"leave({lines})\n"),
         status=5,
         says=says,
-        says_not="a fault of capsule",
+        says_not="bug in capsule",
         seconds=120.0,
     )
     for name, lines, says in (
@@ -235,7 +235,7 @@ JOURNALS = tuple(
             "warm-up-is-true",
             "hello, begin, {'event': 'samples', 'trial': trial, 'metric': 'forward_time',"
             " 'values': [1, 2], 'warmup': True}",
-            "the warm-up of forward_time leaves none of its values",
+            "the warm-up of forward_time covers all its values",
         ),
         (
             "half-a-surrogate-in-a-message",
@@ -260,20 +260,20 @@ JOURNALS = tuple(
         (
             "trial-is-an-object",
             "hello, {'event': 'begin', 'trial': {'a': 1}}",
-            "begins a trial that it was not given",
+            "begins a trial that is not in its job",
         ),
         (
             "software-without-end",
             "{**hello, 'software': {str(n): n for n in range(10**5)}}, begin",
-            "says hello in more than 262144 bytes",
+            "has a hello event of more than 262144 bytes",
         ),
         ("event-is-a-list", "hello, {'event': ['begin']}", "unknown event"),
         ("no-object", "hello, '[]'", "line 2 is not an object"),
-        ("hello-twice", "hello, hello", "says hello twice"),
+        ("hello-twice", "hello, hello", "has two hello events"),
         (
             "another-rank",
             "{**hello, 'rank': '\\ud800', 'ranks': 2}",
-            "says that it is rank \\ud800 of 2",
+            "gives its rank as \\ud800 of 2",
         ),
         (
             "seconds-below-0",

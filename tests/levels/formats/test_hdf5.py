@@ -103,14 +103,14 @@ def _elsewhere(file: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (_link_out, "has a link for climate/data, and what it leads to is not read"),
+        (_link_out, "has a link as climate/data, which capsule does not follow"),
         (_link_softly, "has a link for climate/data|has no dataset climate/data"),
-        (_store_out, "has climate/data in other files, which are not read"),
-        (_lay_over, "has climate/data in other files, which are not read"),
+        (_store_out, "has climate/data in other files, which capsule does not read"),
+        (_lay_over, "has climate/data in other files, which capsule does not read"),
         (_claim, "claims 8796093022208 bytes for climate/data"),
         (_claim_chunk, "claims 2147483648 bytes for climate/data"),
         (_pack, "claims 134217728 bytes for climate/data"),
-        (_text, "has climate/data of object .*, and numbers are due"),
+        (_text, "has climate/data of object .*, expected numbers"),
         (_empty, r"has climate/data of float32 \(0, 3\)"),
         (_group, "has no dataset climate/data"),
         (_elsewhere, "has no dataset climate/data"),
@@ -132,7 +132,7 @@ def test_what_is_wrong_with_a_file_is_said(
 
 def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data.h5"
-    with pytest.raises(FormatError, match="is not there, or no file"):
+    with pytest.raises(FormatError, match="is missing, or not a file"):
         hdf5.read(path, ("climate/data",))
     path.write_bytes(b"CDF\x01 netCDF of another kind")
     with pytest.raises(FormatError, match=r"cannot be read as HDF5: .*file signature not found"):

@@ -81,11 +81,11 @@ def test_a_damaged_gzip_file_is_refused_or_another_array(tmp_path: Path, data: b
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "begins with nothing, as no IDX file does"),
+        (b"", "is not an IDX file: it begins with nothing"),
         (b"\x89PNG", "begins with 89504e47"),
         (bytes((0, 0, 9, 0)), "has 0 axes, and 1 to 8 are read"),
         (bytes((0, 0, 7, 1)) + bytes(8), "begins with 00000701"),
-        (bytes((0, 0, 8, 3)) + bytes(11), "ends within its head"),
+        (bytes((0, 0, 8, 3)) + bytes(11), "is truncated within its header"),
         (struct.pack(">ii", 2049, 5) + bytes(4), r"has 4 bytes of elements, and its head, \[5\]"),
         (struct.pack(">ii", 2049, 5) + bytes(6), r"has 6 bytes of elements, .* says 5"),
         (struct.pack(">iII", 2050, 2**32 - 1, 2**32 - 1), "says 18446744065119617025"),
@@ -102,9 +102,9 @@ def test_what_is_wrong_with_an_idx_file_is_said(tmp_path: Path, data: bytes, say
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (_IDX, "is not what gzip writes"),
-        (gzip.compress(_IDX)[:-5], "is broken as gzip writes it"),
-        (gzip.compress(_IDX) + b"more", "is broken as gzip writes it: Not a gzipped file"),
+        (_IDX, "is not a gzip file"),
+        (gzip.compress(_IDX)[:-5], "is a damaged gzip file"),
+        (gzip.compress(_IDX) + b"more", "is a damaged gzip file: Not a gzipped file"),
         (gzip.compress(bytes(1 << 30)), "unpacks to more than 100 times its length"),
     ],
     ids=["not-packed", "cut", "more", "bomb"],
@@ -117,9 +117,9 @@ def test_what_is_wrong_with_a_gzip_file_is_said(tmp_path: Path, data: bytes, say
 
 def test_arrays_that_idx_does_not_take(tmp_path: Path) -> None:
     for array in (numpy.zeros(3, "uint16"), numpy.zeros(0, "uint8"), numpy.uint8(3)):
-        with pytest.raises(ValueError, match="IDX takes no array"):
+        with pytest.raises(ValueError, match="IDX cannot store an array"):
             idx.write(array, tmp_path / "array")
-    with pytest.raises(FormatError, match="array is not there, or no file"):
+    with pytest.raises(FormatError, match="array is missing, or not a file"):
         idx.read(tmp_path / "array")
 
 
@@ -160,9 +160,9 @@ def test_cifar_is_as_it_is_published(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "classes", "says"),
     [
-        (b"", (10,), "has 0 bytes, which are no whole records of 3073"),
-        (bytes(3074), (10,), "has 3074 bytes, which are no whole records of 3073"),
-        (b"\x0a" + bytes(3072), (10,), "has the label 10, and 10 classes from 0 on"),
+        (b"", (10,), "has 0 bytes, expected a multiple of 3073"),
+        (bytes(3074), (10,), "has 3074 bytes, expected a multiple of 3073"),
+        (b"\x0a" + bytes(3072), (10,), "has the label 10, expected labels below 10"),
         (b"\x14\x05" + bytes(3072), (20, 100), "has the label 20, and 20 classes"),
         (b"\x05\x64" + bytes(3072), (20, 100), "has the label 100, and 100 classes"),
     ],

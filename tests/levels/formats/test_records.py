@@ -199,7 +199,7 @@ def test_a_damaged_example_is_refused_or_another(data: bytes) -> None:
     try:
         example = records.parse(memoryview(data), Path("folder/file"))
     except FormatError as error:
-        assert str(error).startswith("folder/file has a record that is no tf.train.Example: ")
+        assert str(error).startswith("folder/file has a record that is not a tf.train.Example: ")
         return
     for value in example.values():
         length = sum(map(len, value)) if isinstance(value, list) else value.nbytes
@@ -214,12 +214,12 @@ def guard(data: bytes) -> bytes:
     ("data", "says"),
     [
         (b"", "has no record"),
-        (b"x" * 11, "has no record at byte 0: the checksum of its length fails"),
-        (b"x" * 12, "has no record at byte 0: the checksum of its length fails"),
-        (guard(bytes(8)), "has 12 bytes, and a record of it ends at 16"),
-        (guard(b"\xff" * 8) + bytes(8), "and a record of it ends at 18446744073709551631"),
-        (guard(bytes(8)) + b"abcd", "has another checksum for the record that ends at byte 16"),
-        (gzip.compress(guard(bytes(8))), "has 12 bytes, and a record of it ends at 16"),
+        (b"x" * 11, "has no record at byte 0: wrong checksum of its length"),
+        (b"x" * 12, "has no record at byte 0: wrong checksum of its length"),
+        (guard(bytes(8)), "it has 12 bytes, a record ends at 16"),
+        (guard(b"\xff" * 8) + bytes(8), "a record ends at 18446744073709551631"),
+        (guard(bytes(8)) + b"abcd", "has a wrong checksum of the record that ends at byte 16"),
+        (gzip.compress(guard(bytes(8))), "it has 12 bytes, a record ends at 16"),
         (gzip.compress(bytes(1 << 28)), "unpacks to more than 100 times its length"),
     ],
     ids=["empty", "short", "text", "cut", "claim", "changed", "packed", "bomb"],
@@ -234,18 +234,18 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, data: bytes, says: st
 @pytest.mark.parametrize(
     ("message", "says"),
     [
-        (b"\x0a\xff", "it ends within an integer"),
-        (b"\x0a\x05ab", "it ends within a field"),
-        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "it ends within a field"),
-        (b"\xff" * 11, "it ends within an integer, or has one of more than 64 bits"),
-        (b"\x0b", "a field has the wire type 3, which is none"),
-        (b"\x08\x01", "an integer stands where a message is due"),
+        (b"\x0a\xff", "it is truncated within an integer"),
+        (b"\x0a\x05ab", "it is truncated within a field"),
+        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "it is truncated within a field"),
+        (b"\xff" * 11, "it is truncated within an integer, or has one of more than 64 bits"),
+        (b"\x0b", "a field has the unknown wire type 3"),
+        (b"\x08\x01", "found an integer, expected a message"),
         (b"\x0a\x05\x0a\x03\x0a\x01\xff", "a name is not UTF-8"),
-        (b"\x0a\x0b\x0a\x09\x12\x07\x12\x05\x0a\x03abc", "a list of floats ends within one"),
+        (b"\x0a\x0b\x0a\x09\x12\x07\x12\x05\x0a\x03abc", "a list of floats is truncated"),
     ],
 )
 def test_what_is_wrong_with_an_example_is_said(message: bytes, says: str) -> None:
-    with pytest.raises(FormatError, match=f"a/b has a record that is no tf.train.Example: {says}"):
+    with pytest.raises(FormatError, match=f"a/b has a record that is not a tf.train.Example: {says}"):
         records.parse(memoryview(message), Path("a/b"))
 
 

@@ -29,9 +29,9 @@ def test_tokens_are_read_again(tmp_path: Path, kind: str, bits: int, data: st.Da
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "has 0 tokens, and one to be foretold needs two"),
+        (b"", "has 0 tokens; predicting one needs two"),
         (b"ab", "has 1 tokens"),
-        (b"abc", "has 3 bytes, which are no whole tokens of 2"),
+        (b"abc", "has 3 bytes, expected a multiple of 2"),
     ],
 )
 def test_what_is_wrong_with_a_file_of_tokens_is_said(
@@ -63,5 +63,5 @@ def test_tokens_beyond_the_type_are_not_written(tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="is not there, or no file"):
+    with pytest.raises(FormatError, match="is missing, or not a file"):
         tokens.read(tmp_path, "uint8")

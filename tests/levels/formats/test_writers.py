@@ -151,12 +151,12 @@ def test_files_are_the_same_without_the_vector_instructions_of_this_cpu(tmp_path
 @pytest.mark.parametrize(
     ("form", "generator", "sizes", "says"),
     [
-        ("idx", "regression", {}, "regression is not written as idx; it is as arrays$"),
+        ("idx", "regression", {}, "regression cannot be written as idx; use arrays$"),
         ("idx", "markov", {}, "it is as tokens-uint8, tokens-uint16, tokens-uint32, or without"),
         ("idx", "glyphs", {"channels": 3}, "channels=1 and at most classes=256"),
         ("idx", "glyphs", {"classes": 257}, "channels=1 and at most classes=256"),
-        ("cifar10", "glyphs", {}, "cifar10 has pictures of channels=3 and side=32"),
-        ("cifar10", "glyphs", {**COLOURED, "classes": 11}, "cifar10 has at most classes=10"),
+        ("cifar10", "glyphs", {}, "cifar10 needs channels=3 and side=32"),
+        ("cifar10", "glyphs", {**COLOURED, "classes": 11}, "cifar10 allows at most classes=10"),
         ("image-folder", "glyphs", {"channels": 2}, "channels=1 or channels=3"),
         ("tokens-uint8", "markov", {"vocabulary": 300}, "at most vocabulary=256"),
     ],
@@ -172,5 +172,5 @@ def test_what_a_format_does_not_hold_is_refused(
 
 def test_each_class_has_a_picture(tmp_path: Path) -> None:
     """An empty folder has no bytes: a copy without it would number the classes otherwise."""
-    with pytest.raises(ValueError, match="3 samples have not all of 10 classes"):
+    with pytest.raises(ValueError, match="3 samples do not cover 10 classes"):
         write("image-folder", "glyphs", {"samples": 3, "side": 12}, tmp_path / "data")

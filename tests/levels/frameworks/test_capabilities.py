@@ -127,7 +127,7 @@ def test_what_compiles_has_no_function_of_a_user_s_operator(tmp_path: Path) -> N
         ),
         "gem/default/float32/17": (
             "error",
-            f"ValueError: no operator 'gem'; there are {', '.join(catalog.OPERATORS)}",
+            f"ValueError: unknown operator 'gem'; known: {', '.join(catalog.OPERATORS)}",
         ),
         "lenet/default/float64/17": (
             "error",

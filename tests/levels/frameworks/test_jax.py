@@ -88,8 +88,8 @@ for device, threads in (("cuda", 1), ("cpu", 2), ("cpu", 1)):
         seen.append(str(error))
 """
     assert execute(code) == [
-        "jax has no device 'cuda' here: capsule runs it on CPUs alone",
-        "jax has started with other settings, not with 2 threads",
+        "jax has no device 'cuda': capsule runs jax on CPUs only",
+        "jax already started with other settings, not with 2 threads",
     ]
 
 

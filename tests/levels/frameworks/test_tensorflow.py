@@ -210,7 +210,7 @@ def test_a_planted_fault_exceeds_its_bound(
 def test_what_is_not_there_is_refused_by_name(seen: ByFramework) -> None:
     assert seen("tensorflow")["refused"] == {
         "operator": "tensorflow has no operator spin for y",
-        "dtype": "tensorflow runs networks in float64, float32, not in float16",
+        "dtype": "tensorflow does not run networks in float16, only in float64, float32",
     }
 
 

@@ -90,7 +90,7 @@ def test_statistics_are_of_micro_batches_in_the_reference_too(
         losses.add(round(parts["train_loss"][0], 3))
     # unlike without normalization by batch, how a batch is taken apart matters
     assert len(losses) == 3
-    with pytest.raises(ValueError, match="no variance: take a larger batch, or fewer parts"):
+    with pytest.raises(ValueError, match="no variance: use a larger batch, or fewer parts"):
         train(framework, folder, **recipe, accumulate=12)
 
 

@@ -188,8 +188,8 @@ def test_micro_batches_take_their_parts_of_the_noise(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"side": 20, "layers": 3}, "side of cosmogan is 20, not a multiple of 2"),
-        ({"side": 3}, "side of cosmogan is 3, not a whole number >= 4"),
+        ({"side": 20, "layers": 3}, "side of cosmogan is 20, expected a multiple of 2"),
+        ({"side": 3}, "side of cosmogan is 3, expected a whole number >= 4"),
         ({"layers": 0}, "layers of cosmogan is 0"),
     ],
 )

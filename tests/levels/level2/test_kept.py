@@ -144,6 +144,6 @@ class Net(nn.Module):
 network = Net
 """
     recipe = as_module(tmp_path, text)
-    with pytest.raises(ValueError, match=r"net\.py does not train on from a checkpoint"):
+    with pytest.raises(ValueError, match=r"net\.py trains differently after a checkpoint"):
         train("torch", glyphs, tmp_path / "out", **recipe)
     assert not (tmp_path / "out" / CHECKPOINT).exists()

@@ -218,17 +218,17 @@ ODD = [
     ("network = lambda: 3", "network\\(\\) of net.py returned int"),
     ("network = lambda: nn.ReLU()", "has no parameters to train"),
     ("network = lambda: nn.LazyLinear(3)", "lazy parameters"),
-    ("network = lambda: nn.Linear(12, 3)", r"net.py yields \(20, 1, 12, 3\), and \(20, 3\) is due"),
-    ("network = lambda: nn.Sequential(nn.Flatten(), nn.Linear(144, 4))", r"yields \(20, 4\)"),
+    ("network = lambda: nn.Linear(12, 3)", r"net.py returned \(20, 1, 12, 3\), expected shape \(20, 3\)"),
+    ("network = lambda: nn.Sequential(nn.Flatten(), nn.Linear(144, 4))", r"returned \(20, 4\)"),
     ("def network():\n    raise KeyError('mine')", "mine"),
     (
         "loss = 'hinge'\nnetwork = lambda: nn.Linear(1, 1)",
-        "loss is 'hinge', neither a function nor",
+        "loss is 'hinge', expected a function or",
     ),
     (
         "loss = lambda yielded, due: yielded\n"
         "network = lambda: nn.Sequential(nn.Flatten(), nn.Linear(144, 3))",
-        "no scalar that depends on the parameters",
+        "not a scalar that depends on the parameters",
     ),
     (
         "class Net(nn.Module):\n"
@@ -236,7 +236,7 @@ ODD = [
         "        self.last = nn.Linear(144, 3)\n"
         "    def forward(self, image):\n        return [self.last(image.flatten(1))]\n"
         "network = Net",
-        "net.py yields a list",
+        "net.py returned a list",
     ),
     (
         "class Net(nn.Module):\n"
@@ -246,7 +246,7 @@ ODD = [
         "        scores = self.last(image.flatten(1))\n"
         "        self.last = nn.Linear(144, 3).to(image)\n        return scores\n"
         "network = Net",
-        "has replaced its parameter last.weight",
+        "replaced its parameter last.weight",
     ),
     ("quality = 'beauty'\nnetwork = lambda: 3", "net.py: quality is 'beauty', not one of"),
     ("inputs = {'image': 3}\nnetwork = lambda: 3", "net.py: inputs has as image 3, not the shape"),
@@ -278,7 +278,7 @@ def test_what_has_no_modules_says_so(
         ({"x": (3,), "target": {"below": 3}}, "mean_absolute_error", "as target"),
         ({"x": (0,), "label": {"below": 2}}, "accuracy", "inputs has as x"),
         ({"x": (3,), "label": {"below": True}}, "accuracy", "inputs has as label"),
-        ({"x": (3,), "label": {"below": 2, "above": 1}}, "accuracy", "not shape and below"),
+        ({"x": (3,), "label": {"below": 2, "above": 1}}, "accuracy", "expected shape and below"),
         ({"../x": (3,), "label": {"below": 2}}, "accuracy", "inputs is not a dictionary of names"),
         ([], "accuracy", "inputs is not a dictionary"),
         ({"x": (2**20, 2**20), "label": {"below": 2}}, "accuracy", "inputs has as x"),

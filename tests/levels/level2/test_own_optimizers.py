@@ -144,7 +144,7 @@ def test_a_step_that_is_not_the_formulas_shows(train: Train, torch: Framework, f
 
 
 WRONG_TORCH = {
-    "return None": "returned NoneType, no torch.optim.Optimizer",
+    "return None": "returned NoneType, not a torch Optimizer",
     "return torch.optim.SGD(parameters[1:], lr=0.1)": "are not the 10 parameters, each once",
     "return torch.optim.SGD([torch.zeros(1)], lr=0.1)": "an optimizer of 1 tensors",
     """
@@ -159,7 +159,7 @@ WRONG_TORCH = {
                 group["lr"] = 0.1
             super().step()
     return Stubborn(parameters, lr=0.1)
-    """: "mine.py steps alike at any rate",
+    """: "mine.py ignores the learning rate",
     """
     class Short(torch.optim.SGD):
         steps = 0
@@ -203,12 +203,12 @@ WRONG_FORMULA = {
     "return -step.rate * gradient[..., None], state": "a change of shape",
     "return -step.rate * gradient, (gradient > 0,)": "a state of shape .* and type bool",
     "return -step.rate * gradient, ()": "a state of 0 arrays, and slots is 1",
-    "return -step.rate * gradient": "no pair of change and state",
+    "return -step.rate * gradient": "must return a pair of change and state",
     "gradient += parameter; return -step.rate * gradient, state": "read-only",
     "parameter *= 0.9; return -step.rate * gradient, state": "read-only",
     "state[0][...] = 1; return -step.rate * gradient, state": "read-only",
     "step.numbers['momentum'] = 1; return gradient, state": "does not support item assignment",
-    "return -gradient, state": "mine.py steps alike at any rate",
+    "return -gradient, state": "mine.py ignores the learning rate",
 }
 
 
@@ -225,9 +225,9 @@ def test_a_formula_that_yields_something_else_fails_with_its_reason(
     ("text", "numbers", "message"),
     [
         (HEAD, BALL, "does not define torch"),
-        (HEAD + "torch = 3\n", BALL, "torch is no function"),
-        (HEAD + TORCH + "formula = None\n", BALL, "formula is no function"),
-        (HEAD + TORCH, {"lr": 0.1}, "numbers are lr, momentum, and the recipe has lr"),
+        (HEAD + "torch = 3\n", BALL, "torch is not a function"),
+        (HEAD + TORCH + "formula = None\n", BALL, "formula is not a function"),
+        (HEAD + TORCH, {"lr": 0.1}, "numbers are lr, momentum, the recipe has lr"),
         (HEAD + TORCH, {**BALL, "beta": 1.0}, "the recipe has lr, momentum, beta"),
         (HEAD + TORCH, {**BALL, "lr": 0.0}, "mine.py: lr is 0"),
         (HEAD.replace("0.5", "float('nan')") + TORCH, BALL, "numbers is not a dictionary"),
@@ -345,7 +345,7 @@ def test_what_no_checkpoint_keeps_is_refused_where_there_is_one(
     body = FORGETFUL[kind].strip()
     text = f"numbers = {{}}\ndef torch(parameters, numbers):\n    import torch\n    {body}\n"
     train(torch, text, {"lr": 0.1}, folder=tmp_path)
-    with pytest.raises(ValueError, match=r"goes on from a checkpoint by other steps"):
+    with pytest.raises(ValueError, match=r"takes other steps after a checkpoint"):
         train(torch, text, {"lr": 0.1}, folder=tmp_path, checkpoint_epochs=1)
 
 
@@ -357,7 +357,7 @@ def test_so_it_is_with_a_module(train: Train, torch: Framework, tmp_path: Path) 
     assert max(train(torch, folder=tmp_path, **how)["update_error"]) < 1e-9
     body = FORGETFUL["counts beside its state"].strip()
     text = f"numbers = {{}}\ndef torch(parameters, numbers):\n    import torch\n    {body}\n"
-    with pytest.raises(ValueError, match=r"does not train on from a checkpoint"):
+    with pytest.raises(ValueError, match=r"trains differently after a checkpoint"):
         train(torch, text, {"lr": 0.1}, folder=tmp_path, **how)
 
 
@@ -387,5 +387,5 @@ def torch(parameters, numbers):
 """
     how = {"numbers": {"lr": 0.1}, "folder": tmp_path, "checkpoint_epochs": 1}
     train(torch, text.replace("WHAT", "None, 1e-3, 7"), **how)
-    with pytest.raises(ValueError, match=r"\['past'\]\[1\]\['x'\]\[0\] is a set, which no check"):
+    with pytest.raises(ValueError, match=r"\['past'\]\[1\]\['x'\]\[0\] is a set, which checkpoints"):
         train(torch, text.replace("WHAT", "{1}"), **how)

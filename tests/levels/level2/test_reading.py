@@ -127,9 +127,9 @@ def test_a_file_system_in_memory_is_never_cold() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"batch": 91}, "a batch of 91 is more than the 90 samples"),
-        ({"form": "cosmoflow-tfrecord"}, "glyphs is not written as cosmoflow-tfrecord"),
-        ({"form": "cifar10"}, "cifar10 has pictures of channels=3"),
+        ({"batch": 91}, "a batch of 91 exceeds the 90 samples"),
+        ({"form": "cosmoflow-tfrecord"}, "glyphs cannot be written as cosmoflow-tfrecord"),
+        ({"form": "cifar10"}, "cifar10 needs channels=3"),
     ],
 )
 def test_what_cannot_be_read_is_refused(

@@ -251,7 +251,7 @@ def test_a_loss_that_falls_slowly_or_not_is_no_divergence(glyphs: Path) -> None:
 
 
 def test_a_batch_beyond_the_data_is_refused(glyphs: Path) -> None:
-    with pytest.raises(ValueError, match="a batch of 91 is more than the 90 samples"):
+    with pytest.raises(ValueError, match="a batch of 91 exceeds the 90 samples"):
         measure(numpy_alone(), glyphs, batch=91)
     values = measure(numpy_alone(), glyphs, batch=90, epochs=1)
     assert len(values["train_loss"]) == 1
@@ -319,8 +319,8 @@ RIGHT = {"image": IMAGE, "label": LABEL, "test_image": IMAGE, "test_label": LABE
         ({"image": IMAGE.astype("int64")}, r"image is int64 \(2, 1, 12, 12\), and lenet takes"),
         ({"image": IMAGE[:, 0]}, r"image is float32 \(2, 12, 12\).*of shape \(N, 1, 12, 12\)"),
         ({"label": LABEL.astype("float32")}, "label is float32.*takes whole numbers"),
-        ({"label": LABEL + 3}, "label holds numbers beyond 0 to 2"),
-        ({"test_label": LABEL - 1}, "test_label holds numbers beyond 0 to 2"),
+        ({"label": LABEL + 3}, "label contains numbers outside 0 to 2"),
+        ({"test_label": LABEL - 1}, "test_label contains numbers outside 0 to 2"),
         ({"label": LABEL[:1]}, "training arrays have .*'image': 2, 'label': 1"),
         ({"test_label": LABEL[:0], "test_image": IMAGE[:0]}, "test_ arrays have"),
     ],

@@ -77,7 +77,7 @@ def test_nothing_is_wrong_with_what_is_right(outcomes: Outcomes, scenario: Scena
 
 def test_ranks_that_cannot_share_it_are_refused(outcomes: Outcomes) -> None:
     (message,) = {end["message"] for end in outcomes["two"]["overlapping"].ends}
-    assert "max_pool2d1 has windows of 3 rows at a stride of 2" in message
+    assert "max_pool2d1 has windows of 3 rows, stride 2" in message
 
 
 def test_bytes_of_slabs_are_those_of_the_rule(outcomes: Outcomes) -> None:

@@ -94,7 +94,7 @@ def test_options_are_in_a_name_where_they_differ_from_their_default() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("gemm", {"m": 1, "n": 1, "k": 1, "ta": 2}, "ta of gemm is 2, not a whole number >= 0 and"),
+        ("gemm", {"m": 1, "n": 1, "k": 1, "ta": 2}, "ta of gemm is 2, expected a whole number >= 0 and"),
         ("gemm", {"m": 1, "n": 1}, "takes the parameters m, n, k and may take ta, tb, bias"),
         ("conv1d", {"n": 1, "c": 1, "w": 1, "k": 1, "s": 1, "stride": 0}, "stride of conv1d is 0"),
     ],
@@ -112,7 +112,7 @@ def test_wrong_options_are_named(name: str, parameters: Mapping[str, int], messa
         (
             "conv_transpose1d",
             {"n": 1, "c": 1, "w": 3, "k": 1, "s": 3, "stride": 2, "output_padding": 2},
-            "output_padding is 2, not below the stride 2",
+            "output_padding is 2, expected less than the stride 2",
         ),
         (
             "max_pool2d",
@@ -120,8 +120,8 @@ def test_wrong_options_are_named(name: str, parameters: Mapping[str, int], messa
             "the window does not fit",
         ),
         ("grouped_attention", {**CACHED, "g": 3}, "3 groups do not divide 2 heads"),
-        ("grouped_attention", {**CACHED, "k": 1}, "2 queries are more than 1 keys"),
-        ("grouped_attention", {**CACHED, "causal": 0, "window": 1}, "it needs causal 1"),
+        ("grouped_attention", {**CACHED, "k": 1}, "2 queries exceed 1 keys"),
+        ("grouped_attention", {**CACHED, "causal": 0, "window": 1}, "a window needs causal 1"),
         ("top_k", {"rows": 1, "columns": 3, "k": 4}, "k is 4, more than 3 columns"),
     ],
 )

@@ -18,7 +18,7 @@ _WORD = 4
 
 
 def crc32c(data: Any) -> int:
-    """The checksum of some bytes.
+    """Return the checksum of some bytes.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -47,7 +47,7 @@ def crc32c(data: Any) -> int:
 
 
 def mask(crc: int) -> int:
-    """As TFRecord stores a checksum: one of data that holds its own would be no good.
+    """Mask a checksum as TFRecord stores it, so that checksums of checksums stay useful.
 
     >>> hex(mask(0xE3069283))
     '0xc78ab0e5'
@@ -64,7 +64,7 @@ def _step_by_step(data: Any) -> int:
 
 @cache
 def _one_byte() -> tuple[int, ...]:
-    """What each byte does to a checksum of zero."""
+    """Return the effect of each byte on a checksum of zero."""
     table = []
     for crc in range(256):
         for _ in range(8):
@@ -75,7 +75,7 @@ def _one_byte() -> tuple[int, ...]:
 
 @cache
 def _two_bytes() -> tuple[Any, Any]:
-    """What the first and the last two bytes of four do, uint32 (65536,)."""
+    """Return the effect of the first and last two of four bytes, uint32 (65536,)."""
     import numpy
 
     one = numpy.array(_one_byte(), numpy.uint32)
@@ -87,7 +87,7 @@ def _two_bytes() -> tuple[Any, Any]:
 
 @cache
 def _pushes(zeros: int) -> Any:
-    """What so many zero bytes make of a checksum with each one bit, uint32 (32,)."""
+    """Return the effect of zero bytes on each bit of a checksum, uint32 (32,)."""
     import numpy
 
     one = numpy.array(_one_byte(), numpy.uint32)
@@ -102,7 +102,7 @@ def _pushes(zeros: int) -> Any:
 
 
 def _apply(pushes: Any, states: Any) -> Any:
-    """The sum of what is made of the bits of each state."""
+    """Return the sum of what is made of the bits of each state."""
     import numpy
 
     result = numpy.zeros_like(states)

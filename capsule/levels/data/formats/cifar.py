@@ -12,13 +12,13 @@ from typing import Any
 from .files import FormatError
 
 CLASSES = {"cifar10": (10,), "cifar100": (20, 100)}
-"""How many classes each byte of labels tells apart: CIFAR-100's are the coarse and the fine one."""
+"""Number of classes of each byte of labels; CIFAR-100 has a coarse and a fine one."""
 SIDE = 32
 _IMAGE_BYTES = 3 * SIDE * SIDE
 
 
 def read(path: Path, classes: Sequence[int]) -> tuple[Any, Any]:
-    """The pictures of a file, which is mapped.
+    """Return the pictures of a file, which is mapped.
 
     Args:
         path: Of the file.
@@ -34,16 +34,16 @@ def read(path: Path, classes: Sequence[int]) -> tuple[Any, Any]:
     import numpy
 
     if not path.is_file():
-        raise FormatError(path, "is not there, or no file")
+        raise FormatError(path, "is missing, or not a file")
     size, length = path.stat().st_size, len(classes) + _IMAGE_BYTES
     if not size or size % length:
-        raise FormatError(path, f"has {size} bytes, which are no whole records of {length}")
+        raise FormatError(path, f"has {size} bytes, expected a multiple of {length}")
     table = numpy.memmap(path, numpy.uint8, "r").reshape(-1, length)
     labels, images = numpy.array(table[:, : len(classes)]), table[:, len(classes) :]
     for index, count in enumerate(classes):
         most = int(labels[:, index].max())
         if most >= count:
-            raise FormatError(path, f"has the label {most}, and {count} classes from 0 on")
+            raise FormatError(path, f"has the label {most}, expected labels below {count}")
     return images.reshape(-1, 3, SIDE, SIDE), labels
 
 

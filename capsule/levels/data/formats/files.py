@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 GZIP = b"\x1f\x8b\x08"
-"""What a file that gzip wrote begins with (RFC 1952, section 2.3)."""
+"""First bytes of a gzip file (RFC 1952, section 2.3)."""
 MOST_GROWTH = 100
-"""How many times the length of its file an array may have; counts and pictures shrink tenfold."""
+"""Largest ratio of an array's size to its file's; counts and pictures shrink tenfold."""
 SLACK_BYTES = 1 << 20
-"""What it may have besides, so that a small file of equal bytes is read."""
+"""Further bytes allowed, so that a small file of equal bytes is readable."""
 _CHUNK_BYTES = 1 << 20
 _NUMBER = re.compile(r"[0-9]+")
 
@@ -28,32 +28,32 @@ class FormatError(ValueError):
 
 
 def read(path: Path) -> bytes:
-    """All bytes of a file.
+    """Return all bytes of a file.
 
     Raises:
         FormatError: There is no such file.
         OSError: It cannot be read.
     """
     if not path.is_file():
-        raise FormatError(path, "is not there, or no file")
+        raise FormatError(path, "is missing, or not a file")
     return path.read_bytes()
 
 
 def read_head(path: Path, length: int) -> bytes:
-    """The first bytes of a file, so many where it has them.
+    """Return the first bytes of a file, so many where it has them.
 
     Raises:
         FormatError: There is no such file.
         OSError: It cannot be read.
     """
     if not path.is_file():
-        raise FormatError(path, "is not there, or no file")
+        raise FormatError(path, "is missing, or not a file")
     with path.open("rb") as file:
         return file.read(length)
 
 
 def unpack_file(path: Path) -> bytearray:
-    """What a file holds that gzip wrote.
+    """Return the unpacked contents of a gzip file.
 
     Raises:
         FormatError: There is none, or one that gzip did not write.
@@ -61,12 +61,12 @@ def unpack_file(path: Path) -> bytearray:
     """
     data = read(path)
     if data[:3] != GZIP:
-        raise FormatError(path, "is not what gzip writes")
+        raise FormatError(path, "is not a gzip file")
     return unpack(data, path)
 
 
 def unpack(data: bytes, path: Path) -> bytearray:
-    """What gzip compressed, its own checksums held against it.
+    """Unpack gzip data, and check its checksums.
 
     Args:
         data: All bytes of a file.
@@ -83,24 +83,24 @@ def unpack(data: bytes, path: Path) -> bytearray:
                 if len(whole) > most:
                     raise FormatError(path, f"unpacks to more than {MOST_GROWTH} times its length")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FormatError(path, f"is broken as gzip writes it: {error}") from None
+        raise FormatError(path, f"is a damaged gzip file: {error}") from None
     return whole
 
 
 def most_bytes(length: int) -> int:
-    """How long an array may be that comes from a file of so many bytes."""
+    """Return the largest array that a file of some bytes may contain."""
     return MOST_GROWTH * length + SLACK_BYTES
 
 
 def find(folder: Path, ending: str) -> list[Path]:
-    """The files of a folder with an ending, by name, numbers in names by their value.
+    """Return the files of a folder with an ending, by name, numbers in names by their value.
 
     Raises:
         FormatError: There is none.
         OSError: The folder cannot be read.
     """
     if not folder.is_dir():
-        raise FormatError(folder, "is not there, or no folder")
+        raise FormatError(folder, "is missing, or not a folder")
     paths = [path for path in folder.iterdir() if path.name.endswith(ending) and path.is_file()]
     if not paths:
         raise FormatError(folder, f"has no file *{ending}")

@@ -18,7 +18,7 @@ Cut = tuple[slice, ...]
 
 
 def read(path: Path, names: Sequence[str], cut: Cut = ()) -> list[Any]:
-    """Some datasets of a file.
+    """Return some datasets of a file.
 
     Args:
         path: Of the file.
@@ -38,15 +38,15 @@ def read(path: Path, names: Sequence[str], cut: Cut = ()) -> list[Any]:
 
 
 def shapes(path: Path, names: Sequence[str]) -> list[tuple[int, ...]]:
-    """What lengths the axes of some datasets have; raises what `read` does."""
+    """Return the shapes of some datasets; raises the errors of `read`."""
     return _look(path, names, lambda dataset, _: tuple(map(int, dataset.shape)))
 
 
 def _look(path: Path, names: Sequence[str], take: Callable[[Any, bool], Any]) -> list[Any]:
-    """What is taken of some datasets, told which of them is the first."""
+    """Return a selection of some datasets, given which of them is the first."""
     h5py = _import()
     if not path.is_file():
-        raise FormatError(path, "is not there, or no file")
+        raise FormatError(path, "is missing, or not a file")
     most = files.most_bytes(path.stat().st_size)
     try:
         # a file that is only read needs no lock, which some parallel file systems refuse
@@ -64,15 +64,15 @@ def _find(h5py: Any, file: Any, where: str, path: Path, most: int) -> Any:
         if not isinstance(holder, h5py.Group) or part not in holder:
             raise FormatError(path, f"has no dataset {where}")
         if not isinstance(holder.get(part, getlink=True), h5py.HardLink):
-            raise FormatError(path, f"has a link for {where}, and what it leads to is not read")
+            raise FormatError(path, f"has a link as {where}, which capsule does not follow")
         holder = holder[part]
     if not isinstance(holder, h5py.Dataset):
         raise FormatError(path, f"has no dataset {where}")
     if holder.is_virtual or holder.external:
-        raise FormatError(path, f"has {where} in other files, which are not read")
+        raise FormatError(path, f"has {where} in other files, which capsule does not read")
     if holder.dtype.kind not in "iuf" or holder.shape is None or not holder.size:
         raise FormatError(
-            path, f"has {where} of {holder.dtype} {holder.shape}, and numbers are due"
+            path, f"has {where} of {holder.dtype} {holder.shape}, expected numbers"
         )
     for shape in filter(None, (holder.shape, holder.chunks)):
         claim = holder.dtype.itemsize
@@ -81,7 +81,7 @@ def _find(h5py: Any, file: Any, where: str, path: Path, most: int) -> Any:
         if claim > most:
             raise FormatError(
                 path,
-                f"claims {claim} bytes for {where}: more than {files.MOST_GROWTH} times its own",
+                f"claims {claim} bytes for {where}, more than {files.MOST_GROWTH} times its own",
             )
     return holder
 

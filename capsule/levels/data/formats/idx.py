@@ -20,7 +20,7 @@ _MOST_HEAD = 4 + 4 * _MOST_AXES
 
 
 def read(path: Path) -> Any:
-    """The array of a file, mapped, or of PATH.gz where that is there alone.
+    """Return the array of a file, mapped, or of PATH.gz where that is there alone.
 
     Returns:
         Of one to eight axes, none of them of length 0, in the file's own type and byte order.
@@ -36,18 +36,18 @@ def read(path: Path) -> Any:
     data = files.unpack_file(packed) if is_packed else files.read_head(path, _MOST_HEAD)
     length = len(data) if is_packed else path.stat().st_size
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in TYPES:
-        raise FormatError(path, f"begins with {data[:4].hex() or 'nothing'}, as no IDX file does")
+        raise FormatError(path, f"is not an IDX file: it begins with {data[:4].hex() or 'nothing'}")
     kind, axes = numpy.dtype(TYPES[data[2]]), data[3]
     start = 4 + 4 * axes
     if not 1 <= axes <= _MOST_AXES:
-        raise FormatError(path, f"has {axes} axes, and 1 to {_MOST_AXES} are read")
+        raise FormatError(path, f"has {axes} axes, expected 1 to {_MOST_AXES}")
     if len(data) < start:
-        raise FormatError(path, "ends within its head")
+        raise FormatError(path, "is truncated within its header")
     shape = [int.from_bytes(data[at : at + 4], "big") for at in range(4, start, 4)]
     due = prod(shape) * kind.itemsize
     if length - start != due or not due:
         raise FormatError(
-            path, f"has {length - start} bytes of elements, and its head, {shape}, says {due}"
+            path, f"has {length - start} bytes of elements; its header {shape} says {due}"
         )
     if not is_packed:
         return numpy.memmap(path, kind, "r", start, tuple(shape))
@@ -68,7 +68,7 @@ def write(array: Any, path: Path) -> None:
     kinds = {kind[1:]: number for number, kind in TYPES.items()}
     kind = kinds.get(array.dtype.str[1:])
     if kind is None or not 1 <= array.ndim <= _MOST_AXES or not array.size:
-        raise ValueError(f"IDX takes no array of {array.dtype} {array.shape}")
+        raise ValueError(f"IDX cannot store an array of {array.dtype} {array.shape}")
     lengths = b"".join(length.to_bytes(4, "big") for length in array.shape)
     elements = array.astype(array.dtype.newbyteorder(">"), order="C")
     path.write_bytes(bytes((0, 0, kind, array.ndim)) + lengths + elements.tobytes())

@@ -1,7 +1,7 @@
-"""Which files of a folder are a dataset, and what a network takes of them.
+"""Dataset formats: files of a folder, and the arrays that a network takes from them.
 
-Nothing is kept in another type than the files have; what is decoded is the samples of a step. That
-takes additions, products and one table, in float32, so that it gives the same bits everywhere.
+Data keep the type of their files; only the samples of a step are decoded. Decoding uses additions,
+products and one table in float32, so that it gives equal bits everywhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .files import FormatError
 from .sources import Arrays, Decode, Items, Joined, Source, Stored
 
 COUNTS = 1 << 15
-"""How many numbers an int16 holds that are not negative."""
+"""Number of non-negative values of an int16."""
 
 
 class Parts(NamedTuple):
@@ -28,7 +28,7 @@ class Parts(NamedTuple):
 
 
 Shapes = Mapping[str, Sequence[int]]
-"""Of what a network takes, by name, for a batch of 1."""
+"""Shapes of a network's inputs by name, for a batch of 1."""
 
 
 def read_idx(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
@@ -44,13 +44,13 @@ def _read_idx(folder: Path, name: str) -> Source:
     path = folder / f"{name}-images-idx3-ubyte"
     images = idx.read(path)
     if images.dtype != "uint8" or images.ndim != 3:
-        raise FormatError(path, f"has {images.dtype} {images.shape}, and bytes of pictures are due")
+        raise FormatError(path, f"has {images.dtype} {images.shape}, expected bytes of pictures")
     path = folder / f"{name}-labels-idx1-ubyte"
     labels = idx.read(path)
     if labels.dtype != "uint8" or labels.shape != images.shape[:1]:
         raise FormatError(
             path,
-            f"has {labels.dtype} {labels.shape}, and a byte for each of {len(images)} is due",
+            f"has {labels.dtype} {labels.shape}, expected a byte for each of {len(images)}",
         )
     return _label_pictures([images[:, None]], [labels])
 
@@ -110,7 +110,7 @@ def read_folders(folder: Path, shapes: Shapes) -> Parts:
 
 def _list_classes(folder: Path) -> list[str]:
     if not folder.is_dir():
-        raise FormatError(folder, "is not there, or no folder")
+        raise FormatError(folder, "is missing, or not a folder")
     names = [path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
     if not names:
         raise FormatError(folder, "has no folder of a class")
@@ -126,7 +126,7 @@ def _read_folders(
     places = []
     for name in names:
         if name not in labels:
-            raise FormatError(folder / name, "is a class that nothing is trained on")
+            raise FormatError(folder / name, "is a class without training samples")
         shown = sorted(
             path.name
             for path in (folder / name).iterdir()
@@ -193,21 +193,21 @@ def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
 
     x, y = example.get("x"), example.get("y")
     if not isinstance(x, list) or len(x) != 1 or y is None or isinstance(y, list):
-        raise FormatError(path, "has a record without x, one value of bytes, and y, numbers")
+        raise FormatError(path, "has a record without x (one value of bytes) and y (numbers)")
     side = round((len(x[0]) / 8) ** (1 / 3))
     if not x[0] or 8 * side**3 != len(x[0]):
-        raise FormatError(path, f"has x of {len(x[0])} bytes, no cube with four int16 a place")
+        raise FormatError(path, f"has x of {len(x[0])} bytes, expected a cube of four int16 each")
     volume = numpy.frombuffer(x[0], "<i2").reshape(side, side, side, 4)
     return _order_universe(volume, y, path)
 
 
 def _order_universe(volume: Any, target: Any, path: Path) -> dict[str, Any]:
-    """Counts, (1, 4, side, side, side), and the target, (1, 4), of a sample."""
+    """Return counts, (1, 4, side, side, side), and the target, (1, 4), of a sample."""
     if target.dtype.kind != "f" or target.shape != (4,):
-        raise FormatError(path, f"has y of {target.dtype} {target.shape}, and four floats are due")
+        raise FormatError(path, f"has y of {target.dtype} {target.shape}, expected four floats")
     least, most = int(volume.min()), int(volume.max())
     if least < 0 or most >= COUNTS:
-        raise FormatError(path, f"has the count {least if least < 0 else most}")
+        raise FormatError(path, f"has the count {least if least < 0 else most}, outside the range")
     return {"volume": volume.transpose(3, 0, 1, 2)[None], "target": target[None]}
 
 
@@ -239,7 +239,7 @@ def read_universes(folder: Path, shapes: Shapes) -> Parts:
             whole, _ = hdf5.shapes(path, _UNIVERSE_NAMES)
             step = side or whole[0]
             if len(whole) != 4 or any(length % step for length in whole[:3]):
-                raise FormatError(path, f"has full of {whole}, which are no cubes of {step}")
+                raise FormatError(path, f"has full of {whole}, not divisible into cubes of {step}")
             corners = product(*(range(0, length, step) for length in whole[:3]))
             places += [(path.name, *corner) for corner in corners]
         parts.append(Items(folder / part, places, read, _UNIVERSE))
@@ -260,11 +260,11 @@ def read_deepcam(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
     stats = hdf5.read(folder / "stats.h5", ("climate/minval", "climate/maxval"))
     low, high = (one[..., :16].astype("float64") for one in stats)
     if low.shape != (16,) or high.shape != (16,) or not (high > low).all():
-        raise FormatError(folder / "stats.h5", "has no 16 minval, each below its maxval")
+        raise FormatError(folder / "stats.h5", "lacks 16 minval, each below its maxval")
     with numpy.errstate(over="ignore"):
         shift, scale = low.astype("float32"), (1 / (high - low)).astype("float32")
     if not (numpy.isfinite(shift).all() and numpy.isfinite(scale).all()):
-        raise FormatError(folder / "stats.h5", "has minval or maxval beyond float32")
+        raise FormatError(folder / "stats.h5", "has minval or maxval outside float32")
     scale_channels = partial(_scale_channels, shift.reshape(-1, 1, 1), scale.reshape(-1, 1, 1))
     decode: Mapping[str, Decode] = {"map": scale_channels, "label": _widen}
     parts = []
@@ -282,7 +282,7 @@ def _read_storm(path: Path) -> dict[str, Any]:
     if data.shape != (height, width, 16):
         raise FormatError(path, f"has data {data.shape} and labels_0 {label.shape}")
     if label.dtype.kind == "f" and not ((label == numpy.rint(label)) & (abs(label) < 2**31)).all():
-        raise FormatError(path, "has labels_0 that are no whole numbers")
+        raise FormatError(path, "has labels_0 that are not whole numbers")
     fields = _narrow(data).transpose(2, 0, 1)
     return {"map": fields[None], "label": label.reshape(-1)}
 
@@ -316,7 +316,7 @@ FORMATS: Mapping[str, Reader] = {
     "cosmoflow-hdf5": read_universes,
     "deepcam-hdf5": read_deepcam,
 }
-"""What a dataset of a manifest may have as its `format`; all raise FormatError and OSError."""
+"""Values of `format` of a dataset in a manifest; all raise FormatError and OSError."""
 
 
 def _keep(array: Any) -> Any:

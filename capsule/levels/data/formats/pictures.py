@@ -16,7 +16,7 @@ from .files import FormatError
 
 OURS = (".pgm", ".ppm")
 ENDINGS = (*OURS, ".png", ".jpg", ".jpeg", ".bmp")
-"""Of the names of pictures, in small letters; other files are none."""
+"""Endings of names of pictures, in lower case; other files are ignored."""
 
 _KINDS = ("PNG", "JPEG", "BMP", "PPM")
 _SPACE = rb"(?:\s|#[^\n]*\n)+"
@@ -27,7 +27,7 @@ _GREY, _COLOURED = ("1", "L"), ("RGB", "P", "RGBA", "CMYK", "YCbCr")
 
 
 def read(path: Path, channels: int) -> Any:
-    """The picture of a file.
+    """Return the picture of a file.
 
     Args:
         path: Of the file.
@@ -48,7 +48,7 @@ def read(path: Path, channels: int) -> Any:
     is_ours = path.suffix.lower() in OURS
     shown = _read_netpbm(data, path) if is_ours else _unpack(data, path)
     if len(shown) not in (1, channels) or channels not in (1, 3):
-        raise FormatError(path, f"has {len(shown)} channels, and {channels} are due")
+        raise FormatError(path, f"has {len(shown)} channels, expected {channels}")
     return numpy.broadcast_to(shown, (channels, *shown.shape[1:]))
 
 
@@ -57,12 +57,12 @@ def _read_netpbm(data: bytes, path: Path) -> Any:
 
     match = _HEADER.match(data)
     if match is None:
-        raise FormatError(path, "is no binary PGM or PPM with 255 shades")
+        raise FormatError(path, "is not a binary PGM or PPM with 255 shades")
     channels = 3 if match[1] == b"6" else 1
     width, height = int(match[2]), int(match[3])
     due = channels * width * height
     if len(data) - match.end() != due or not due:
-        raise FormatError(path, f"has {len(data) - match.end()} bytes of pixels, and {due} are due")
+        raise FormatError(path, f"has {len(data) - match.end()} bytes of pixels, expected {due}")
     pixels = numpy.frombuffer(data, numpy.uint8, offset=match.end())
     return pixels.reshape(height, width, channels).transpose(2, 0, 1)
 
@@ -76,7 +76,7 @@ def _unpack(data: bytes, path: Path) -> Any:
         with image.open(io.BytesIO(data), formats=_KINDS) as picture:
             width, height = picture.size
             if picture.mode not in (*_GREY, *_COLOURED):
-                raise FormatError(path, f"has pixels of the kind {picture.mode}")
+                raise FormatError(path, f"has pixels of mode {picture.mode}, expected gray or RGB")
             channels = 1 if picture.mode in _GREY else 3
             if width * height * 4 > most:
                 raise FormatError(

@@ -24,15 +24,15 @@ _LONGEST_VARINT, _WORD = 10, (1 << 64) - 1
 _KINDS = {1: "bytes", 2: "float", 3: "int64"}
 
 Example = Mapping[str, Union[list[bytes], Any]]
-"""By the name of a feature: bytes, or an array float32 (n,) or int64 (n,)."""
+"""Features by name: bytes, or an array float32 (n,) or int64 (n,)."""
 
 
 Place = tuple[int, int]
-"""Where a record begins, in bytes of what its file unpacks to, and its length."""
+"""Offset of a record in the unpacked file, in bytes, and its length."""
 
 
 def locate(path: Path) -> list[Place]:
-    """Where the records of a file lie, compressed by gzip or not; their own bytes are not read.
+    """Locate the records of a file, gzipped or not, without reading their bytes.
 
     Raises:
         FormatError: The checksum of a length fails, the last record is cut off, or there is none.
@@ -46,12 +46,12 @@ def locate(path: Path) -> list[Place]:
             head = file.read(_HEAD.size)
             if not _has_length(head):
                 raise FormatError(
-                    path, f"has no record at byte {at}: the checksum of its length fails"
+                    path, f"has no record at byte {at}: wrong checksum of its length"
                 )
             start, length = at + _HEAD.size, _HEAD.unpack(head)[0]
             at = start + length + _CRC_BYTES
             if at > size:
-                raise FormatError(path, f"has {size} bytes, and a record of it ends at {at}")
+                raise FormatError(path, f"is truncated: it has {size} bytes, a record ends at {at}")
             places.append((start, length))
     if not places:
         raise FormatError(path, "has no record")
@@ -59,7 +59,7 @@ def locate(path: Path) -> list[Place]:
 
 
 def read(path: Path, place: Place) -> memoryview:
-    """A record, its checksum held against it.
+    """Return a record, its checksum held against it.
 
     Args:
         path: Of the file.
@@ -77,16 +77,16 @@ def read(path: Path, place: Place) -> memoryview:
     if len(due) != _CRC_BYTES or mask(crc32c(record)) != int.from_bytes(due, "little"):
         raise FormatError(
             path,
-            f"has another checksum for the record that ends at byte {start + length + _CRC_BYTES}",
+            f"has a wrong checksum of the record that ends at byte {start + length + _CRC_BYTES}",
         )
     return record
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """What a file holds, unpacked where gzip wrote it, and how many bytes that is."""
+    """Return the contents of a file, unpacked if gzipped, and their size in bytes."""
     if not path.is_file():
-        raise FormatError(path, "is not there, or no file")
+        raise FormatError(path, "is missing, or not a file")
     with path.open("rb") as file:
         head = file.read(_HEAD.size)
         # a first record of 559903 bytes begins as gzip does, and only a checksum tells
@@ -98,14 +98,15 @@ def _open(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _has_length(head: Any) -> bool:
-    """Whether a length is there, with its checksum."""
+    """Return whether a length is there, with its checksum."""
     if len(head) < _HEAD.size:
         return False
     return bool(mask(crc32c(head[:_LENGTH_BYTES])) == _HEAD.unpack_from(head)[1])
 
 
 def parse(record: memoryview, path: Path) -> Example:
-    """The features of a `tf.train.Example`; of two with one name the last, as TensorFlow takes it.
+    """Return the features of a `tf.train.Example`; of two with one name the last, as TensorFlow
+    takes it.
 
     Args:
         record: One of `read`.
@@ -123,7 +124,7 @@ def parse(record: memoryview, path: Path) -> Example:
                     name, feature = _entry(_require_message(entry))
                     example[name] = feature
     except _BrokenError as error:
-        raise FormatError(path, f"has a record that is no tf.train.Example: {error}") from None
+        raise FormatError(path, f"has a record that is not a tf.train.Example: {error}") from None
     return example
 
 
@@ -144,7 +145,7 @@ def _guard(data: bytes) -> bytes:
 
 
 def serialize(example: Example) -> bytes:
-    """What `parse` parses, the features sorted by name and numbers packed."""
+    """Serialize features so that `parse` reads them, sorted by name, numbers packed."""
     features = b""
     for name in sorted(example):
         feature = example[name]
@@ -208,7 +209,7 @@ def _values(kind: str, values: list[memoryview | int]) -> Any:
     if kind == "float":
         joined = b"".join(map(_require_message, values))
         if len(joined) % 4:
-            raise _BrokenError("a list of floats ends within one")
+            raise _BrokenError("a list of floats is truncated")
         return numpy.frombuffer(joined, "<f4")
     numbers: list[int] = []
     for value in values:
@@ -223,7 +224,7 @@ def _values(kind: str, values: list[memoryview | int]) -> Any:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
-    """The fields of a message in their order: an integer for a varint, else the bytes."""
+    """Yield the fields of a message in their order: an integer for a varint, else the bytes."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
@@ -237,24 +238,24 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
         elif kind in (_FIXED64, _FIXED32):
             length = 8 if kind == _FIXED64 else 4
         else:
-            raise _BrokenError(f"a field has the wire type {kind}, which is none")
+            raise _BrokenError(f"a field has the unknown wire type {kind}")
         if length > len(message) - at:
-            raise _BrokenError("it ends within a field")
+            raise _BrokenError("it is truncated within a field")
         yield number, message[at : at + length]
         at += length
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """An integer of at most 64 bits, and the place behind it."""
+    """Return an integer of at most 64 bits, and the place behind it."""
     value = 0
     for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
         value |= (byte & 127) << (7 * place)
         if byte < 128:
             return value & _WORD, at + place + 1
-    raise _BrokenError("it ends within an integer, or has one of more than 64 bits")
+    raise _BrokenError("it is truncated within an integer, or has one of more than 64 bits")
 
 
 def _require_message(value: memoryview | int) -> memoryview:
     if isinstance(value, int):
-        raise _BrokenError("an integer stands where a message is due")
+        raise _BrokenError("found an integer, expected a message")
     return value

@@ -19,14 +19,14 @@ Decode = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Column:
-    """What samples have under one name.
+    """Values of all samples under one name.
 
     Attributes:
         length: Rows of all samples together.
         shape: Of a row.
         dtype: Of what is taken.
         rows: Of each sample; None where as many as a network likes are one.
-        is_stream: Whether it may end within a sample, which is then left out.
+        is_stream: True if it may end within a sample, which is then left out.
     """
 
     length: int
@@ -41,10 +41,10 @@ class Source(Protocol):
 
     @property
     def columns(self) -> Mapping[str, Column]:
-        """What there is, by name."""
+        """Return the columns by name."""
 
     def take(self, indices: Collection[int], rows: Mapping[str, int]) -> dict[str, Any]:
-        """Some samples, in this order, as C-ordered copies.
+        """Return some samples, in this order, as C-ordered copies.
 
         Args:
             indices: Their numbers.
@@ -81,7 +81,7 @@ class Arrays:
         }
 
     def array(self, name: str) -> Any:
-        """All rows as they are stored."""
+        """Return all rows as they are stored."""
         return self._arrays[name].array
 
     def take(self, indices: Collection[int], rows: Mapping[str, int]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Items:
                 if array.shape != self._shapes[name]:
                     raise FormatError(
                         self._folder / self._places[index][0],
-                        f"has {name} {array.shape}, others {self._shapes[name]}",
+                        f"has {name} {array.shape}, other files {self._shapes[name]}",
                     )
                 taken[name][place * count : (place + 1) * count] = self._decode[name](array)
         return taken
@@ -183,7 +183,7 @@ class Items:
 
 
 def _gather(array: Any, chosen: Any, rows: int) -> Any:
-    """The rows of some samples that have so many each."""
+    """Return the rows of some samples that have so many each."""
     import numpy
 
     is_array = isinstance(array, numpy.ndarray) and array.flags.c_contiguous

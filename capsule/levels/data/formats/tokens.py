@@ -15,7 +15,7 @@ TYPES = {"uint8": "|u1", "uint16": "<u2", "uint32": "<u4"}
 
 
 def read(path: Path, kind: str) -> Any:
-    """The tokens of a file.
+    """Return the tokens of a file.
 
     Args:
         path: Of the file.
@@ -31,12 +31,12 @@ def read(path: Path, kind: str) -> Any:
     import numpy
 
     if not path.is_file():
-        raise FormatError(path, "is not there, or no file")
+        raise FormatError(path, "is missing, or not a file")
     width, length = numpy.dtype(TYPES[kind]).itemsize, path.stat().st_size
     if length % width:
-        raise FormatError(path, f"has {length} bytes, which are no whole tokens of {width}")
+        raise FormatError(path, f"has {length} bytes, expected a multiple of {width}")
     if length < 2 * width:
-        raise FormatError(path, f"has {length // width} tokens, and one to be foretold needs two")
+        raise FormatError(path, f"has {length // width} tokens; predicting one needs two")
     return numpy.memmap(path, TYPES[kind], "r")
 
 

@@ -42,29 +42,29 @@ def write(form: str, generator: str, parameters: Numbers, folder: Path) -> None:
     known = WRITERS.get(generator, {})
     if form not in known:
         forms = f"as {', '.join(known)}, or without a format as arrays" if known else "as arrays"
-        raise ValueError(f"{generator} is not written as {form}; it is {forms}")
+        raise ValueError(f"{generator} cannot be written as {form}; use {forms}")
     known[form](parameters, folder)
 
 
 def write_idx(parameters: Numbers, folder: Path) -> None:
-    """As MNIST: four files."""
+    """Write four files as MNIST has them."""
     if parameters["channels"] != 1 or parameters["classes"] > 256:
-        raise ValueError("idx has pictures of channels=1 and at most classes=256")
+        raise ValueError("idx needs channels=1 and at most classes=256")
     for (images, labels), name in zip(_pictures(parameters), ("train", "t10k")):
         idx.write(images[:, 0], folder / f"{name}-images-idx3-ubyte")
         idx.write(labels, folder / f"{name}-labels-idx1-ubyte")
 
 
 def write_cifar(form: str, parameters: Numbers, folder: Path) -> None:
-    """As CIFAR-10, the samples in five batches, or as CIFAR-100, five fine labels a coarse one."""
+    """Write CIFAR-10, samples in five batches, or CIFAR-100, five fine labels a coarse one."""
     import numpy
 
     most = cifar.CLASSES[form][-1]
     sizes = {"channels": 3, "side": cifar.SIDE}
     if any(parameters[name] != value for name, value in sizes.items()):
-        raise ValueError(f"{form} has pictures of channels=3 and side={cifar.SIDE}")
+        raise ValueError(f"{form} needs channels=3 and side={cifar.SIDE}")
     if parameters["classes"] > most:
-        raise ValueError(f"{form} has at most classes={most}")
+        raise ValueError(f"{form} allows at most classes={most}")
     train, test = _pictures(parameters)
     if form == "cifar100":
         for (images, labels), name in ((train, "train"), (test, "test")):
@@ -79,10 +79,10 @@ def write_cifar(form: str, parameters: Numbers, folder: Path) -> None:
 
 
 def write_folders(parameters: Numbers, folder: Path) -> None:
-    """As ImageNet is unpacked: a folder for each class, and a PGM or PPM for each sample."""
+    """Write a folder for each class, with a PGM or PPM for each sample, like unpacked ImageNet."""
     classes, channels = parameters["classes"], parameters["channels"]
     if channels not in (1, 3):
-        raise ValueError("image-folder has pictures of channels=1 or channels=3")
+        raise ValueError("image-folder needs channels=1 or channels=3")
     sizes = {name: parameters[name] for name in ("side", "classes", "channels", "seed")}
     ending = "pgm" if channels == 1 else "ppm"
     names = [f"class-{number:0{len(str(classes - 1))}}" for number in range(classes)]
@@ -96,13 +96,15 @@ def write_folders(parameters: Numbers, folder: Path) -> None:
                 at += 1
         if not prefix and len(list((folder / part).iterdir())) < classes:
             raise ValueError(
-                f"image-folder needs a sample of each class, and {count} samples have not all of"
-                f" {classes} classes; take more samples"
+                f"image-folder needs a sample of each class; {count} samples do not cover"
+                f" {classes} classes; use more samples"
             )
 
 
 def _pictures(parameters: Numbers) -> list[tuple[Any, Any]]:
-    """Images, uint8 (samples, channels, side, side), and labels, uint8, to train on and others."""
+    """Return images, uint8 (samples, channels, side, side), and labels, uint8, to train on and
+    others.
+    """
     import numpy
 
     parts = []
@@ -120,19 +122,20 @@ def _pictures(parameters: Numbers) -> list[tuple[Any, Any]]:
 
 
 def shade(image: Any) -> Any:
-    """Bytes of a picture, 16 for each unit around 128: what lies 8 units off is cut."""
+    """Convert values to bytes of a picture, 16 for each unit around 128; 8 units off is cut."""
     import numpy
 
     return numpy.clip(numpy.rint(image * 16 + 128), 0, 255).astype(numpy.uint8)
 
 
 def write_tokens(kind: str, parameters: Numbers, folder: Path) -> None:
-    """As nanoGPT: one text of `samples * length` tokens, another one of `test_samples * length`,
-    and one more token in each, which the last sample is to foretell.
+    """Write two texts like nanoGPT, of `samples * length` and `test_samples * length` tokens.
+
+    Each has one more token, the label of its last sample.
     """
     length, vocabulary = parameters["length"], parameters["vocabulary"]
     if vocabulary > 256 and kind == "uint8":
-        raise ValueError("tokens-uint8 has at most vocabulary=256")
+        raise ValueError("tokens-uint8 allows at most vocabulary=256")
     counts = [count * length for _, count in _parts(parameters)]
     made = tasks.markov(1, 1, max(counts) + 1, vocabulary, parameters["seed"])
     for (prefix, _), count, name in zip(_parts(parameters), counts, ("train", "val")):
@@ -140,20 +143,20 @@ def write_tokens(kind: str, parameters: Numbers, folder: Path) -> None:
 
 
 def write_cosmoflow_records(parameters: Numbers, folder: Path) -> None:
-    """As MLPerf HPC's CosmoFlow: a TFRecord file for each sample."""
+    """Write a TFRecord file for each sample, like MLPerf HPC's CosmoFlow."""
     for path, counts, target in _universes(parameters, folder):
         example = {"x": [counts.tobytes()], "y": target}
         records.write([records.serialize(example)], path.with_suffix(".tfrecord"))
 
 
 def write_universes(parameters: Numbers, folder: Path) -> None:
-    """As CosmoFlow's universes: an HDF5 file for each sample."""
+    """Write an HDF5 file for each sample, like CosmoFlow's universes."""
     for path, counts, target in _universes(parameters, folder):
         hdf5.write({"full": counts, "unitPar": target}, path.with_suffix(".hdf5"))
 
 
 def _universes(parameters: Numbers, folder: Path) -> Iterator[tuple[Path, Any, Any]]:
-    """Where each sample goes, its counts, int16 (side, side, side, 4), and its target."""
+    """Yield path, counts, int16 (side, side, side, 4), and target of each sample."""
     side, seed = parameters["side"], parameters["seed"]
     for (prefix, count), part in zip(_parts(parameters), ("train", "validation")):
         (folder / part).mkdir()
@@ -163,7 +166,7 @@ def _universes(parameters: Numbers, folder: Path) -> Iterator[tuple[Path, Any, A
 
 
 def count_matter(volume: Any) -> Any:
-    """Counts of particles that a field stands for, channels last.
+    """Return counts of particles that a field stands for, channels last.
 
     They double with each unit of the field, and are 31 where it is 0, so that log(1 + count) is
     nearly linear in it; between two powers of 2 a straight line stands for the curve, for the last
@@ -178,7 +181,7 @@ def count_matter(volume: Any) -> Any:
 
 
 def write_deepcam(parameters: Numbers, folder: Path) -> None:
-    """As DeepCAM: an HDF5 file for each sample, and in stats.h5 what training maps lie between."""
+    """Write an HDF5 file for each sample, like DeepCAM, and the limits for training in stats.h5."""
     import numpy
 
     height, width = parameters["height"], parameters["width"]

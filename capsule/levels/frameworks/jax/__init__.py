@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WORKER = "tf_XLAEigen"
-"""What Linux calls a thread of the pool that computes inside an operation."""
+"""Name that Linux gives to a thread of the pool inside an operation."""
 
 
 class Jax:
@@ -47,22 +47,22 @@ class Jax:
         }
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
-        """A copy of the array, whole numbers as they are."""
+        """Return a copy of the array, whole numbers as they are."""
         cast = dtype is not None and array.dtype.kind == "f"
         # JAX may share the memory of an array that lies as it likes, also where told to copy
         return jnp.asarray(numpy.array(array), dtype if cast else None)
 
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
-        """A copy of the tensor in the host's memory, bfloat16 as float32."""
+        """Return a copy of the tensor in the host's memory, bfloat16 as float32."""
         return numpy.array(tensor, "float32" if tensor.dtype == jnp.bfloat16 else None)
 
     def dtype_of(self, tensor: NativeTensor) -> str:
-        """Its word in `operators.ARITHMETIC`."""
+        """Return the dtype's word in `operators.ARITHMETIC`."""
         name: str = tensor.dtype.name
         return name
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Nothing: on CPUs there is no TF32."""
+        """Do nothing: CPUs have no TF32."""
         return nullcontext()
 
     def seed(self, seed: int) -> None:
@@ -71,7 +71,7 @@ class Jax:
         numpy.random.seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """Threads as counted, determinism, precision and compiler switches."""
+        """Return threads as counted, determinism, precision and compiler switches."""
         return settings.read(self._settings)
 
 
@@ -89,7 +89,7 @@ def create(device: str, threads: int | None, determinism: str) -> Jax:
         FrameworkError: `device` is another one, or JAX has started with other settings.
     """
     if device != "cpu":
-        raise FrameworkError(f"jax has no device {device!r} here: capsule runs it on CPUs alone")
+        raise FrameworkError(f"jax has no device {device!r}: capsule runs jax on CPUs only")
     return Jax(_start(threads), determinism)
 
 
@@ -109,7 +109,7 @@ def _start(threads: int | None) -> int:
     jax.devices()
     started = len(_list_workers() - before)
     if started != (threads or started) or not started:
-        raise FrameworkError(f"jax has started with other settings, not with {threads} threads")
+        raise FrameworkError(f"jax already started with other settings, not with {threads} threads")
     return started
 
 

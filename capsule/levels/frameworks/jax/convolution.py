@@ -31,7 +31,7 @@ def make_plain(rank: int) -> Chooser:
 
 
 def make_transpose(rank: int) -> Chooser:
-    """The same over an input that is spread with zeros, by weights turned round.
+    """Return the same over an input that is spread with zeros, by weights turned round.
 
     `jax.lax.conv_transpose` does this too, but knows no groups.
     """

@@ -32,7 +32,7 @@ class JaxNetworks:
         self._functions: dict[Any, Function] = {}
 
     def inference(self, graph: Graph, values: Values) -> Call:
-        """The outputs.
+        """Return the outputs.
 
         Raises:
             FrameworkError: JAX lacks an operator of the network.
@@ -44,11 +44,11 @@ class JaxNetworks:
         return compile_for(self._functions[key], operands), operands
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return self.inference(graph, values)
 
     def training(self, graph: Graph, values: Values) -> Call:
-        """The loss and its gradients.
+        """Return the loss and its gradients.
 
         Raises:
             FrameworkError: See `inference`.
@@ -74,7 +74,7 @@ class JaxNetworks:
 
 
 def _chain(nodes: tuple[Node, ...], results: tuple[str, ...]) -> Function:
-    """A function of two mappings by name, of what is trained and of the rest."""
+    """Return a function of two mappings by name, of what is trained and of the rest."""
     steps = [(_choose(node), node.inputs, node.name) for node in nodes]
 
     def run(leaves: Values, constants: Values) -> tuple[NativeTensor, ...]:
@@ -87,7 +87,7 @@ def _chain(nodes: tuple[Node, ...], results: tuple[str, ...]) -> Function:
 
 
 def _differentiate(chain: Function) -> Function:
-    """The loss, and its gradients by name: zeros by what it does not read."""
+    """Return the loss, and its gradients by name: zeros by what it does not read."""
 
     def lower(leaves: Values, constants: Values) -> NativeTensor:
         return chain(leaves, constants)[0]
@@ -105,7 +105,7 @@ def _choose(node: Node) -> Function:
 def _pick(
     values: Values, graph: Graph, nodes: tuple[Node, ...], results: tuple[str, ...]
 ) -> dict[str, NativeTensor]:
-    """The inputs and parameters that are read."""
+    """Return the inputs and parameters that are read."""
     read = {*results, *(name for node in nodes for name in node.inputs)}
     return {name: values[name] for name in (*graph.inputs, *graph.parameters) if name in read}
 

@@ -16,26 +16,26 @@ _IMAGE = (-1, 1, 1)
 
 
 def batch(x: NativeTensor, w: NativeTensor, b: NativeTensor) -> NativeTensor:
-    """Moments of each channel."""
+    """Return moments of each channel."""
     return _normalize(x, (0, 2, 3), w.reshape(_IMAGE), b.reshape(_IMAGE))
 
 
 def batch_inference(
     x: NativeTensor, w: NativeTensor, b: NativeTensor, mean: NativeTensor, variance: NativeTensor
 ) -> NativeTensor:
-    """The same with a given mean and variance."""
+    """Return the same with a given mean and variance."""
     wide, *channels = widen(x, w, b, mean, variance)
     w, b, mean, variance = (channel.reshape(_IMAGE) for channel in channels)
     return ((wide - mean) * (lax.rsqrt(variance + EPSILON) * w) + b).astype(x.dtype)
 
 
 def layer(x: NativeTensor, w: NativeTensor, b: NativeTensor) -> NativeTensor:
-    """Moments of each row."""
+    """Return moments of each row."""
     return _normalize(x, (1,), w, b)
 
 
 def group(sizes: Sizes) -> Function:
-    """Moments of each group of channels."""
+    """Return moments of each group of channels."""
     groups = sizes["groups"]
 
     def function(x: NativeTensor, w: NativeTensor, b: NativeTensor) -> NativeTensor:
@@ -48,7 +48,7 @@ def group(sizes: Sizes) -> Function:
 
 
 def root_mean_square(x: NativeTensor, w: NativeTensor) -> NativeTensor:
-    """Of each row."""
+    """Return the root mean square of each row."""
     wide, w = widen(x, w)
     mean = jnp.mean(jnp.square(wide), 1, keepdims=True)
     return (wide * (lax.rsqrt(mean + EPSILON) * w)).astype(x.dtype)

@@ -1,4 +1,4 @@
-"""What an operation of JAX is, and how it is compiled."""
+"""Operations of JAX, and their compilation."""
 
 from __future__ import annotations
 
@@ -12,27 +12,31 @@ from ..base import NativeTensor
 Sizes = Mapping[str, Any]
 Function = Callable[..., Any]
 Chooser = Callable[[Sizes], Function]
-"""Gives the function for a case's parameters and options."""
+"""Factory of the function for a case's parameters and options."""
 
 
 def always(function: Function) -> Chooser:
-    """One function for all cases."""
+    """Return one function for all cases."""
     return lambda sizes: function  # noqa: ARG005
 
 
 def compile_for(jitted: Any, operands: tuple[Any, ...]) -> Function:
-    """A function that `jax.jit` has wrapped, compiled for such operands, once for all alike."""
+    """Return a function that `jax.jit` has wrapped, compiled for such operands, once for all
+    alike.
+    """
     compiled: Function = jitted.lower(*operands).compile()
     return compiled
 
 
 def widen(*tensors: NativeTensor) -> tuple[NativeTensor, ...]:
-    """Elements of 16 bits as float32, as Flax's layers normalize them; others as they are."""
+    """Return elements of 16 bits as float32, as Flax's layers normalize them; others as they
+    are.
+    """
     return tuple(one.astype(jnp.promote_types(one.dtype, jnp.float32)) for one in tensors)
 
 
 def add_bias(x: NativeTensor, bias: NativeTensor) -> NativeTensor:
-    """A sum that one of the two is repeated for.
+    """Return a sum that one of the two is repeated for.
 
     The gradient by that one is a sum too, which XLA takes in the type of what was added, rounding
     each step to 16 bits if it has those: such elements are added in float32.

@@ -24,7 +24,7 @@ class JaxOperators:
     def operation(
         self, operator: Operator, sizes: Sizes, tensors: tuple[NativeTensor, ...]
     ) -> Call:
-        """The function, compiled."""
+        """Return the function, compiled."""
         subject = operator.name, dict(sizes), None
         if self._last is None or self._last[0] != subject:
             self._last = subject, (jax.jit(look_up(OPERATIONS, operator, "jax")(sizes)),)
@@ -39,7 +39,7 @@ class JaxOperators:
         wrt: tuple[int, ...],
         upstream: tuple[NativeTensor, ...],
     ) -> Call:
-        """The second half of `jax.vjp`, compiled; it takes what one forward run has kept."""
+        """Return the second half of `jax.vjp`, compiled; it takes what one forward run has kept."""
         subject = operator.name, dict(sizes), wrt
         if self._last is None or self._last[0] != subject:
             forward = _differentiate(look_up(OPERATIONS, operator, "jax")(sizes), wrt)
@@ -50,7 +50,7 @@ class JaxOperators:
 
 
 def _differentiate(function: Function, wrt: tuple[int, ...]) -> Function:
-    """What yields the way back to the operands at some places."""
+    """Return the function that computes gradients by the operands at some places."""
 
     def forward(*operands: NativeTensor) -> Any:
         def of_sources(*sources: NativeTensor) -> Any:

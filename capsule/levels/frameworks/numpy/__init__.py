@@ -29,15 +29,15 @@ class Numpy:
         self.networks: Networks = NumpyNetworks()
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NDArray[Any]:
-        """The array itself, if it has or needs no other dtype."""
+        """Return the array itself, if it has or needs no other dtype."""
         return array.astype(dtype, copy=False) if dtype and array.dtype.kind == "f" else array
 
     def fill(self, tensor: NDArray[Any], array: NDArray[Any]) -> None:
-        """In place."""
+        """Fill an array in place."""
         tensor[...] = array
 
     def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
-        """The array itself."""
+        """Return the array itself."""
         return tensor
 
     def dtype_of(self, tensor: NDArray[Any]) -> str:
@@ -45,7 +45,7 @@ class Numpy:
         return str(tensor.dtype)
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Nothing to switch."""
+        """Do nothing: there is nothing to switch."""
         return nullcontext()
 
     def seed(self, seed: int) -> None:
@@ -54,7 +54,7 @@ class Numpy:
         numpy.random.seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """The BLAS libraries that are loaded, with their thread counts."""
+        """Return the BLAS libraries that are loaded, with their thread counts."""
         return {"device": "cpu", "blas": blas.describe(), "missing": {}}
 
 

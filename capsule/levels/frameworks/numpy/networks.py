@@ -26,7 +26,7 @@ class NumpyNetworks:
     mixed_trainer = None
 
     def inference(self, graph: Graph, values: Values) -> Call:
-        """Every node's formula."""
+        """Return every node's formula."""
         nodes = graph.inference
 
         def run() -> tuple[NDArray[Any], ...]:
@@ -36,11 +36,11 @@ class NumpyNetworks:
         return run, ()
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return self.inference(graph, values)
 
     def backward(self, graph: Graph, values: Values, upstream: NDArray[Any]) -> Call:
-        """The node's derivative's formula."""
+        """Return the node's derivative's formula."""
         (node,) = graph.nodes
 
         def run() -> tuple[NDArray[Any], ...]:
@@ -50,7 +50,7 @@ class NumpyNetworks:
         return run, ()
 
     def training(self, graph: Graph, values: Values) -> Call:
-        """Every node's formula, and then the derivatives' from the loss back."""
+        """Return every node's formula, and then the derivatives' from the loss back."""
         nodes, loss = graph.training, graph.require_loss()
 
         def run() -> tuple[NDArray[Any], ...]:
@@ -61,7 +61,7 @@ class NumpyNetworks:
         return run, ()
 
     def trainer(self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers) -> Trainer:
-        """The formulas of `optimizers`."""
+        """Return the formulas of `optimizers`."""
         from .training import NumpyTrainer
 
         return NumpyTrainer(graph, values, optimizer, numbers)

@@ -22,7 +22,7 @@ class NumpyOperators:
     def operation(
         self, operator: Operator, sizes: Sizes, tensors: tuple[NDArray[Any], ...]
     ) -> Call:
-        """A user's function, numpy's own for three operators, or else the formula."""
+        """Return a user's function, numpy's own for three operators, or else the formula."""
         if operator.natives is not None:
             native = operator.natives.get("numpy")
             return native(sizes, *tensors) if native else _formula(operator, sizes, tensors)
@@ -44,7 +44,7 @@ class NumpyOperators:
         wrt: tuple[int, ...],  # noqa: ARG002  (the formula yields those of `Operator.wrt`)
         upstream: tuple[NDArray[Any], ...],
     ) -> Call:
-        """The derivative's formula: numpy differentiates nothing itself."""
+        """Return the derivative's formula: numpy differentiates nothing itself."""
         arriving = upstream[0] if len(upstream) == 1 else upstream
         return operator.backward, (EXACT, sizes, arriving, *tensors)
 

@@ -47,22 +47,22 @@ class NumpyTrainer:
         return first
 
     def evaluate(self, graph: Graph, inputs: Values) -> tuple[NDArray[Any], ...]:
-        """Every node's formula."""
+        """Return every node's formula."""
         results = reference.evaluate(graph.nodes, {**self._values, **inputs})
         return tuple(results[name] for name in (*graph.outputs, graph.require_loss()))
 
     def parameters(self) -> dict[str, NDArray[Any]]:
-        """The arrays."""
+        """Return the arrays."""
         moved = (name for one in self._statistics for name in one.names)
         return {name: self._values[name] for name in (*self._graph.trainable, *moved)}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays, and those of the optimizer."""
+        """Return the arrays, and those of the optimizer."""
         kept = {f"optimizer/{name}": array for name, array in self._optimizer.state().items()}
         return {**{f"parameter/{name}": one for name, one in self.parameters().items()}, **kept}
 
     def restore(self, state: Values) -> None:
-        """The arrays in place of those that are there."""
+        """Replace the present arrays by these."""
         for name, array in self.parameters().items():
             require_shape(name, state[f"parameter/{name}"].shape, array.shape)
             self._values[name] = state[f"parameter/{name}"]

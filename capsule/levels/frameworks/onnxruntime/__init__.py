@@ -31,15 +31,15 @@ class OnnxRuntime:
         self.networks: Networks = OnnxRuntimeNetworks(self._sessions.start)
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NDArray[Any]:  # noqa: ARG002
-        """The array itself: numpy has every dtype that ONNX Runtime has on CPUs."""
+        """Return the array itself: numpy has every dtype that ONNX Runtime has on CPUs."""
         return array
 
     def fill(self, tensor: NDArray[Any], array: NDArray[Any]) -> None:
-        """In place."""
+        """Fill an array in place."""
         tensor[...] = array
 
     def to_numpy(self, tensor: NDArray[Any]) -> NDArray[Any]:
-        """The array itself."""
+        """Return the array itself."""
         return tensor
 
     def dtype_of(self, tensor: NDArray[Any]) -> str:
@@ -47,7 +47,7 @@ class OnnxRuntime:
         return tensor.dtype.name
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Nothing: on CPUs there is no TF32, and 16-bit operations are run in float32."""
+        """Do nothing: CPUs have no TF32, and 16-bit operations run in float32."""
         return nullcontext()
 
     def seed(self, seed: int) -> None:
@@ -57,7 +57,7 @@ class OnnxRuntime:
         onnxruntime.set_seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """Threads as counted, determinism, and what sessions are made with."""
+        """Return threads as counted, determinism, and what sessions are made with."""
         return {"device": "cpu", **self._sessions.describe(), "missing": {}}
 
 
@@ -69,6 +69,6 @@ def create(device: str, threads: int | None, determinism: str) -> OnnxRuntime:
     """
     if device != "cpu":
         raise FrameworkError(
-            f"onnxruntime has no device {device!r} here: capsule runs it on CPUs alone"
+            f"onnxruntime has no device {device!r}: capsule runs onnxruntime on CPUs only"
         )
     return OnnxRuntime(threads, determinism)

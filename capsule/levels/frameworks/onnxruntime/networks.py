@@ -57,7 +57,7 @@ class OnnxRuntimeNetworks:
         return (lambda: tuple(run(None, operands))), ()
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return self.inference(graph, values)
 
     def _run_file(self, file: File, values: Values) -> Call:
@@ -70,7 +70,7 @@ class OnnxRuntimeNetworks:
 
 
 def _is_due(graph: Graph, file: File, values: Values) -> bool:
-    """Whether a file is the network with these values."""
+    """Return whether a file is the network with these values."""
     reals = {one.dtype.name for one in values.values() if one.dtype.kind == "f"}
     read = {name for node in graph.inference for name in node.inputs}
     return (

@@ -19,14 +19,14 @@ class Sessions:
 
     Attributes:
         threads: Inside one operation; 0 leaves ONNX Runtime's own choice.
-        deterministic: Whether kernels are deterministic ones only.
+        deterministic: True if kernels are deterministic ones only.
     """
 
     threads: int
     deterministic: bool
 
     def start(self, model: bytes) -> Any:
-        """A session for a serialized model.
+        """Return a session for a serialized model.
 
         Nodes run one after the other. Optimizations of the graph stay as ONNX Runtime ships them
         (all), and are recorded.
@@ -39,7 +39,7 @@ class Sessions:
         return onnxruntime.InferenceSession(model, options, providers=[PROVIDER])
 
     def describe(self) -> dict[str, Any]:
-        """What is in effect in a session, as JSON values."""
+        """Return the settings in effect in a session, as JSON values."""
         session = self.start(models.identity())
         options = session.get_session_options()
         return {
@@ -53,7 +53,7 @@ class Sessions:
         }
 
     def _count_threads(self) -> int:
-        """The calling thread and those that a session starts.
+        """Return the calling thread and those that a session starts.
 
         Left to choose, ONNX Runtime goes by cores and reports nowhere what it chose.
         """

@@ -51,7 +51,7 @@ class TensorFlow:
         }
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
-        """A copy of the array, whole numbers as they are."""
+        """Return a copy of the array, whole numbers as they are."""
         # a constant may share the memory of the array
         tensor = tensorflow.identity(tensorflow.constant(array))
         if dtype is None or not tensor.dtype.is_floating:
@@ -59,7 +59,7 @@ class TensorFlow:
         return tensorflow.cast(tensor, dtype)
 
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
-        """A copy of the tensor in the host's memory, bfloat16 as float32."""
+        """Return a copy of the tensor in the host's memory, bfloat16 as float32."""
         if isinstance(tensor, Transposed):
             return numpy.ascontiguousarray(self.to_numpy(tensor.tensor).transpose(tensor.axes))
         if tensor.dtype == tensorflow.bfloat16:
@@ -67,13 +67,13 @@ class TensorFlow:
         return numpy.array(tensor)
 
     def dtype_of(self, tensor: NativeTensor) -> str:
-        """Its word in `operators.ARITHMETIC`."""
+        """Return the dtype's word in `operators.ARITHMETIC`."""
         tensor = tensor.tensor if isinstance(tensor, Transposed) else tensor
         name: str = tensor.dtype.name
         return name
 
     def arithmetic(self, dtype: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Nothing: on CPUs there is no TF32."""
+        """Do nothing: CPUs have no TF32."""
         return nullcontext()
 
     def seed(self, seed: int) -> None:
@@ -83,7 +83,7 @@ class TensorFlow:
         tensorflow.random.set_seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """Threads, determinism, precision and compiler switches."""
+        """Return threads, determinism, precision and compiler switches."""
         return settings.read(self._settings)
 
 
@@ -104,13 +104,13 @@ def create(
         threads: Threads inside one operation; None leaves TensorFlow's own choice.
         determinism: `strict` turns nondeterministic kernels into errors.
         name: That of a variant.
-        compiled: Whether XLA compiles each operation.
+        compiled: True if XLA compiles each operation.
 
     Raises:
         FrameworkError: `device` is another one, or TensorFlow has started with other settings.
     """
     if device != "cpu":
-        raise FrameworkError(f"{name} has no device {device!r}: it is run on CPUs alone")
+        raise FrameworkError(f"{name} has no device {device!r}: capsule runs {name} on CPUs only")
     try:
         # or it would place operations, and their operands, on a device that was not asked for
         tensorflow.config.set_visible_devices([], "GPU")
@@ -118,12 +118,12 @@ def create(
             _threading.set_intra_op_parallelism_threads(threads)
             _threading.set_inter_op_parallelism_threads(1)
     except RuntimeError as error:
-        raise FrameworkError(f"{name} has started with other settings: {error}") from error
+        raise FrameworkError(f"{name} already started with other settings: {error}") from error
     if determinism == "strict":
         _experimental.enable_op_determinism()
     return TensorFlow(name, determinism, compiled)
 
 
 def _effective(configured: int) -> int:
-    """Threads of a pool: 0 stands for one for each CPU that this process may use."""
+    """Return threads of a pool: 0 stands for one for each CPU that this process may use."""
     return configured or len(os.sched_getaffinity(0))

@@ -12,16 +12,16 @@ from ..base import NativeTensor
 
 @dataclass(frozen=True)
 class Compiler:
-    """What becomes of a function before the clock starts.
+    """Compilation of a function before the clock starts.
 
     Attributes:
-        compiles: Whether XLA compiles it.
+        compiles: True if XLA compiles it.
     """
 
     compiles: bool
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that `prepare` takes, once or for several lists of operands."""
+        """Return a function that `prepare` takes, once or for several lists of operands."""
         if not self.compiles:
             return function
         wrapped: Callable[..., Any] = tensorflow.function(
@@ -30,7 +30,7 @@ class Compiler:
         return wrapped
 
     def prepare(self, wrapped: Any, operands: tuple[NativeTensor, ...]) -> Callable[..., Any]:
-        """The function for such operands, compiled once for all alike.
+        """Return the function for such operands, compiled once for all alike.
 
         Args:
             wrapped: By `wrap`.

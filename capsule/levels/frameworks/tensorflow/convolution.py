@@ -111,7 +111,7 @@ def _along_axes(rank: int, step: int) -> Any:
 
 
 def _with_zeros(w: Any, rank: int, dilation: int) -> Any:
-    """Weights with `dilation - 1` zeros between neighbours along each axis of the window."""
+    """Return weights with `dilation - 1` zeros between neighbours along each axis of the window."""
     for axis in range(rank):
         apart = tensorflow.expand_dims(w, axis + 1)
         pads = [[0, 0] for _ in apart.shape]

@@ -33,7 +33,7 @@ class TensorFlowNetworks:
         self._plans: dict[Any, tuple[Plan, Callable[..., Any]]] = {}
 
     def inference(self, graph: Graph, values: Values) -> Call:
-        """The outputs.
+        """Return the outputs.
 
         Raises:
             FrameworkError: TensorFlow lacks an operator of the network, or its dtype.
@@ -41,16 +41,16 @@ class TensorFlowNetworks:
         return self._call(graph, graph.inference, graph.outputs, (), values)
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return self.inference(graph, values)
 
     @property
     def backward(self) -> Backward | None:
-        """From a persistent tape that has recorded one forward run; none of what XLA compiles."""
+        """Return the gradients from a persistent tape of one forward run; not of XLA's code."""
         return None if self._compiler.compiles else _differentiate
 
     def training(self, graph: Graph, values: Values) -> Call:
-        """The loss and its gradients, from a tape that is new in every call.
+        """Return the loss and its gradients, from a tape that is new in every call.
 
         Raises:
             FrameworkError: See `inference`.
@@ -60,7 +60,7 @@ class TensorFlowNetworks:
         return self._call(graph, graph.training, (loss,), graph.trainable, values)
 
     def trainer(self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers) -> Trainer:
-        """A step as one function, which XLA compiles where it compiles networks."""
+        """Return a step as one function, which XLA compiles where it compiles networks."""
         from .training import TensorFlowTrainer
 
         return TensorFlowTrainer(
@@ -79,7 +79,7 @@ class TensorFlowNetworks:
         dtypes = {value.dtype.name for value in values.values() if value.dtype.is_floating}
         if other := ", ".join(sorted(dtypes - set(known))):
             raise FrameworkError(
-                f"{self._framework} runs networks in {', '.join(known)}, not in {other}"
+                f"{self._framework} does not run networks in {other}, only in {', '.join(known)}"
             )
         key = (id(graph), results, trained)
         if key not in self._plans:

@@ -17,7 +17,7 @@ _WIDER = {tensorflow.float16: tensorflow.float32, tensorflow.bfloat16: tensorflo
 
 
 def batch(case: Case) -> Operation:  # noqa: ARG001
-    """The kernel behind Keras' fused layer; moments in float64, which that kernel lacks.
+    """Return the kernel behind Keras' fused layer; moments in float64, which that kernel lacks.
 
     The public function around the kernel raises epsilon to 1.001e-5, so the kernel is called.
     """
@@ -32,7 +32,7 @@ def batch(case: Case) -> Operation:  # noqa: ARG001
 
 
 def batch_inference(case: Case) -> Operation:  # noqa: ARG001
-    """The same with a given mean and variance; in float64 by the formula.
+    """Return the same with a given mean and variance; in float64 by the formula.
 
     `tensorflow.nn.batch_normalization` multiplies before it subtracts the mean, so the gradients by
     the weight and the variance lose what is common to all values.
@@ -47,7 +47,7 @@ def batch_inference(case: Case) -> Operation:  # noqa: ARG001
 
 
 def layer(case: Case) -> Operation:  # noqa: ARG001
-    """Moments of each row, and `tensorflow.nn.batch_normalization`."""
+    """Return moments of each row, and `tensorflow.nn.batch_normalization`."""
 
     def function(x: Any, w: Any, b: Any) -> Any:
         wide, w, b = _widen(x, w, b)
@@ -59,7 +59,7 @@ def layer(case: Case) -> Operation:  # noqa: ARG001
 
 
 def group(case: Case) -> Operation:
-    """Moments of each group of channels, and `tensorflow.nn.batch_normalization`."""
+    """Return moments of each group of channels, and `tensorflow.nn.batch_normalization`."""
     n, c, h, w = (case.sizes[name] for name in ("n", "c", "h", "w"))
     groups = case.sizes["groups"]
     apart, together = (n, h, w, groups, c // groups), (n, h, w, c)
@@ -75,7 +75,7 @@ def group(case: Case) -> Operation:
 
 
 def root_mean_square(x: Any, w: Any) -> Any:
-    """Each row over the root of its mean square, by the formula."""
+    """Return each row over the root of its mean square, by the formula."""
     wide, w = _widen(x, w)
     mean = tensorflow.reduce_mean(tensorflow.square(wide), 1, keepdims=True)
     return tensorflow.cast(wide * tensorflow.math.rsqrt(mean + EPSILON) * w, x.dtype)

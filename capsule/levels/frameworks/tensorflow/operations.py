@@ -1,4 +1,4 @@
-"""What an operation of TensorFlow is: the call, and the layouts of its tensors."""
+"""Operations of TensorFlow: the call, and the layouts of its tensors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Axes = Optional["tuple[int, ...]"]
 
 @dataclass(frozen=True)
 class Case:
-    """What an operation is chosen by.
+    """Parameters by which an operation is chosen.
 
     Attributes:
         sizes: Parameters and options of the case.
-        compiled: Whether XLA compiles it; XLA knows forms that the kernels for CPUs lack.
-        differentiated: Whether its gradient is wanted.
+        compiled: True if XLA compiles it; XLA knows forms that the kernels for CPUs lack.
+        differentiated: True if its gradient is wanted.
     """
 
     sizes: Sizes
@@ -45,18 +45,18 @@ class Operation:
     output: Axes = None
 
     def lay_out(self, tensors: tuple[NativeTensor, ...]) -> tuple[NativeTensor, ...]:
-        """The operands: tensors in the layouts of `inputs`."""
+        """Return the operands: tensors in the layouts of `inputs`."""
         return tuple(
             tensor if axes is None else tensorflow.transpose(tensor, axes)
             for tensor, axes in zip(tensors, self.layouts(range(len(tensors))))
         )
 
     def layouts(self, places: Iterable[int]) -> tuple[Axes, ...]:
-        """The layouts of the inputs at these places."""
+        """Return the layouts of the inputs at these places."""
         return tuple(self.inputs[place] if self.inputs else None for place in places)
 
     def lay_out_gradients(self, upstream: tuple[NativeTensor, ...]) -> Any:
-        """The gradients of the results, the first in the layout of `output`."""
+        """Return the gradients of the results, the first in the layout of `output`."""
         if self.output is not None:
             first = tensorflow.transpose(upstream[0], inverse(self.output))
             upstream = (first, *upstream[1:])
@@ -77,7 +77,7 @@ class Transposed:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """In the operator's order."""
+        """Return the axes in the operator's order."""
         return tuple(self.tensor.shape[axis] for axis in self.axes)
 
     def __mul__(self, scale: Any) -> Transposed:
@@ -85,7 +85,7 @@ class Transposed:
 
     def __add__(self, other: Transposed) -> Transposed:
         if other.axes != self.axes:
-            raise ValueError(f"axes held as {self.axes} and as {other.axes} do not add up")
+            raise ValueError(f"cannot add values with axes {self.axes} and {other.axes}")
         return Transposed(self.tensor + other.tensor, self.axes)
 
 
@@ -95,15 +95,17 @@ def channels_last(rank: int) -> tuple[int, ...]:
 
 
 def channels_second(rank: int) -> tuple[int, ...]:
-    """The way back from `channels_last`."""
+    """Return the way back from `channels_last`."""
     return (0, rank + 1, *range(1, rank + 1))
 
 
 def window_first(rank: int) -> tuple[int, ...]:
-    """Axes of weights whose window comes first, followed by the two channel axes, swapped."""
+    """Return axes of weights whose window comes first, followed by the two channel axes,
+    swapped.
+    """
     return (*range(2, rank + 2), 1, 0)
 
 
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that undoes another one."""
+    """Return the permutation that undoes another one."""
     return tuple(axes.index(place) for place in range(len(axes)))

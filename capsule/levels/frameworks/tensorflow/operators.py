@@ -28,7 +28,7 @@ class TensorFlowOperators:
     def operation(
         self, operator: Operator, sizes: Mapping[str, int], tensors: tuple[NativeTensor, ...]
     ) -> Call:
-        """The operation, and operands laid out for it."""
+        """Return the operation, and operands laid out for it."""
         chosen, wrapped = self._choose(operator, sizes, differentiated=False)
         operands = chosen.lay_out(tensors)
         function = self._compiler.prepare(wrapped, operands)
@@ -45,7 +45,7 @@ class TensorFlowOperators:
         wrt: tuple[int, ...],
         upstream: tuple[NativeTensor, ...],
     ) -> Call:
-        """The gradients from a persistent tape that has recorded one forward run."""
+        """Return the gradients from a persistent tape that has recorded one forward run."""
         chosen, wrapped = self._choose(operator, sizes, differentiated=True)
         operands = chosen.lay_out(tensors)
         sources = tuple(operands[place] for place in wrt)
@@ -64,7 +64,7 @@ class TensorFlowOperators:
     def _choose(
         self, operator: Operator, sizes: Mapping[str, int], *, differentiated: bool
     ) -> tuple[Operation, Callable[..., Any]]:
-        """An operation, and what `Compiler.prepare` makes a function of."""
+        """Return an operation, and what `Compiler.prepare` makes a function of."""
         subject = operator.name, dict(sizes), differentiated
         if self._last is None or self._last[0] != subject:
             case = Case(sizes, self._compiler.compiles, differentiated)
@@ -74,7 +74,7 @@ class TensorFlowOperators:
 
 
 def _densify(gradient: NativeTensor, axes: Axes) -> NativeTensor:
-    """A gradient as a tensor: that of a table comes as rows and their numbers."""
+    """Return a gradient as a tensor: that of a table comes as rows and their numbers."""
     tensor = tensorflow.convert_to_tensor(gradient)
     return tensor if axes is None else Transposed(tensor, axes)
 

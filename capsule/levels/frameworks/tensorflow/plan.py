@@ -66,7 +66,7 @@ class Plan:
             nodes: Those to be run.
             results: Names of the values that a call yields.
             trained: Parameters that gradients are taken by, none for inference.
-            compiled: Whether XLA compiles the calls.
+            compiled: True if XLA compiles the calls.
 
         Raises:
             FrameworkError: TensorFlow lacks an operator.
@@ -85,7 +85,7 @@ class Plan:
         self._release()
 
     def operands(self, values: Mapping[str, NativeTensor]) -> tuple[NativeTensor, ...]:
-        """What a call takes, laid out; parameters that come again, once for all calls."""
+        """Lay out the operands of a call; repeated parameters once for all calls."""
         return tuple(self._operand(name, values[name]) for name in self.taken)
 
     def _operand(self, name: str, tensor: NativeTensor) -> NativeTensor:
@@ -97,7 +97,7 @@ class Plan:
         return self._laid_out[name][1]
 
     def forward(self, *operands: NativeTensor) -> tuple[NativeTensor, ...]:
-        """The results, as they are held."""
+        """Return the results, as they are held."""
         held = dict(zip(self.taken, operands))
         for step in self._steps:
             held[step.output] = step.function(*[held[name] for name in step.inputs])
@@ -106,7 +106,9 @@ class Plan:
         return tuple(held[name] for name in self._results)
 
     def gradients(self, *operands: NativeTensor) -> tuple[NativeTensor, ...]:
-        """The results, and the first one's gradients by the trained parameters, from a tape."""
+        """Return the results, and the first one's gradients by the trained parameters, from a
+        tape.
+        """
         by = dict(zip(self.taken, operands))
         sources = [by[name] for name in self._trained]
         with tensorflow.GradientTape(watch_accessed_variables=False) as tape:
@@ -119,7 +121,7 @@ class Plan:
     def pull_back(
         self, operands: tuple[NativeTensor, ...], upstream: NativeTensor
     ) -> Callable[[], tuple[NativeTensor, ...]]:
-        """What takes the one result's gradients by the trained parameters, again and again.
+        """Return a function that computes gradients by the trained parameters repeatedly.
 
         Args:
             operands: By `operands`.
@@ -140,7 +142,7 @@ class Plan:
         return run
 
     def in_order(self, results: tuple[NativeTensor, ...]) -> tuple[NativeTensor, ...]:
-        """Results, and gradients behind them, to be read in the graph's order of axes."""
+        """Return results, and gradients behind them, to be read in the graph's order of axes."""
         return self._order(results, (*self._results, *self._trained))
 
     def _order(
@@ -196,7 +198,7 @@ class Plan:
         return OPERATIONS[node.operator](case)
 
     def _common(self, names: Iterable[str]) -> Axes:
-        """A layout that one of them is held in, that of the first if it has one."""
+        """Return a layout that one of them is held in, that of the first if it has one."""
         return next((axes for axes in map(self._layouts.get, names) if axes is not None), None)
 
     def _call(
@@ -207,7 +209,9 @@ class Plan:
         self._layouts[node.name] = yielded
 
     def _hold(self, name: str, wanted: Axes) -> str:
-        """The name of a value in a layout; an input or a weight takes that of its first reader."""
+        """Return the name of a value in a layout; an input or a weight takes that of its first
+        reader.
+        """
         if name in self.taken:
             self._layouts.setdefault(name, wanted)
         axes = self._layouts[name]
@@ -238,13 +242,15 @@ def _transpose(tensor: NativeTensor, axes: Axes) -> NativeTensor:
 
 
 def _between(axes: Axes, wanted: Axes) -> Axes:
-    """What moves a tensor held in the order `axes` into the order `wanted`; None for nothing."""
+    """Return the transposition from the order `axes` into the order `wanted`; None for none."""
     order = tuple(range(len(axes or wanted or ())))
     moves = tuple((axes or order).index(axis) for axis in wanted or order)
     return None if moves == order else moves
 
 
 def _in_order(axes: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether only axes of length 1 have moved, so that elements lie in the graph's order."""
+    """Return whether only axes of length 1 have moved, so that elements lie in the graph's
+    order.
+    """
     long = [axis for axis in axes if shape[axis] > 1]
     return long == sorted(long)

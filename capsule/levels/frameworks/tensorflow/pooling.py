@@ -41,7 +41,9 @@ def make_maximum(rank: int) -> Callable[[Case], Operation]:
 
 
 def _pool_twice(x: Any, window: tuple[int, ...], stride: int) -> Any:
-    """Maxima over height and width, and of these over depth: (N, D, H, W, C) without padding."""
+    """Return maxima over height and width, and of these over depth: (N, D, H, W, C) without
+    padding.
+    """
     count, depth, height, width, channels = x.shape
     flat = tensorflow.reshape(x, (count * depth, height, width, channels))
     flat = tensorflow.nn.max_pool2d(flat, window[1:], stride, "VALID")
@@ -88,7 +90,7 @@ def _how(case: Case) -> tuple[tuple[int, int], int, int]:
 
 
 def _is_same(length: int, window: int, stride: int, edge: int) -> bool:
-    """Whether TensorFlow's `SAME` puts `edge` places on either side, and nothing else."""
+    """Return whether TensorFlow's `SAME` puts `edge` places on either side, and nothing else."""
     positions = -(-length // stride)
     frame = max((positions - 1) * stride + window - length, 0)
     return frame == 2 * edge and positions == (length + 2 * edge - window) // stride + 1

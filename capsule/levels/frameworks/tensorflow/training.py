@@ -30,7 +30,7 @@ class TensorFlowTrainer:
         self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers, *, compiled: bool
     ) -> None:
         if not isinstance(optimizer, str):
-            raise FrameworkError("TensorFlow trains by no optimizer of a file")
+            raise FrameworkError("TensorFlow does not support optimizers of a file")
         self._kept = statistics.find(graph)
         self._constants = {name: values[name] for name in graph.parameters}
         self._leaves = {name: self._constants.pop(name) for name in graph.trainable}
@@ -55,7 +55,9 @@ class TensorFlowTrainer:
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any]]] = {}
 
     def step(self, inputs: Values, rate: float) -> NativeTensor:
-        """One call of one function, or one for each micro-batch and one for the optimizer."""
+        """Return one call of one function, or one for each micro-batch and one for the
+        optimizer.
+        """
         self._number += 1
         dtype = next(iter(self._leaves.values())).dtype
         # as tensors, for numbers would make a function each
@@ -79,7 +81,7 @@ class TensorFlowTrainer:
         return sum(losses) / len(parts)
 
     def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:
-        """One function for each graph."""
+        """Return one function for each graph."""
         if id(graph) not in self._evaluations:
             results = (*graph.outputs, graph.require_loss())
             plan = Plan(graph, graph.nodes, results, (), compiled=self._compiled)
@@ -88,11 +90,11 @@ class TensorFlowTrainer:
         return tuple(function({**self._constants, **self.parameters(), **inputs}))
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The tensors."""
+        """Return the tensors."""
         return {**self._leaves, **self._statistics}
 
     def state(self) -> dict[str, NativeTensor]:
-        """The tensors, those of the optimizer, and how many steps were taken."""
+        """Return the tensors, those of the optimizer, and how many steps were taken."""
         kept = {
             f"optimizer/{name}/{place}": one
             for name, state in self._states.items()
@@ -105,7 +107,7 @@ class TensorFlowTrainer:
         }
 
     def restore(self, state: Values) -> None:
-        """The tensors in place of those that are there."""
+        """Replace the present tensors by these."""
         for group in (self._leaves, self._statistics):
             for name, one in group.items():
                 require_shape(name, state[f"parameter/{name}"].shape, one.shape)
@@ -173,7 +175,7 @@ class TensorFlowTrainer:
 def _run(
     plan: Plan, call: Callable[..., tuple[NativeTensor, ...]], values: Values
 ) -> list[NativeTensor]:
-    """What a plan's call yields, in the graph's order of axes."""
+    """Return the results of a plan's call, in the graph's order of axes."""
     results = plan.in_order(call(*plan.operands(values)))
     return [
         tensorflow.transpose(result.tensor, result.axes)

@@ -6,7 +6,7 @@ from .. import tensorflow
 
 
 def create(device: str, threads: int | None, determinism: str) -> tensorflow.TensorFlow:
-    """As that of `tensorflow`.
+    """Create the framework as `tensorflow` does.
 
     Raises:
         FrameworkError: See there.

@@ -70,7 +70,7 @@ class Torch:
         self.networks: Networks = TorchNetworks()
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
-        """A copy of the array on the device."""
+        """Return a copy of the array on the device."""
         tensor = torch.from_numpy(array)
         if dtype is None or not tensor.is_floating_point():
             return tensor.to(self._device)
@@ -81,7 +81,9 @@ class Torch:
         tensor.copy_(torch.from_numpy(array))
 
     def to_numpy(self, tensor: NativeTensor) -> NDArray[Any]:
-        """A copy of the tensor in the host's memory; bfloat16 becomes float32, which is exact."""
+        """Return a copy of the tensor in the host's memory; bfloat16 becomes float32, which is
+        exact.
+        """
         tensor = tensor.detach().cpu()
         array: NDArray[Any] = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
         return array
@@ -110,7 +112,7 @@ class Torch:
         torch.manual_seed(seed)
 
     def settings(self) -> dict[str, Any]:
-        """Threads, determinism, precision and library switches."""
+        """Return threads, determinism, precision and library switches."""
         device = {"device": str(self._device)}
         if self._device.type == "cuda":
             device["device_name"] = torch.cuda.get_device_name(self._device)
@@ -124,7 +126,7 @@ class _CudaMemory:
         self._device = device
 
     def free(self) -> int:
-        """What the driver has left and what the cache holds unused."""
+        """Return the free bytes of the driver plus the unused bytes of the cache."""
         left, _ = torch.cuda.mem_get_info(self._device)
         reserved = torch.cuda.memory_reserved(self._device)
         return int(left + reserved - torch.cuda.memory_allocated(self._device))
@@ -135,7 +137,7 @@ class _CudaMemory:
         torch.cuda.reset_peak_memory_stats(self._device)
 
     def peak(self) -> int:
-        """Most bytes in tensors at once."""
+        """Return the most bytes in tensors at once."""
         return int(torch.cuda.max_memory_allocated(self._device))
 
 
@@ -156,7 +158,7 @@ def prepare(device: str, threads: int | None, determinism: str) -> None:
         FrameworkError: See there.
     """
     if device != "cpu" and not (device == "cuda" and torch.cuda.is_available()):
-        raise FrameworkError(f"torch {torch.__version__} sees no device {device!r} here")
+        raise FrameworkError(f"torch {torch.__version__} finds no device {device!r}")
     if threads is not None:
         torch.set_num_threads(threads)
     if determinism == "strict":

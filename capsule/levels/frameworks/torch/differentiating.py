@@ -31,7 +31,7 @@ Values = Mapping[str, NativeTensor]
 Arrays = Mapping[str, "NDArray[Any]"]
 
 _PAIRS = 8
-"""Of moved calls by which it is seen how far results move: some results are single numbers."""
+"""Number of perturbed calls that show how far results move: some results are single numbers."""
 
 
 class DifferentiatedModule:
@@ -54,7 +54,7 @@ class DifferentiatedModule:
         self._compiler = compiler
 
     def training(self, inputs: Values) -> Call:
-        """In the mode of training, with draws of torch's generator."""
+        """Run in training mode, with numbers of torch's generator."""
         network = deepcopy(self._network)
         forward = self._compiler(network) if self._compiler else network
         names = tuple(inputs)
@@ -65,7 +65,7 @@ class DifferentiatedModule:
         return run, tuple(inputs.values())
 
     def rehearse(self, inputs: Values, seed: int) -> Call:
-        """As it is timed, but for what it draws, which cannot be chosen where it is compiled."""
+        """Run as in the timed calls, but for random numbers, which compiled code cannot choose."""
         if self._compiler:
             return self.training(inputs)
         names = tuple(inputs)
@@ -78,7 +78,7 @@ class DifferentiatedModule:
         return run, tuple(inputs.values())
 
     def right(self, inputs: Arrays, dtype: str, seed: int) -> Right:
-        """By the module in float64, and by moving the results of its operations."""
+        """Compute the reference in float64, and bounds by perturbing the module's operations."""
         operands = self._place(inputs)
 
         def run(wide: torch.nn.Module) -> tuple[NativeTensor, ...]:
@@ -100,7 +100,9 @@ class DifferentiatedModule:
         return held.worst(), held.share(gradients)
 
     def layers(self, inputs: Values, clock: Clock) -> list[float]:
-        """Each operation that torch's dispatcher sees of the backward pass and that computes."""
+        """Return each operation that torch's dispatcher sees of the backward pass and that
+        computes.
+        """
         network = deepcopy(self._network)
         loss = self._loss.lose(network, inputs)
         timed = Timed(clock)
@@ -111,7 +113,7 @@ class DifferentiatedModule:
     def lose(
         self, inputs: Arrays, seed: int, parameters: list[NDArray[Any]]
     ) -> tuple[float, float]:
-        """In float64."""
+        """Compute the loss in float64."""
         wide = deepcopy(self._network).double()
         operands = self._place(inputs)
         with torch.no_grad(), drawing.Drawing(self._label(seed)):
@@ -122,7 +124,7 @@ class DifferentiatedModule:
         return loss, abs(loss) + float(yielded.abs().max())
 
     def parameters(self) -> list[NDArray[Any]]:
-        """Those that gradients are taken by."""
+        """Return the parameters by which gradients are taken."""
         leaves = _leaves(self._network)
         return [leaf.detach().double().cpu().numpy() for leaf in leaves]
 
@@ -130,7 +132,7 @@ class DifferentiatedModule:
         return f"capsule-training-1\n{self._name}\n{seed}"
 
     def _place(self, inputs: Arrays) -> dict[str, NativeTensor]:
-        """On the device, in float64."""
+        """Place a tensor on the device, in float64."""
         device = self._like.device
         return {name: moves.widen(torch.from_numpy(one).to(device)) for name, one in inputs.items()}
 
@@ -178,8 +180,8 @@ class _Held(TorchDispatchMode):  # type: ignore[misc]
         except (NotImplementedError, RuntimeError) as error:
             words = str(error).partition("\n")[0]
             raise ValueError(
-                f"{function} cannot be held to itself in float64: {words}; without trains the"
-                " module's inference is measured"
+                f"{function} has no reference in float64: {words}; leave trains out to measure"
+                " only the module's inference"
             ) from error
         result = function(*args, **kwargs)
         for value, right, limit in zip(moves.tensors(result), due, limits):
@@ -188,11 +190,11 @@ class _Held(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def worst(self) -> float:
-        """The largest ratio of all operations; NaN if any is."""
+        """Return the largest ratio of all operations; NaN if any is."""
         return float(torch.tensor(self._ratios, dtype=torch.float64).max())
 
     def share(self, gradients: list[NativeTensor]) -> float:
-        """The bounds of what wrote these, over their sizes, all together."""
+        """Return the bounds of what wrote these, over their sizes, all together."""
         written = [self._written.get(_place_of(one), (0.0, 0.0)) for one in gradients]
         bound, size = (math.hypot(*numbers) for numbers in zip(*written))
         return bound / size if size else float("inf")
@@ -212,7 +214,7 @@ def _place_of(tensor: NativeTensor) -> int:
 
 
 def _widen(value: Any) -> Any:
-    """A copy in float64 of a real tensor, and float64 for the type of one."""
+    """Return a copy in float64 of a real tensor, and float64 for the type of one."""
     if isinstance(value, torch.Tensor):
         return value.double() if value.is_floating_point() else value.clone()
     if isinstance(value, torch.dtype) and value.is_floating_point:

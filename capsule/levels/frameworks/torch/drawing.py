@@ -1,4 +1,4 @@
-"""What a module's random operations draw, where a reference has to draw the same.
+"""Random operations of a module, for a reference that must draw the same numbers.
 
 torch's generator yields other numbers for other dtypes and devices. So in runs that are compared
 each draw is made of a stream of its own: by the label of the run and the number of the draw.
@@ -16,7 +16,9 @@ from ..base import NativeTensor
 
 
 def is_random(function: Any, args: Any, kwargs: Any) -> bool:
-    """Whether an operation of torch's dispatcher takes numbers from a generator when called so."""
+    """Return whether an operation of torch's dispatcher takes numbers from a generator when called
+    so.
+    """
     if torch.Tag.nondeterministic_seeded not in function.tags:
         return False
     # the kernels of attention draw for a dropout of theirs, and mostly have none
@@ -43,7 +45,7 @@ class Draws:
         self.count = 0
 
     def __call__(self, function: Any, args: Any, kwargs: Any) -> NativeTensor:
-        """What takes the place of a random operation: of `bernoulli_`, which dropout draws by.
+        """Return the replacement of a random operation; dropout draws by `bernoulli_`.
 
         Raises:
             ValueError: Nothing may be drawn, or it is another one.
@@ -52,7 +54,7 @@ class Draws:
         share = rest[0] if rest else kwargs.get("p", 0.5)
         name = function._schema.name.rpartition("::")[2]
         if self._label is None or name != "bernoulli_" or not isinstance(share, float):
-            raise ValueError(f"the module draws random numbers, by {function}")
+            raise ValueError(f"the module draws random numbers with {function}")
         numbers = fractions(f"{self._label}\n{self.count}\n", place.numel(), "float32")
         self.count += 1
         kept = torch.from_numpy(numbers < share).reshape(place.shape)

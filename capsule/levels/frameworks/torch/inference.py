@@ -44,7 +44,7 @@ class InferringModule:
         self.parameters = sum(one.numel() for one in self._network.parameters())
 
     def inference(self, inputs: Mapping[str, NativeTensor]) -> Call:
-        """In the mode of evaluation, without gradients."""
+        """Run in evaluation mode, without gradients."""
         forward = self._forward
 
         def run(*tensors: NativeTensor) -> tuple[NativeTensor, ...]:
@@ -54,13 +54,13 @@ class InferringModule:
         return run, tuple(inputs.values())
 
     def right(self, inputs: Mapping[str, NDArray[Any]], dtype: str, seed: int) -> Right:
-        """By the module in float64, and by moving the results of its operations."""
+        """Compute the reference in float64, and bounds by perturbing the module's operations."""
         tensors = tuple(torch.from_numpy(one).to(self._like.device) for one in inputs.values())
         label = f"capsule-module-1\n{self._name}\n{seed}"
         return moves.right(self._make(), tensors, dtype, label)
 
     def exact(self, inputs: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """By the module in float64."""
+        """Compute the reference by the module in float64."""
         tensors = (torch.from_numpy(one).to(self._like.device) for one in inputs.values())
         wide = self._make().double()
         with torch.no_grad():
@@ -68,7 +68,7 @@ class InferringModule:
         return tuple(one.double().cpu().numpy() for one in results)
 
     def differentiation(self) -> DifferentiatedModule:
-        """With a copy of the weights."""
+        """Return the differentiation, with a copy of the weights."""
         from . import differentiating
 
         return differentiating.DifferentiatedModule(
@@ -76,18 +76,18 @@ class InferringModule:
         )
 
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
-        """Each operation that torch's dispatcher sees and that computes something."""
+        """Return each operation that torch's dispatcher sees and that computes something."""
         timed = Timed(clock)
         with torch.no_grad(), timed:
             self._network(*inputs.values())
         return timed.seconds
 
     def fewest_flops(self, inputs: Mapping[str, NativeTensor]) -> float:
-        """By torch's own formulas, of the module that is not compiled."""
+        """Return the FLOPs of the uncompiled module by torch's own formulas."""
         return products.count(self._make(), inputs)
 
     def _make(self) -> torch.nn.Module:
-        """The module as it was made: what it keeps of its calls is not there."""
+        """Return the module as it was made: what it keeps of its calls is not there."""
         return place(deepcopy(self._first), self._like)
 
 
@@ -119,7 +119,7 @@ def make(name: str, function: Callable[[], Any], like: NativeTensor) -> torch.nn
 
 
 def build(name: str, function: Callable[[], Any]) -> torch.nn.Module:
-    """The module that a file's `network` makes.
+    """Return the module that a file's `network` makes.
 
     Args:
         name: Of the file.
@@ -131,14 +131,14 @@ def build(name: str, function: Callable[[], Any]) -> torch.nn.Module:
     try:
         network = function()
     except (LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"network() of {name} makes no module: {error}") from error
+        raise ValueError(f"network() of {name} failed to make a module: {error}") from error
     if not isinstance(network, torch.nn.Module):
-        raise ValueError(f"network() of {name} returned {type(network).__name__}")
+        raise ValueError(f"network() of {name} returned {type(network).__name__}, not a Module")
     if any(map(is_lazy, (*network.parameters(), *network.buffers()))):
-        raise ValueError(f"network() of {name} has lazy parameters, which have no shape yet")
+        raise ValueError(f"network() of {name} has lazy parameters, whose shapes are unknown")
     return network
 
 
 def place(network: torch.nn.Module, like: NativeTensor) -> torch.nn.Module:
-    """A module where a tensor is and of its dtype, in place."""
+    """Return a module where a tensor is and of its dtype, in place."""
     return network.to(device=like.device, dtype=like.dtype)

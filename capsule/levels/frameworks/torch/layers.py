@@ -1,5 +1,5 @@
-"""ONNX nodes with weights or windows, in torch: what `nodes` has of convolutions, pools, norms,
-recurrences, attention and resampling.
+"""ONNX nodes with weights or windows, in torch: convolutions, pools, norms, recurrences,
+attention and resampling.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _gemm(how: How, a: Any, b: Any, c: Any = None) -> Any:
 
 
 def _edges(how: How, x: Any, window: Sequence[int]) -> list[tuple[int, int]]:
-    """How much is added before and behind each axis of space."""
+    """Return the padding before and after each spatial axis."""
     rank = len(window)
     strides, dilations = how.get("strides", [1] * rank), how.get("dilations", [1] * rank)
     automatic = how.get("auto_pad", b"NOTSET").decode()
@@ -168,8 +168,8 @@ def _recurrent(how: How, inputs: Sequence[Any], order: Sequence[int]) -> tuple[A
     plain = not any(how.get(name) for name in more)
     if not plain or lengths is not None or any(one is not None for one in inputs[7:]):
         raise FrameworkError(
-            "torch: recurrences with other activations, layouts, lengths or peepholes than torch's"
-            " are not supported"
+            "torch: recurrences with activations, layouts, lengths or peepholes other than torch's"
+            " own are not supported"
         )
     weights = []
     for way in range(w.shape[0]):
@@ -182,7 +182,7 @@ def _recurrent(how: How, inputs: Sequence[Any], order: Sequence[int]) -> tuple[A
 
 
 def _pick(inputs: Sequence[Any], places: Sequence[int]) -> list[Any]:
-    """Some of the inputs, None for those that are left out."""
+    """Return some of the inputs, None for those that are left out."""
     return [inputs[place] if place < len(inputs) else None for place in places]
 
 
@@ -191,7 +191,7 @@ def _start(state: Any, x: Any, w: Any, r: Any) -> Any:
 
 
 def _end_axes(how: How, y: Any, ways: int) -> Any:
-    """What is yielded, with ONNX's axes: length, directions, batch, width."""
+    """Return results with ONNX's axes: length, directions, batch, width."""
     y = y.flip(0) if how.get("direction") == b"reverse" else y
     return y.reshape(*y.shape[:2], ways, -1).transpose(1, 2)
 
@@ -226,7 +226,7 @@ def _attention(how: How, q: Any, k: Any, v: Any, mask: Any = None, *more: Any) -
     if any(one is not None for one in more) or not plain or q.dim() != 4:
         raise FrameworkError("torch: this form of Attention is not supported")
     if mask is not None and how.get("is_causal"):
-        raise FrameworkError("torch: Attention with a mask that is causal too is not supported")
+        raise FrameworkError("torch: Attention with mask and causal masking is not supported")
     return functional.scaled_dot_product_attention(
         *(q, k, v, mask),
         is_causal=bool(how.get("is_causal", 0)),

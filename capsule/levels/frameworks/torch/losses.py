@@ -1,4 +1,4 @@
-"""What a user's module loses, as its file says; see `catalog.modules`."""
+"""Loss of a user's module, as its file declares it; see `catalog.modules`."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Loss:
         loss = getattr(file, "loss", self._facts.loss)
         if not callable(loss) and (not isinstance(loss, str) or loss not in _LOSSES):
             raise ValueError(
-                f"{name}: loss is {loss!r}, neither a function nor one of {', '.join(_LOSSES)}"
+                f"{name}: loss is {loss!r}, expected a function or one of {', '.join(_LOSSES)}"
             )
         self.of: Callable[..., Any] = loss if callable(loss) else _LOSSES[loss]
 
     def call(
         self, network: Callable[..., Any], inputs: Mapping[str, NativeTensor]
     ) -> tuple[NativeTensor, NativeTensor]:
-        """What a network yields, and what is due.
+        """Compute the loss of a network's output and its labels.
 
         Args:
             network: What the module is called by.
@@ -69,11 +69,11 @@ class Loss:
                 if isinstance(outputs, torch.Tensor)
                 else f"a {type(outputs).__name__}"
             )
-            raise ValueError(f"{self._name} yields {what}, and {tuple(shape)} is due")
+            raise ValueError(f"{self._name} returned {what}, expected shape {tuple(shape)}")
         return outputs, due
 
     def lose(self, network: Callable[..., Any], inputs: Mapping[str, NativeTensor]) -> NativeTensor:
-        """The loss, to be differentiated; arguments and errors as of `call`.
+        """Return the loss, to be differentiated; arguments and errors as of `call`.
 
         Raises:
             ValueError: It is no scalar, or depends on no parameter.
@@ -81,6 +81,6 @@ class Loss:
         loss = self.of(*self.call(network, inputs))
         if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
             raise ValueError(
-                f"the loss of {self._name} is no scalar that depends on the parameters"
+                f"the loss of {self._name} is not a scalar that depends on the parameters"
             )
         return loss

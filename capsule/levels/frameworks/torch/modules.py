@@ -61,7 +61,7 @@ class ModuleTrainer:
         return loss.detach()
 
     def evaluate(self, graph: Graph, inputs: Values) -> tuple[NativeTensor, ...]:  # noqa: ARG002
-        """In the mode of evaluation, without gradients and as it was written."""
+        """Evaluate in evaluation mode, without gradients, uncompiled."""
         self._check_place()
         self._set_mode(trains=False)
         with torch.no_grad():
@@ -69,7 +69,8 @@ class ModuleTrainer:
             return outputs, self._loss.of(outputs, due)
 
     def differentiate(self, values: Values, inputs: Values) -> dict[str, NativeTensor]:
-        """Gradients of the loss in the mode of training, by the parameters that it depends on.
+        """Return gradients of the loss in the mode of training, by the parameters that it depends
+        on.
 
         Args:
             values: What these are, by name; they stay so.
@@ -84,11 +85,11 @@ class ModuleTrainer:
         return {name: one for name, one in zip(trained, gradients) if one is not None}
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The trained ones."""
+        """Return the trained ones."""
         return self._leaves_to_train()
 
     def state(self) -> dict[str, NativeTensor]:
-        """Parameters and buffers, what the optimizer keeps, and the generators."""
+        """Return parameters and buffers, what the optimizer keeps, and the generators."""
         return {
             **{f"module/{name}": one for name, one in self._tensors().items()},
             **keep(self._optimizer, tuple(self._leaves_to_train())),
@@ -102,7 +103,7 @@ class ModuleTrainer:
         _set_generators(state, self._like)
 
     def _tensors(self) -> dict[str, NativeTensor]:
-        """Those that no `state_dict` has, too."""
+        """Return all tensors, including those outside of any `state_dict`."""
         return dict((*self._network.named_parameters(), *self._network.named_buffers()))
 
     def _make(self, function: Any, like: NativeTensor) -> torch.nn.Module:
@@ -129,13 +130,13 @@ class ModuleTrainer:
         for name, leaf in self._network.named_parameters():
             if leaf.device != device or leaf.dtype != dtype or leaf is not self._leaves.get(name):
                 raise ValueError(
-                    f"{self._name} has replaced its parameter {name} or moved it to {leaf.dtype} on"
-                    f" {leaf.device}; it is trained in {dtype} on {device}"
+                    f"{self._name} replaced its parameter {name}, or moved it to {leaf.dtype} on"
+                    f" {leaf.device}; keep it in {dtype} on {device}"
                 )
 
 
 def _read_generators(like: NativeTensor) -> dict[str, NativeTensor]:
-    """The states of those that `Framework.seed` seeds, of the device of a tensor."""
+    """Return the states of those that `Framework.seed` seeds, of the device of a tensor."""
     # as a tuple, which it takes back
     name, keys, *rest = numpy.random.get_state(legacy=True)
     text = json.dumps([random.getstate(), [name, numpy.asarray(keys).tolist(), *rest]])

@@ -1,4 +1,4 @@
-"""What a `torch.nn.Module` has to yield, and how far a right one can be off.
+"""Reference of a `torch.nn.Module`, and the largest error of a correct result.
 
 The reference is the module itself in float64. The bounds are those of `graphs.bounds`, had from
 torch's own dispatcher, where every operation of a module passes by: of each the largest right error
@@ -59,13 +59,14 @@ class Run(Protocol):
     """Computes what is judged, by a module in float64 that nothing else has run yet."""
 
     def __call__(self, module: torch.nn.Module, /) -> tuple[NativeTensor, ...]:
-        """The results."""
+        """Return the results."""
 
 
 def right(
     module: torch.nn.Module, inputs: tuple[NativeTensor, ...], dtype: str, label: str
 ) -> tuple[tuple[Any, ...], tuple[float, ...]]:
-    """The outputs in float64, numpy arrays, and the largest right L2 norm of the error of each.
+    """Return the outputs in float64, numpy arrays, and the largest right L2 norm of the error of
+    each.
 
     Args:
         module: With weights of the dtype.
@@ -89,7 +90,7 @@ def right(
 def judge(
     module: torch.nn.Module, run: Run, dtype: str, label: str, draws: str | None = None
 ) -> tuple[tuple[Any, ...], tuple[float, ...]]:
-    """What a run of a module comes to in float64, and within which bounds; see `right`.
+    """Compute a module's run in float64, with bounds; see `right`.
 
     Args:
         module: With weights of the dtype; it stays as it is.
@@ -102,7 +103,7 @@ def judge(
         ValueError: See `right`.
     """
     if ARITHMETIC[dtype].wider != "float64":
-        raise ValueError(f"torch has no type with more bits than {dtype}: there is no reference")
+        raise ValueError(f"torch has no type with more bits than {dtype} to compute a reference")
     first = _Local(dtype, label, draws)
     exact = _run(module, run, first)
     squares = [0.0] * len(exact)
@@ -111,7 +112,7 @@ def judge(
         moves = _Moved(first.errors, label_of_pair, draws, opposite=number % 2 == 1)
         moved = _run(module, run, moves)
         if moves.count != len(first.errors):
-            raise ValueError("the module decides by its data which operations it runs")
+            raise ValueError("the module's data decides which operations run")
         for place, (one, other) in enumerate(zip(moved, exact)):
             squares[place] += float(((one - other) ** 2).sum()) / RUNS
     arrays = tuple(one.cpu().numpy() for one in exact)
@@ -119,12 +120,12 @@ def judge(
 
 
 def widen(tensor: NativeTensor) -> NativeTensor:
-    """The same numbers in float64; whole ones as they are."""
+    """Return the same numbers in float64; whole ones as they are."""
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def outputs(results: Any) -> tuple[NativeTensor, ...]:
-    """The tensors that a module yields, in order.
+    """Return the tensors that a module yields, in order.
 
     Raises:
         ValueError: It yields something else.
@@ -135,7 +136,7 @@ def outputs(results: Any) -> tuple[NativeTensor, ...]:
     if not isinstance(values, (tuple, list)) or not all(
         isinstance(one, torch.Tensor) for one in values
     ):
-        raise ValueError(f"the module yields a {type(results).__name__}, not tensors")
+        raise ValueError(f"the module returns a {type(results).__name__}, expected tensors")
     return tuple(values)
 
 
@@ -147,10 +148,10 @@ def _run(module: torch.nn.Module, run: Run, mode: TorchDispatchMode) -> tuple[Na
 
 
 class Limits:
-    """How far an operation's results may be off, for what it reads."""
+    """Error limits of an operation's results, for the inputs it reads."""
 
     def __init__(self, dtype: str, label: str, pairs: int = _PAIRS) -> None:
-        """By the rules of the module.
+        """Create limits by the rules of the module.
 
         Args:
             dtype: A key of `ARITHMETIC`.
@@ -164,7 +165,7 @@ class Limits:
     def find(
         self, function: Any, args: Any, kwargs: Any
     ) -> tuple[list[NativeTensor], list[NativeTensor | None]]:
-        """What an operation yields for operands in float64, and the bound of each element of it.
+        """Return an operation's results in float64, and the bound of each element.
 
         Bounds are None of what is not real. The operands stay as they are.
         """
@@ -189,7 +190,7 @@ class Limits:
     def _walks(
         self, plain: list[NativeTensor], function: Any, args: Any, kwargs: Any
     ) -> list[NativeTensor | None]:
-        """By how much each result moves, in the root mean square; None of what is not real."""
+        """Return how far each result moves, in the root mean square; None if not real."""
         squares: list[Any] = [
             torch.zeros_like(one) if one.is_floating_point() else None for one in plain
         ]
@@ -268,7 +269,7 @@ class _Moved(TorchDispatchMode):  # type: ignore[misc]
             if error is None:
                 continue
             if error.shape != value.shape:
-                raise ValueError("the module decides by its data which operations it runs")
+                raise ValueError("the module's data decides which operations run")
             ways = torch.from_numpy(signs(f"{self._label}{here}\n{place}\n", tuple(error.shape)))
             value.add_(self._sign * error * ways.to(value.device))
         return result
@@ -295,13 +296,13 @@ def _copies(values: Any, copy: Callable[[NativeTensor], NativeTensor] = torch.cl
 
 
 def tensors(result: Any) -> list[NativeTensor]:
-    """Those that an operation of the dispatcher yields, in order."""
+    """Return the tensors that an operation of the dispatcher returns, in order."""
     values = result if isinstance(result, (tuple, list)) else [result]
     return [one for one in values if isinstance(one, torch.Tensor)]
 
 
 def is_view(function: Any) -> bool:
-    """Whether an operation only looks at its operand in another way."""
+    """Return whether an operation only looks at its operand in another way."""
     return any(
         one.alias_info is not None and not one.alias_info.is_write
         for one in function._schema.returns
@@ -309,7 +310,7 @@ def is_view(function: Any) -> bool:
 
 
 def is_exact(function: Any) -> bool:
-    """Whether an operation computes nothing."""
+    """Return whether an operation computes nothing."""
     name = function._schema.name.rpartition("::")[2]
     return is_view(function) or name in _EXACT
 
@@ -321,7 +322,7 @@ _CONTRACTED = {"mm": (0, -1), "bmm": (0, -1), "addmm": (1, -1), "baddbmm": (1, -
 
 
 def _terms(function: Any, args: Any, walks: list[NativeTensor | None]) -> int:
-    """Of how many numbers, at most, a number of the results is a sum."""
+    """Return the largest number of terms in a sum of the results."""
     name = function._schema.name.rpartition("::")[2]
     if name in _CONTRACTED:
         place, axis = _CONTRACTED[name]

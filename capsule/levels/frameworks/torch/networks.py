@@ -34,7 +34,7 @@ class TorchNetworks:
         return make_inference(graph, values)
 
     def alone(self, graph: Graph, values: Values) -> Call:
-        """As in a network."""
+        """Run one node as in a network."""
         return make_inference(graph, values)
 
     def backward(self, graph: Graph, values: Values, upstream: NativeTensor) -> Call:
@@ -57,7 +57,7 @@ class TorchNetworks:
         return make_training(graph, values)
 
     def trainer(self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers) -> Trainer:
-        """The optimizers of torch."""
+        """Return the optimizers of torch."""
         from .training import TorchTrainer
 
         return TorchTrainer(graph, values, optimizer, numbers)
@@ -65,7 +65,7 @@ class TorchNetworks:
     def mixed_trainer(
         self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers
     ) -> Trainer:
-        """The same with `torch.autocast` around each forward pass."""
+        """Return the same with `torch.autocast` around each forward pass."""
         from .training import TorchTrainer
 
         return TorchTrainer(graph, values, optimizer, numbers, mixed=True)
@@ -73,20 +73,20 @@ class TorchNetworks:
     def module(
         self, source: Path, seed: int, like: NativeTensor, optimizer: Chosen, numbers: Numbers
     ) -> ModuleTrainer:
-        """The module as its file makes it."""
+        """Return the module as its file makes it."""
         from . import modules
 
         return modules.ModuleTrainer(source, seed, like, optimizer, numbers)
 
     def inferring(self, source: Path, seed: int, like: NativeTensor) -> InferringModule:
-        """The module as its file makes it, in the mode of evaluation."""
+        """Return the module as its file makes it, in the mode of evaluation."""
         from . import inference
 
         return inference.InferringModule(source, seed, like)
 
 
 def make_inference(graph: Graph, values: Values, compiler: Compile | None = None) -> Call:
-    """The outputs as a tuple.
+    """Return the outputs as a tuple.
 
     A value is released once no later node reads it.
 
@@ -100,8 +100,8 @@ def make_inference(graph: Graph, values: Values, compiler: Compile | None = None
 
 
 def make_training(graph: Graph, values: Values, compiler: Compile | None = None) -> Call:
-    """The loss and, by `torch.autograd.grad`, the gradients; zeros where the loss reads no such
-    parameter. `compiler` as for `make_inference`.
+    """Return the loss and, by `torch.autograd.grad`, the gradients; zeros for parameters that the
+    loss does not read. `compiler` as for `make_inference`.
     """
     leaves = {name: values[name].detach().requires_grad_() for name in graph.trainable}
     nodes, loss = graph.training, graph.require_loss()
@@ -126,7 +126,7 @@ def trace(
     kept: Iterable[Kept] = (),
     operations: Mapping[str, Callable[..., Call]] | None = None,
 ) -> tuple[Callable[..., Any], list[str]]:
-    """One Python function with a line per call of torch, and the names of what it takes.
+    """Return one Python function with a line per call of torch, and the names of what it takes.
 
     Running such a line costs tens of nanoseconds less than a loop over nodes does, and the compiler
     can read it. The tensors of statistics in `kept` are changed by each call; `operations` are of
@@ -165,7 +165,7 @@ def trace(
 def _onnx(
     node: Node, proxies: Mapping[str, Any], tracer: Any, calls: dict[tuple[Any, ...], Any]
 ) -> Any:
-    """A result of a node that is ONNX's own; those of one node share its call."""
+    """Return a result of a node that is ONNX's own; those of one node share its call."""
     key = node.sizes["model"], node.inputs
     if key not in calls:
         from . import nodes
@@ -196,7 +196,7 @@ def _softmax_cross_entropy(sizes: Sizes, *tensors: Any) -> Call:  # noqa: ARG001
 
 
 def _wide_loss(x: Any, labels: Any, *weights: Any) -> Any:
-    """In float32 where elements have 16 bits, as `torch.autocast` has it.
+    """Compute the loss in float32 for 16-bit elements, as `torch.autocast` does.
 
     In 16 bits torch rounds too early and loses what is left of likely classes: see
     docs/evidence/operator-faults.md.

@@ -27,7 +27,7 @@ Kind = Callable[..., Any]
 
 
 def make(node: Node) -> Callable[..., tuple[NativeTensor, ...]]:
-    """A function of a node's operands that yields all of its results.
+    """Return a function of a node's operands that yields all of its results.
 
     Raises:
         FrameworkError: There is none for its kind.
@@ -63,7 +63,7 @@ def make(node: Node) -> Callable[..., tuple[NativeTensor, ...]]:
         if not isinstance(results, (tuple, list)):
             results = (results,)
         if len(results) <= named[-1]:
-            raise FrameworkError(f"torch yields only the first result of {node.operation}")
+            raise FrameworkError(f"torch returns only the first result of {node.operation}")
         if real and len(operands) > counted:
             return tuple(results[place].to(operands[-1].dtype) for place in named)
         return tuple(results[place] for place in named)

@@ -36,7 +36,7 @@ class TorchOperators:
     def operation(
         self, operator: Operator, sizes: Sizes, tensors: tuple[NativeTensor, ...]
     ) -> Call:
-        """The function and its operands; what is compiled, is compiled already."""
+        """Return the function and its operands; what is compiled, is compiled already."""
         function, operands = _choose(operator)(sizes, *tensors)
         if self._compiler is None:
             return function, operands
@@ -75,7 +75,7 @@ class TorchOperators:
     def kernels(
         self, operator: Operator, sizes: Sizes, tensors: tuple[NativeTensor, ...]
     ) -> str | None:
-        """Of attention, the one that `scaled_dot_product_attention` is dispatched to.
+        """Return the kernel of attention to which `scaled_dot_product_attention` dispatches.
 
         What a compiler makes of it is none of torch's own.
         """
@@ -107,7 +107,7 @@ class _Dispatched(TorchDispatchMode):  # type: ignore[misc]
         return func(*args, **(kwargs or {}))
 
     def name_kernel(self) -> str:
-        """The kernel of attention; none of its own is `math`, products and a softmax."""
+        """Return the kernel of attention; none of its own is `math`, products and a softmax."""
         for name in self._names:
             if "scaled_dot_product" in name:
                 kinds = (kind for word, kind in _KERNELS.items() if word in name)

@@ -1,4 +1,4 @@
-"""How many operations the products of a `torch.nn.Module` need, by whatever algorithm."""
+"""Number of operations of a `torch.nn.Module`'s products, by any algorithm."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def count(module: torch.nn.Module, inputs: Mapping[str, NativeTensor]) -> float:
 def _limit(
     formula: Callable[..., int], dtype: torch.dtype | None, *, windows: bool
 ) -> Callable[..., float]:
-    """A formula of torch's for operands of a type alone, and with windows for one place of each."""
+    """Return a formula of torch's for operands of a type alone, and with windows for one place of
+    each.
+    """
 
     def count_flops(*operands: Any, **options: Any) -> float:
         real = [one for one in operands if isinstance(one, torch.Tensor)]

@@ -74,7 +74,7 @@ def _slice(how: How, x: Any, starts: Any = None, ends: Any = None, *rest: Any) -
 
 
 def _end(start: int, end: int, step: int, length: int) -> int | None:  # noqa: ARG001
-    """Where Python's slice ends: ONNX's backward one can end before the first element."""
+    """Return the end of Python's slice; ONNX's backward slices can end before the first element."""
     return None if step < 0 and end < -length else end
 
 

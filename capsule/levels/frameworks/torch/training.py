@@ -19,7 +19,7 @@ from .user import UserTorchOptimizer
 Values = Mapping[str, NativeTensor]
 
 _KEPT = "optimizer/"
-"""What names of a state begin with that are the optimizer's."""
+"""Prefix of a state's names that belong to the optimizer."""
 
 
 class TorchTrainer:
@@ -131,12 +131,12 @@ class TorchTrainer:
         )
 
     def parameters(self) -> dict[str, NativeTensor]:
-        """The leaves, or what is kept elsewhere, and what calls have changed."""
+        """Return the leaves, or what is kept elsewhere, and what calls have changed."""
         leaves = self._leaves if self._holder is None else self._holder.parameters()
         return {**leaves, **self._statistics}
 
     def state(self) -> dict[str, NativeTensor]:
-        """What is moved, and what the optimizer's own `state_dict` has of each."""
+        """Return all trained tensors, and the optimizer's `state_dict` of each."""
         kept = keep(self._optimizer, tuple(self._leaves))
         moved = {**self._leaves, **self._statistics}
         return {**{f"parameter/{name}": one for name, one in moved.items()}, **kept}
@@ -148,7 +148,7 @@ class TorchTrainer:
 
 
 def keep(optimizer: Any, names: Sequence[str]) -> dict[str, NativeTensor]:
-    """What an optimizer keeps, by `optimizer/`, the parameter and its own word.
+    """Return an optimizer's state by `optimizer/`, the parameter and its own word.
 
     What is no tensor, as L-BFGS has it: numbers by their word and `:number`, lists of tensors
     stacked, by their word and `:list`.
@@ -224,7 +224,7 @@ def fill(tensors: Values, state: Values, prefix: str) -> None:
 
 
 def start(optimizer: Chosen, leaves: Iterable[NativeTensor], numbers: Numbers) -> Any:
-    """An optimizer that has taken no step.
+    """Return an optimizer that has taken no step.
 
     Args:
         optimizer: Key of `OPTIMIZERS`, or a user's.
@@ -306,7 +306,7 @@ class _Formulas(torch.optim.Optimizer):  # type: ignore[misc]
                 self.state[leaf][f"slot{place}"] = torch.zeros_like(leaf)
 
     def step(self, closure: Callable[[], NativeTensor] | None = None) -> NativeTensor | None:
-        """The formula, parameter after parameter."""
+        """Return the formula, parameter after parameter."""
         loss = closure() if closure else None
         (group,) = self.param_groups
         moving = {leaf: leaf.grad for leaf in group["params"] if leaf.grad is not None}

@@ -32,21 +32,21 @@ class UserTorchOptimizer:
         made = optimizer.torch(list(leaves), dict(numbers))
         if not isinstance(made, torch.optim.Optimizer):
             raise ValueError(
-                f"torch() of {self._name} returned {type(made).__name__}, no torch.optim.Optimizer"
+                f"torch() of {self._name} returned {type(made).__name__}, not a torch Optimizer"
             )
         self._made = made
         held = [id(leaf) for group in self.param_groups for leaf in group["params"]]
         if sorted(held) != sorted(map(id, leaves)):
             raise ValueError(
-                f"torch() of {self._name} returned an optimizer of {len(held)} tensors, which are"
-                f" not the {len(leaves)} parameters, each once"
+                f"torch() of {self._name} returned an optimizer of {len(held)} tensors, expected"
+                f" each of the {len(leaves)} parameters once"
             )
         if not all(map(torch.equal, leaves, before)):
             raise ValueError(f"torch() of {self._name} moved parameters before the first step")
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """As those of torch."""
+        """Return the parameter groups of torch's optimizer."""
         groups: list[dict[str, Any]] = self._made.param_groups
         return groups
 
@@ -56,13 +56,15 @@ class UserTorchOptimizer:
             leaf.grad = None
 
     def step(self, closure: Callable[[], NativeTensor] | None = None) -> NativeTensor | None:
-        """One step with the gradients that the closure leaves: the file's own is given none."""
+        """Return one step with the gradients that the closure leaves: the file's own is given
+        none.
+        """
         loss = closure() if closure else None
         self._made.step()
         return loss
 
     def state(self) -> dict[str, NativeTensor]:
-        """The tensors of its `state_dict`, and the structure that they stand in.
+        """Return the tensors of its `state_dict`, and the structure that they stand in.
 
         Raises:
             ValueError: It holds something that no checkpoint keeps.
@@ -76,7 +78,7 @@ class UserTorchOptimizer:
         return {_STRUCTURE: text, **{str(place): one for place, one in enumerate(tensors)}}
 
     def restore(self, state: Mapping[str, NativeTensor]) -> None:
-        """By `load_state_dict`.
+        """Restore the state by `load_state_dict`.
 
         Raises:
             LookupError: It is no state of such an optimizer.
@@ -90,7 +92,7 @@ class UserTorchOptimizer:
 
 
 def _pack(value: Any, tensors: list[NativeTensor], where: str) -> Any:
-    """A value as JSON, with the places of its tensors in a list that grows.
+    """Return a value as JSON, with the places of its tensors in a list that grows.
 
     Raises:
         ValueError: It is, or holds, neither a tensor nor what JSON knows.
@@ -107,11 +109,11 @@ def _pack(value: Any, tensors: list[NativeTensor], where: str) -> Any:
         return {
             "dict": [[key, _pack(one, tensors, f"{where}[{key!r}]")] for key, one in value.items()]
         }
-    raise ValueError(f"{where} is a {type(value).__name__}, which no checkpoint keeps")
+    raise ValueError(f"{where} is a {type(value).__name__}, which checkpoints cannot store")
 
 
 def _unpack(packed: Any, tensors: Mapping[str, NativeTensor]) -> Any:
-    """What `_pack` was given."""
+    """Unpack the output of `_pack`."""
     if not isinstance(packed, dict):
         return packed
     if "tensor" in packed:

@@ -37,7 +37,7 @@ class TorchCompile(eager.Torch):
         self.networks = CompiledNetworks()
 
     def settings(self) -> dict[str, Any]:
-        """Those of torch, and what makes the code."""
+        """Return torch's settings and those of the code generator."""
         of_torch, of_compiler = super().settings(), settings.read({"compiler": _name_compiler})
         missing = {**of_torch["missing"], **of_compiler["missing"]}
         return {**of_torch, "backend": "inductor", **of_compiler, "missing": missing}
@@ -53,15 +53,15 @@ class CompiledNetworks:
     backward = None
 
     def inference(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
-        """One compiled function."""
+        """Return one compiled function."""
         return _warm_up(networks.make_inference(graph, values, _compile))
 
     def alone(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
-        """As torch runs it: one node has nothing to be compiled with."""
+        """Run one node as torch does: a single node cannot be fused."""
         return networks.make_inference(graph, values)
 
     def training(self, graph: Graph, values: Mapping[str, NativeTensor]) -> Call:
-        """A compiled forward pass and the backward pass that was compiled with it."""
+        """Return a compiled forward pass and the backward pass that was compiled with it."""
         return _warm_up(networks.make_training(graph, values, _compile))
 
     def trainer(
@@ -71,7 +71,7 @@ class CompiledNetworks:
         optimizer: Chosen,
         numbers: Numbers,
     ) -> Trainer:
-        """The optimizers of torch, and a forward pass that the first step compiles."""
+        """Return the optimizers of torch, and a forward pass that the first step compiles."""
         from ..torch.training import TorchTrainer
 
         return TorchTrainer(graph, values, optimizer, numbers, _compile)
@@ -83,7 +83,9 @@ class CompiledNetworks:
         optimizer: Chosen,
         numbers: Numbers,
     ) -> Trainer:
-        """The same with `torch.autocast` around each forward pass, which the compiler sees."""
+        """Return the same with `torch.autocast` around each forward pass, which the compiler
+        sees.
+        """
         from ..torch.training import TorchTrainer
 
         return TorchTrainer(graph, values, optimizer, numbers, _compile, mixed=True)
@@ -91,20 +93,22 @@ class CompiledNetworks:
     def module(
         self, source: Path, seed: int, like: NativeTensor, optimizer: Chosen, numbers: Numbers
     ) -> ModuleTrainer:
-        """The module, compiled for the steps; what torch cannot compile of it runs as it is."""
+        """Return the module, compiled for the steps; what torch cannot compile of it runs as it
+        is.
+        """
         from ..torch import modules
 
         return modules.ModuleTrainer(source, seed, like, optimizer, numbers, _compile_parts)
 
     def inferring(self, source: Path, seed: int, like: NativeTensor) -> InferringModule:
-        """The module, compiled; what torch cannot compile of it runs as it is."""
+        """Return the module, compiled; what torch cannot compile of it runs as it is."""
         from ..torch import inference
 
         return inference.InferringModule(source, seed, like, _compile_parts)
 
 
 def create(device: str, threads: int | None, determinism: str) -> TorchCompile:
-    """As that of `torch`; compiles in as many processes as there are threads.
+    """Create the framework as `torch` does; compile in as many processes as threads.
 
     Raises:
         FrameworkError: See there.
@@ -120,7 +124,7 @@ def create(device: str, threads: int | None, determinism: str) -> TorchCompile:
 
 
 def _compile_anew(function: Any) -> Any:
-    """An operator's function, in code of its own: of one code few variants are compiled."""
+    """Return an operator's function, in code of its own: of one code few variants are compiled."""
 
     def run(*operands: Any) -> Any:
         return function(*operands)
@@ -138,14 +142,14 @@ def _compile_parts(module: Any) -> Any:
 
 
 def _warm_up(call: Call) -> Call:
-    """The call, after a first one, which compiles."""
+    """Return the call, after a first one, which compiles."""
     function, operands = call
     function(*operands)
     return call
 
 
 def _name_compiler() -> str:
-    """The first line that the C++ compiler prints of itself."""
+    """Return the first line that the C++ compiler prints of itself."""
     from torch._inductor.cpp_builder import get_cpp_compiler
 
     done = subprocess.run(

@@ -55,7 +55,7 @@ class Step:
 
 
 def pack(node: Any, types: Mapping[str, Any], constants: Mapping[str, Any], opsets: Any) -> Any:
-    """The model of a node.
+    """Return the model of a node.
 
     Args:
         node: As ONNX has it.
@@ -75,7 +75,7 @@ def pack(node: Any, types: Mapping[str, Any], constants: Mapping[str, Any], opse
 
 @lru_cache(maxsize=_KEPT)
 def parse(model: str) -> Step:
-    """The node of a model, in hexadecimal digits."""
+    """Return the node of a model, in hexadecimal digits."""
     content = onnx.load_from_string(bytes.fromhex(model))
     (node,) = content.graph.node
     versions = {plain(opset.domain): opset.version for opset in content.opset_import}
@@ -92,24 +92,24 @@ def parse(model: str) -> Step:
 
 
 def plain(domain: str) -> str:
-    """A domain's one name: the default one has two."""
+    """Return a domain's one name: the default one has two."""
     return "" if domain == "ai.onnx" else domain
 
 
 def attributes(node: Any) -> dict[str, Any]:
-    """Values of a node's attributes by name."""
+    """Return values of a node's attributes by name."""
     return {one.name: helper.get_attribute_value(one) for one in node.attribute}
 
 
 def copy(node: Any) -> Any:
-    """A node that can be changed."""
+    """Return a node that can be changed."""
     other = onnx.NodeProto()
     other.CopyFrom(node)
     return other
 
 
 def retype(model: str, real: str) -> Any:
-    """The model with its real numbers of a type of numpy."""
+    """Return the model with its real numbers of a type of numpy."""
     wanted = helper.np_dtype_to_tensor_dtype(numpy.dtype(real))
     content = onnx.load_from_string(bytes.fromhex(model))
     for value in content.graph.input:
@@ -142,7 +142,7 @@ def _retype_tensor(tensor: Any, real: str) -> None:
 
 
 def means_the_same(step: Step, version: int) -> bool:
-    """Whether a node means the same in another version of the operators."""
+    """Return whether a node means the same in another version of the operators."""
     here, there = (_schema(step, number) for number in (step.version, version))
     if here is None or there is None:
         return False
@@ -160,7 +160,7 @@ def means_the_same(step: Step, version: int) -> bool:
 
 
 _FIRST = 13
-"""From this version on kinds that keep inputs and attributes keep what they mean, but for these."""
+"""Version from which on a kind with equal inputs and attributes keeps its meaning."""
 
 _CHANGED = ("BatchNormalization", "GridSample", "GroupNormalization")
 

@@ -1,4 +1,4 @@
-"""How much an ONNX node computes: what bound and FLOPs go by where Level 0 has no formula."""
+"""Number of operations of an ONNX node without a formula in Level 0, for bounds and FLOPs."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ ONCE = frozenset(("Add", "Cast", "CastLike", "Div", "Mul", "Reciprocal", "Sqrt",
 
 
 def is_exact(step: Step) -> bool:
-    """Whether a right implementation yields exactly what is due of the node's inputs."""
+    """Return whether a right implementation yields exactly what is due of the node's inputs."""
     scatters = step.kind in ("ScatterElements", "ScatterND")
     return step.kind in EXACT or (scatters and step.how.get("reduction", b"none") == b"none")
 
 
 def flops(step: Step, of: Shapes, shape: Shape) -> int:
-    """Operations of one run; those of a kind without a formula here as one for each element of its
-    result, those of a reduction one for each of its operand.
+    """Return the operations of one run. Without a formula, each element of the result counts as one
+    operation; of a reduction, each element of the operand.
 
     Args:
         step: The node.
@@ -85,7 +85,7 @@ def flops(step: Step, of: Shapes, shape: Shape) -> int:
 
 
 def terms(step: Step, of: Shapes, shape: Shape) -> int:
-    """Of how many numbers, at most, a number of the result is a sum."""
+    """Return the largest number of terms in a sum of the result."""
     count = _TERMS.get(step.kind)
     sums = count(step.how, of, shape) if count else 1
     largest = max(map(prod, of), default=1)
@@ -93,7 +93,7 @@ def terms(step: Step, of: Shapes, shape: Shape) -> int:
 
 
 def passes(step: Step) -> int:
-    """How often partial results may go through memory in the dtype on their way."""
+    """Return how often partial results may pass through memory in the dtype."""
     return _PASSES.get(step.kind, 0)
 
 

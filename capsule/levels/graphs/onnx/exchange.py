@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
-    """The network of an ONNX file, its weights as `Parameter.value`.
+    """Return the network of an ONNX file, its weights as `Parameter.value`.
 
     The first axis of every input is the batch, whatever length the file gives it, and where inputs
     of fixed lengths differ, that many times the batch of the shortest; the other axes must have
@@ -50,8 +50,8 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
     version, newest = versions.get("ai.onnx", 1), defs.onnx_opset_version()
     if version > newest:
         raise ValueError(
-            f"{name}: it uses version {version} of ONNX's operators; the package onnx that is here"
-            f" knows none after {newest}"
+            f"{name} uses version {version} of ONNX's operators; the installed package onnx"
+            f" supports versions up to {newest}"
         )
     content = model
     if model.functions:
@@ -81,7 +81,7 @@ def dump(
     batch: int | None = None,
     types: Mapping[str, str] | None = None,
 ) -> bytes:
-    """An ONNX file of a network: its outputs, and its loss where it has one.
+    """Return an ONNX file of a network: its outputs, and its loss where it has one.
 
     `load` of it gives the same network, but for names.
 
@@ -128,8 +128,8 @@ def _model(source: str | Path | bytes, name: str) -> Any:
         raise ValueError(f"{name} is not an ONNX file") from None
     except (onnx.checker.ValidationError, FileNotFoundError) as error:
         raise ValueError(
-            f"{name}: {error} (weights must lie in the file itself: torch.onnx.export writes them"
-            " there with external_data=False)"
+            f"{name}: {error} (weights must be inside the file: call torch.onnx.export with"
+            " external_data=False)"
         ) from None
 
 
@@ -165,7 +165,7 @@ def _translate(reader: Reader, node: Any, name: str, version: int) -> None:
 
 
 def _finish(reader: Reader, outputs: list[str]) -> tuple[Graph, list[str]]:
-    """The network, and the file's names of its outputs."""
+    """Return the network, and the file's names of its outputs."""
     from . import others
     from .reader import Refused
 

@@ -1,4 +1,4 @@
-"""For each kind of ONNX node the operation of Level 0 that it is, or why there is none."""
+"""Operation of Level 0 for each kind of ONNX node, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -206,7 +206,8 @@ KINDS: dict[str, Callable[[Reader, Any, How], None]] = {
 
 
 def is_usual(node: Any, version: int) -> bool:
-    """Whether a kind of nodes that is known here means what it meant from version 13 to 23 on.
+    """Return whether a kind of nodes that is known here means what it meant from version 13 to 23
+    on.
 
     Args:
         node: Of a file, or made of several.

@@ -8,13 +8,13 @@ from typing import Any
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 23
-"""Of the default operator set: what ONNX 1.18 froze in 2025, the first with attention."""
+"""Version of the default operator set: ONNX 1.18 froze it in 2025, with attention."""
 
 _IR_VERSION = 11
 
 
 def node(kind: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> Any:
-    """A node of the default operator set; an input or output left out is an empty name."""
+    """Return a node of the default operator set; an input or output left out is an empty name."""
     return helper.make_node(kind, list(inputs), list(outputs), **attributes)
 
 
@@ -26,7 +26,7 @@ def serialize(
     metadata: Mapping[str, str] | None = None,
     versions: Mapping[str, int] | None = None,
 ) -> bytes:
-    """A model with these nodes, in the order that they run.
+    """Return a model with these nodes, in the order that they run.
 
     Args:
         nodes: Made by `node`.
@@ -51,7 +51,7 @@ def serialize(
 
 
 def identity() -> bytes:
-    """A model that returns its one number."""
+    """Return a model that returns its one number."""
     import numpy
 
     x = numpy.zeros(1, "float32")

@@ -12,7 +12,7 @@ from .pieces import Chooser, Graph, Sizes, single
 
 
 def _grouped_attention(sizes: Sizes) -> Graph:
-    """A node; before it those that make its mask, for its own starts with the first key."""
+    """Return a node; before it those that make its mask, for its own starts with the first key."""
     length, keys = sizes["m"], sizes["k"]
     hides = sizes["lengths"] or sizes["mask"]
     if not hides and (not sizes["causal"] or (length == keys and not sizes["window"])):

@@ -61,7 +61,7 @@ class OnnxNode(Operator):
         return (tuple(sizes["shape"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
-        """What ONNX's reference yields.
+        """Run the node by ONNX's reference.
 
         Raises:
             ValueError: It cannot run the node, not in these types, or yields another shape.
@@ -82,14 +82,14 @@ class OnnxNode(Operator):
         return c.store(c.sum_up(right, walk, sums, counts.passes(step)))
 
     def backward(self, c: Calculator, sizes: Sizes, upstream: Any, *inputs: Any) -> tuple[Any, ...]:  # noqa: ARG002
-        """None.
+        """Raise ValueError: ONNX's nodes have no derivative.
 
         Raises:
             ValueError: Always.
         """
         raise ValueError(
-            f"capsule knows no derivative of ONNX's {sizes['kind']}: leave out trains, so that"
-            " inference alone is measured"
+            f"capsule has no derivative of ONNX's {sizes['kind']}: leave trains out to measure only"
+            " inference"
         )
 
     def flops(self, sizes: Sizes) -> int:
@@ -98,7 +98,7 @@ class OnnxNode(Operator):
 
 
 def run(sizes: Sizes, values: Sequence[Any]) -> Any:
-    """The result of a node by ONNX's reference.
+    """Return the result of a node by ONNX's reference.
 
     Args:
         sizes: See `OnnxNode`.
@@ -110,18 +110,18 @@ def run(sizes: Sizes, values: Sequence[Any]) -> Any:
     real = next((value.dtype.name for value in values if value.dtype.kind == "f"), "float32")
     kind = sizes["kind"]
     if real not in ("float16", "float32", "float64") or (real == "float64" and kind in _SINGLE):
-        raise ValueError(f"ONNX's reference computes {kind} in no more bits than the trial")
+        raise ValueError(f"ONNX's reference computes {kind} only with as many bits as the trial")
     try:
         names, evaluator = _evaluator(sizes["model"], real)
         with numpy.errstate(all="ignore"):
             results = evaluator.run(None, dict(zip(names, values)))
     except Exception as error:
-        raise ValueError(f"ONNX's reference does not run {kind}: {error}") from None
+        raise ValueError(f"ONNX's reference cannot run {kind}: {error}") from None
     result = numpy.asarray(results[sizes["output"]])
     due = numpy.dtype(sizes["type"] or real)
     if result.dtype != due or result.shape != tuple(sizes["shape"]):
         raise ValueError(
-            f"ONNX's reference yields {result.dtype} {result.shape} of {kind}, not {due}"
+            f"ONNX's reference returns {result.dtype} {result.shape} for {kind}, expected {due}"
             f" {tuple(sizes['shape'])}"
         )
     return result
@@ -133,8 +133,8 @@ def _evaluator(model: str, real: str) -> tuple[tuple[str, ...], Any]:
 
 
 def _walk(sizes: Sizes, values: Sequence[Any], right: Any) -> Any:
-    """What the result moves by, in the root mean square, when each number that it reads is moved by
-    its own size up or down.
+    """Return the root mean square change of the result when each input number changes by its own
+    size, up or down.
     """
     squares = numpy.zeros(right.shape)
     for number in range(RUNS):

@@ -1,4 +1,4 @@
-"""What is the same for many kinds of ONNX nodes: their inputs, and how their result is written."""
+"""Common parts of ONNX nodes: inputs, and the notation of their result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def epsilon(how: How) -> None:
 
 
 def inputs(node: Any) -> list[str]:
-    """Names of the inputs that are there, in order."""
+    """Return the names of the present inputs, in order."""
     return [name for name in node.input if name]
 
 

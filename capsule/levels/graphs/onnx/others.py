@@ -27,7 +27,7 @@ _LIKE = "real numbers"
 """A parameter that says only which type they have."""
 
 _USUAL_RANGE = 2
-"""Of an input of whole numbers that looks up nothing: 0 and 1 are everywhere allowed."""
+"""Limit of whole-number inputs that are no lookup: 0 and 1 are allowed everywhere."""
 
 
 def write(r: Reader, node: Any, opsets: Any = None) -> None:
@@ -73,20 +73,20 @@ def write(r: Reader, node: Any, opsets: Any = None) -> None:
 
 
 def _drops(r: Reader, node: Any) -> bool:
-    """Whether a node is dropout as in training."""
+    """Return whether a node is dropout as in training."""
     trains = node.input[2] if node.op_type == "Dropout" and len(node.input) > 2 else ""
     return bool(trains and (trains not in r.constants or r.constants[trains].any()))
 
 
 def _check_count(types: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> None:
-    """What ONNX infers of a shape that it is given, it does not check."""
+    """Check the number of elements of a shape, which ONNX's inference leaves unchecked."""
     of = types[name][1] if name in types else shape
     if prod(of) != prod(shape):
         raise Refused(f"{of} cannot become {shape}")
 
 
 def value(r: Reader, name: str) -> str:
-    """The network's name of a value of the file, of any type.
+    """Return the network's name of a value of the file, of any type.
 
     Raises:
         Refused: It is a constant of whole numbers, or no value at all.
@@ -95,7 +95,7 @@ def value(r: Reader, name: str) -> str:
 
 
 def _reads(node: Any) -> Iterator[tuple[int, str]]:
-    """What a node reads: its inputs with their places, and what its subgraphs take from outside."""
+    """Yield a node's inputs with their places, including those of its subgraphs."""
     from onnx.reference.op_run import OpRun
 
     for place, name in enumerate(node.input):
@@ -108,7 +108,7 @@ def _reads(node: Any) -> Iterator[tuple[int, str]]:
 
 
 def _belongs(array: Any, kind: str, place: int) -> bool:
-    """Whether a constant is a part of the operation, rather than a weight that it reads."""
+    """Return whether a constant is a part of the operation, rather than a weight that it reads."""
     return not is_real(array) or not array.ndim or (kind, place) in _NUMBERS
 
 
@@ -167,7 +167,7 @@ def _infer(model: Any, node: Any) -> list[tuple[str, str | None, tuple[int, ...]
 
 
 def _try_shape(model: Any, node: Any, place: int) -> tuple[int, ...]:
-    """The shape of a result that ONNX does not infer, by running the node."""
+    """Return the shape of a result that ONNX does not infer, by running the node."""
     from onnx.reference import ReferenceEvaluator
 
     kinds = {value.type.tensor_type.elem_type for value in model.graph.input}
@@ -186,7 +186,7 @@ def _try_shape(model: Any, node: Any, place: int) -> tuple[int, ...]:
 
 
 def _name(kind: int) -> str:
-    """What numpy calls a type that is not real.
+    """Return numpy's name of a type that is not real.
 
     Raises:
         Refused: No trial has such values.

@@ -23,19 +23,19 @@ class _Nodes:
     outputs: frozenset[str]
 
     def by(self, value: str, kind: str) -> Any:
-        """The node of a kind that writes a value, for nobody but one reader."""
+        """Return the node of a kind that writes a value, for nobody but one reader."""
         writer = self.writer.get(value)
         hidden = len(self.readers.get(value, ())) == 1 and value not in self.outputs
         return writer if writer is not None and writer.op_type == kind and hidden else None
 
     def next(self, value: str, kind: str) -> Any:
-        """The only reader of a value, if it is of a kind."""
+        """Return the only reader of a value, if it is of a kind."""
         readers = self.readers.get(value, [])
         alone = len(readers) == 1 and value not in self.outputs
         return readers[0] if alone and readers[0].op_type == kind else None
 
     def with_number(self, node: Any, number: float) -> str | None:
-        """The other operand of a node of which one is this number."""
+        """Return the other operand of a node of which one is this number."""
         if node is None or len(node.input) != 2:
             return None
         for one, other in (node.input, tuple(reversed(node.input))):
@@ -48,7 +48,7 @@ class _Nodes:
 
 
 def fuse(nodes: list[Any], constants: Mapping[str, Any], outputs: set[str]) -> list[Any]:
-    """The nodes, each gelu and each mean squared error one of them.
+    """Return the nodes, each gelu and each mean squared error one of them.
 
     Args:
         nodes: In the order of the file.

@@ -1,4 +1,4 @@
-"""What ONNX Runtime is given for one operator of Level 0: some nodes from inputs to outputs."""
+"""ONNX nodes for one operator of Level 0, from inputs to outputs."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ Chooser = Callable[[Sizes], Graph]
 
 
 def single(kind: str, inputs: int = 1, **attributes: Any) -> Chooser:
-    """One node that takes all inputs in order."""
+    """Return one node that takes all inputs in order."""
     names = [f"i{place}" for place in range(inputs)]
     return lambda sizes: Graph((node(kind, names, ["o0"], **attributes),))  # noqa: ARG005

@@ -80,8 +80,8 @@ class Reader:
         if not dims or min(shape) < 1:
             lengths = [dim.dim_param or dim.dim_value for dim in dims]
             raise ValueError(
-                f"input {value.name!r} has the shape {lengths}; all but its first axis, the batch,"
-                " must have a fixed length"
+                f"input {value.name!r} has shape {lengths}; all axes but the first, the batch, must"
+                " have a fixed length"
             )
         kind = value.type.tensor_type.elem_type
         if kind in REALS:
@@ -90,16 +90,16 @@ class Reader:
             self._whole[value.name] = (value.name, tuple(shape), kind)
         else:
             named = onnx.TensorProto.DataType.Name(kind)
-            raise ValueError(f"input {value.name!r} has the type {named}, which no trial has")
+            raise ValueError(f"input {value.name!r} has the unsupported type {named}")
 
     def scale(self, length: int) -> int:
-        """A first axis of the file's own batch size, for the batch of this network."""
+        """Return a first axis of the file's own batch size, for the batch of this network."""
         if not self.fixed or length % self.fixed:
             return length
         return length // self.fixed * self.batch
 
     def shape(self, value: str) -> tuple[int, ...]:
-        """Lengths of the axes, as the file has them but for the batch."""
+        """Return the lengths of the axes, as the file has them but for the batch."""
         if value in self.constants:
             return tuple(self.constants[value].shape)
         if value in self._whole:
@@ -109,7 +109,7 @@ class Reader:
         return self.g.shape(self._names[value])
 
     def real(self, value: str, *, trainable: bool = True) -> str:
-        """The network's name of a value; a constant becomes a parameter.
+        """Return the network's name of a value; a constant becomes a parameter.
 
         Args:
             value: In the file.
@@ -131,7 +131,7 @@ class Reader:
         return value
 
     def whole(self, value: str, below: int) -> str:
-        """The flat input of whole numbers from 0 to `below` - 1 that a value is."""
+        """Return the flat input of whole numbers from 0 to `below` - 1 that a value is."""
         if value not in self._whole:
             raise Refused(f"{value!r} must be an input of whole numbers")
         name, shape, _ = self._whole[value]
@@ -142,7 +142,7 @@ class Reader:
         return name
 
     def constant(self, value: str) -> Any:
-        """The array of a value that must not depend on an input."""
+        """Return the array of a value that must not depend on an input."""
         if value not in self.constants:
             raise Refused(f"its input {value!r} must be a constant")
         return self.constants[value]
@@ -157,7 +157,7 @@ class Reader:
             raise Refused(str(error)) from None
 
     def view(self, value: str, shape: Iterable[int], name: str) -> str:
-        """A value of the network in another shape; itself where it has that one."""
+        """Return a value of the network in another shape; itself where it has that one."""
         of, to = self.g.shape(value), tuple(shape)
         return value if of == to else self.node("view", (value,), {"of": of, "shape": to}, name)
 
@@ -192,11 +192,11 @@ class Reader:
         return self._whole.get(value)
 
     def is_known(self, value: str) -> bool:
-        """Whether a value is one of the network's, by `name_of`."""
+        """Return whether a value is one of the network's, by `name_of`."""
         return value in self._names
 
     def name_of(self, value: str) -> str:
-        """The network's name of a value of any type that an operation yields."""
+        """Return the network's name of a value of any type that an operation yields."""
         if value not in self._names:
             raise Refused(f"its input {value!r} is a result that no supported node yields")
         return self._names[value]
@@ -250,7 +250,7 @@ class Reader:
         }
 
     def free(self, name: str) -> str:
-        """The name, with marks behind it where it is taken."""
+        """Return the name, with marks behind it where it is taken."""
         while True:
             try:
                 self.g.shape(name)
@@ -260,7 +260,7 @@ class Reader:
 
 
 def _find_ranges(graph: Any, constants: Mapping[str, Any]) -> dict[str, int]:
-    """Of each input of whole numbers that looks something up in a constant how many there are."""
+    """Return the table size for each whole-number input that indexes a constant."""
     origin = {value.name: value.name for value in graph.input}
     ranges: dict[str, int] = {}
     for node in graph.node:
@@ -275,7 +275,7 @@ def _find_ranges(graph: Any, constants: Mapping[str, Any]) -> dict[str, int]:
 
 
 def is_real(array: Any) -> bool:
-    """Whether an array holds real numbers of a type that trials have."""
+    """Return whether an array holds real numbers of a type that trials have."""
     return array.dtype.name in ("float16", "float32", "float64")
 
 

@@ -29,7 +29,7 @@ def write(
     """See `exchange.dump`."""
     reals = [array for array in parameters.values() if array.dtype.kind == "f"]
     if dtype is None and not reals:
-        raise ValueError(f"{graph.name} has no parameters: say the dtype of its reals")
+        raise ValueError(f"{graph.name} has no parameters: name the dtype of its real numbers")
     real = numpy.dtype(dtype or reals[0].dtype)
     nodes: list[Any] = []
     constants: dict[str, Any] = {name: parameters[name].astype(real) for name in graph.parameters}
@@ -54,7 +54,7 @@ def write(
 
 
 def _versions(graph: Graph) -> dict[str, int]:
-    """Of each domain the version in which all nodes mean what they are to mean."""
+    """Return the version of each domain in which all nodes keep their meaning."""
     steps = [
         alone.parse(step.sizes["model"]) for step in graph.nodes if step.operator == structure.ONNX
     ]
@@ -66,15 +66,15 @@ def _versions(graph: Graph) -> dict[str, int]:
             continue
         if len(steps) < len(graph.nodes) or any(one.version != step.version for one in steps):
             raise ValueError(
-                f"{step.kind} of version {step.version} of ONNX's operators is not that of version"
-                f" {usual}, in which the network is written"
+                f"{step.kind} is of version {step.version} of ONNX's operators, but the network is"
+                f" written in version {usual}"
             )
         versions[domain] = step.version
     return versions
 
 
 def _rename(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
-    """The ONNX nodes of a node, and their constants."""
+    """Return the ONNX nodes of a node, and their constants."""
     if step.operator == structure.ONNX:
         return _rename_own(step, real)
     choose = _STRUCTURE.get(step.operator) or operators.OPERATIONS.get(step.operator)
@@ -99,10 +99,12 @@ def _rename(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _rename_own(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
-    """A node that is ONNX's own; of its results the one that the step is has the step's name."""
+    """Return a node that is ONNX's own; of its results the one that the step is has the step's
+    name.
+    """
     single = alone.parse(step.sizes["model"])
     if any(attribute.HasField("g") for attribute in single.node.attribute):
-        raise ValueError(f"{single.kind} of {step.name} has nodes of its own inside")
+        raise ValueError(f"{single.kind} of {step.name} contains other nodes")
     part = alone.copy(single.node)
     alone.retype_node(part, str(real))
     names = {name: f"{step.name}/{name}" for name in single.constants}
