@@ -62,8 +62,7 @@ def leaves(value: Any, path: str = "", pattern: str = "") -> Iterator[tuple[str,
 def numbers(verb: str, document: Any) -> dict[str, Any]:
     """What of a verb's JSON must stay: all but texts for people, by path."""
     return {
-        path: None if pattern in TEXTS[verb] else value
-        for path, pattern, value in leaves(document)
+        path: None if pattern in TEXTS[verb] else value for path, pattern, value in leaves(document)
     }
 
 

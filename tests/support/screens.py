@@ -106,9 +106,7 @@ def _continues(word: Word, piece: str, rest: str, after: Word, *, is_name: bool)
     return len(after.text) >= _MIN_PIECE and rest.startswith(after.text)
 
 
-def _is_cut(
-    text: str, segments: set[str], rests: dict[str, list[str]], tails: set[str]
-) -> bool:
+def _is_cut(text: str, segments: set[str], rests: dict[str, list[str]], tails: set[str]) -> bool:
     """Return whether a word ends or begins within a segment, with or without an ellipsis."""
     if match := _ELLIPSIS.search(text):
         before = match[1].lstrip(_QUOTES).rpartition("/")[2]
@@ -138,7 +136,7 @@ def find_narrow_columns(lines: Sequence[str]) -> Iterator[str]:
             if end - start < MIN_COLUMN and any(
                 _wraps(above, row, (start, end), columns) for above, row in pairwise(body)
             ):
-                yield f"table at line {number + 1}: {end - start} characters for a column that wraps"
+                yield f"table at line {number + 1}: {end - start} characters, too few to wrap"
 
 
 def _columns(rows: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -156,4 +154,6 @@ def _wraps(
 ) -> bool:
     """Return whether a row only goes on with the text that one column of the row above has."""
     filled = [span for span in columns if row[slice(*span)].strip()]
-    return column in filled and 2 * len(filled) <= len(columns) and bool(above[slice(*column)].strip())
+    return (
+        column in filled and 2 * len(filled) <= len(columns) and bool(above[slice(*column)].strip())
+    )
