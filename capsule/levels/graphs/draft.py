@@ -1,4 +1,4 @@
-"""A network while it is written down: its values by name, and both forms of what normalizes.
+"""Network under construction: values by name, and both forms of normalization.
 
 `builder` has a method for each layer, which end here.
 """
@@ -52,7 +52,7 @@ class Draft:
         return "int64" if is_whole else None
 
     def input(self, name: str, shape: Iterable[int], below: int | None = None) -> str:
-        """Something that each call takes, the batch first; whole numbers with `below`."""
+        """Add an input of each call, batch first; whole numbers with `below`."""
         self._inputs[self._new(name)] = Input(tuple(shape), below)
         return name
 
@@ -66,7 +66,7 @@ class Draft:
         return name
 
     def labels(self, name: str, rows: int, classes: int) -> str:
-        """Return the right class of each row, for a loss: whole numbers of shape (rows,)."""
+        """Add the right class of each row, for a loss: whole numbers of shape (rows,)."""
         return self.input(name, (rows,), classes)
 
     def parameter(
@@ -79,7 +79,7 @@ class Draft:
         trainable: bool = True,
         value: Any = None,
     ) -> str:
-        """Return a weight or a constant; see `graph.Parameter`."""
+        """Add a weight or a constant; see `graph.Parameter`."""
         self._parameters[self._new(name)] = Parameter(
             tuple(shape), initial, bound, trainable, value
         )
@@ -92,7 +92,7 @@ class Draft:
         sizes: Mapping[str, Any],
         name: str | None = None,
     ) -> str:
-        """Any operator of Level 0 or of `structure`, on values that are there.
+        """Add any operator of Level 0 or of `structure` to existing values.
 
         Args:
             operator: Its name.
