@@ -1,4 +1,4 @@
-"""The command `capsule`: the frame of its arguments, and the only exit."""
+"""The command `capsule`: arguments, and the only exit."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from capsule.errors import (
     ExecutionError,
     FirstStartError,
     FirstTrialError,
+    UntrustedError,
     UsageError,
 )
 
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 _EXITS = """\
 exit codes:
   0 done, REPRODUCED     1 DIFFERENT              2 bad usage or manifest   3 INCONCLUSIVE
-  4 damaged or untrusted 5 execution failed       6 cannot run here        70 a fault of capsule
-  129, 130, 143 interrupted (terminal closed, Ctrl-C, SIGTERM); go on with --resume
+  4 damaged or untrusted 5 execution failed       6 cannot run here        70 bug in capsule
+  129, 130, 143 interrupted (terminal closed, Ctrl-C, SIGTERM); resume with --resume
 """
 _BROKEN_PIPE = 141
 # Python's 700 made a tenth of `check` a search for garbage among what imports leave for good
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(command, console)
     except KeyboardInterrupt as stop:
         way_on = console.way_on
-        talk = f"interrupted; go on with: {way_on}" if way_on else "interrupted"
+        talk = f"interrupted; to resume: {way_on}" if way_on else "interrupted"
         _tell(console, console.say, talk)
         return 128 + (stop.number if isinstance(stop, _Stopped) else signal.SIGINT)
     finally:
@@ -164,12 +165,13 @@ def _trace(error: Exception, console: Console) -> None:
 
 
 def _fail(error: CapsuleError, console: Console) -> int:
-    _tell(console, console.fail, str(error))
+    is_question = isinstance(error, UntrustedError) and error.flags
+    _tell(console, console.ask if is_question else console.fail, str(error))
     if way_on := console.way_on:
-        kept = "what was finished is kept; go on with"
+        kept = "finished trials are kept; to resume"
         if isinstance(error, FirstTrialError | FirstStartError):
             kept, way_on = (
-                "to count it as an outcome, run the rest and seal",
+                "to seal it as a failure and run the other trials",
                 f"{way_on} --keep-going",
             )
         _tell(console, console.say, f"{kept}: {way_on}")
@@ -270,11 +272,13 @@ def _parser(name: str | None) -> ArgumentParser:
     """Return the parser of all verbs, with the arguments of the typed verb."""
     parser = _Parser(
         prog="capsule",
-        description="Re-run a published deep-learning benchmark number elsewhere, and judge it.",
+        description="Re-run published deep-learning benchmarks, and judge whether the numbers hold.",
         epilog=_EXITS,
     )
     parser.add_argument("--version", action="version", version=f"capsule {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of a fault")
+    parser.add_argument(
+        "--debug", action="store_true", help="print the traceback of an internal error"
+    )
     subparsers = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
     # each parser takes a while to make, and only help and a misspelt verb need all of them
     known = name if name in verbs.TABLE else None

@@ -1,6 +1,6 @@
-"""Talk to the person at the terminal: progress, notes and tables on standard error and output.
+"""The console: talk to people on standard error, results on standard output.
 
-Nothing else in capsule writes to a stream, and nothing here writes what has not passed `plain`.
+Nothing else in capsule writes to a stream, and all that this module writes has passed `plain`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from capsule import plain
-from capsule.displays import LINE_EVERY_SECONDS, Bar, Display, Lines, make_printer, print_line
+from capsule.displays import (
+    LINE_EVERY_SECONDS,
+    Bar,
+    Display,
+    Lines,
+    lay_out,
+    make_printer,
+    print_line,
+)
 from capsule.durations import duration
 from capsule.watch import Watch
 
@@ -31,7 +39,7 @@ _SHOWN = 8
 
 
 class Console:
-    """Where talk and data go: talk to standard error, data to standard output."""
+    """Two streams: talk goes to standard error, data to standard output."""
 
     def __init__(
         self,
@@ -51,27 +59,32 @@ class Console:
                 stream.reconfigure(errors="backslashreplace")
 
     def say(self, sentence: str) -> None:
-        """One sentence of talk."""
+        """Print one sentence of talk."""
         print_line(sentence, self._err)
 
     def fail(self, text: str) -> None:
-        """Why the command ends without what was wanted of it."""
+        """Print why the command failed."""
         from rich.text import Text
 
         make_printer(self._err).print(
             Text.assemble(("error:", "bold red"), " ", plain.clean_lines(text))
         )
 
+    def ask(self, text: str) -> None:
+        """Print what a user has to decide before the command runs."""
+        for line in plain.clean_lines(text).split("\n"):
+            print_line(line, self._err)
+
     def data(self, fact: str) -> None:
-        """One line that was asked for."""
+        """Print one line of data."""
         print_line(fact, self._out)
 
     def document(self, value: object) -> None:
-        """What was asked for as one JSON document, for programs: ASCII, which loses nothing."""
+        """Print one JSON document for programs, in ASCII."""
         print(json.dumps(value, indent=2, sort_keys=True), file=self._out, flush=True)
 
     def show(self, *items: RenderableType) -> None:
-        """Tables and text for people, on standard output."""
+        """Print tables and text for people on standard output."""
         # a pipe has no width of its own: 100 columns keep a table's lines whole
         width = None if self._out.isatty() else 100
         console = make_printer(self._out, width=width)
@@ -79,18 +92,19 @@ class Console:
             console.print(item, soft_wrap=False)
 
     def watch(self, resume: Callable[[str], str], *, follow: bool = False) -> Watch:
-        """Show how a run goes: a bar on a terminal, a line now and then elsewhere.
+        """Return a watch that shows a run's progress: one live line, or some lines in a log.
 
         Args:
-            resume: The command that goes on with the run, given the name of its folder.
-            follow: Print what the workload prints; else a terminal has the last line of it.
+            resume: Makes the command that resumes the run, from the name of its folder.
+            follow: Whether to print all output of the workload, not its last line on a terminal.
         """
-        display = Bar(self._err) if self._err.isatty() else Lines(self._err, self._clock)
+        kind = Bar if self._err.isatty() else Lines
+        display = kind(self._err, self._clock)
         self._follower = _Follower(display, resume, self._clock, follow=follow)
         return self._follower
 
     def hear_download(self) -> Callable[[str, int, int | None], None]:
-        """Say that something is fetched, and now and then how far it is."""
+        """Return a function that reports the progress of a download."""
         last: float | None = None
 
         def hear(name: str, done_bytes: int, total_bytes: int | None) -> None:
@@ -108,11 +122,11 @@ class Console:
         return hear
 
     def listen(self) -> Watch:
-        """Print what one trial prints, of which no folder stays."""
+        """Return a watch that prints the output of one trial, whose folder is deleted."""
         return _Listener(Lines(self._err, self._clock), str, self._clock, follow=True)
 
     def transfer(self, name: str) -> Callable[[int, int], None]:
-        """Tell now and then how much of something has come: (bytes done, in all or 0)."""
+        """Return a function that reports progress, given bytes done and in total (0: unknown)."""
         told_at = self._clock()
 
         def tell(done_bytes: int, total_bytes: int) -> None:
@@ -126,11 +140,11 @@ class Console:
 
     @property
     def way_on(self) -> str | None:
-        """The command that goes on with the run that was followed, None when no folder is left."""
+        """The command that resumes the run that was followed, None when its folder is gone."""
         return self._follower.way_on() if self._follower else None
 
     def hang_up(self) -> None:
-        """Let what cannot be written go nowhere: the interpreter would end with 120."""
+        """Discard what cannot be written: the interpreter would end with 120."""
         for stream in (self._out, self._err):
             try:
                 stream.flush()
@@ -139,7 +153,7 @@ class Console:
 
 
 class _Follower(Watch):
-    """Counts what a run has done, and says what deserves a sentence."""
+    """A watch that counts trials, and prints what a user has to know."""
 
     def __init__(
         self,
@@ -164,16 +178,18 @@ class _Follower(Watch):
         self._hashed_at = clock()
 
     def way_on(self) -> str | None:
-        """The command that goes on with the run, None while there is no folder to go on with."""
+        """Return the command that resumes the run, None while there is no folder to resume."""
         if self._folder is None or not self._folder.exists():
             return None
         near = self._folder.is_relative_to(Path.cwd())
         return self._resume(os.path.relpath(self._folder) if near else str(self._folder))
 
     def stranger(self, whose: str, would_run: Sequence[str]) -> None:
-        self._display.say(f"{whose}; it would run here:")
-        for line in would_run:
-            self._display.say(f"  {line}")
+        self._display.say(f"{whose}. It would run:")
+        self._display.say("")
+        for row in lay_out(would_run, self._display.columns):
+            self._display.say(row)
+        self._display.say("")
 
     def quick(self, sentence: str) -> None:
         self._display.say(sentence)
@@ -183,13 +199,13 @@ class _Follower(Watch):
 
     def image_pending(self, seconds: float) -> None:
         self._display.say(
-            f"the image is still being made ready, {duration(seconds)} elapsed;"
-            " a first use fetches or builds it, hashes and converts it"
+            f"preparing the image, {duration(seconds)} elapsed (the first use fetches or builds,"
+            " hashes and converts it)"
         )
 
     def image_hashing(self, seconds: float) -> None:
         if seconds >= _LONG_HASHING_SECONDS:
-            self._display.say(f"the image's file was hashed in {duration(seconds)}")
+            self._display.say(f"hashed the image file in {duration(seconds)}")
 
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
         now = self._clock()
@@ -205,7 +221,7 @@ class _Follower(Watch):
         self._display.say(sentence)
 
     def private(self, findings: Sequence[str]) -> None:
-        self._display.say("this may be private, and is sealed as it is:")
+        self._display.say("possibly private, will be sealed unchanged:")
         for finding in findings[:_SHOWN]:
             self._display.say(f"  {finding}")
         if len(findings) > _SHOWN:
@@ -216,7 +232,8 @@ class _Follower(Watch):
 
     def leftovers(self, processes: int) -> None:
         self._display.say(
-            f"ended {processes} process(es) that the interrupted run had left running"
+            f"ended {processes} process{'es' * (processes != 1)} that the interrupted run had left"
+            " running"
         )
 
     def remains(self, sentence: str) -> None:
@@ -224,7 +241,7 @@ class _Follower(Watch):
 
     def begin(self, folder: Path, total: int, done: int) -> None:
         self._folder, self._total, self._done = folder, total, done
-        self._display.say(f"if this is cut off: {self.way_on()}")
+        self._display.say(f"to resume if interrupted: {self.way_on()}")
         self._display.open(total, done)
 
     def trial(self, trial: str) -> None:
@@ -245,7 +262,7 @@ class _Follower(Watch):
         # those of one process come one after the other, and what ran there stays counted
         self._begun, self._settling = max(0, self._begun - 1), True
         self._done += attempt.outcome != "interrupted"
-        self._display.move(self._done + self._begun, self._trial)
+        self._display.move(self._done + self._begun, "")
         ending = f": {attempt.last_line}" if attempt.last_line else ""
         # one line for a process that took all of its trials along, not one a trial
         complaint = f"{attempt.group} {attempt.reason}{ending}"
@@ -257,8 +274,8 @@ class _Follower(Watch):
         self._total += len(trials)
         self._display.grow(self._total)
         self._display.say(
-            f"every re-run failed alike: a control run of {trials[0]}, with a seed of the"
-            " original's, tells whether the fresh seeds or this machine is at fault"
+            f"all re-runs failed alike: running {trials[0]} once more under a seed of the original,"
+            " to tell whether the fresh seeds or this machine cause it"
         )
 
     def look(self, runs: int, verdict: Verdict) -> None:
@@ -269,10 +286,10 @@ class _Follower(Watch):
 
 
 class _Listener(_Follower):
-    """Follows one trial, whose end somebody else tells of."""
+    """A watch of one trial, whose end is reported elsewhere."""
 
     def trial(self, trial: str) -> None:
-        self._display.say(f"trying {trial}")
+        self._display.say(f"running one trial: {trial}")
 
     def attempt(self, attempt: Attempt) -> None:
-        """Nothing is counted."""
+        """Count nothing."""

@@ -1,8 +1,8 @@
-"""What a terminal or a log gets to see: clean text, and how far a run is."""
+"""Displays of a running capsule command: clean text, and how far the run is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar, Protocol, TextIO
 
 from capsule import plain
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from rich.segment import Segment
 
 LINE_EVERY_SECONDS = 10.0
-_LONGEST_BESIDE = 80
+_LONGEST_BESIDE = 200
+_LINE_COLUMNS = 80
+_LABEL_COLUMNS = 11
+_LEAST_COLUMNS = 20
 
 
 def print_line(text: str, stream: TextIO) -> None:
@@ -50,8 +53,84 @@ def make_printer(stream: TextIO, width: int | None = None) -> RichConsole:
     )
 
 
+def lay_out(facts: Iterable[str], columns: int) -> Iterator[str]:
+    r"""Yield the lines of a form: labels in one column, values wrapped beside them.
+
+    Args:
+        facts: Each as `label: value`; a label that repeats the one before is printed once.
+        columns: Width of the screen.
+
+    >>> print("\n".join(lay_out(["files: a.py (1 byte)", "files: b.py", "GPUs: none"], 40)))
+      files      a.py (1 byte)
+                 b.py
+      GPUs       none
+    """
+    from textwrap import wrap
+
+    # a value that goes on stands further right than one that begins: none can pass for another
+    space = " " * (_LABEL_COLUMNS + 2)
+    shown = ""
+    for fact in facts:
+        label, _, value = plain.clean(fact).partition(": ")
+        width = max(columns - len(space), _LEAST_COLUMNS)
+        rows = wrap(
+            value, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+        )
+        for n, row in enumerate(rows or [""]):
+            yield f"  {'' if n or label == shown else label:{_LABEL_COLUMNS}}{row}".rstrip()
+        shown = label
+
+
+class Progress:
+    """How far a run is: the counter and the clock of its progress line.
+
+    Args:
+        clock: Seconds that go on.
+        total: Trials of the run.
+        before: Trials that an earlier part of the run finished.
+    """
+
+    def __init__(self, clock: Callable[[], float], total: int, before: int) -> None:
+        self.total = total
+        self._clock = clock
+        self._before = self._done = before
+        self._start = clock()
+        self._trial = self._subject = ""
+        self._has_several = False
+
+    def move(self, done: int, trial: str) -> None:
+        """Note how many trials are finished, and which one runs; empty for none.
+
+        Args:
+            done: Number of finished trials.
+            trial: A trial's id, whose last segment is its seed.
+        """
+        subject = trial.rpartition("/")[0]
+        self._has_several |= bool(trial and self._subject and subject != self._subject)
+        self._done, self._trial = done, trial
+        self._subject = subject or self._subject
+
+    def describe(self) -> str:
+        """Return which trial of how many runs, the time it took so far, and about the rest."""
+        seconds, ran = self._clock() - self._start, self._done - self._before
+        rest = round(seconds / ran * (self.total - self._done)) if ran else 0
+        left = f", about {duration(rest)} left" if rest else ""
+        clock = f"{duration(round(seconds))} elapsed{left}"
+        if not self._trial:
+            return f"{self._done} of {self.total} trials finished, {clock}"
+        # one subject is what the reader has started, and needs no name
+        name = f": {self._subject}" if self._has_several else ""
+        seed = self._trial.rpartition("/")[2]
+        return f"trial {self._done + 1} of {self.total} (seed {seed}), {clock}{name}"
+
+    def conclude(self) -> str:
+        """Return how many trials are finished, and the time that they took."""
+        seconds = self._clock() - self._start
+        return f"{self._done} of {self.total} trials finished in {duration(seconds)}"
+
+
 class Display(Protocol):
-    """Where a run's progress is seen.
+    """A place where a run's progress is shown.
 
     Attributes:
         has_room: Whether there is room for the last line that a workload printed.
@@ -59,111 +138,123 @@ class Display(Protocol):
 
     has_room: ClassVar[bool]
 
+    @property
+    def columns(self) -> int:
+        """Width of the screen."""
+
     def open(self, total: int, done: int) -> None:
-        """Trials start, `done` of them were finished before."""
+        """Begin to show `total` trials, of which `done` were finished before."""
 
     def grow(self, total: int) -> None:
-        """There are more trials than there were: so many."""
+        """Change the number of trials."""
 
     def say(self, text: str) -> None:
-        """One sentence, which stays."""
+        """Print one sentence, which stays."""
 
     def move(self, done: int, trial: str, line: str = "") -> None:
-        """So many are finished, and this one runs, which printed a line."""
+        """Show that `done` trials are finished, and `trial` runs and printed a line."""
 
     def close(self, done: int) -> None:
-        """No more trials start."""
+        """Show that no more trials start."""
 
 
 class Lines:
     """Plain lines for a batch job's log: few while all is well, at once when something fails."""
 
     has_room: ClassVar[bool] = False
+    columns = _LINE_COLUMNS
 
     def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
         self._stream = stream
         self._clock = clock
-        self._total = self._before = 0
-        self._start = self._last = clock()
+        self._progress = Progress(clock, 0, 0)
+        self._last = clock()
 
     def open(self, total: int, done: int) -> None:
-        """Begin with so many trials, of which so many are done."""
-        self._total = total
-        self._before = done
-        self._start = self._clock()
-        self._last = self._start - LINE_EVERY_SECONDS
+        """Begin to show `total` trials, of which `done` were finished before."""
+        self._progress = Progress(self._clock, total, done)
+        self._last = self._clock() - LINE_EVERY_SECONDS
 
     def grow(self, total: int) -> None:
-        """There are more trials now."""
-        self._total = total
+        """Change the number of trials."""
+        self._progress.total = total
 
     def say(self, text: str) -> None:
-        """One line beside it."""
+        """Print one line."""
         print_line(text, self._stream)
 
     def move(self, done: int, trial: str, line: str = "") -> None:  # noqa: ARG002 - the bar's
-        """So many are done, and this one runs."""
+        """Show that `done` trials are finished, and `trial` runs, if the last line is old."""
+        self._progress.move(done, trial)
         now = self._clock()
-        if now - self._last < LINE_EVERY_SECONDS:
-            return
-        self._last = now
-        elapsed, ran = now - self._start, done - self._before
-        left = f", about {duration(elapsed / ran * (self._total - done))} left" if ran else ""
-        self.say(f"[{done}/{self._total}] {duration(elapsed)} elapsed{left}, running {trial}")
+        if now - self._last >= LINE_EVERY_SECONDS:
+            self._last = now
+            self.say(self._progress.describe())
 
     def close(self, done: int) -> None:
-        """No trial follows."""
-        elapsed = duration(self._clock() - self._start)
-        self.say(f"[{done}/{self._total}] trials have an outcome, {elapsed} elapsed")
+        """Show that no more trials start."""
+        self._progress.move(done, "")
+        self.say(self._progress.conclude())
 
 
 class Bar:
-    """A bar with the running trial beside it, and the last line that it printed."""
+    """One live line of a terminal: the run's progress, and what the workload printed last."""
 
     has_room: ClassVar[bool] = True
 
-    def __init__(self, stream: TextIO) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
+        from rich.progress import Progress as Live
+        from rich.progress import ProgressColumn, SpinnerColumn, Task
+        from rich.text import Text
 
-        self._progress = Progress(
-            SpinnerColumn(),
-            MofNCompleteColumn(),
-            BarColumn(bar_width=24),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=make_printer(stream),
-        )
+        self._clock = clock
+        self._progress = Progress(clock, 0, 0)
+        self._line = ""
+        self._is_over = False
+
+        bar = self
+
+        class Line(ProgressColumn):
+            def render(self, task: Task) -> Text:  # noqa: ARG002 - there is one
+                # where the terminal is narrow, the end is cut: the workload's line
+                return Text(bar.describe(), no_wrap=True, overflow="ellipsis")
+
+        self._live = Live(SpinnerColumn(finished_text=""), Line(), console=make_printer(stream))
+
+    @property
+    def columns(self) -> int:
+        """Width of the terminal."""
+        return self._live.console.width
+
+    def describe(self) -> str:
+        """Return the live line, with what matters most first."""
+        if self._is_over:
+            return self._progress.conclude()
+        return f"{self._progress.describe()}  {self._line}".rstrip()
 
     def open(self, total: int, done: int) -> None:
-        """Begin with so many trials, of which so many are done."""
-        self._task = self._progress.add_task("starting", total=total, completed=done)
-        self._progress.start()
+        """Begin to show `total` trials, of which `done` were finished before."""
+        self._progress = Progress(self._clock, total, done)
+        self._task = self._live.add_task("", total=1)
+        self._live.start()
 
     def grow(self, total: int) -> None:
-        """There are more trials now."""
-        self._progress.update(self._task, total=total)
+        """Change the number of trials."""
+        self._progress.total = total
 
     def say(self, text: str) -> None:
-        """One line beside it."""
+        """Print one line above the live one."""
         # a command line that is wrapped by us cannot be copied
-        self._progress.console.print(plain.clean(text), soft_wrap=True)
+        self._live.console.print(plain.clean(text), soft_wrap=True)
 
     def move(self, done: int, trial: str, line: str = "") -> None:
-        """So many are done, and this one runs."""
-        beside = f"{plain.clean(trial)} {plain.clean(line)[:_LONGEST_BESIDE]}"
-        self._progress.update(self._task, completed=done, description=beside.rstrip())
+        """Show that `done` trials are finished, and `trial` runs and printed a line."""
+        self._progress.move(done, plain.clean(trial))
+        self._line = plain.clean(line)[:_LONGEST_BESIDE]
 
     def close(self, done: int) -> None:
-        """No trial follows."""
-        self._progress.update(self._task, completed=done, description="")
-        self._progress.stop()
+        """Show that no more trials start."""
+        self._progress.move(done, "")
+        self._is_over = True
+        self._live.update(self._task, completed=1)
+        self._live.stop()

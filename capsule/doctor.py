@@ -1,4 +1,4 @@
-"""What works on this machine, tried where that is cheap, and what to ask its site for."""
+"""Diagnose this machine: engines, cache, GPUs, and what to ask the site for."""
 
 from __future__ import annotations
 
@@ -34,14 +34,13 @@ _LOCAL = ("tmpfs", "ramfs", "overlay", "rootfs")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        area: What it is of.
-        word: Whether it works, is not there and need not be, is less than it might be, or is
-            missing.
-        what: What was seen.
-        mend: What to do, or to ask the site for; empty where it works.
+        area: Part of the machine.
+        word: `good`; `absent` (not installed, and another engine is used); `limited`; `missing`.
+        what: Observed state.
+        mend: Remedy, or what to ask the site for; empty where the part works.
     """
 
     area: str
@@ -51,20 +50,20 @@ class Finding:
 
 
 def examine(reference: str | None = None) -> list[Finding]:
-    """Look at this machine; nothing of anybody's is executed but engines and this machine's `true`.
+    """Check this machine. Only engines and this machine's `true` are executed.
 
     Args:
-        reference: An image to ask its registry for.
+        reference: An image to look up in its registry.
 
     Returns:
-        One finding after the other; that one is `missing` means that capsule cannot do its work.
+        All findings; with one that is `missing`, capsule does not work here.
     """
     try:
         site = sites.load()
     except CapsuleError as error:
         return [_fail("site file", error)]
     own_files = dict.fromkeys(site.sources.values())
-    seen = ", ".join(map(str, own_files)) or "none, which is usual: defaults hold"
+    seen = ", ".join(map(str, own_files)) or "none; defaults are used"
     findings = [Finding(area="site file", word="good", what=seen)]
     findings += _engines()
     findings += _binds(site)
@@ -84,13 +83,13 @@ def _fail(area: str, error: CapsuleError) -> Finding:
 
 
 def _engines() -> Iterator[Finding]:
-    """Every engine; that one is absent is of no account where another one works."""
+    """Yield a finding for each engine; an absent one does not matter if another one works."""
     usable = 0
     absent: list[Finding] = []
     for runtime in runtimes.engines():
         availability = runtime.available()
         if not availability.usable:
-            what = f"{runtime.name} is not usable: {availability.reason}"
+            what = f"{runtime.name} does not work: {availability.reason}"
             absent.append(Finding(area="engine", word="absent", what=what))
             continue
         finding = _try(runtime, f"{runtime.name}: {availability.version}")
@@ -101,23 +100,24 @@ def _engines() -> Iterator[Finding]:
         yield Finding(
             area="engine",
             word="missing",
-            what="no engine can start a container here, so images cannot be run",
-            mend="ask the site for Apptainer 1.1 or later, or rootless Podman; without an engine,"
-            " --runtime host measures the machine's own software",
+            what="no engine can start a container: capsule cannot run images",
+            mend="ask the site for Apptainer 1.1 or later, or rootless Podman; --runtime host needs"
+            " no engine, and measures this machine's software",
         )
 
 
 def _try(runtime: Runtime, name: str) -> Finding:
-    """Start a container, where the engine can without an image."""
+    """Start a container if the engine can do so without an image."""
     if not isinstance(runtime, Rehearses):
-        return Finding(area="engine", word="good", what=f"{name}, answers; no container was tried")
+        what = f"{name}, answers (no test container was started)"
+        return Finding(area="engine", word="good", what=what)
     try:
         refusal = runtime.rehearse()
     except CapsuleError as error:
         return Finding(
             area="engine",
             word="missing",
-            what=f"{name}, but no container starts: {error.what}",
+            what=f"{name}, cannot start a container: {error.what}",
             mend=f"ask the site for unprivileged user namespaces{_namespaces()}, or for the"
             " engine's setuid helper (package apptainer-suid)",
         )
@@ -125,11 +125,11 @@ def _try(runtime: Runtime, name: str) -> Finding:
         return Finding(
             area="engine",
             word="limited",
-            what=f"{name}, starts containers, but cannot keep them off the network: {refusal}",
-            mend="ask the site for network namespaces of ordinary users; until then a stranger's"
-            " capsule also wants --allow-host",
+            what=f"{name}, starts containers, but cannot close their network: {refusal}",
+            mend="ask the site for network namespaces for ordinary users; without them an untrusted"
+            " capsule also needs --allow-host",
         )
-    what = f"{name}, started a container without a network as user {os.geteuid()}"
+    what = f"{name}, started a test container without a network as user {os.geteuid()}"
     return Finding(area="engine", word="good", what=what)
 
 
@@ -141,7 +141,7 @@ def _namespaces() -> str:
 
 
 def _binds(site: Site) -> Iterator[Finding]:
-    """What of this machine containers are shown, where its site file says so."""
+    """Yield the files of this machine that the site file shows to containers."""
     try:
         shown = binds.find(site)
         libraries = hostmpi.find(site, shown)
@@ -152,7 +152,7 @@ def _binds(site: Site) -> Iterator[Finding]:
         what = f"containers see {bind.source} as {bind.target}, read-only"
         yield Finding(area="binds", word="good", what=what)
     for one in libraries:
-        what = f"ranks in containers use this machine's {one.name} in the place of the image's"
+        what = f"ranks in containers use this machine's {one.name} instead of the image's"
         yield Finding(area="binds", word="good", what=what)
 
 
@@ -164,7 +164,7 @@ def _cache(site: Site) -> Iterator[Finding]:
         return
     mend = "name another folder with CAPSULE_CACHE, or `cache` in the site file"
     if sites.lacks_cache(site):
-        what = f"{folder} cannot be written, so a run has a cache beside its folder, until its end"
+        what = f"cannot write {folder}: each run uses a temporary cache beside its folder"
         yield Finding(area="cache", word="limited", what=what, mend=mend)
         return
     # not by `Path.exists`, which raises where this user may not look
@@ -173,7 +173,7 @@ def _cache(site: Site) -> Iterator[Finding]:
         yield Finding(
             area="cache",
             word="missing",
-            what=f"{folder} cannot be written",
+            what=f"cannot write {folder}",
             mend=mend,
         )
         return
@@ -181,12 +181,12 @@ def _cache(site: Site) -> Iterator[Finding]:
     what = f"{folder} holds {_content(folder)}, {size(free)} free on {kind}"
     faults = []
     if spot := places.weak_spot(folder):
-        faults.append(f"others may write {spot}, so Apptainer's images cannot lie there")
+        faults.append(f"other users may write {spot}, so Apptainer cannot keep images there")
     if kind in _LOCAL:
-        faults.append("other nodes do not see it, and it may not outlive this one")
+        faults.append("other nodes do not see it, and a reboot may empty it")
     if free < _ROOM_BYTES:
-        faults.append(f"an image may take {size(_ROOM_BYTES)}")
-    mend = "name a folder of yours on scratch with CAPSULE_CACHE, or `cache` in the site file"
+        faults.append(f"an image may need {size(_ROOM_BYTES)}")
+    mend = "name a folder on a scratch disk with CAPSULE_CACHE, or `cache` in the site file"
     yield _judge("cache", what, faults, mend)
     temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
     try:
@@ -195,8 +195,8 @@ def _cache(site: Site) -> Iterator[Finding]:
         fault = f"{temporary}: {error.strerror}"
         yield Finding(area="temporary", word="missing", what=fault, mend="set TMPDIR to a folder")
         return
-    faults = [f"Apptainer unpacks images there, of {size(_ROOM_BYTES)} and more"]
-    mend = "name a larger one with APPTAINER_TMPDIR, on a disk of the node's own"
+    faults = [f"Apptainer unpacks images there, which may need {size(_ROOM_BYTES)} and more"]
+    mend = "name a larger folder on a local disk with APPTAINER_TMPDIR"
     what = f"{temporary}, {size(free)} free on {places.file_system(temporary)}"
     yield _judge("temporary", what, faults if free < _ROOM_BYTES else [], mend)
 
@@ -208,7 +208,7 @@ def _judge(area: str, what: str, faults: list[str], mend: str) -> Finding:
 
 
 def _content(folder: Path) -> str:
-    """How much lies in the cache, of at most so many files."""
+    """Return the size of the cache, counting at most `_MOST_FILES` files."""
     count = total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -228,9 +228,9 @@ def _proxies() -> Iterator[Finding]:
         yield Finding(
             area="network",
             word="limited",
-            what=f"a proxy for {', '.join(names)} resolves names: which address a stranger's leads"
-            " to cannot be judged",
-            mend="have the proxy refuse addresses of this site and its provider",
+            what=f"a proxy for {', '.join(names)} resolves host names: capsule cannot check which"
+            " address an untrusted URL leads to",
+            mend="ask the site to have the proxy refuse internal addresses",
         )
 
 
@@ -241,25 +241,25 @@ def _state() -> Iterator[Finding]:
             area="ledger",
             word="missing",
             what=fault,
-            mend=f"let {folder} be yours alone: chmod -R go-w",
+            mend=f"remove the write permission of others: chmod -R go-w {folder}",
         )
     else:
-        yield Finding(area="ledger", word="good", what=f"{folder} knows what you sealed")
+        yield Finding(area="ledger", word="good", what=f"{folder} lists what you sealed")
 
 
 def _devices() -> Iterator[Finding]:
     devices = gpus.find()
     if devices is None:
-        yield Finding(area="GPU", word="good", what="none that a driver knows")
+        yield Finding(area="GPU", word="good", what="none found")
         return
-    what = f"{devices.count} of {devices.vendor}, driver {devices.driver or 'of unknown version'}"
+    what = f"{devices.count} from {devices.vendor}, driver {devices.driver or 'of unknown version'}"
     yield Finding(area="GPU", word="good", what=what)
 
 
 def _host(site: Site) -> Iterator[Finding]:
-    """What runs without a container: for the author's commands, and for our own program."""
+    """Yield the two interpreters without a container: of commands, and of levels."""
     path = programs.find("python3")
-    what = programs.describe(path) if path else "there is none on the PATH"
+    what = programs.describe(path) if path else "none on the PATH"
     yield Finding(area="host", word="good", what=f"python3 of commands: {what}")
     chosen, where = sites.interpreter(site)
     try:
@@ -278,7 +278,7 @@ def _host(site: Site) -> Iterator[Finding]:
         yield Finding(
             area="host",
             word="limited",
-            what=f"{what}, with no framework",
+            what=f"{what}, without a framework",
             mend="install numpy beside capsule, or name another Python with CAPSULE_PYTHON",
         )
 

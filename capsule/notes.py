@@ -1,7 +1,7 @@
-"""Notes for the reader of a number or a verdict: a code for programs, facts, and a sentence.
+"""Notes of a record: a code for programs, facts, and the sentence that a template makes of them.
 
-Here stand the notes of a record, which are sealed: the code and the facts of each, and the one
-template of its sentence. What somebody else sealed is shown in our words, or as untrusted text.
+Notes are sealed. Those of another author are shown in the words of this version, or marked as
+untrusted text.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from capsule.sizes import size
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """Something that a reader must know.
+    """A fact that a reader of a number or a verdict must know.
 
     Attributes:
-        code: A word that names the fact and stays the same, such as `uncontained`.
-        facts: What the sentence states; None where an earlier version sealed none.
-        sentence: As a screen shows it: by our template, or untrusted text that says it is.
-        sealed: The words of the capsule that it was read from, where those are others.
-        is_known: Whether our template made the sentence.
+        code: A permanent name of the kind of fact, such as `uncontained`.
+        facts: The values in the sentence; None where an earlier version sealed none.
+        sentence: The words for a screen: of this version's template, or text marked as untrusted.
+        sealed: The words in the capsule, None where they are the same.
+        is_known: Whether a template of this version made the sentence.
     """
 
     code: str
@@ -46,156 +46,158 @@ UNCONTAINED, IMAGE_UNUSED = "uncontained", "image-unused"
 REREAD, ADDED = "reread", "seeds-added"
 SITE_BINDS = "site-binds"
 BIND = "bind "
-"""Of the names of what is observed of an image's binds; the path in the container follows."""
+"""Prefix of the names of observed binds; the path in the container follows."""
 SITE_MPI = "site-mpi"
 LIBRARY = "library "
-"""Of the names of what is observed of libraries of the machine; the name of one follows."""
+"""Prefix of the names of observed libraries of the machine; the library's name follows."""
 KEYRING, KEPT_KEYRING = "keyring", "keyring-kept"
 YOUR_KEYRING = "the user's own"
-"""What is observed as `KEYRING` where workloads could reach the keys of whoever ran them."""
+"""Value of `KEYRING` where workloads could use the keys of the user who ran them."""
 OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
-"""Codes of notes on what a machine, or whoever ran it, let workloads see besides."""
+"""Codes of notes on files and keys of the machine that workloads could use."""
 CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
 REDUCED = "reduced-series"
 UNCHECKED = "unchecked"
 IMAGE_REPLACED, IMAGE_NAMED = "image-replaced", "image-named"
 OF_IMAGES = frozenset({IMAGE_REPLACED, IMAGE_NAMED})
-"""Codes of notes on an image that was named by whoever ran it."""
+"""Codes of notes on an image that came from `--image`."""
 DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED, UNCHECKED} | OF_SITES
-"""Codes of notes that follow from the rest of a record, so that a reader makes them again."""
+"""Codes of notes that follow from the rest of a record; a reader makes them again."""
 
 _MOST_UNCHECKED = 300
 
 
 @NOTES.template(UNCONTAINED)
 def no_container() -> str:
-    """No engine ran it in an image."""
-    return "nothing was contained: the host's own Python and libraries were measured"
+    """Return the note of a run without a container."""
+    return (
+        "ran on the host, not in a container: the host's Python and packages are part of the result"
+    )
 
 
 NOTES |= {
     IMAGE_UNUSED: "the {verifies:original|manifest}'s image was not used",
-    SITE_BINDS: "its machine showed files of its own in the image, read-only: {places:list}",
+    SITE_BINDS: "the containers saw files of their machine, read-only: {places:list}",
 }
 
 
 @NOTES.template(SITE_MPI)
 def own_libraries(*, libraries: tuple[tuple[str, str], ...]) -> str:
-    """The machine's MPI was used.
+    """Return the note of a machine's MPI that replaced the image's.
 
     Args:
-        libraries: The name of each, and what is known of it.
+        libraries: Name and description of each library.
     """
     named = "; ".join(f"{name} ({fact})" for name, fact in libraries)
-    return f"its machine's own MPI took the place of the image's: {named}"
+    return f"the machine's MPI replaced the image's: {named}"
 
 
 NOTES |= {
-    KEPT_KEYRING: "workloads could read the keys of the user who ran them (--keep-keyring)",
+    KEPT_KEYRING: "workloads could read the user's kernel keys (--keep-keyring)",
 }
 
 
 @NOTES.template("inputs-written")
 def written_inputs(*, path: str, trial: str, files: int, starts: int) -> str:
-    """Process starts changed their inputs, which each of them found as they were sealed.
+    """Return the note of process starts that changed their inputs.
 
     Args:
-        path: The first of what was changed, removed or added.
-        trial: That of the first start which did so.
-        files: How many paths that start changed.
-        starts: How many process starts changed any.
+        path: The first path that was changed, removed or added.
+        trial: Trial of the first process start that did so.
+        files: Number of paths that this start changed.
+        starts: Number of process starts that changed any.
     """
     more = f" and {files - 1} more" if files > 1 else ""
-    others = f", and {starts - 1} more process starts did so" if starts > 1 else ""
+    others = f", as did {starts - 1} more process starts" if starts > 1 else ""
     return (
-        f"{trial} wrote among its inputs: {path}{more}{others}. Each process start found"
-        " the inputs as they were sealed. To keep a file, write it to the folder that CAPSULE_OUT"
-        ' names; for a program that writes beside its own code, set "cwd": {"copy": FOLDER}'
+        f"{trial} wrote to its inputs: {path}{more}{others}. Each process start begins with"
+        " the sealed inputs. To keep a file, write it to $CAPSULE_OUT; if the program writes beside"
+        ' its own code, set "cwd": {"copy": FOLDER}'
     )
 
 
 NOTES |= {
-    "memory-limit": "each process start had at most {most_bytes:size} of memory, {is_held:held"
-    " by its control group|watched once a second}",
-    EARLY_CLOCK: "its machine's clock said {began:.10s}, which is before capsule-hpc {release}"
-    " was written: the clock was wrong, and so are all times of this run",
-    CLOCKS: "its runs are dated from {began}, before {whose} ended at {ended}: one of the two"
-    " machines' clocks was wrong",
+    "memory-limit": "memory limit per process start: {most_bytes:size}, {is_held:enforced by its"
+    " control group|checked once a second}",
+    EARLY_CLOCK: "the machine's clock said {began:.10s}, before capsule-hpc {release} was written:"
+    " all times of this run are wrong",
+    CLOCKS: "its runs begin at {began}, before {whose} ended at {ended}: the clock of one of the"
+    " two machines was wrong",
 }
 
 
 @NOTES.template(REDUCED)
 def reduced_series(*, metrics: tuple[tuple[str, int], ...], ranks: int) -> str:
-    """Series of many ranks of which not every value is kept.
+    """Return the note of series that are stored in reduced form, because of many ranks.
 
     Args:
-        metrics: The last segment of each, and of how many benchmarks it is reduced.
-        ranks: The most that one of them has.
+        metrics: Last segment of each metric, and the number of benchmarks that it is reduced in.
+        ranks: Largest number of ranks.
     """
     names = ", ".join(f"{name} of {count} benchmark{'s' * (count > 1)}" for name, count in metrics)
     return (
-        f"series of up to {ranks} ranks are kept as least, median, largest and digest of"
-        " each step, and as the median and the last value of each rank, from which the run's value"
-        f" follows as from all: {names}"
+        f"series of up to {ranks} ranks are stored in reduced form: smallest, median, largest and"
+        " digest per step, median and last value per rank. Run values are the same as from all"
+        f" values: {names}"
     )
 
 
 NOTES |= {
-    "narrowed": "measured with {frameworks:list} alone: a part of the manifest {whole}",
-    IMAGE_LOCAL: "nobody can fetch the image {reference}: only {owner} where it ran had it;"
-    " push it to a registry, or hand out the file that `capsule image save` writes",
+    "narrowed": "measured with {frameworks:list} only: a part of manifest {whole}",
+    IMAGE_LOCAL: "others cannot fetch the image {reference}: only {owner} on its machine has it;"
+    " push it to a registry, or publish the file that `capsule image save` writes",
 }
 
 
 @NOTES.template(IMAGE_REPLACED)
 def replaced_image(*, reference: str) -> str:
-    """An image that was named by whoever ran it took the place of another one."""
-    return f"the image was replaced on request by {reference}"
+    """Return the note of an image that `--image` replaced."""
+    return f"image replaced by --image {reference}"
 
 
 NOTES |= {
-    IMAGE_NAMED: "the image was chosen on request, {reference}: {verifies:the original ran"
-    " without one|the manifest names none}",
+    IMAGE_NAMED: "image from --image ({reference}); {verifies:the original ran without one|the"
+    " manifest names none}",
 }
 
 
 @NOTES.template(REREAD)
 def second_reading(*, capsule: str, later: int, gone: int) -> str:
-    """Its numbers were read again, by another manifest.
+    """Return the note of values that were read again, by another manifest.
 
     Args:
-        capsule: Id of the capsule that the runs were sealed in first.
-        later: How many of its claims were written or changed after that.
-        gone: How many of the claims there it does not have as they were.
+        capsule: Id of the capsule that the runs were first sealed in.
+        later: Number of claims that were written or changed after that.
+        gone: Number of claims of that capsule that were removed or changed.
     """
-    claims = [f"{later} of its claims were written or changed then"] * bool(later)
-    claims += [f"{gone} that were sealed there are gone or changed"] * bool(gone)
+    claims = [f"{later} of its claims written or changed then"] * bool(later)
+    claims += [f"{gone} of the claims sealed there removed or changed"] * bool(gone)
     return "; ".join(
-        [f"its numbers were read again from what capsule {capsule[:12]} holds", *claims]
+        [f"values re-read from capsule {capsule[:12]} (nothing was run)", *claims]
     )
 
 
 NOTES |= {
-    "added-software": "runs that were added had other software: no image says that it is the same",
+    "added-software": "the added runs used other software than the first ones; no image fixes it",
 }
 
 
 @NOTES.template(ADDED)
 def addition(*, capsule: str, first: int, added: int, later: int) -> str:
-    """Seeds were added to a run that was sealed.
+    """Return the note of seeds that were added to a sealed run.
 
     Args:
-        capsule: Id of the capsule with the first ones.
-        first: How many those are.
-        added: How many more there are now.
-        later: How many of its claims decide nothing for that.
+        capsule: Id of the capsule with the first seeds.
+        first: Number of the first seeds.
+        added: Number of added seeds.
+        later: Number of claims that cover the added runs, and are not judged.
     """
-    verbs = ("is", "decides") if later == 1 else ("are", "decide")
-    claims = f"; {later} of its claims {verbs[0]} about all runs now, and {verbs[1]} nothing"
+    verbs = ("covers", "is") if later == 1 else ("cover", "are")
+    claims = f"; {later} of its claims {verbs[0]} all runs, and {verbs[1]} not judged"
     return (
         f"{added} of its {first + added} seeds {'was' if added == 1 else 'were'} added"
-        f" after {first} {'was' if first == 1 else 'were'} sealed as capsule {capsule[:12]}, by"
-        f" whoever had seen {'that' if first == 1 else 'those'}{claims if later else ''}"
+        f" after the results of {first} {'was' if first == 1 else 'were'} known (sealed as capsule"
+        f" {capsule[:12]}){claims if later else ''}"
     )
 
 
@@ -206,28 +208,28 @@ NOTES |= {
 
 @NOTES.template("oversubscribed")
 def oversubscription(*, threads: int, ranks: int, cpus: int) -> str:
-    """There are fewer processors than threads."""
+    """Return the note of more threads than CPUs."""
     of_ranks = f" by {ranks} ranks" if ranks > 1 else ""
-    return f"{threads} threads were asked for{of_ranks} on {cpus} CPUs"
+    return f"more threads than CPUs: {threads} threads{of_ranks} on {cpus} CPUs"
 
 
 @NOTES.template(UNCHECKED)
 def unchecked(*, about: str, text: str) -> str:
-    """A note of another version, of which nobody here knows what it says.
+    """Return a note whose code this version does not know.
 
     Args:
         about: Its code.
-        text: The words of the capsule, cut and without what steers a terminal.
+        text: The words in the capsule, shortened and cleaned.
     """
-    return f"{about}, in the capsule's own words, which nobody checked: {text}"
+    return f"{about} (unverified text of the capsule): {text}"
 
 
 def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
-    """Containers saw files of the machine in the image, and used its MPI: a note each, if so.
+    """Yield the notes of files of the machine in containers, and of its MPI.
 
     Args:
-        observations: Of the image; names that begin with `BIND` go on with the path in the
-            container, those that begin with `LIBRARY` with the name of a library.
+        observations: Of the image. After `BIND` in a name follows a path in the container, after
+            `LIBRARY` the name of a library.
     """
     targets = sorted(name.removeprefix(BIND) for name in observations if name.startswith(BIND))
     if targets:
@@ -242,7 +244,7 @@ def site_files(observations: Mapping[str, str]) -> Iterator[Note]:
 
 
 def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
-    """The workload could use the keys of whoever ran it: a note, if so.
+    """Yield the note of a workload that could use the user's keys.
 
     Args:
         observations: Of the image.
@@ -252,12 +254,12 @@ def kept_keyring(observations: Mapping[str, str]) -> Iterator[Note]:
 
 
 def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:
-    """An image was named by whoever ran it.
+    """Return the note of an image that came from `--image`.
 
     Args:
-        reference: As it was named.
-        replaces: Whether there is another one that it took the place of.
-        verifies: Whether that would be the original's; else it would be the manifest's.
+        reference: The image.
+        replaces: Whether it replaced another image.
+        verifies: Whether the run is a verification.
     """
     if replaces:
         return replaced_image(reference=reference)
@@ -267,13 +269,13 @@ def choice_of_image(reference: str, *, replaces: bool, verifies: bool) -> Note:
 def of_run(
     *, contained: bool, observations: Mapping[str, str], has_image: bool, override: str | None
 ) -> Iterator[Note]:
-    """The notes that follow from how its author ran a manifest.
+    """Yield the notes that follow from how a manifest was run.
 
     Args:
-        contained: Whether an engine ran it in an image.
+        contained: Whether it ran in a container.
         observations: Of the image.
-        has_image: Whether the manifest names one.
-        override: Reference of the image that was named by whoever ran it.
+        has_image: Whether the manifest names an image.
+        override: The image from `--image`, None without one.
     """
     if not contained:
         yield no_container()
@@ -289,13 +291,13 @@ def of_run(
 
 
 def to_json(note: Note) -> dict[str, Any]:
-    """Return a note as a document has it."""
+    """Return a note as a JSON object."""
     facts = {} if note.facts is None else {"facts": dict(note.facts)}
     return {"code": note.code, **facts, "sentence": note.sealed or note.sentence}
 
 
 def from_json(value: Mapping[str, Any]) -> Note:
-    """Return the note of a document, which a screen shows in our words, or as untrusted."""
+    """Return the note of a JSON object, in the words of this version or marked as untrusted."""
     code, sealed = value["code"], value["sentence"]
     facts = sentences.from_json(value["facts"]) if "facts" in value else None
     sentence = NOTES.say(code, facts or ())
@@ -312,19 +314,19 @@ def from_json(value: Mapping[str, Any]) -> Note:
 
 
 def is_forged(note: Note) -> bool:
-    """Tell whether a note differs from what this version makes of its code and facts."""
+    """Return whether a note differs from what this version makes of its code and facts."""
     return not note.is_known or note.facts is None or note.sealed is not None
 
 
 def inherit(note: Note) -> Note:
-    """Return a note that another capsule's record has, as one of this version's has it."""
+    """Return a note of another capsule as this version seals it."""
     if not note.is_known:
         return unchecked(about=note.code, text=_cut(note.sealed or note.sentence))
     return Note(code=note.code, facts=note.facts or (), sentence=note.sentence)
 
 
 def has(stated: Iterable[Note], due: Note) -> bool:
-    """Tell whether a note stands among others, by its code alone where nobody knows its words."""
+    """Return whether a note is among others; unknown ones are compared by code alone."""
     return any(
         note.code == due.code and (not note.is_known or (note.facts or ()) == due.facts)
         for note in stated
@@ -332,13 +334,13 @@ def has(stated: Iterable[Note], due: Note) -> bool:
 
 
 def about(subject: str, note: Note) -> Note:
-    """Return a note with what it is about before its sentence."""
+    """Return a note with its subject before its sentence."""
     facts = (("of", subject), *(note.facts or ()))
     return Note(code=note.code, facts=facts, sentence=f"{subject}: {note.sentence}")
 
 
 def change_texts(note: Note, change: Callable[[str], str]) -> Note:
-    """Return a note with other words for the texts among its facts."""
+    """Return a note with changed texts among its facts."""
     facts = tuple((name, sentences.change(fact, change)) for name, fact in note.facts or ())
     sentence = NOTES.say(note.code, facts)
     assert sentence is not None

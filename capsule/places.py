@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from capsule import leavings
+from capsule import leavings, localpaths
 from capsule.errors import CannotRunError, ExecutionError, UsageError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -107,6 +107,14 @@ def near(path: Path) -> Path:
     """Return the same path, as short as the current folder allows."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def shorten(path: Path) -> str:
+    """Return a path for people, with `.` for the current folder and `~` for their home."""
+    for top, name in ((Path.cwd(), "."), (localpaths.home(), "~")):
+        if path.is_relative_to(top):
+            return f"{name}/{path.relative_to(top)}"
+    return str(path)
 
 
 def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:

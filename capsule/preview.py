@@ -1,4 +1,4 @@
-"""What a run or a verification would start here; nothing is started, fetched or kept."""
+"""Dry runs: what a run or a verification would start, without starting or fetching anything."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Data:
     """A dataset that a run would use.
 
     Attributes:
-        name: In the manifest.
-        size_bytes: None where nobody has said so yet.
-        path: Where it is known to lie, in the run's folder where the capsule carries it.
-        carried: Whether the capsule that is verified carries it.
-        generator: What would make it, None for one that exists.
+        name: Its name in the manifest.
+        size_bytes: None while it is unknown.
+        path: Its place, None while it is unknown; in the run folder if the capsule carries it.
+        carried: Whether the verified capsule carries it.
+        generator: The generator that would make it, None for an existing one.
     """
 
     name: str
@@ -59,23 +59,23 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What a run would start.
+    """A run that was not started.
 
     Attributes:
         plan: Every process start.
-        engine: Name of the engine, None where none can be used here.
-        fault: Why not, or why its image cannot be told; empty where neither is so.
+        engine: Name of the engine, None if none works here.
+        fault: Why no engine works, or why its image is unknown; empty otherwise.
         contained: Whether the engine starts an image.
-        image: What it starts, None without a container and with a fault.
-        is_kept: Whether the engine has the image here already.
-        programs: Where each program that commands begin with lies, where nothing is contained.
+        image: The image, None without a container and with a fault.
+        is_kept: Whether the engine has the image already.
+        programs: Path of each program that the commands start, for runs without a container.
         input_bytes: Size of each input file, by its path below `inputs/`.
-        setup: What runs before the first process start, None for nothing.
-        data: The datasets that are needed.
-        invocation: The first process start; paths in the run's folder begin with `RUN`.
-        prospect: What would come of it.
-        walltime_seconds: After which the run is cut off, None for never.
-        left_out: What a quick verification leaves out, None where none was asked for.
+        setup: The command before the first process start, None without one.
+        data: The datasets that the run needs.
+        invocation: The first process start; paths in the run folder begin with `RUN`.
+        prospect: The extent of the run.
+        walltime_seconds: Time limit of the run, None without one.
+        left_out: What a quick verification leaves out, None for any other.
     """
 
     plan: Plan
@@ -94,17 +94,17 @@ class Preview:
     left_out: LeftOut | None = None
 
     def is_restored(self, mount: Mount) -> bool:
-        """Whether it holds inputs that may be written, which each start finds as they were."""
+        """Return whether a mount holds writable inputs, which are restored before each start."""
         return Path(RUN, "work") in mount.source.parents
 
 
 def preview(manifest: Manifest, options: RunOptions) -> Preview:
-    """Tell what a run with these options would start.
+    """Return what a run with these options would start.
 
     Raises:
         UsageError: The manifest or an option is wrong, or a capsule has no room for all of it.
-        DamagedError: An input is not there, or the registry serves what its digest does not name.
-        CannotRunError: So many ranks cannot be started here.
+        DamagedError: An input is missing, or the registry serves other bytes than the digest names.
+        CannotRunError: This machine cannot start so many ranks.
     """
     request = Request.of(
         manifest, options.runtime, options.image, keep_keyring=options.keep_keyring
@@ -119,12 +119,12 @@ def preview(manifest: Manifest, options: RunOptions) -> Preview:
 
 
 def preview_verification(original: Capsule, options: VerifyOptions) -> Preview:
-    """Tell what a verification with these options would start.
+    """Return what a verification with these options would start.
 
     Raises:
         UsageError: An option is wrong, or there is nothing to run.
-        DamagedError: What is to be added is no verification of the capsule.
-        CannotRunError: So many ranks cannot be started here.
+        DamagedError: A capsule to add is no verification of this capsule.
+        CannotRunError: This machine cannot start so many ranks.
     """
     request = rerun.request(original, options, Path(RUN))
     planned = rerun.plan(original, options)

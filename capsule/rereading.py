@@ -18,12 +18,12 @@ from capsule import __version__, freezing, notes, plain, plan, rankseries, summa
 from capsule.archive import texts
 from capsule.archive.texts import Reading
 from capsule.errors import UsageError
-from capsule.manifest import Benchmark, Command, Manifest, Metric
+from capsule.manifest import Benchmark, Claim, Command, Manifest, Metric
 from capsule.manifest.sources import OUT
 from capsule.origin import JUDGE_RULE, Rereading
 from capsule.predecessor import Predecessor
 from capsule.record import Attempt, FrozenClaim, Reason, Record, Samples, sample_order
-from capsule.starts import world_fault
+from capsule.starts import word_missing, world_fault
 
 Load = Callable[[str], Iterable[bytes]]
 
@@ -98,10 +98,8 @@ def note(record: Record) -> notes.Note:
     """Return the note that a reader of a second reading must know."""
     assert isinstance(record.origin, Rereading)
     assert record.predecessor is not None
-    kept = {(one.metric, one.pattern) for one in record.claims if not one.later}
-    gone = [
-        one for one in record.predecessor.record.claims if (one.metric, one.pattern) not in kept
-    ]
+    kept = {_identify(one) for one in record.claims if not one.later}
+    gone = [one for one in record.predecessor.record.claims if _identify(one) not in kept]
     later = sum(claim.later for claim in record.claims)
     return notes.second_reading(capsule=record.origin.of, later=later, gone=len(gone))
 
@@ -177,15 +175,20 @@ def claims(record: Record) -> Iterator[FrozenClaim]:
     assert record.predecessor is not None
     before = record.predecessor.record
     metrics, old_metrics = dict(plan.metric_paths(record.manifest)), _metrics_of(before)
-    sealed = {(one.metric, one.pattern): one for one in before.claims}
+    sealed = {_identify(one): one for one in before.claims}
     for claim in freezing.follow(record.manifest.claims, summary.run_values(record)):
-        same = sealed.get((claim.metric, claim.pattern))
+        same = sealed.get(_identify(claim))
         # a margin that could not be frozen then was frozen later, with the runs in sight
         frozen = same is not None and same.margin_source == claim.margin_source
         if same is not None and frozen and metrics[claim.metric] == old_metrics.get(claim.metric):
-            yield same
+            yield replace(same, pattern=claim.pattern)
         else:
             yield replace(claim, primary=False, later=True)
+
+
+def _identify(claim: FrozenClaim) -> tuple[str, Claim]:
+    """Return what a claim says of which metric: a new label makes no new claim."""
+    return claim.metric, replace(claim.pattern, label=None)
 
 
 def _metrics_of(record: Record) -> dict[str, Metric]:
@@ -318,10 +321,13 @@ class _Outcome:
         for line in lines:
             by_name.setdefault(line.metric.rpartition("/")[2], []).append(line)
         due = benchmark.due("command")
-        missing = [one.name for one in due if not _is_whole(one, by_name.get(one.name, ()), ranks)]
+        missing = [
+            f"'{one.name}'"
+            for one in due
+            if not _is_whole(one, by_name.get(one.name, ()), ranks)
+        ]
         if missing:
-            message = f"exit status 0, but metric {', '.join(missing)} is missing"
-            return cls(reason="no-result", message=message)
+            return cls(reason="no-result", message=word_missing(missing))
         for metric in due:
             for line in by_name[metric.name]:
                 fault = _misfit(metric, line, len(by_name[metric.name]))

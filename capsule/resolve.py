@@ -52,8 +52,8 @@ def cache_near(folder: Path | None, watch: Watch = SILENT) -> Iterator[None]:
     with places.scratch(folder.parent if folder else Path()) as scratch:
         usual = sites.own_cache_folder()
         watch.note(
-            f"{usual} cannot be written, so images and data of this run lie beside its folder and"
-            " are removed with it: CAPSULE_CACHE names a folder where they are kept"
+            f"cannot write {usual}: images and data of this run are kept beside its folder, and"
+            " removed with it; set CAPSULE_CACHE to a folder that keeps them"
         )
         with sites.use_cache(scratch.absolute()):
             yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from capsule.levels.catalog import FRAMEWORKS
 
@@ -31,25 +31,65 @@ def describe(software: Mapping[str, object]) -> list[str]:
     return [f"{line} ({', '.join(measured)})" for line, measured in names.items()]
 
 
+def interpreters(software: Mapping[str, object]) -> list[str]:
+    """Return the measured Pythons, each once.
+
+    >>> interpreters({"numpy": {"python": {"implementation": "CPython", "version": "3.11.2"}}})
+    ['CPython 3.11.2']
+    """
+    pythons = (_mapping(one).get("python") for one in software.values())
+    return list(dict.fromkeys(_interpreter(one) for one in pythons if isinstance(one, Mapping)))
+
+
+def packages(software: Mapping[str, object]) -> dict[str, str]:
+    """Return the version of each measured package by its name, frameworks first.
+
+    >>> packages({"command": {"distributions": {"Jinja2": "3.1", "numpy": "2.4.6"}}})
+    {'numpy': '2.4.6', 'Jinja2': '3.1'}
+    """
+    versions: dict[str, dict[str, None]] = {}
+    for one in software.values():
+        for name, version in _mapping(_mapping(one).get("distributions")).items():
+            versions.setdefault(str(name), {})[str(version)] = None
+    ordered = sorted(versions, key=lambda name: (_importance(name.lower()), name.lower(), name))
+    return {name: ", ".join(versions[name]) for name in ordered}
+
+
+def _importance(name: str) -> int:
+    """The place of a package among the frameworks, which cause what others do not."""
+    places = (place for place, one in enumerate(_PACKAGES) if _is_build(name, one))
+    return next(places, len(_PACKAGES))
+
+
 def _parts(one: object) -> Iterator[str]:
-    facts = one if isinstance(one, dict) else {}
+    facts = _mapping(one)
     python, found = facts.get("python"), facts.get("distributions")
-    if not isinstance(python, dict) or not isinstance(found, dict):
+    if not isinstance(python, Mapping) or not isinstance(found, Mapping):
         missing = facts.get("missing")
         reason = f": {missing[-_LONGEST:]}" if isinstance(missing, str) else ""
         yield f"{_UNKNOWN}{reason}"
         return
-    yield f"{python.get('implementation') or 'Python'} {python.get('version') or _UNKNOWN}"
+    yield _interpreter(python)
     versions = {str(name).lower(): version for name, version in found.items()}
     yield from _frameworks(versions)
     yield f"{len(found)} package{'' if len(found) == 1 else 's'}"
 
 
+def _interpreter(python: Mapping[str, object]) -> str:
+    return f"{python.get('implementation') or 'Python'} {python.get('version') or _UNKNOWN}"
+
+
 def _frameworks(versions: Mapping[str, object]) -> Iterator[str]:
     for package in _PACKAGES:
-        # builds for some processors have names of their own, such as tensorflow-cpu
-        matching: Sequence[str] = [
-            name for name in versions if name == package or name.startswith(f"{package}-cpu")
-        ]
+        matching = [name for name in versions if _is_build(name, package)]
         if matching:
             yield f"{package} {versions[matching[0]]}"
+
+
+def _is_build(name: str, package: str) -> bool:
+    """Return whether it is the package; builds for some processors are named tensorflow-cpu."""
+    return name == package or name.startswith(f"{package}-cpu")
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

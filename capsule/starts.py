@@ -10,6 +10,9 @@ from capsule.plan import Plan
 MOST_TRIALS = 500
 """Trials of one process start, so that no more have to be looked through where it is cut off."""
 
+LACKING = "exit code 0, but metric"
+"""First words of the fault of a trial that ended well without a value of a metric."""
+
 _WORLD_SIZE = "world_size"
 
 
@@ -44,7 +47,6 @@ def describe_world(world: str, ranks: int) -> str:
     word = world or NOT_SEEN
     return word if word in (NOT_SEEN, INDEPENDENT) else f"{ranks}, {word}"
 
-
 @dataclass(frozen=True, kw_only=True)
 class World:
     """World of several ranks as the test before their first trial saw it.
@@ -77,6 +79,17 @@ class World:
 def count_starts(plan: Plan) -> int:
     """Return the number of uninterrupted starts: one a group, or one per `MOST_TRIALS` trials."""
     return sum(-(-len(group.trials) // MOST_TRIALS) for group in plan.groups)
+
+
+def word_missing(metrics: Sequence[str]) -> str:
+    """Return the fault of a trial that ended well, but gave no value of some metrics.
+
+    >>> print(word_missing(["'loss'", "'time' from rank 1"]))
+    exit code 0, but metrics 'loss', 'time' from rank 1 are missing
+    """
+    if len(metrics) == 1:
+        return f"{LACKING} {metrics[0]} is missing"
+    return f"{LACKING}s {', '.join(metrics)} are missing"
 
 
 def world_fault(metric: str, values: Sequence[float], ranks: int) -> str | None:

@@ -213,8 +213,8 @@ def test_what_is_typed_becomes_typed_values(line: str) -> None:
         ("run m.json --runtime host --runtime docker", "argument --runtime: is given twice"),
         ("verify a --output b -o b", "argument -o/--output: is given twice"),
         ("lint m.json --frameworks a --frameworks b", "argument --frameworks: is given twice"),
-        ("verify a --runs 0", "'0' is no number from 1 to 1000"),
-        ("verify a --runs 1e3", "'1e3' is no number from 1 to 1000"),
+        ("verify a --runs 0", "'0' is not a whole number from 1 to 1000"),
+        ("verify a --runs 1e3", "'1e3' is not a whole number from 1 to 1000"),
         ("verify a --levels mine", "invalid choice: 'mine'"),
         ("data generate g out n", "'n' is not NAME=VALUE"),
         ("data generate g out =x", "'=x' is not NAME=VALUE"),
@@ -277,7 +277,7 @@ def test_a_run_without_claims_tells_what_it_measured(author: User) -> None:
     assert "tiny/default/command/loss" in ended.stdout
     assert "2 of 2" in ended.stdout
     assert "sd of runs" in ended.stdout
-    assert "nothing is claimed" in ended.stdout
+    assert "no claims: a verification" in ended.stdout
     assert "Claims" not in ended.stdout
     assert "allowed" not in ended.stdout
 

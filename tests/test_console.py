@@ -45,19 +45,19 @@ def test_a_log_says_how_long_it_took_and_how_long_it_will(
 ) -> None:
     watch = console.watch(lambda folder: f"capsule run --resume {folder}")
     watch.begin(tmp_path, 8, 2)
-    watch.trial("a")
+    watch.trial("moons/default/command/17")
+    watch.attempt(make_attempt(17, False, False))
     clock.seconds = 60
-    watch.attempt(make_attempt(1, False, False))
-    watch.trial("b")
+    watch.trial("moons/default/command/18")
     clock.seconds = 3600
-    watch.trial("c")
+    watch.trial("moons/default/command/19")
     watch.end()
     _, first, second, third, last = lines(err)
-    assert first == "[2/8] 0:00 elapsed, running a"
-    assert second == "[3/8] 1:00 elapsed, about 5:00 left, running a"
-    # b is over as soon as c starts, though its process has not ended
-    assert third == "[4/8] 1:00:00 elapsed, about 2:00:00 left, running c"
-    assert last == "[3/8] trials have an outcome, 1:00:00 elapsed"
+    assert first == "trial 3 of 8 (seed 17), 0 s elapsed"
+    assert second == "trial 4 of 8 (seed 18), 1 min elapsed, about 5 min left"
+    # the second is over as soon as the third starts, though its process has not ended
+    assert third == "trial 5 of 8 (seed 19), 1 h elapsed, about 2 h left"
+    assert last == "3 of 8 trials finished in 1 h"
 
 
 def test_what_one_process_ran_stays_counted_when_it_ends(
@@ -76,8 +76,9 @@ def test_what_one_process_ran_stays_counted_when_it_ends(
     watch.attempt(make_attempt(5, False, False))
     clock.seconds += 60
     watch.trial("h")
-    shown = [line.partition("/")[0] for line in lines(err)[1:]]
-    assert shown == ["[0", "[4", "[4", "[4", "[4", "[5"]
+    shown = [line.partition(",")[0] for line in lines(err)[1:]]
+    finished = ["4 of 8 trials finished"] * 4
+    assert shown == ["trial 1 of 8 (seed a)", *finished, "trial 6 of 8 (seed h)"]
 
 
 def test_a_log_stays_short(console: Console, clock: Clock, err: StringIO, tmp_path: Path) -> None:
@@ -136,13 +137,13 @@ def test_a_terminal_has_a_bar_and_no_command_in_two_lines(
     watch.attempt(make_attempt(2, False, False))
     watch.end()
     assert f"capsule run {'x' * 80} {tmp_path}\n" in err.getvalue()
-    assert "2/2" in err.getvalue()
+    assert "2 of 2 trials finished in" in err.getvalue()
 
 
 def test_strangers_words_do_not_steer_the_terminal(console: Console, err: StringIO) -> None:
     console.watch(str).stranger("f" * 64, ["x: '\x1b[2J'"])
     assert "\x1b" not in err.getvalue()
-    assert "x: '\\x1b[2J'" in err.getvalue()
+    assert "x          '\\x1b[2J'" in err.getvalue()
 
 
 def test_the_way_on_is_told_as_long_as_there_is_a_folder(
@@ -174,7 +175,7 @@ def test_large_data_is_told_of_now_and_then(console: Console, clock: Clock, err:
 def test_an_image_that_takes_minutes_is_told_of(console: Console, err: StringIO) -> None:
     console.watch(str).image_pending(150)
     (line,) = lines(err)
-    assert line.startswith("the image is still being made ready, 2:30 elapsed")
+    assert line.startswith("preparing the image, 2 min 30 s elapsed")
 
 
 def test_an_error_is_two_lines_of_plain_text(console: Console, err: StringIO) -> None:
@@ -193,7 +194,7 @@ def test_a_terminal_has_the_last_line_of_a_script_beside_the_bar(
     watch.begin(tmp_path, 2, 0)
     watch.trial("a/b/c/1")
     watch.output("loss 0.5" + "\x07" * 100)
-    until(lambda: r"a/b/c/1 loss 0.5\x07" in err.getvalue(), "the line beside the bar")
+    until(lambda: r"elapsed  loss 0.5\x07" in err.getvalue(), "the line of the workload")
     watch.end()
     assert "\x07" not in err.getvalue()
-    assert r"\x07" * 20 not in err.getvalue()
+    assert r"\x07" * 40 not in err.getvalue()

@@ -20,7 +20,7 @@ from tests.support.records import make_record
 
 ONLINE: Mapping[str, Json] = {"code": "online", "facts": {"reason": "asked"}}
 OURS = "workloads could reach the network: asked"
-UNCHECKED = "in the capsule's own words, which nobody checked: "
+UNCHECKED = " (unverified text of the capsule): "
 
 
 def stated(*values: Mapping[str, Json], tool: str = __version__, **changes: object) -> Record:
@@ -55,7 +55,7 @@ FORGED: dict[str, Mapping[str, Json]] = {
     "a truth for a number": {
         "code": "oversubscribed",
         "facts": {"threads": 4, "ranks": True, "cpus": 2},
-        "sentence": "4 threads were asked for on 2 CPUs",
+        "sentence": "more threads than CPUs: 4 threads on 2 CPUs",
     },
     "another code": {**ONLINE, "code": "keyring-kept"},
     "a code of comparisons": {**ONLINE, "code": "busy"},
@@ -78,23 +78,23 @@ FOREIGN: dict[str, tuple[Mapping[str, Json], str]] = {
     "known": ({**ONLINE, "sentence": "REPRODUCED by everybody"}, OURS),
     "unknown": (
         {"code": "new-thing", "facts": {"n": 1}, "sentence": "a thing"},
-        f"new-thing, {UNCHECKED}a thing",
+        f"new-thing{UNCHECKED}a thing",
     ),
     "more facts": (
         {"code": "online", "facts": {"reason": "asked", "port": 80}, "sentence": "x"},
-        f"online, {UNCHECKED}x",
+        f"online{UNCHECKED}x",
     ),
     "other types": (
         {"code": "online", "facts": {"reason": 7}, "sentence": "x"},
-        f"online, {UNCHECKED}x",
+        f"online{UNCHECKED}x",
     ),
     "turned round": (
         {"code": "new-thing", "facts": {}, "sentence": "\u202egnp.\u2028"},
-        f"new-thing, {UNCHECKED}\\u202egnp.\\u2028",
+        f"new-thing{UNCHECKED}\\u202egnp.\\u2028",
     ),
     "before facts": (
         {"code": "online", "sentence": "x"},
-        f"online, {UNCHECKED}x",
+        f"online{UNCHECKED}x",
     ),
 }
 
@@ -138,7 +138,7 @@ def test_a_control_character_refuses_a_capsule(where: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("tool", [__version__, "0.9.0"])
 def test_the_rest_of_a_record_is_held_against_its_notes(tool: str) -> None:
     (fault,) = faults(make_record(image=False, tool=tool, notes=()))
-    assert fault.startswith("a note is missing: nothing was contained")
+    assert fault.startswith("a note is missing: ran on the host")
     made_up = notes.to_json(notes.replaced_image(reference="docker://a/b:1"))
     (fault,) = faults(stated(made_up, tool=tool))
     assert fault.startswith("a note does not follow from the record")
@@ -168,7 +168,7 @@ def test_another_version_s_notes_are_inherited_as_untrusted_or_made_again() -> N
     inherited = rereading.inherited_notes(before)
     assert [note.code for note in inherited] == ["uncontained", "unchecked", "site-binds"]
     assert not any(map(notes.is_forged, inherited))
-    assert inherited[1].sentence == f"narrowed, {UNCHECKED}REPRODUCED by everybody"
+    assert inherited[1].sentence == f"narrowed{UNCHECKED}REPRODUCED by everybody"
 
 
 def test_an_unchecked_note_of_no_predecessor_does_not_follow() -> None:

@@ -128,7 +128,7 @@ WARNING_TEXTS = {
         "The image file or folder that the manifest names is absent, or holds another image.",
         "Correct the path, or write the file again.",
         {"reference": "images/torch.sif", "place": "/home/ada/images/torch.sif",
-         "fault": "there is no such file"},
+         "fault": "there is no image file to read. Name a file that is there"},
     ),
     "dataset-undigested": WarningText(
         "Without a digest nobody notices when the data changes.",

@@ -1,7 +1,7 @@
-"""The run as a CreateAction of Process Run Crate 0.5, with every entity that it refers to.
+"""The run as a CreateAction of Process Run Crate 0.5, with the entities that it refers to.
 
-Where the specification and its validator leave a choice: times are written with `+00:00`, one
-value alone is no list, the environment is PropertyValues.
+Choices where the specification leaves one: times end in `+00:00`, a single value is not a list, the
+environment is PropertyValues.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Entity = dict[str, Any]
 
 
 def entities(record: Record, paths: Callable[[], Iterator[str]]) -> Iterator[Entity]:
-    """The action first, then what it refers to; lists of files are iterators, to be written once.
+    """Yield the action, then the entities that it refers to; their lists of files are iterators.
 
     Args:
-        record: What is described.
-        paths: Goes through every file of the payload but the crate, as the crate calls it.
+        record: To describe.
+        paths: Iterates over the identifiers of all payload files but the crate.
     """
     objects = [*_seeds(record), *_datasets(record, paths()), *_original(record)]
     usage, variables = _resources(record), _variables(record)
@@ -74,7 +74,7 @@ def _run(record: Record) -> Entity:
 
 
 def crate_time(text: str) -> str:
-    """An ISO 8601 time as the profile's pattern wants it: milliseconds at most, a `+` offset.
+    """Return an ISO 8601 time in the form of the profile: milliseconds, offset `+00:00`.
 
     >>> crate_time("2026-03-01T10:00:42.512345Z")
     '2026-03-01T10:00:42.512+00:00'
@@ -83,7 +83,7 @@ def crate_time(text: str) -> str:
 
 
 def references(ids: Iterable[str]) -> Entity | Iterator[Entity]:
-    """References to entities, made one by one: one alone is no list."""
+    """Return references to entities, made one by one; a single one is not a list."""
     links = ({"@id": identifier} for identifier in ids)
     first = list(islice(links, 2))
     return first[0] if len(first) == 1 else chain(first, links)
@@ -94,11 +94,13 @@ def _ids(entities: Sequence[Entity]) -> list[str]:
 
 
 def _engine(record: Record) -> str:
-    return f"in a container started by {record.runtime}" if record.contained else "uncontained"
+    if not record.contained:
+        return "on the host, without a container"
+    return f"in a container started by {record.runtime}"
 
 
 def _faults(record: Record) -> str:
-    """Which trials did not complete, empty when all did."""
+    """Return the trials that did not complete, empty when all did."""
     completed = {attempt.trial for attempt in record.attempts if attempt.outcome == "completed"}
     trials = [trial["id"] for trial in summary.planned_trials(record.plan)]
     open_trials = [trial for trial in trials if trial not in completed]
@@ -109,12 +111,13 @@ def _faults(record: Record) -> str:
 
 
 def _software(record: Record) -> Entity:
-    """The program that measured, which is carried along in `levels/`."""
+    """Return the measuring program, which the capsule contains in `levels/`."""
     entity: Entity = {
-        # the profile wants an http address; `identifier` names the bytes
-        "@id": f"https://pypi.org/project/capsule-hpc/{record.tool}/",
+        # The profile recommends an absolute URI. The program is published at no address that could
+        # be named here; `url` is its place in the capsule, and `identifier` its digest.
+        "@id": "#capsule-hpc",
         "@type": "SoftwareApplication",
-        "name": "capsule levels, the measuring program",
+        "name": "capsule-hpc levels, the measuring program",
         "softwareVersion": record.levels["release"] or record.tool,
         "url": "levels/",
     }
@@ -184,20 +187,20 @@ def _original(record: Record) -> list[Entity]:
         {
             "@id": f"#capsule-{record.verifies}",
             "@type": "CreativeWork",
-            "name": "The capsule that was re-executed",
+            "name": "The verified capsule",
             "identifier": record.verifies,
         }
     ]
 
 
 def _claimed_paths(record: Record) -> list[str]:
-    """The path of every claimed metric."""
+    """Return the path of every claimed metric."""
     runs = summary.metric_runs(record)
     return sorted({claim.metric for claim in record.claims} & runs.keys())
 
 
 def _headlines(record: Record) -> Iterator[Entity]:
-    """The median over runs of every claimed metric."""
+    """Yield the median over runs of every claimed metric."""
     runs = summary.metric_runs(record)
     for n, path in enumerate(_claimed_paths(record), 1):
         median = averages.median(summary.list_values(runs[path].runs))

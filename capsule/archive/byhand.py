@@ -1,4 +1,4 @@
-"""The lines of README.md that start a command's first trial without capsule, as it was started."""
+"""Lines of README.md that start a command's first trial without capsule."""
 
 from __future__ import annotations
 
@@ -71,32 +71,32 @@ class _Start:
 def lines(
     record: Record, benchmarks: Sequence[Benchmark], payload: Mapping[str, Digest | None]
 ) -> Iterator[str]:
-    """How to run commands by hand, in Markdown.
+    """Yield Markdown lines that run commands by hand.
 
     Args:
-        record: What the capsule states, of one rank.
-        benchmarks: Those that are commands and were planned.
-        payload: Files below `data/`, with the digests that are known.
+        record: Of the capsule, of one rank.
+        benchmarks: Commands that were planned.
+        payload: Files below `data/`, with their digests where these are known.
     """
-    yield "Each of these starts the first trial of a benchmark as it was started, in `data/` of the"
-    yield "unpacked capsule. Nothing is sealed thereby, and no claim is judged."
+    yield "Each command starts the first trial of a benchmark as it was run. Type it in `data/` of"
+    yield "the unpacked capsule. It seals nothing and judges no claim."
     yield from _names(payload)
     for benchmark in benchmarks[:_MOST_BENCHMARKS]:
         yield from _benchmark(record, benchmark, payload)
     if (more := len(benchmarks) - _MOST_BENCHMARKS) > 0:
         yield ""
-        yield f"So do {more} more benchmarks of `manifest.json`."
+        yield f"`manifest.json` has {more} more benchmarks."
 
 
 def _names(payload: Collection[str]) -> Iterator[str]:
-    """How files get the names that their authors gave them, where these are other ones here."""
+    """Yield the command that restores the original names of escaped files."""
     stored = escapes.encode([name for name in payload if name.startswith(escapes.FOLDERS)])
     tops = {name.partition("/")[0] for name in stored if stored[name] != name}
     if not tops:
         return
     yield ""
-    yield "Some names of files are escaped here, which those that read them do not know. This gives"
-    yield "them their own; the lists of SHA-256 no longer fit then:"
+    yield "Some file names are escaped. This command restores the original names; the lists of"
+    yield "SHA-256 no longer match afterwards:"
     yield ""
     yield f"{_INDENT}find {' '.join(sorted(tops))} -depth -name '*=*' -exec python3 -c \\"
     yield f"{_INDENT}  'import os, quopri, sys; [os.rename(path, os.path.join("
@@ -112,8 +112,8 @@ def _benchmark(
     start = _first(record, benchmark, payload, places)
     yield ""
     cases = len(benchmark.cases)
-    case = f" in the case `{start.case}`, one of {cases}," if cases > 1 else ""
-    yield f"`{benchmark.id}`{case} with the seed {start.seed}:"
+    case = f", case `{start.case}` (of {cases} cases)" if cases > 1 else ""
+    yield f"`{benchmark.id}`{case}, seed {start.seed}:"
     yield ""
     variables = (*start.environment, *start.environment.values())
     texts = (*start.setup, *start.words, *variables, start.cwd, start.stdin or "")
@@ -122,7 +122,7 @@ def _benchmark(
     own = (*command.setup, *command.words, *command.environment.values())
     is_clean = all(plain.is_clean(_VARIABLE.sub("", text)) for text in texts)
     if not is_clean or any(_MARK in text for text in own):
-        yield "Its words hold what cannot be shown here; `manifest.json` has them."
+        yield "Its command has characters that cannot be shown here: see `manifest.json`."
         return
     # a capsule carries no modes, and a run starts any of its files
     yield f"{_INDENT}mkdir -p out/{benchmark.id} && chmod -R +x inputs"
@@ -137,12 +137,12 @@ def _benchmark(
     else:
         image = record.image.pinned
         if image is None:
-            yield f"{_INDENT}# no registry has this image: have it here first, and name it below"
+            yield f"{_INDENT}# no registry has this image: load it first, and name it below"
         if record.image.config is not None:
-            yield from ("", "then by Docker", "")
+            yield from ("", "then with Docker:", "")
             for one in _in_turn(start):
                 yield from _fold(_by_docker(one, image or "IMAGE"))
-        yield from ("", "or by Apptainer" if record.image.config else "then by Apptainer", "")
+        yield from ("", f"{'or' if record.image.config else 'then'} with Apptainer:", "")
         for one in _in_turn(start):
             yield from _fold(_by_apptainer(one, image or "IMAGE"))
     yield ""
@@ -171,19 +171,18 @@ def _in_turn(start: _Start) -> Iterator[_Start]:
 
 
 def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]:
-    """Where the numbers come out, and what else there is to know."""
+    """Yield where the values are written, and what else to know."""
     sources = [metric.source for metric in benchmark.metrics]
     if any(source is None for source in sources):
-        yield f"What it reports stands in `out/{benchmark.id}/results.jsonl` then."
+        yield f"It writes the values that it reports to `out/{benchmark.id}/results.jsonl`."
     if any(sources):
-        yield "Numbers are read from what it prints and writes, as `manifest.json` says (`from`)."
+        yield "Metrics with `from` in `manifest.json` are read from its output."
     seeds = list(dict.fromkeys(trial["seed"] for _, trial in _trials(record, benchmark)))
     shown = ", ".join(map(str, seeds[:_MOST_SEEDS]))
     more = f" and {len(seeds) - _MOST_SEEDS} more" if len(seeds) > _MOST_SEEDS else ""
-    yield f"The seeds are {shown}{more}; another one takes the place of {start.seed} wherever that"
-    yield "stands for the seed."
+    yield f"Seeds: {shown}{more}. For another one, replace {start.seed} wherever it is the seed."
     if record.image is not None and not benchmark.online:
-        yield "Where a site allows Apptainer no `--net`, leave `--net --network none` out."
+        yield "If Apptainer refuses `--net` on your machine, leave `--net --network none` out."
 
 
 def _first(record: Record, benchmark: Benchmark, names: Collection[str], places: _Places) -> _Start:

@@ -1,6 +1,6 @@
-"""The RO-Crate: the record in the words of schema.org, for readers who know nothing of capsule.
+"""The RO-Crate: the record in schema.org terms, for programs that do not know capsule.
 
-RO-Crate 1.1 and Process Run Crate 0.5; the run itself is in `action`.
+RO-Crate 1.1 and Process Run Crate 0.5; module `action` describes the run.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _root(record: Record, paths: Iterator[str]) -> Entity:
 def _description(record: Record) -> str:
     subject = f"the benchmarks of {record.manifest.name}"
     if record.verifies:
-        return f"A re-execution of {subject} from the capsule {record.verifies}, with its samples."
+        return f"A verification of {subject} in capsule {record.verifies}, with its samples."
     return f"One run of {subject}: image, hardware, data, seeds, samples and claims."
 
 

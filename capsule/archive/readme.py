@@ -1,4 +1,4 @@
-"""README.md of a capsule: what it is and how to verify it, for whoever has nothing but `unzip`."""
+"""README.md of a capsule: contents, and how to verify it, for readers who have only `unzip`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NAME = "README.md"
 
 
 def build(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[bytes]:
-    """The text, in Markdown, a line at a time.
+    """Yield the text in Markdown, a line at a time.
 
     Args:
-        record: What the capsule states.
-        payload: Files below `data/` that it carries, with the digests that are known.
+        record: Of the capsule.
+        payload: Files below `data/`, with their digests where these are known.
     """
     sections = (
         _head(record),
@@ -41,8 +41,8 @@ def _head(record: Record) -> Iterator[str]:
     yield f"# {_plain(manifest.title or manifest.name)}"
     yield ""
     yield (
-        "This is a capsule: one run of a benchmark with everything needed to run it again on"
-        " another machine, and the rule by which the new numbers will be judged."
+        "This is a capsule: the runs of a benchmark, everything that is needed to run it again on"
+        " another machine, and the rules by which the new numbers are judged."
     )
     yield ""
     authors = ", ".join(_author(author.name, author.affiliation) for author in manifest.authors)
@@ -54,20 +54,20 @@ def _head(record: Record) -> Iterator[str]:
     yield f"- Image: {_image(record)}"
     yield from (f"- Hardware: {_plain(kind)}" for kind in hardware.summaries(record.nodes))
     if record.verifies:
-        yield f"- Re-execution of capsule: `{record.verifies}`"
+        yield f"- Verification of capsule: `{record.verifies}`"
     if (before := predecessor_id(record.origin)) is not None:
-        yield f"- Made of capsule: `{before}`"
+        yield f"- Derived from capsule: `{before}`"
     if record.nonce is not None:
-        yield f"- Its seeds follow from this word, too: {_plain(record.nonce)}"
+        yield f"- Word mixed into the seeds (`--nonce`): {_plain(record.nonce)}"
     for place, value in record.manifest.changed.items():
-        yield f"- Set by whoever verified (`--set`): {_plain(place)} to {_plain(str(value))}"
+        yield f"- Changed by the verifier (`--set`): {_plain(place)} to {_plain(str(value))}"
     if left_out := quick.not_run(record):
         names = ", ".join(f"`{name}`" for name in sorted(left_out))
-        yield f"- Left out, as no claim there decides the verdict (`--quick`): {names}"
+        yield f"- Not run, because no primary claim needs it (`--quick`): {names}"
     for earlier in record.chain:
-        yield f"- Counts runs of an earlier verification: {earlier.runs} of `{earlier.id}`"
+        yield f"- Includes the runs of an earlier verification: {earlier.runs} of `{earlier.id}`"
     if isinstance(record.origin, Side):
-        yield f"- Side {record.origin.side.upper()} of a pair that ran by turns:"
+        yield f"- Side {record.origin.side.upper()} of a pair of variants that ran alternately:"
         yield f"  `{record.origin.pair}`"
     yield from (f"- Note: {_plain(note.sentence)}" for note in record.notes)
 
@@ -79,36 +79,34 @@ def _verify(record: Record) -> Iterator[str]:
     host = (
         ""
         if has_image
-        else " It ran without a container, on its author's own Python and libraries, so it runs on"
-        " yours: `--allow-host` says that it may. Nothing keeps it from your files then, but the"
-        " rights of your account."
+        else " It ran on the host, without a container, so it runs with your Python and packages:"
+        " `--allow-host` allows that. The code can then read and write whatever you can."
     )
     yield "## Verify it"
     yield ""
     yield (
-        f"It was sealed by the program `capsule`, version {_plain(record.tool)} of the project"
-        " capsule-hpc (Apache-2.0). Take its source, this version or a later one, from where the"
-        " authors point to: a package index may hold something else under that name. With Python"
-        f" 3.11 or later{engine}, in the folder of the source:"
+        f"The program `capsule` sealed it, version {_plain(record.tool)} of the project capsule-hpc"
+        " (Apache-2.0). Get the source of this or a later version from the place that the authors"
+        " name: a package index may have another program under that name. With Python 3.11 or"
+        f" later{engine}, type in the folder of the source:"
     )
     yield ""
     yield "    python3 -m pip install ."
     yield f"    capsule verify {record.manifest.name}.capsule.zip {flags}"
     yield ""
     yield (
-        "That runs the code in this capsule, which is somebody else's: `--trust` says that you"
-        f" allow it.{host} `capsule check` and `capsule show` run nothing. Verification draws fresh"
-        f" seeds, runs the same plan{' in the same image' * has_image} and says REPRODUCED,"
-        " DIFFERENT or INCONCLUSIVE for each claim. Give the name of this file where it is another"
-        " one."
+        "This runs the code in the capsule, and `--trust` allows that."
+        f"{host} `capsule check` and `capsule show` run nothing. The verification draws fresh"
+        f" seeds, runs the same plan{' in the same image' * has_image} and judges each claim:"
+        " REPRODUCED, DIFFERENT or INCONCLUSIVE. If this file has another name, type that name."
     )
 
 
 def _claims(record: Record) -> Iterator[str]:
-    yield "## What is claimed"
+    yield "## Claims"
     yield ""
     if not record.claims:
-        yield "Nothing: the numbers in `results/metrics.json` are reported, none is claimed."
+        yield "None: the numbers in `results/metrics.json` are reported, but not claimed."
         return
     runs = summary.metric_runs(record)
     yield "| metric | median of the runs | unit | runs | claim | allowed | |"
@@ -121,16 +119,16 @@ def _claims(record: Record) -> Iterator[str]:
             str(averages.median(values)) if metric else "not run",
             f"`{_plain(metric.unit)}`" if metric else "",
             str(len(values)),
-            claim.type,
+            f"{_plain(claim.pattern.label)} ({claim.type})" if claim.pattern.label else claim.type,
             _region(claim),
             "primary" if claim.primary else "secondary",
         )
         yield f"| {' | '.join(cells)} |"
     yield ""
     yield (
-        "The region in `allowed` bounds the shift from this capsule's location to the"
-        " re-execution's; for `threshold` it bounds the re-execution's location itself, for `bound`"
-        " each of its runs, and `log` means natural logarithms."
+        "`allowed` is the interval of the difference between re-run and original (their locations)."
+        " For `threshold` it is the interval of the re-run's location, for `bound` of each of its"
+        " runs. `log`: of natural logarithms."
     )
 
 
@@ -148,40 +146,40 @@ def _data(record: Record) -> Iterator[str]:
             yield f"  {_plain(spec.description)}"
         yield f"  {_plain(spec.provenance)}"
         if dataset.embedded:
-            yield f"  It is in here: `datasets/{dataset.name}/`"
+            yield f"  In this capsule: `datasets/{dataset.name}/`"
     if any(specs[one.name].url for one in record.datasets if not one.embedded):
         yield ""
-        yield "What has an address is fetched, and checked by its digest, by"
+        yield "To fetch the datasets that have an address, and check their digests:"
         yield ""
         yield f"    capsule data fetch {record.manifest.name}.capsule.zip"
 
 
 def _contents(record: Record) -> Iterator[str]:
-    yield "## What is in here"
+    yield "## Contents"
     yield ""
-    yield "All of it is text (UTF-8), apart from inputs that are not."
+    yield "All files are text (UTF-8), except binary inputs, datasets and evidence."
     yield ""
     many = [("results/ranks.jsonl", "series of many ranks, one line per metric and attempt")]
     for path, meaning in (
-        ("manifest.json", "what was asked for, as the author wrote it"),
-        ("capsule.json", "what this capsule states: claims, datasets, times"),
+        ("manifest.json", "the manifest, as the author wrote it"),
+        ("capsule.json", "claims, datasets, times"),
         ("records/", "hardware, software, settings, image and plan"),
         ("results/samples.jsonl", "every measured value, one line per metric and attempt"),
         *(many if any(isinstance(one, RankSamples) for one in record.samples) else ()),
         ("results/attempts.jsonl", "every attempt at every trial, failures included"),
         ("results/metrics.json", "one value per run: the median of its samples after warm-up"),
-        ("inputs/", "the files that the benchmark read"),
-        ("datasets/", "the small data that it carries, where there is any"),
-        ("levels/", "the program that measured"),
-        ("logs/", "what the workload printed"),
-        ("evidence/", "files that trials left behind, where any are kept"),
-        ("ro-crate-metadata.json", "the same in the words of schema.org (Process Run Crate 0.5)"),
+        ("inputs/", "the author's files"),
+        ("datasets/", "embedded datasets, if any"),
+        ("levels/", "the measuring program"),
+        ("logs/", "the output of the workload"),
+        ("evidence/", "files that trials wrote, if any are kept"),
+        ("ro-crate-metadata.json", "the run in schema.org terms (Process Run Crate 0.5)"),
     ):
         yield f"- `{path}`: {meaning}"
     yield ""
     yield (
-        "In the names of files below `inputs/` and `datasets/` `=` with two hex digits stands for a"
-        " byte (of UTF-8) that not every system has in names, or reads as it is: `caf=C3=A9.txt`."
+        "In file names below `inputs/` and `datasets/`, `=` and two hex digits stand for one byte"
+        " (of UTF-8) that some systems do not allow in names: `caf=C3=A9.txt`."
     )
 
 
@@ -194,8 +192,8 @@ def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterat
     benchmarks = [one for one in ran if isinstance(one.subject, Command)]
     if not benchmarks or record.manifest.resources.ranks > 1:
         yield (
-            "Operators, networks and programs of several ranks are started by the program `capsule`"
-            " alone: `levels/` has what measures them."
+            "Only the program `capsule` can start operators, networks and programs of several"
+            " ranks. `levels/` contains the measuring program."
         )
         return
     # whoever reads operators and networks would wait for it
@@ -207,12 +205,12 @@ def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterat
 def _by_hand(_: Record) -> Iterator[str]:
     yield "## Verify it by hand"
     yield ""
-    yield "Every file has its SHA-256 in a list, and the list of lists has the id of this capsule:"
+    yield "A list has the SHA-256 of every file. The SHA-256 of the list of lists is the id:"
     yield ""
     yield "    unzip NAME.capsule.zip -d capsule && cd capsule"
     yield "    sha256sum tagmanifest-sha256.txt           # the id: compare it with the paper"
-    yield "    sha256sum -c tagmanifest-sha256.txt        # the lists are whole"
-    yield "    sha256sum -c --quiet manifest-sha256.txt   # every file is whole"
+    yield "    sha256sum -c tagmanifest-sha256.txt        # the lists are unchanged"
+    yield "    sha256sum -c --quiet manifest-sha256.txt   # every file is unchanged"
     yield "    find data -type f | wc -l                  # as many as the list has lines:"
     yield "    wc -l < manifest-sha256.txt                # nothing was added"
 
@@ -220,9 +218,9 @@ def _by_hand(_: Record) -> Iterator[str]:
 def _image(record: Record) -> str:
     image = record.image
     if image is None:
-        return "none, the benchmark ran uncontained on the host"
+        return "none, it ran on the host without a container"
     name = f"`{_plain(image.pinned or image.reference)}`, {_plain(image.platform)}"
-    return name if image.pinned else f"{name}, known by its {image.identity}"
+    return name if image.pinned else f"{name}, identified by its {image.identity}"
 
 
 def _author(name: str, affiliation: str | None) -> str:
@@ -236,7 +234,7 @@ def _region(claim: FrozenClaim) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of a stranger that can neither end its line nor become markup."""
+    """Return untrusted text so that it can neither end its line nor become markup."""
     words = plain.clean(" ".join(text.split()))
     return "".join(f"\\{char}" if char in "\\`*_[]<>|#!" else char for char in words)
 

@@ -301,7 +301,7 @@ def _refusal(
     reasons = [evidence.reuse(there, here)]
     if claim.type not in ("threshold", "bound"):
         reasons += [evidence.repetition(there, "original")]
-        reasons += [evidence.repetition(here, "re-execution")]
+        reasons += [evidence.repetition(here, "re-run")]
     return next(filter(None, reasons), None)
 
 

@@ -1,4 +1,4 @@
-"""What all runs of a side share because they were made one after the other: a day of a machine."""
+"""Warnings that all runs of one side fall within one day."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def notes(pairs: Iterable[Pair]) -> Iterator[Note]:
     judged = [pair for pair in pairs if _is_of_a_machine(pair)]
     sides = (
         ("original", [pair.original for pair in judged]),
-        ("re-execution", [pair.rerun for pair in judged]),
+        ("re-run", [pair.rerun for pair in judged]),
     )
     spans = tuple(
         (name, duration(_span(metrics))) for name, metrics in sides if 0 < _span(metrics) < _DAY

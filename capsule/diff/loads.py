@@ -1,4 +1,4 @@
-"""Machines that had other work when a run began, where numbers of machines are compared."""
+"""Warnings about machines that were busy when a run began."""
 
 from __future__ import annotations
 

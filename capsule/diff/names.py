@@ -1,4 +1,4 @@
-"""What the two sides of a comparison are called in sentences and above columns."""
+"""Names of the two sides of a comparison, in sentences and above columns."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """An original and its re-execution, unless it is said otherwise.
+    """An original and its re-run, unless stated otherwise.
 
     Attributes:
         there: The first side.
         here: The second.
         heads: Both, above a column.
-        values: Both, before a value.
         runs: Both, after the number of runs that failed.
     """
 
     there: str = "the original"
-    here: str = "the re-execution"
+    here: str = "the re-run"
     heads: tuple[str, str] = ("original", "re-run")
-    values: tuple[str, str] = ("original", "here")
-    runs: tuple[str, str] = ("original runs", "re-executed ones")
+    runs: tuple[str, str] = ("original runs", "re-runs")
 
     @classmethod
     def of_variants(cls, there: str, here: str) -> Names:
@@ -31,7 +29,6 @@ class Names:
             there=there,
             here=here,
             heads=both,
-            values=both,
             runs=(f"runs of {there}", f"of {here}"),
         )
 

@@ -1,4 +1,4 @@
-"""Bounds that two programs take by other rules."""
+"""Refusal of errors whose bounds two programs compute by different rules."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
     if len(records) < LEAST:
         raise UsageError(
             f"{len(records)} capsules are not several",
-            advice="name the original and two re-executions at least",
+            advice="name the original and at least two re-runs",
         )
     for index, capsule_id in enumerate(ids):
         if capsule_id is not None and capsule_id in ids[:index]:
@@ -100,7 +100,7 @@ def _copies(records: Sequence[Record], ids: Sequence[str | None]) -> Iterator[tu
                 records[earlier], ids[index]
             )
             if reason := reason or evidence.copy(records[earlier], record):
-                beside = f"{label(index)} is no re-execution beside {label(earlier)}"
+                beside = f"{label(index)} is no independent re-run beside {label(earlier)}"
                 yield index, about(beside, reason)
                 break
 

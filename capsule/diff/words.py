@@ -19,10 +19,10 @@ REFUSALS = Templates(Sentence)
 
 
 CHANGES |= {
-    "same-run": "with the same run in both capsules",
-    "nonce": "under seeds drawn with --nonce {nonce!r}",
-    "unplanned-runs": "after {runs:d} fresh {runs:seed|seeds}, which nobody planned (--runs)",
-    "original-last": "by the runs of its own original, whose author chose their seeds (name the"
+    "same-run": "two capsules with the same run",
+    "nonce": "a re-run under seeds drawn with --nonce {nonce!r}",
+    "unplanned-runs": "{runs:d} fresh {runs:seed|seeds}, a number that nobody planned (--runs)",
+    "original-last": "a verification with its own original, whose author chose the seeds (name the"
     " original first)",
 }
 
@@ -35,8 +35,8 @@ def separate_runs(*, verifies: str | None) -> str:
         verifies: Id of the capsule that they verify, None for none.
     """
     if verifies is None:
-        return "by separate runs, whose seeds were chosen by their author"
-    return f"by a verification of another capsule ({verifies[:12]}), from whose id its seeds follow"
+        return "two independent runs (not a verification; seeds of B chosen by its author)"
+    return f"a verification of another capsule ({verifies[:12]}), whose id determines its seeds"
 
 
 @CHANGES.template("another-image")
@@ -48,20 +48,18 @@ def another_image(*, named: str | None, is_known: bool) -> str:
         is_known: Whether both can be compared.
     """
     which = f" ({named})" if named is not None else ""
-    if is_known:
-        return f"in another image{which}"
-    return f"in an image{which} of which nobody knows whether it is the original's"
+    return f"another image{which}" if is_known else f"perhaps another image{which}"
 
 
 @CHANGES.template("another-platform")
 def another_platform(*, platform: str | None) -> str:
     """The image's index is the same."""
     which = f" ({platform})" if platform is not None else ""
-    return f"in the same image for another platform{which}"
+    return f"the same image for another platform{which}"
 
 
 CHANGES |= {
-    "without-image": "without the original's image",
+    "without-image": "a re-run without the original's image",
 }
 
 
@@ -69,11 +67,11 @@ CHANGES |= {
 def with_image(*, named: str | None) -> str:
     """The original ran on the host."""
     which = f" ({named})" if named is not None else ""
-    return f"in an image{which}, while the original ran without one"
+    return f"a re-run in an image{which}, an original without one"
 
 
 CHANGES |= {
-    "another-program": "measured by the program of another version of capsule (--levels own)",
+    "another-program": "measuring code of another version of capsule (--levels own)",
 }
 
 
@@ -84,11 +82,11 @@ def changed_manifest(*, values: tuple[tuple[str, str], ...]) -> str:
     Args:
         values: The pointer to each, and what it was set to.
     """
-    return f"with {', '.join(f'{pointer} set to {value}' for pointer, value in values)}"
+    return f"a re-run with {', '.join(f'{pointer} set to {value}' for pointer, value in values)}"
 
 
 CHANGES |= {
-    "another-manifest": "by another manifest",
+    "another-manifest": "different manifests",
 }
 
 
@@ -102,12 +100,10 @@ def quick(*, claims: int, benchmarks: int, decides: bool) -> str:
         decides: Whether one of these claims decides in the original.
     """
     number, thing = (claims, "claim") if claims else (benchmarks, "benchmark")
-    some = f"{number} {thing}{'s' * (number > 1)}"
-    if not claims:
-        some += " without a claim"
-    elif not decides:
+    some = f"{number} {'' if claims else 'unclaimed '}{thing}{'s' * (number > 1)}"
+    if claims and not decides:
         some += f" that {'decides' if number == 1 else 'decide'} nothing"
-    return f"with --quick: {some} {'was' if number == 1 else 'were'} not run"
+    return f"a re-run with --quick (without {some})"
 
 
 # notes
@@ -119,13 +115,12 @@ REFUSED_VALUE, OTHER_METRIC = "refused-value", "other-metric"
 NOTES |= {
     REFUSED_VALUE: "{fault}",
     OTHER_METRIC: "{fault}",
-    "pair": "a pair: {rounds:d} rounds by turns on one node under equal seeds; what is judged"
-    " is the ratio of {here} to {there}, never whether a number was published honestly",
-    "same-run": "no re-execution: both capsules have one and the same run in them, and neither"
-    " is evidence of the other; `capsule verify` runs one again",
-    "not-a-reexecution": "the second capsule is no re-execution of the first: two separate runs"
-    " are compared",
-    "of-another-original": "the second capsule re-executed another capsule than the first",
+    "pair": "a pair: {rounds:d} rounds by turns on one node under equal seeds. Judged is the ratio"
+    " of {here} to {there}, not whether a published number is right",
+    "same-run": "both capsules hold the same run, so neither is evidence for the other: make new"
+    " runs with `capsule verify`",
+    "not-a-reexecution": "B does not verify A: comparing two independent runs",
+    "of-another-original": "B verifies another capsule than A",
 }
 
 
@@ -138,21 +133,18 @@ def runs_added(*, counted: tuple[tuple[int, str], ...], has_machine_metrics: boo
         has_machine_metrics: Whether there are any, whose earlier runs do not count.
     """
     added = ", ".join(f"{runs} of {capsule[:12]}" for runs, capsule in counted)
-    alone = "; metrics of the machine are judged by the runs made now alone"
-    return (
-        f"runs of earlier verifications count with those made now: {added}"
-        f"{alone if has_machine_metrics else ''}"
-    )
+    alone = "; machine metrics are judged by the new runs only"
+    return f"counts runs of earlier verifications: {added}{alone if has_machine_metrics else ''}"
 
 
 NOTES |= {
-    "images-differ": "the images differ: what is compared is not the same program",
+    "images-differ": "the images differ: two different programs are compared",
     "shared-cores": "{side}: {sharing}",
-    "older-rule": "{side}'s claims were frozen by rule {rule:d}, and are judged by today's rule"
-    " {ours:d}",
+    "older-rule": "claims of {side} were frozen under rule {rule:d}, and are judged by the current"
+    " rule {ours:d}",
     "containment-differs": "{side} ran without a container, the other side in one",
-    "shared-seeds": "{seeds:d} seeds were used on both sides: a repeated seed repeats its luck,"
-    " so these runs count for exact and paired claims alone",
+    "shared-seeds": "both sides use {seeds:d} equal seeds: these runs count only for exact and"
+    " paired claims",
     "equal-values": "{metric}: all {runs:d} runs of {side} have the same value under different"
     " seeds",
 }
@@ -165,16 +157,15 @@ def one_day(*, spans: tuple[tuple[str, str], ...]) -> str:
     Args:
         spans: The side, and how long its runs took.
     """
-    within = " and ".join(f"all runs of the {side} started within {span}" for side, span in spans)
+    within = ", ".join(f"{side} within {span}" for side, span in spans)
     return (
-        f"numbers of a machine are judged, and {within}: what a machine"
-        " does on one day is in all of them, and the spread between them does not show it"
+        f"all runs on one day ({within}): the spread between them does not show how the machine"
+        " changes from day to day"
     )
 
 
 NOTES |= {
-    "busy": "the machine of {side} was busy when its run began, {load}: its times are longer"
-    " than they would be",
+    "busy": "machine of {side} busy at start ({load}): its times may be too long",
 }
 
 
@@ -185,26 +176,26 @@ NOTES |= {
 def another_aggregate(*, there: str | None, here: str | None) -> str:
     """A run's value is reckoned otherwise on the two sides."""
     words = [aggregate or "usual value" for aggregate in (there, here)]
-    return f"a run's value is the {words[0]} of its values there, and the {words[1]} here"
+    return f"a run's value is the {words[0]} in the original, but the {words[1]} in the re-run"
 
 
 REFUSALS |= {
-    "repeated-seeds": "every run of the re-execution repeats a seed of the original, and with"
-    " the seed its luck: only other seeds tell whether the number is right",
-    "wide-bound": "no evidence: the bound is more than {most:g} of the change that it judges in"
-    " {wide:d} of {runs:d} runs, {share:.2g} of it under seed {seed:d}",
-    "copied-times": "the clock said exactly the same in trial {trial} as in {first}, for"
-    " {metric}: one is a copy of the other, and no evidence",
-    "one-run-twice": "both capsules are of the same run, {run}, which is no evidence of itself",
-    "common-runs": "both capsules have the runs of {run} in them, to which seeds were added:"
-    " they are no evidence of themselves",
-    "counted-twice": "{capsule:.12s} was added to the other one, which has its runs already",
-    "one-seed-twice": "the {side} has {runs:d} runs under {seeds:d} seeds: one seed, one run",
-    "constant-runs": "all {runs:d} runs of the {side} have the same value under different"
-    " seeds, so they are one run; a metric that no seed changes can be claimed exact",
-    "copied-values": "runs of the re-execution went through exactly the values of the"
-    " original's under other seeds: they are copies, or no seed changes them, and neither is"
-    " evidence",
+    "repeated-seeds": "every re-run repeats a seed of the original, so it is no independent"
+    " evidence: run it under other seeds",
+    "wide-bound": "no evidence: the bound is larger than {most:g} of the change that it judges in"
+    " {wide:d} of {runs:d} runs ({share:.2g} of it at seed {seed:d})",
+    "copied-times": "trials {trial} and {first} have exactly the same times for {metric}: one is a"
+    " copy of the other, and no evidence",
+    "one-run-twice": "both capsules hold the same run, {run}, which is no evidence for itself",
+    "common-runs": "both capsules hold the runs of {run}, to which seeds were added: these are no"
+    " evidence for themselves",
+    "counted-twice": "{capsule:.12s} was added to the other one, which holds its runs already",
+    "one-seed-twice": "the {side} has {runs:d} runs under {seeds:d} seeds: each seed may have one"
+    " run",
+    "constant-runs": "all {runs:d} runs of the {side} have the same value under different seeds,"
+    " so they count as one run. If no seed changes the metric, claim it as exact",
+    "copied-values": "re-runs have exactly the values of the original under other seeds: they are"
+    " copies, or no seed changes them. Neither is evidence",
 }
 
 
@@ -220,15 +211,15 @@ def another_ruler(*, there: str, ours: str | None, here: str, theirs: str | None
     """
 
     def name(ruler: str | None) -> str:
-        return "without a number" if ruler is None else f"number {ruler}"
+        return "unnumbered rules" if ruler is None else f"rules {ruler}"
 
     return (
-        f"another ruler: {there} has bounds by rules {name(ours)}, {here} by"
-        f" rules {name(theirs)}, and errors over them are not of one scale"
+        f"error bounds computed by different rules ({there}: {name(ours)}, {here}: {name(theirs)}):"
+        " the errors are not on one scale"
     )
 
 
 REFUSALS |= {
-    "another-recipe": "{fields:list} was set (--set): another recipe was trained than the"
-    " original's, and only thresholds and bounds are claims about it",
+    "another-recipe": "{fields:list} was changed with --set, so another recipe was trained: only"
+    " threshold and bound claims can be judged",
 }

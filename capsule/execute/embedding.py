@@ -1,4 +1,4 @@
-"""Which datasets a capsule carries: small ones, and those that their author wants in it."""
+"""Datasets that a capsule carries: small ones, and those with `"embed": true`."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def _files(
     if is_made or not (is_small if spec.embed is None else spec.embed):
         if spec.embed and is_made:
             raise UsageError(
-                "it was generated, and is named by its arrays: a capsule has no files of it",
+                "a generated dataset has no files that a capsule could carry",
                 where=f"/datasets/{spec.name}/embed",
-                advice="name its generator, and leave `embed` out",
+                advice="leave `embed` out: verifiers generate the data anew",
             )
         return None
     files = files_of(dataset, place)
@@ -106,6 +106,6 @@ def _files(
 def _describe(dataset: Dataset, spec: DatasetSpec) -> str:
     licence = f"licence {spec.license}" if spec.license else "no licence stated"
     return (
-        f"data {dataset.name} ({size(dataset.bytes)}, {licence}) comes along in the capsule, and is"
-        ' published with it; "embed": false keeps it out'
+        f"dataset {dataset.name} ({size(dataset.bytes)}, {licence}) will be published inside the"
+        ' capsule; set "embed": false to leave it out'
     )

@@ -1,7 +1,7 @@
-"""Advice for a failed trial, from evidence alone.
+"""Advice for a failed trial, based on evidence.
 
-Each rule reads what the trial said, looks at what the author's machine has, and names the key of
-the manifest that brings it in. A rule without evidence on this machine says nothing.
+Each rule reads the output of the trial, checks the author's machine, and names the key of the
+manifest to change. A rule without evidence on this machine gives no advice.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from capsule.manifest.siblings import find_module
 from capsule.record import Attempt
 from capsule.runtimes import programs
 from capsule.runtimes.programs import Origin, locate_module
+from capsule.starts import LACKING
 
 # what shells, and engines after them, end with where a program cannot be started
 _NOT_STARTED = (126, 127, 255)
@@ -81,8 +82,7 @@ _SECRET = re.compile(r"(?i)key|token|secret|passw|credential")
 _OF_TRIALS = {"PATH", "HOME", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH"}
 """Variables that every trial has, whatever the caller's are."""
 _FIND = (
-    "have the program look for it below the folder that CAPSULE_INPUTS names, or start in an input"
-    ' folder by "cwd"'
+    'change the program to look below $CAPSULE_INPUTS, or set "cwd" to an input folder'
 )
 # e_machine of ELF, by what `uname -m` calls it
 _MACHINES = {
@@ -205,19 +205,19 @@ def hint(attempt: Attempt, scene: Scene) -> list[str]:
 def _about_protocol(attempt: Attempt) -> Iterator[str]:
     message = attempt.message
     if attempt.reason == "timeout":
-        yield 'give it more by "timeout" in the manifest, or less to do'
-    if message.startswith("ended well but did not report"):
+        yield 'raise "timeout" in the manifest, or shorten the trial'
+    if message.startswith(LACKING):
         yield (
-            'append {"metric": NAME, "value": NUMBER} to the file that CAPSULE_RESULTS names, or'
-            ' say by "from" in the manifest where the number is printed'
+            'add "from" to the metric (where to read the number), or append'
+            ' {"metric": NAME, "value": NUMBER} to $CAPSULE_RESULTS'
         )
     if "EOFError" in message:
         yield (
-            "a benchmark has no standard input: give what it asks for by its words, or name an"
-            ' input file by "stdin" beside "command"'
+            "stdin is closed: pass the answer as an argument, or name an input file with"
+            ' "stdin" beside "command"'
         )
     if "no seed was injected" in message:
-        yield 'leave "seeding" out where no Python program runs, and hand over {seed}'
+        yield 'if no Python program runs: remove "seeding", and pass {seed} as an argument'
 
 
 def _about_program(failure: _Failure) -> Iterator[str]:
@@ -230,13 +230,13 @@ def _about_program(failure: _Failure) -> Iterator[str]:
     if path is None and attempt.reason == "not-started" and "/" not in name:
         if not failure.has(name):
             where = "in the image" if scene.contained else "on your PATH"
-            yield f"there is no program {name} {where}: install it, or load its module"
+            yield f"no program {name} {where}: install it, or load its module"
         return
     if interpreter := name_interpreter(scene.benchmark, scene.folder):
-        yield f"the command is a script that {interpreter} starts: it has to be there"
+        yield f"the script needs {interpreter} to start: install it, or correct its first line"
     place = path or (None if scene.contained else programs.find(name))
     if place is not None and (made_for := _foreign_machine(place)):
-        yield f"{quote(name)} is a program for {made_for}, and this machine is {platform.machine()}"
+        yield f"{quote(name)} is built for {made_for}, but this machine is {platform.machine()}"
 
 
 def _foreign_machine(path: Path) -> str | None:
@@ -276,7 +276,7 @@ def _about_module(failure: _Failure) -> Iterator[str]:
             yield _bring_in_module(failure, name, found)
             return
     if failure.scene.contained:
-        yield f"the Python of the image has no module {top}: add it to the image"
+        yield f"the image's Python has no module {top}: add it to the image"
         return
     word = next((one for one in failure.words if programs.is_python(one)), "python3")
     python = failure.scene.programs.get(word) or str(programs.find(word) or "")
@@ -292,14 +292,14 @@ def _bring_in_module(failure: _Failure, name: str, found: str) -> str:
     looks_there = folder == (failure.script or "").rpartition("/")[0]
     if failure.is_input(found):
         return (
-            f"module {top} is {quote(package)} among the inputs, where Python does not look: begin"
+            f"module {top} is {quote(package)} among the inputs, but not on Python's path: begin"
             f" the command with {path}"
         )
     # of a package all is needed, unless its author chose
     is_chosen = any(one.startswith(f"{package}/") for one in failure.scene.benchmark.inputs)
     more = "" if looks_there else f", and begin the command with {path}"
     return (
-        f"module {name} is {quote(found)} beside the manifest and not among the benchmark's inputs:"
+        f"module {name} is {quote(found)} beside the manifest, but not among the inputs:"
         f' add {quote(found if is_chosen else package)} to "inputs"{more}'
     )
 
@@ -307,19 +307,22 @@ def _bring_in_module(failure: _Failure, name: str, found: str) -> str:
 def _explain_origin(origin: Origin, module: str, word: str, python: str) -> str:
     if origin.kind == "user":
         return (
-            f"module {module} is among the packages of `pip install --user`, which a trial does not"
-            f" use: install it into a virtual environment whose {word} is first on your PATH"
+            f"module {module} was installed with `pip install --user`, which a trial does not use:"
+            f" install it into a virtual environment whose {word} is first on your PATH"
         )
     if origin.kind == "path":
         return (
-            f"module {module} is found by your PYTHONPATH, which a trial does not get: begin the"
-            f' command with "env", "PYTHONPATH={origin.folder}", or add the package to "inputs"'
+            f"module {module} is on your PYTHONPATH, which a trial does not get: begin the command"
+            f' with "env", "PYTHONPATH={origin.folder}", or add the package to "inputs"'
         )
     if origin.kind == "own":
-        return f"{word} is {python} here and has module {module}: the trial used another Python"
+        return (
+            f"{word} on this machine is {python}, which has module {module}: the trial used"
+            " another Python"
+        )
     return (
-        f"{word} is {python} here and has no module {module}: install it there, or put the one that"
-        " has it first on your PATH"
+        f"{word} on this machine is {python}, which has no module {module}: install it there, or"
+        " put a Python that has it first on your PATH"
     )
 
 
@@ -330,13 +333,13 @@ def _about_library(failure: _Failure) -> Iterator[str]:
         place = next((one for one in folders if one and (Path(one) / name).exists()), None)
         if place is not None and failure.scene.contained:
             yield (
-                f"{name} is in {place} of your LD_LIBRARY_PATH, which no container gets: add the"
-                " library to the image"
+                f"{name} is in {place} of your LD_LIBRARY_PATH, which a container does not get: add"
+                " the library to the image"
             )
         elif place is None and not failure.scene.contained:
             yield (
-                f"{name} is in no folder of your LD_LIBRARY_PATH, which a trial gets as it is: load"
-                " the module that has it"
+                f"{name} is in no folder of your LD_LIBRARY_PATH, which a trial gets unchanged:"
+                " load the module that has it"
             )
 
 
@@ -358,18 +361,18 @@ def _about_variables(failure: _Failure) -> Iterator[str]:
             continue
         if name == "DISPLAY":
             yield (
-                "DISPLAY is not set in a trial, which has no screen: draw without one, with"
-                ' matplotlib by "environment": {"MPLBACKEND": "Agg"}'
+                "DISPLAY is not set in a trial, which has no screen: draw to a file; for matplotlib"
+                ' set "environment": {"MPLBACKEND": "Agg"}'
             )
         elif _SECRET.search(name):
             yield (
-                f"{name} is not set in a trial, whose environment is clean, and what a manifest"
-                " sets is sealed for all to read: have the program go on without it"
+                f"{name} is not set in a trial, whose environment is clean; a value in the manifest"
+                " would be sealed for all to read: change the program to run without it"
             )
         elif commands.refuse_variable(name) is None:
             # never the caller's value: it may be private
             yield (
-                f"{name} is not set in a trial, whose environment is clean: set it by"
+                f"{name} is not set in a trial, whose environment is clean: set it with"
                 f' "environment": {{"{name}": "{_EXAMPLES.get(name, "...")}"}} beside "command"'
             )
         else:
@@ -380,11 +383,11 @@ def _about_variables(failure: _Failure) -> Iterator[str]:
 
 
 def _about_memory(failure: _Failure) -> Iterator[str]:
-    """A process of the trial that was killed, while the one that was started told of it."""
+    """Yield advice for a killed subprocess of the trial."""
     if _KILLED.search(failure.text):
         yield (
-            "a process of the trial was ended by SIGKILL, most likely for want of memory: give it"
-            " less to do at once, or more memory"
+            "a process of the trial was ended by SIGKILL, most likely for lack of memory: use a"
+            " smaller batch or fewer workers, or more memory"
         )
 
 
@@ -395,9 +398,9 @@ def _about_repository(failure: _Failure) -> Iterator[str]:
     )
     if _NO_REPOSITORY.search(failure.text) or (is_clone and _GIT_FAILED.search(failure.text)):
         yield (
-            "git finds no repository in a trial, since .git is not in a capsule: have the program"
-            ' go on without, or hand over what it asks for, such as by "environment": {"COMMIT":'
-            ' "..."} beside "command"'
+            "git finds no repository in a trial, because .git is not in a capsule: change the"
+            ' program to run without git, or pass the value in "environment": {"COMMIT": "..."}'
+            ' beside "command"'
         )
 
 
@@ -412,8 +415,8 @@ def _about_inputs(failure: _Failure) -> Iterator[str]:
             inputs = [one for one in scene.benchmark.inputs if commands.is_below(rest, [one])]
             copied = command.cwd or next(iter(inputs), "FOLDER")
             yield (
-                "a container can only read its inputs: have the program write to the folder that"
-                " CAPSULE_OUT names, or, if it writes beside its own code, set"
+                "inputs are read-only in a container: change the program to write to $CAPSULE_OUT,"
+                " or, if it writes beside its own code, set"
                 f' "cwd": {{"copy": {quote(copied)}}}'
             )
             return
@@ -443,16 +446,16 @@ def _explain_file(failure: _Failure, path: str) -> str | None:
                 return _bring_in_file(near, is_input=failure.is_input(near), path=path)
     if is_of_home and rest and os.path.lexists(scene.home / rest):
         return (
-            f"~/{rest} is in your home, and a trial has an empty HOME of its own: make it a"
-            ' dataset, or copy it beside the manifest and add it to "inputs"'
+            f"~/{rest} is in your home, but a trial has an empty HOME: make it a dataset, or"
+            ' copy it beside the manifest and add it to "inputs"'
         )
     if scene.contained and path.startswith("/") and os.path.lexists(path):
         return (
-            f"{path} is on this machine, and a container does not see it: make it a dataset, or"
+            f"{path} is on this machine, but not in the container: make it a dataset, or"
             ' copy it beside the manifest and add it to "inputs"'
         )
     if scene.contained and "/" not in path and shutil.which(path):
-        return f"the program {path} is on this machine and not in the image: add it to the image"
+        return f"program {path} is on this machine, but not in the image: add it to the image"
     return None
 
 
@@ -466,10 +469,10 @@ def _split_place(path: str, scene: Scene) -> tuple[bool, str]:
 
 def _bring_in_file(near: str, *, is_input: bool, path: str) -> str:
     if is_input:
-        return f"{quote(near)} is among the inputs, and a trial starts in an empty folder: {_FIND}"
+        return f"{quote(near)} is among the inputs, but a trial starts in an empty folder: {_FIND}"
     more = "" if path.startswith("/") else f", and {_FIND}"
     return (
-        f"{quote(near)} is beside the manifest and not among the benchmark's inputs: add it to"
+        f"{quote(near)} is beside the manifest, but not among the inputs: add it to"
         f' "inputs"{more}'
     )
 

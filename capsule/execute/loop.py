@@ -100,12 +100,12 @@ def _require_result(workspace: Workspace, plan: Plan, setting: Setting) -> None:
     logs = places.near(workspace.folder / "starts" / f"{number:04}")
     hints = hint_at(workspace, first, plan.groups, setting)
     hints.append(
-        f"its logs are in {logs}; mend it, see with `run --try` that it works, and run anew"
+        f"its logs are in {logs}; mend the cause, test it with `run --try`, and run again"
     )
     kind = FirstStartError if first.reason == "not-started" else FirstTrialError
     raise kind(
-        f"the first trial failed ({first.reason}), so nothing more was started and nothing is"
-        f" sealed: {first.message.strip()}",
+        f"the first trial failed ({first.reason}); the run stopped, and nothing is sealed:"
+        f" {first.message.strip()}",
         where=first.trial,
         advice="\n  ".join(hints),
     )
@@ -181,7 +181,10 @@ def hint_at(
 
 def _gave_up(workspace: Workspace, trial: Trial, group: Group, setting: Setting) -> CapsuleError:
     last = workspace.log.last[trial.id]
-    message = f"interrupted {MAX_ATTEMPTS} times without getting further: {last.message.strip()}"
+    message = (
+        f"gave up after {MAX_ATTEMPTS} attempts that were interrupted at the same point:"
+        f" {last.message.strip()}"
+    )
     kind = CannotRunError if last.reason == "engine" else ExecutionError
     return kind(
         message,
@@ -189,7 +192,7 @@ def _gave_up(workspace: Workspace, trial: Trial, group: Group, setting: Setting)
         advice="\n  ".join(
             (
                 *hint_at(workspace, last, [group], setting),
-                f"when the cause is gone, go on with the run folder {workspace.to_resume}",
+                f"mend the cause, then resume the run folder {workspace.to_resume}",
             )
         ),
     )
@@ -364,7 +367,7 @@ def _check_walltime(workspace: Workspace, setting: Setting) -> None:
         raise ExecutionError(
             "the walltime is used up",
             where=setting.deadline_from,
-            advice=f"what finished is kept; go on with the run folder {workspace.to_resume}",
+            advice=f"finished trials are kept; resume the run folder {workspace.to_resume}",
         )
 
 
@@ -375,7 +378,7 @@ def _check_limits(workspace: Workspace, attempts: tuple[Attempt, ...], fault: st
             raise ExecutionError(
                 fault or attempt.message,
                 where=attempt.trial,
-                advice="what finished is kept; with a larger limit go on with the run folder"
+                advice="finished trials are kept; with a larger limit resume the run folder"
                 f" {workspace.to_resume}",
             )
 

@@ -160,7 +160,7 @@ def _advising_to_resume(workspace: Workspace) -> Iterator[None]:
     try:
         yield
     except CapsuleError as error:
-        advice = (error.advice, f"then go on with the run folder {workspace.to_resume}")
+        advice = (error.advice, f"then resume the run folder {workspace.to_resume}")
         advised = "\n  ".join(filter(None, advice))
         raise type(error)(error.what, where=error.where, advice=advised) from None
 

@@ -1,4 +1,4 @@
-"""Decide what became of each trial of a process start, from what it wrote and how it ended."""
+"""Classify each trial's outcome from its output and exit status."""
 
 from __future__ import annotations
 
@@ -96,29 +96,30 @@ class _Fate:
 
 
 def describe_hung(stopped: Mapping[int, str], ranks: int) -> str:
-    """Return which ranks still ran when they were ended, and what they did; empty for none.
+    """Return which ranks were still running when they were ended, and their state; empty for none.
 
     >>> describe_hung({1: "python3 (7) S, sleeping", 2: ""}, 4)
-    'ranks 1, 2 of 4 still ran, rank 1: python3 (7) S, sleeping'
+    'ranks 1, 2 of 4 were still running, rank 1: python3 (7) S, sleeping'
     """
     if not stopped:
         return ""
     told = [(rank, state) for rank, state in sorted(stopped.items()) if state][:_SHOWN]
     if ranks == 1:
-        return f"it still ran: {told[0][1]}" if told else ""
+        return f"still running: {told[0][1]}" if told else ""
     names = ", ".join(map(str, sorted(stopped)[:_NAMED]))
     more = f" and {len(stopped) - _NAMED} more" if len(stopped) > _NAMED else ""
+    verb = "were" if len(stopped) > 1 else "was"
     which = f"rank{'s' * (len(stopped) > 1)} {names}{more} of {ranks}"
     states = "".join(f", rank {rank}: {state}" for rank, state in told)
-    return f"{which} still ran{states}"
+    return f"{which} {verb} still running{states}"
 
 
 def settle(
     trials: Sequence[Trial], journal: Journal, end: ProcessEnd, context: Context
 ) -> tuple[Attempt, ...]:
-    """One attempt for each trial that this process finished, was at, or kept from starting.
+    """Return an attempt for each trial that this process finished, was running, or failed to start.
 
-    A trial whose turn never came gets no attempt: it stays to be done.
+    A trial that did not begin gets no attempt, and remains to be run.
 
     Args:
         trials: The trials given to the process.
@@ -139,9 +140,9 @@ def settle(
 
 
 def _insist(trial: Trial, fate: _Fate, context: Context) -> _Fate:
-    """What becomes of a trial that the same signal ends each time: no interruption, but a failure.
+    """Return a failure for a trial that the same signal ends each time, else its fate unchanged.
 
-    Nobody tells who sent a signal, and engines tell an exit status of 137 as one.
+    The sender of a signal is unknown, and engines report an exit status of 137 as a signal.
     """
     number = fate.ended.signal if fate.ended else None
     if fate.reason != "killed" or number is None:
@@ -152,7 +153,7 @@ def _insist(trial: Trial, fate: _Fate, context: Context) -> _Fate:
     if times < MAX_ATTEMPTS:
         return fate
     assert fate.ended is not None
-    message = f"{times} times in a row ended by {_tell_signal(fate.ended)}"
+    message = f"ended {times} times in a row by {_describe_signal(fate.ended)}"
     return replace(fate, outcome="failed", reason="signal", message=message)
 
 
@@ -254,24 +255,24 @@ def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason
             return "failed", "not-started", ended.engine_fault
         return "interrupted", "engine", ended.engine_fault
     if ended.out_of_tasks:
-        return "interrupted", "limit", "could start no more processes or threads, under --pids"
+        return "interrupted", "limit", "could start no more processes or threads (limit: --pids)"
     if ended.over_memory:
         return "failed", "out-of-memory", ended.memory
     if ended.out_of_memory:
-        message = "ended by the kernel's out-of-memory killer"
+        message = "killed by the kernel: out of memory"
         return "failed", "out-of-memory", f"{message} ({ended.memory})" if ended.memory else message
     if ended.signal is not None:
         name = _signal_name(ended.signal)
         if ended.signal in _CRASHES:
             return "failed", "signal", f"crashed with {name}\n{words}"
-        return "interrupted", "killed", f"ended by {_tell_signal(ended)}"
+        return "interrupted", "killed", f"ended by {_describe_signal(ended)}"
     if ended.exit_code:
         # how shells tell that SIGKILL ended what they had started
-        cause = f", as after SIGKILL: {_LACK} ({ended.memory})" if ended.memory else ""
+        cause = f", as after SIGKILL; {_LACK} ({ended.memory})" if ended.memory else ""
         return "failed", "exit", f"exit code {ended.exit_code}{cause}\n{words}"
     if journal.defect is not None:
-        return "failed", "bad-result", f"its journal is not sound: {journal.defect}"
-    return "failed", "no-result", "ended with exit code 0 and without a result"
+        return "failed", "bad-result", f"invalid journal: {journal.defect}"
+    return "failed", "no-result", "exit code 0, but no result"
 
 
 def _signal_name(number: int) -> str:
@@ -281,20 +282,20 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _tell_signal(ended: Ended) -> str:
-    """A signal whose sender nobody tells, and of SIGKILL the most likely cause."""
+def _describe_signal(ended: Ended) -> str:
+    """Return a signal, and for SIGKILL the most likely cause."""
     assert ended.signal is not None
     name = _signal_name(ended.signal)
     if ended.signal != signal.SIGKILL:
-        return f"{name}, whose sender is not known"
-    known = f" ({ended.memory})" if ended.memory else ""
-    return f"{name}, whose sender is not known; {_LACK}{known}"
+        return f"{name} (sender unknown)"
+    known = f": {ended.memory}" if ended.memory else ""
+    return f"{name} (sender unknown; {_LACK}{known})"
 
 
-_LACK = "the most likely cause is a lack of memory"
+_LACK = "most likely a lack of memory"
 _CUTS: Mapping[str, tuple[Outcome, Reason, str]] = {
     "timeout": ("failed", "timeout", "exceeded the benchmark's time limit"),
-    "walltime": ("interrupted", "walltime", "the run's walltime was used up"),
+    "walltime": ("interrupted", "walltime", "the walltime of the run is used up"),
     "interrupt": ("interrupted", "killed", "capsule was interrupted"),
-    "lost": ("interrupted", "lost", "the process that ran it died"),
+    "lost": ("interrupted", "lost", "the capsule process of the run died"),
 }

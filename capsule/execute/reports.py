@@ -1,4 +1,4 @@
-"""What the ranks of one process start say of its trials, put together and judged."""
+"""Reports of the ranks of one process start, merged and checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capsule.jsons import JsonObject
 from capsule.manifest import Metric
 from capsule.plan import Trial
 from capsule.record import Reason
-from capsule.starts import world_fault
+from capsule.starts import word_missing, world_fault
 
 MAX_MESSAGE = 2000
 
@@ -195,7 +195,7 @@ def _judge(report: TrialReport, trial: Trial, ranks: int) -> TrialReport:
         if (message := _missing(metric, reporters.get(metric.name, ()), ranks))
     ]
     if missing:
-        message = f"ended well but did not report {', '.join(missing)}"
+        message = word_missing(missing)
         # a name that is spelled otherwise, most often
         message = f"{message}; {report.message}" if report.message else message
         return replace(report, outcome="failed", reason="no-result", message=message)
@@ -212,15 +212,15 @@ def _judge(report: TrialReport, trial: Trial, ranks: int) -> TrialReport:
 
 
 def _missing(metric: Metric, reporters: Sequence[int], ranks: int) -> str | None:
-    """Whose series of a metric is not there, None when none is missing."""
+    """Return the name of a metric without a value, with the ranks that lack it; None if none do."""
     if metric.per != "rank":
-        return None if reporters else metric.name
+        return None if reporters else f"'{metric.name}'"
     absent = sorted(set(range(ranks)) - set(reporters))
     if not absent:
         return None
     if ranks == 1:
-        return metric.name
-    return f"{metric.name} from rank {', '.join(map(str, absent[:10]))}"
+        return f"'{metric.name}'"
+    return f"'{metric.name}' from rank {', '.join(map(str, absent[:10]))}"
 
 
 def _misfit(one: Series, metric: Metric, reporters: Sequence[int]) -> str | None:
@@ -232,15 +232,15 @@ def _misfit(one: Series, metric: Metric, reporters: Sequence[int]) -> str | None
         reporters: All ranks that reported it, in their order.
     """
     if metric.per == "step" and one.steps is None:
-        return f"{one.metric} is declared per step, and was reported without steps"
+        return f"{one.metric} is declared per step, but was reported without steps"
     if one.steps is not None and metric.per not in ("call", "step", "rank"):
-        return f"{one.metric} is declared per {metric.per}, and was reported with steps"
+        return f"{one.metric} is declared per {metric.per}, but was reported with steps"
     if metric.per == "trial" and len(one.values) != 1:
-        return f"{one.metric} is one number for the whole trial, and has {len(one.values)}"
+        return f"{one.metric} is declared as one number per trial, but has {len(one.values)}"
     if metric.per != "rank" and len(reporters) > 1:
         return (
-            f"{one.metric} was reported by ranks {', '.join(map(str, reporters[:10]))}; what every"
-            ' rank reports is declared "per": "rank"'
+            f"{one.metric} was reported by ranks {', '.join(map(str, reporters[:10]))}; declare a"
+            ' metric of every rank with "per": "rank"'
         )
     return None
 

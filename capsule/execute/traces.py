@@ -160,10 +160,10 @@ class Traces:
 
 
 def describe(paths: Sequence[str], trial: str) -> str:
-    """What is said of segments that a trial left, with the command that removes them."""
+    """Return the sentence on segments that a trial left, with the command that removes them."""
     return (
-        f"{', '.join(map(plain.clean, paths))} appeared while {trial} ran, and nothing uses it now:"
-        f" the next trial may find it; to remove it: {segments.removal(paths)}"
+        f"left in shared memory by {trial}: {', '.join(map(plain.clean, paths))}. The next trial may"
+        f" find it; to remove it: {segments.removal(paths)}"
     )
 
 

@@ -155,7 +155,7 @@ class Workspace:
             raise UsageError(
                 "the run folder already exists",
                 where=str(folder),
-                advice=f"continue it: capsule run --resume {folder}",
+                advice=f"resume it: capsule run --resume {folder}",
             )
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ class Workspace:
             raise places.locks_error(
                 error,
                 self.folder,
-                "move the run folder to another file system, and continue it there",
+                "move the run folder to another file system, and resume it there",
             ) from None
         except OSError as error:
             raise cannot_write(self.folder / "lock", error) from None

@@ -95,10 +95,10 @@ class Submission:
             return self._hand_in(resources, options, lock, tell)
 
     def follow(self, job: str, tell: Callable[[str], None]) -> Ended:
-        """Wait for the end of a job, and pass on what is heard of it.
+        """Wait for the end of a job, and report its state and its output.
 
         Raises:
-            KeyboardInterrupt: The job goes on.
+            KeyboardInterrupt: The user interrupted; the job keeps running.
         """
         log = _Tail(self.folder / f"job-{job}.log")
         word, pause = "", _FIRST_SECONDS
@@ -107,7 +107,7 @@ class Submission:
                 status = slurm.look(job)
                 now = "" if status is None else _describe(job, status)
             except ExecutionError as error:
-                status, now = _UNKNOWN, f"{error.what}; asked again and again"
+                status, now = _UNKNOWN, f"{error.what}; still asking"
             log.pass_on(tell)
             if status is None or status.has_ended:
                 break
@@ -121,7 +121,7 @@ class Submission:
         return ended
 
     def acknowledge(self, ended: Ended) -> None:
-        """Keep that somebody heard how a job ended: the next submission is another try."""
+        """Record that the user was told how a job ended: the next `submit` starts another job."""
         with self._lock():
             self._write(replace(wishes.read(self.folder), reported_job=ended.job))
 
@@ -138,20 +138,20 @@ class Submission:
             return self._recover(tell)
         job = max(lost, key=int)
         self._write(replace(self._state, jobs=(*jobs[:-1], job)))
-        tell(f"job {job} was handed in by a submission that was cut off right then")
+        tell(f"found job {job}, which an interrupted `submit` had submitted")
         return job
 
     def _wants_another(self, job: str, tell: Callable[[str], None]) -> bool:
         status = slurm.look(job)
         if status is not None and not status.has_ended:
-            tell(f"job {job} was submitted before, and is followed")
+            tell(f"following job {job}, which was submitted before")
             return False
         ended = self._conclude(job, status)
         if ended.capsule is not None:
             tell(f"job {job} has ended")
             return False
         if ended.is_cut_off:
-            tell(f"job {job} was cut off")
+            tell(f"job {job} was interrupted")
             return True
         return self._state.reported_job == job
 
@@ -166,9 +166,9 @@ class Submission:
         goes_on = (self.folder / "run" / "run.json").exists()
         if not goes_on and of_bytes(state.wish.manifest.read_bytes()) != state.wish.digest:
             raise UsageError(
-                "the manifest is no longer the one that was submitted",
+                "the manifest has changed since it was submitted",
                 where=str(state.wish.manifest),
-                advice="submit it into another folder, which --work names",
+                advice="name another folder with --work",
             )
         path = self.folder / _SCRIPT
         script = Script(
@@ -191,11 +191,11 @@ class Submission:
             slurm.cancel(job)
             self._write(state)
             raise CannotRunError(
-                f"the job would wait for ever: {status.explain()}",
+                f"the job can never start: {status.explain()}",
                 where=str(path),
                 advice=slurm.ADVICE,
             )
-        tell(f"job {job} {'goes on with' if goes_on else 'is'} {state.name}: {path}")
+        tell(f"submitted job {job} ({'resumes' if goes_on else 'runs'} {state.name}): {path}")
         return job
 
     def _wait(self, job: str, seconds: float, log: _Tail, tell: Callable[[str], None]) -> None:
@@ -222,9 +222,9 @@ class Submission:
                 capsule = self._state.folder / json.loads(result.read_bytes())["capsule"]
         if code == 0 and capsule is None:
             raise ExecutionError(
-                f"job {job} ended well, and which capsule it sealed cannot be read here",
+                f"job {job} ended with exit code 0, but its result cannot be read on this machine",
                 where=str(result),
-                advice="what it said is in its log beside it; does this machine see its folder?",
+                advice="see the log beside it; check that this machine sees the folder of the job",
             )
         return Ended(job=job, code=code, state=state, capsule=capsule)
 
@@ -290,7 +290,7 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
     there = submission.wish
     if (there.manifest, there.digest) != (wish.manifest, wish.digest):
         raise UsageError(
-            f"another manifest was submitted here: {there.manifest}, {there.digest}",
+            f"another manifest was submitted from this folder: {there.manifest}, {there.digest}",
             where=str(folder),
             advice="name another folder with --work",
         )
@@ -312,13 +312,13 @@ def reopen(folder: Path) -> Submission:
     folder = folder.absolute()
     if not (folder / wishes.NAME).is_file():
         raise UsageError(
-            "no submission lies here",
+            "not the folder of a submission",
             where=str(folder),
             advice="name a manifest, or the folder that `capsule submit` made for one",
         )
     if (folder / wishes.NAME).stat().st_uid != os.geteuid():
         raise UntrustedError(
-            "somebody else submitted this, and what its file says would run as you",
+            "another user submitted this; its commands would run as you",
             where=str(folder),
             advice="submit the manifest yourself",
         )
@@ -327,7 +327,7 @@ def reopen(folder: Path) -> Submission:
 
 def _describe(job: str, status: slurm.Job) -> str:
     if status.state == "PENDING":
-        return f"job {job} waits: {status.explain()}"
+        return f"job {job} is waiting: {status.explain()}"
     if status.state == "RUNNING":
         return f"job {job} runs on {status.nodes}" if status.nodes else f"job {job} runs"
     return f"job {job}: {status.state}"

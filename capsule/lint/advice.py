@@ -1,4 +1,4 @@
-"""Tell an author, before a day of measuring, what nobody will be able to conclude from it."""
+"""Warnings about a manifest, before anything has run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from capsule import stats
 from capsule.image.reference import owner_of
 from capsule.lint import spreads, surroundings
-from capsule.lint.outlook import outlook, stands_alone
+from capsule.lint.located import Located
+from capsule.lint.outlook import outlook_of, stands_alone
 from capsule.manifest import looks
 from capsule.manifest import warnings as words
 from capsule.manifest.kinds import Command, Recipe
@@ -16,6 +17,7 @@ from capsule.manifest.model import SCORE, SEARCH, Benchmark, Claim, Manifest, Me
 from capsule.manifest.paths import matches
 from capsule.manifest.pitfalls import find_pitfalls, ranks_pitfall, seed_pitfall
 from capsule.manifest.starter import NOBODY
+from capsule.schema import pointer
 from capsule.sentences import Sentence, about
 
 # a margin of this many steps is no longer moved by where on a step it lies
@@ -29,13 +31,13 @@ _RATIOS = ("l2_error_ratio", "grad_l2_error_ratio", "gradient_check")
 
 def warnings(
     manifest: Manifest, *, sealed: bool = False, launcher: str | None = None
-) -> list[Sentence]:
-    """Warnings about a manifest that is valid, one sentence each; empty when there are none.
+) -> list[Located]:
+    """Return warnings about a valid manifest.
 
     Args:
         manifest: The manifest.
         sealed: Whether it is a capsule's, whose record names image and data by their digests.
-        launcher: What the site file has ranks started by, None where it does not say.
+        launcher: Launcher of ranks in the site file, None where the site file names none.
     """
     return [
         *author_warnings(manifest),
@@ -47,14 +49,17 @@ def warnings(
     ]
 
 
-def author_warnings(manifest: Manifest) -> Iterator[Sentence]:
-    """Whether nobody has said yet who the author is."""
-    if any(author.name == NOBODY for author in manifest.authors):
-        yield words.WARNINGS("author-unnamed", name=NOBODY)
+def author_warnings(manifest: Manifest) -> Iterator[Located]:
+    """Warn of an author that still has the template's name."""
+    for place, author in enumerate(manifest.authors):
+        if author.name == NOBODY:
+            where = pointer("authors", place, "name")
+            yield Located.at(where, words.WARNINGS("author-unnamed", name=NOBODY))
+            return
 
 
-def _data_warnings(manifest: Manifest) -> Iterator[Sentence]:
-    """Formats that nothing reads by."""
+def _data_warnings(manifest: Manifest) -> Iterator[Located]:
+    """Warn of formats that nothing reads by."""
     trained = {
         name
         for benchmark in manifest.benchmarks
@@ -62,69 +67,80 @@ def _data_warnings(manifest: Manifest) -> Iterator[Sentence]:
         for name in benchmark.datasets
     }
     for name in sorted(manifest.formats.keys() - trained):
-        yield about(f"dataset {name}", words.WARNINGS("format-unused"))
+        sentence = about(f"dataset {name}", words.WARNINGS("format-unused"))
+        yield Located.at(pointer("datasets", name, "format"), sentence)
 
 
-def _command_warnings(manifest: Manifest, launcher: str | None) -> Iterator[Sentence]:
+def _command_warnings(manifest: Manifest, launcher: str | None) -> Iterator[Located]:
     resources = manifest.resources
     joins = launcher in _JOINING or (launcher is None and resources.nodes > 1)
-    for benchmark in manifest.benchmarks:
+    for place, benchmark in enumerate(manifest.benchmarks):
         found = (
             ranks_pitfall(benchmark, manifest.folder, resources.ranks, joins=joins),
             seed_pitfall(benchmark, manifest.folder),
             *find_pitfalls(benchmark, manifest.folder),
         )
-        yield from (about(benchmark.id, one) for one in found if one is not None)
+        where = pointer("benchmarks", place, "command")
+        yield from (Located.at(where, about(benchmark.id, one)) for one in found if one is not None)
 
 
-def _seed_warnings(manifest: Manifest) -> Iterator[Sentence]:
+def _seed_warnings(manifest: Manifest) -> Iterator[Located]:
     if len(manifest.seeds) == 1:
-        yield words.WARNINGS("one-seed")
+        yield Located.at("/seeds", words.WARNINGS("one-seed"))
         return
-    for reach in outlook(manifest):
-        if reach.margin is not None and reach.enough not in (None, "usually"):
-            warning = words.too_few_seeds(
-                seeds=reach.seeds,
-                rerun_seeds=reach.rerun_seeds,
-                look=None if looks.is_planned(manifest.claims) else "first",
-                margin=reach.margin,
-                is_seldom=reach.enough == "seldom",
-                needed=spreads.needed(reach.margin, alpha=reach.alpha),
-                added=None,
-            )
-            yield about(reach.metric, warning)
+    for place, claim in enumerate(manifest.claims):
+        for reach in outlook_of(claim, manifest):
+            if reach.margin is not None and reach.enough not in (None, "usually"):
+                warning = words.too_few_seeds(
+                    seeds=reach.seeds,
+                    rerun_seeds=reach.rerun_seeds,
+                    look=None if looks.is_planned(manifest.claims) else "first",
+                    margin=reach.margin,
+                    is_seldom=reach.enough == "seldom",
+                    needed=spreads.needed(reach.margin, alpha=reach.alpha),
+                    added=None,
+                )
+                where = pointer("claims", place, "margin")
+                yield Located.at(where, about(reach.metric, warning))
 
 
-def _claim_warnings(manifest: Manifest) -> Iterator[Sentence]:
+def _claim_warnings(manifest: Manifest) -> Iterator[Located]:
     if not manifest.claims:
-        yield words.WARNINGS("no-claims")
+        yield Located.at("", words.WARNINGS("no-claims"))
     elif not any(claim.primary for claim in manifest.claims):
-        yield words.WARNINGS("no-primary-claim")
+        yield Located.at("/claims", words.WARNINGS("no-primary-claim"))
     yield from _search_warnings(manifest)
-    for claim in manifest.claims:
-        matched = list(matches(claim.metric, manifest.benchmarks))
-        if claim.type == "threshold" and any(_is_ratio(*one) for one in matched):
-            yield about(claim.metric, words.WARNINGS("threshold-on-bound"))
-        found = _margin_warnings(claim, [metric for _, metric in matched], manifest)
-        yield from (about(claim.metric, one) for one in found)
-        yield from _failure_warnings(claim, manifest)
-        if claim.paired and stands_alone(claim, manifest):
-            yield about(claim.metric, words.WARNINGS("paired-alone"))
+    for place, claim in enumerate(manifest.claims):
+        for field, sentence in _faults(claim, manifest):
+            where = pointer("claims", place, field)
+            yield Located.at(where, about(claim.metric, sentence))
 
 
-def _search_warnings(manifest: Manifest) -> Iterator[Sentence]:
-    """Which searches nobody will judge."""
-    for one in manifest.benchmarks:
+def _faults(claim: Claim, manifest: Manifest) -> Iterator[tuple[str, Sentence]]:
+    """Yield what is wrong with a claim, each with the field that it is about."""
+    matched = list(matches(claim.metric, manifest.benchmarks))
+    if claim.type == "threshold" and any(_is_ratio(*one) for one in matched):
+        yield "type", words.WARNINGS("threshold-on-bound")
+    yield from _margin_faults(claim, [metric for _, metric in matched], manifest)
+    yield from _failure_faults(claim, manifest)
+    if claim.paired and stands_alone(claim, manifest):
+        yield "paired", words.WARNINGS("paired-alone")
+
+
+def _search_warnings(manifest: Manifest) -> Iterator[Located]:
+    """Warn of searches without a claim on their score."""
+    for place, one in enumerate(manifest.benchmarks):
         if one.search and not any(
             metric == one.score
             for claim in manifest.claims
             for _, metric in matches(claim.metric, [one])
         ):
             path = f"{one.id}/{SEARCH}/*/{SCORE}"
-            yield about(one.id, words.WARNINGS("search-unclaimed", path=path))
+            sentence = about(one.id, words.WARNINGS("search-unclaimed", path=path))
+            yield Located.at(pointer("benchmarks", place), sentence)
 
 
-def _failure_warnings(claim: Claim, manifest: Manifest) -> Iterator[Sentence]:
+def _failure_faults(claim: Claim, manifest: Manifest) -> Iterator[tuple[str, Sentence]]:
     if claim.failure_margin is None:
         return
     seeds = len(manifest.seeds)
@@ -132,32 +148,37 @@ def _failure_warnings(claim: Claim, manifest: Manifest) -> Iterator[Sentence]:
     alpha = stats.nominal_alpha(claim.alpha, len(planned) or 1)
     runs = stats.runs_without_failure(claim.failure_margin, alpha=alpha)
     if runs is None or seeds < runs:
-        warning = words.narrow_failure_margin(seeds=seeds, margin=claim.failure_margin, needed=runs)
-        yield about(claim.metric, warning)
+        margin = claim.failure_margin
+        yield (
+            "failure_margin",
+            words.narrow_failure_margin(seeds=seeds, margin=margin, needed=runs),
+        )
 
 
 def _is_ratio(benchmark: Benchmark, metric: Metric) -> bool:
     return metric.name in _RATIOS and not isinstance(benchmark.subject, Command)
 
 
-def _margin_warnings(claim: Claim, matched: list[Metric], manifest: Manifest) -> Iterator[Sentence]:
+def _margin_faults(
+    claim: Claim, matched: list[Metric], manifest: Manifest
+) -> Iterator[tuple[str, Sentence]]:
     if claim.type == "equivalence" and any(metric.kind == "machine" for metric in matched):
-        yield words.WARNINGS("machine-equivalence")
+        yield "type", words.WARNINGS("machine-equivalence")
     if claim.type == "curve" and len(manifest.seeds) < _CURVE_SEEDS:
-        yield words.WARNINGS("curve-few-seeds", seeds=_CURVE_SEEDS)
+        yield "type", words.WARNINGS("curve-few-seeds", seeds=_CURVE_SEEDS)
     margin = claim.margin.absolute if claim.margin else None
     mean = abs(claim.published.mean) if claim.published else math.inf
     if claim.margin and ((claim.margin.relative or 0.0) >= 1 or (margin or 0.0) >= mean):
-        yield words.WARNINGS("margin-vague")
+        yield "margin", words.WARNINGS("margin-vague")
     step = claim.resolution
     if step is None:
         step = max((metric.resolution for metric in matched), default=0.0)
     if margin is not None and step > 0:
-        yield from _step_warnings(margin, step)
+        yield from (("margin", one) for one in _step_faults(margin, step))
 
 
-def _step_warnings(margin: float, step: float) -> Iterator[Sentence]:
-    """What is wrong with a margin for a number that moves in steps."""
+def _step_faults(margin: float, step: float) -> Iterator[Sentence]:
+    """Yield what is wrong with a margin for a number that moves in steps."""
     steps = margin / step
     if steps < 1.5 - _ON_A_HALF:
         yield words.WARNINGS("margin-below-steps", margin=margin, step=step)
@@ -166,16 +187,20 @@ def _step_warnings(margin: float, step: float) -> Iterator[Sentence]:
         yield words.WARNINGS("margin-on-step", margin=margin, step=step, better=better)
 
 
-def _name_warnings(manifest: Manifest) -> Iterator[Sentence]:
+def _name_warnings(manifest: Manifest) -> Iterator[Located]:
     reference = manifest.image.reference if manifest.image else None
     if reference and (owner := owner_of(reference)):
-        yield words.WARNINGS("image-local", owner=owner, reference=reference)
+        sentence = words.WARNINGS("image-local", owner=owner, reference=reference)
+        yield Located.at(surroundings.IMAGE, sentence)
     elif reference and reference.startswith("docker://") and "@sha256:" not in reference:
-        yield words.WARNINGS("image-undigested", reference=reference)
+        sentence = words.WARNINGS("image-undigested", reference=reference)
+        yield Located.at(surroundings.IMAGE, sentence)
     for dataset in manifest.datasets:
         if dataset.digest is None:
             command = "capsule data fetch" if dataset.url else "capsule data hash"
-            yield words.WARNINGS("dataset-undigested", dataset=dataset.name, command=command)
+            facts = {"dataset": dataset.name, "command": command}
+            sentence = words.WARNINGS("dataset-undigested", **facts)
+            yield Located.at(pointer("datasets", dataset.name), sentence)
     yield from surroundings.of_image_file(manifest)
     yield from surroundings.of_image(None, None, manifest)
     yield from surroundings.of_data(manifest)

@@ -1,4 +1,4 @@
-"""What a sealed run's own numbers already show will hurt whoever re-executes it."""
+"""Warnings about a sealed run, from its own values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from capsule import freezing, population, stats, summary
 from capsule.diff import evidence
 from capsule.lint import spreads, surroundings
 from capsule.lint.advice import author_warnings
+from capsule.lint.located import Located
 from capsule.manifest import warnings as words
 from capsule.manifest.kinds import Command
 from capsule.manifest.model import Claim
 from capsule.origin import Original
 from capsule.record import FrozenClaim, Record
+from capsule.schema import pointer
 from capsule.sentences import Sentence, about
 from capsule.summary import MetricRuns
 
@@ -31,8 +33,8 @@ class _Measured:
     """A frozen claim and the original's independent runs of its metric.
 
     Attributes:
-        metric: With the values that the claim judges.
-        runs: Those of them that have a value, on the claim's scale.
+        metric: Its values are those that the claim judges.
+        runs: The runs that have a value, on the claim's scale.
         extensible: Whether its author may add seeds to them.
     """
 
@@ -43,23 +45,20 @@ class _Measured:
 
     @property
     def margin(self) -> float | None:
-        """How far a shift may go, on the claim's scale; None where none was frozen."""
+        """The largest allowed shift, on the claim's scale; None where none was frozen."""
         ends = [abs(end) for end in (self.claim.lower, self.claim.upper) if end is not None]
         return max(ends, default=None)
 
 
-def warnings_of_runs(record: Record) -> list[Sentence]:
-    """What will hurt later in a capsule, one sentence each with the way out, the gravest first."""
+def warnings_of_runs(record: Record) -> list[Located]:
+    """Return warnings about a capsule, the gravest first."""
     metrics = summary.run_values(record)
-    measured = [
-        _measure(claim, metrics[claim.metric], extensible=isinstance(record.origin, Original))
-        for claim in record.claims
-        if claim.metric in metrics
-    ]
-    warnings = [_group(check, measured) for check in _CHECKS]
+    measured = _measure_all(record, metrics)
+    places = {claim: place for place, claim in enumerate(record.manifest.claims)}
+    warnings = [_group(check, measured, places) for check in _CHECKS]
     return [
         *author_warnings(record.manifest),
-        *([words.WARNINGS("no-primary-claim")] if _decides_nothing(record) else []),
+        *_decision_warnings(record),
         *(sentence for of_check in warnings for sentence in of_check),
         *_ignored_seeds(record, metrics),
         *surroundings.of_image(record.image, record.image_override, record.manifest),
@@ -68,8 +67,18 @@ def warnings_of_runs(record: Record) -> list[Sentence]:
     ]
 
 
-def _decides_nothing(record: Record) -> bool:
-    return bool(record.claims) and not any(one.primary for one in record.claims)
+def _decision_warnings(record: Record) -> Iterator[Located]:
+    if record.claims and not any(one.primary for one in record.claims):
+        yield Located.at("/claims", words.WARNINGS("no-primary-claim"))
+
+
+def _measure_all(record: Record, metrics: Mapping[str, MetricRuns]) -> list[_Measured]:
+    is_original = isinstance(record.origin, Original)
+    return [
+        _measure(claim, metrics[claim.metric], extensible=is_original)
+        for claim in record.claims
+        if claim.metric in metrics
+    ]
 
 
 def _measure(claim: FrozenClaim, metric: MetricRuns, *, extensible: bool) -> _Measured:
@@ -87,20 +96,29 @@ def _measure(claim: FrozenClaim, metric: MetricRuns, *, extensible: bool) -> _Me
 
 
 def _group(
-    check: Callable[[_Measured], Sentence | None], measured: list[_Measured]
-) -> Iterator[Sentence]:
-    """One sentence for each claim as written, of the first metric that it holds of."""
+    check: Callable[[_Measured], Sentence | None],
+    measured: list[_Measured],
+    places: Mapping[Claim, int],
+) -> Iterator[Located]:
+    """Yield a warning for each claim as written, about the first metric that fails the check.
+
+    Args:
+        check: Returns what is wrong with a measured claim, None for nothing.
+        measured: All of them.
+        places: Place of each claim in the manifest.
+    """
     sentences: dict[Claim, list[tuple[str, Sentence]]] = {}
     for one in measured:
         if sentence := check(one):
             sentences.setdefault(one.claim.pattern, []).append((one.claim.metric, sentence))
-    for (metric, sentence), *others in sentences.values():
+    for claim, ((metric, sentence), *others) in sentences.items():
         more = f" (and {len(others)} more that it matches)" if others else ""
-        yield about(f"{metric}{more}", sentence)
+        where = pointer("claims", places[claim], "margin")
+        yield Located.at(where, about(f"{metric}{more}", sentence))
 
 
 def _contradiction(one: _Measured) -> Sentence | None:
-    """A constant that the original's own runs are on the wrong side of."""
+    """Return a warning if the original's own runs break a constant."""
     claim = one.claim
     values = list(one.runs.values)
     if claim.type == "threshold" and values:
@@ -118,21 +136,21 @@ def _contradiction(one: _Measured) -> Sentence | None:
 
 
 def _missing_margin(one: _Measured) -> Sentence | None:
-    """A margin that could not be frozen, for want of runs."""
+    """Return a warning if there are too few runs for a margin."""
     if one.claim.margin_source != "none" or one.claim.type == "ratio":
         return None
     return words.WARNINGS("margin-missing", values=len(one.runs.values), runs=len(one.metric.runs))
 
 
 def _ignored_seed(one: _Measured) -> Sentence | None:
-    """Runs that no seed changed."""
+    """Return a warning if no seed changed the value of a run."""
     if one.claim.type in _CONSTANT or not evidence.is_constant(one.metric):
         return None
     return words.WARNINGS("equal-values", runs=len(one.metric.values), value=one.metric.values[0])
 
 
 def _out_of_reach(one: _Measured) -> Sentence | None:
-    """A margin that these seeds let hardly anybody confirm, and how many would."""
+    """Return a warning if a margin is too tight for these runs."""
     claim, margin, runs = one.claim, one.margin, one.runs
     if (
         claim.type not in _SHIFTS
@@ -168,7 +186,7 @@ def _out_of_reach(one: _Measured) -> Sentence | None:
 
 
 def _spreads_out_of_reach(one: _Measured, alpha: float) -> Sentence | None:
-    """The same of a margin that these runs' own spread made, whatever the true one is."""
+    """Return the same for a margin in standard deviations of these runs."""
     asked, last = freezing.spreads(one.claim.pattern) or 0.0, one.claim.looks[-1]
     enough = spreads.word(asked, one.runs.n, last, alpha=alpha)
     if enough == "usually":
@@ -186,7 +204,7 @@ def _spreads_out_of_reach(one: _Measured, alpha: float) -> Sentence | None:
 
 
 def _added(one: _Measured, needed: int | None) -> int | None:
-    """Count the seeds that an author may add for so many runs; None where none may be."""
+    """Return how many seeds an author could add, None where none can be added."""
     return max(needed - one.runs.n, 1) if needed is not None and one.extensible else None
 
 
@@ -196,7 +214,7 @@ def _narrowest(n_a: int, n_b: int | None, alpha: float, power: float = _POWER) -
 
 
 def _vagueness(one: _Measured) -> Sentence | None:
-    """A margin beside which the number itself is small."""
+    """Return a warning if a margin is as large as the mean."""
     claim, margin, values = one.claim, one.margin, one.metric.values
     if claim.type not in (*_SHIFTS, *_BOTH_WAYS) or claim.scale == "log" or not (margin and values):
         return None
@@ -210,10 +228,10 @@ def _vagueness(one: _Measured) -> Sentence | None:
 _CHECKS = (_contradiction, _missing_margin, _ignored_seed, _out_of_reach, _vagueness)
 
 
-def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[Sentence]:
-    """Commands that nothing is claimed of, and whose every number no seed changes."""
+def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[Located]:
+    """Warn of commands without a claim whose values no seed changes."""
     claimed = {claim.metric.partition("/")[0] for claim in record.claims}
-    for benchmark in record.manifest.benchmarks:
+    for place, benchmark in enumerate(record.manifest.benchmarks):
         if not isinstance(benchmark.subject, Command) or benchmark.id in claimed:
             continue
         own = [
@@ -223,7 +241,40 @@ def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterato
         ]
         if own and all(map(evidence.repeats, own)):
             first = own[0]
-            yield about(
-                first.metric,
-                words.WARNINGS("equal-values", runs=len(first.values), value=first.values[0]),
-            )
+            facts = {"runs": len(first.values), "value": first.values[0]}
+            sentence = about(first.metric, words.WARNINGS("equal-values", **facts))
+            yield Located.at(pointer("benchmarks", place, "command"), sentence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """The spread of a claim's runs, in the metric for which its margin is tightest.
+
+    Attributes:
+        sd: Estimate of the true standard deviation between runs, on the claim's scale.
+        mean: Mean of the runs, on that scale.
+        margin: The frozen margin in units of `sd`, None for a claim without one.
+    """
+
+    sd: float
+    mean: float
+    margin: float | None
+
+
+def spreads_of_runs(record: Record) -> Mapping[Claim, Spread]:
+    """Return the spread for each claim about a shift that has runs enough to show one."""
+    tightest: dict[Claim, Spread] = {}
+    for one in _measure_all(record, summary.run_values(record)):
+        claim, runs = one.claim.pattern, one.runs
+        if one.claim.type not in (*_SHIFTS, *_BOTH_WAYS) or claim.paired or claim.published:
+            continue
+        if runs.n < 2:
+            continue
+        sd = runs.sd / stats.c4(runs.n)
+        margin = one.margin / sd if one.margin is not None and sd > 0 else None
+        mean = math.fsum(value / runs.n for value in runs.values)
+        spread = Spread(sd=sd, mean=mean, margin=margin)
+        before = tightest.get(claim)
+        if before is None or (margin or math.inf) < (before.margin or math.inf):
+            tightest[claim] = spread
+    return tightest

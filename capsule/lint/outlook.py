@@ -1,10 +1,11 @@
-"""What a claim's number of runs will let anybody conclude, known before a day of measuring."""
+"""What each claim's number of runs can confirm, known before anything runs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from capsule import stats
 from capsule.freezing import UNKNOWN_RUNS, spreads
@@ -19,7 +20,7 @@ POWERS = (0.8, 0.9)
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """The reach of one claim, with one number for each power of `POWERS`.
+    """What the runs of one claim can confirm, with one number for each power of `POWERS`.
 
     Attributes:
         metric: The claim's pattern.
@@ -27,19 +28,20 @@ class Outlook:
         label: The claim's.
         mean_of_last: The claim's.
         seeds: The original's runs.
-        rerun_seeds: The re-execution's: as many, which is the first look, or those of the last
-            look where the author planned some.
-        alpha: One-sided level that this look, or an interval without a guard against skew, uses.
-        paired: Whether it is of the pairs of a paired claim; of one that stands alone there is
-            another of the fresh seeds beside them.
-        narrowest: Narrowest margin that so many runs confirm, in true between-run standard
-            deviations; of pairs in standard deviations of their differences. None where none is
-            confirmed, the margin is in standard deviations itself, or the claim is no shift.
-        margin: The margin asked for in standard deviations that the original will show, None where
-            it is given otherwise.
-        enough: How often so many runs confirm `margin`, None without one or a second run.
-        runs: For a distribution independent samples on each side; None where nobody knows.
-        sentence: All of it in words.
+        rerun_seeds: The re-run's: as many (the first look), or those of the last look that the
+            author planned.
+        alpha: One-sided level of this look, or of an interval without a guard against skew.
+        paired: Whether it is about the pairs of a paired claim. A paired claim that stands alone
+            has a second outlook, about the fresh seeds beside the pairs.
+        narrowest: Smallest margin that the runs confirm, in true standard deviations between runs,
+            for pairs in standard deviations of their differences. None where no margin can be
+            confirmed, the margin is in standard deviations itself, or the claim is not about a
+            shift.
+        margin: The claim's margin in standard deviations between the original's runs, None where
+            the author gave a number.
+        enough: How often the runs confirm `margin`; None without a margin, and for a single run.
+        runs: Independent samples on each side, for a distribution; else None.
+        sentence: The same in words.
     """
 
     metric: str
@@ -58,29 +60,29 @@ class Outlook:
 
 
 def outlook(manifest: Manifest) -> tuple[Outlook, ...]:
-    """The reach of every claim that a number of runs decides, in the order of claims.
+    """Return the outlooks of all claims, in the order of claims."""
+    return tuple(chain.from_iterable(outlook_of(claim, manifest) for claim in manifest.claims))
 
-    Claims that are exact, reported only, or held against a constant have none: nobody knows
-    beforehand how far from the constant the runs will be.
+
+def outlook_of(claim: Claim, manifest: Manifest) -> Iterator[Outlook]:
+    """Yield the outlook of a claim that a number of runs decides.
+
+    Claims of type exact, ratio and threshold have none: how far the runs will lie from a constant
+    is unknown before they ran. A paired claim that stands alone has two.
     """
-    return tuple(_outlooks(manifest))
-
-
-def _outlooks(manifest: Manifest) -> Iterator[Outlook]:
-    for claim in manifest.claims:
-        if claim.type == "distribution":
-            yield _of_distribution(claim, manifest)
-        elif claim.type == "bound":
-            yield _of_bound(claim, len(manifest.seeds))
-        elif claim.type not in ("exact", "ratio", "threshold"):
-            if claim.paired:
-                yield _of_pairs(claim, len(manifest.seeds))
-            if not claim.paired or stands_alone(claim, manifest):
-                yield _of_shift(claim, manifest)
+    if claim.type == "distribution":
+        yield _of_distribution(claim, manifest)
+    elif claim.type == "bound":
+        yield _of_bound(claim, len(manifest.seeds))
+    elif claim.type not in ("exact", "ratio", "threshold"):
+        if claim.paired:
+            yield _of_pairs(claim, len(manifest.seeds))
+        if not claim.paired or stands_alone(claim, manifest):
+            yield _of_shift(claim, manifest)
 
 
 def stands_alone(paired: Claim, manifest: Manifest) -> bool:
-    """Whether no other claim tells under fresh seeds what a paired one cannot."""
+    """Return whether no other claim judges a paired claim's metric under fresh seeds."""
     beside = (one for one in manifest.claims if match(one.metric, paired.metric))
     return not any(other.answers_for(paired) for other in beside)
 
@@ -90,6 +92,7 @@ def _of_pairs(claim: Claim, seeds: int) -> Outlook:
         stats.narrowest_paired_margin(seeds, alpha=claim.alpha, power=power) for power in POWERS
     ]
     reach = None if math.isinf(margins[1]) else (margins[0], margins[1])
+    sentence = wording.pairs(claim, seeds, reach)
     return Outlook(
         metric=claim.metric,
         type=claim.type,
@@ -102,18 +105,18 @@ def _of_pairs(claim: Claim, seeds: int) -> Outlook:
         narrowest=reach,
         margin=None,
         runs=(None, None),
-        sentence=f"{claim.name}, paired: {wording.pairs(claim, seeds, spreads(claim), reach)}",
+        sentence=f"{wording.subject(claim)}, paired: {sentence}",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Look:
-    """The look that is foretold: the last that the author planned, else the first.
+    """The look that an outlook is about: the last that the author planned, else the first.
 
     Attributes:
         runs: Re-run seeds.
         alpha: Its one-sided level.
-        words: When it is, empty for the last one.
+        words: Its name as the end of a sentence, empty for the last look.
     """
 
     runs: int
@@ -135,7 +138,7 @@ def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
     look, seeds = _look(claim, manifest), len(manifest.seeds)
     alpha, here = look.alpha, look.runs
     if claim.published is not None:
-        alpha /= 2  # a mean with its spread, without runs, has nothing that guards it against skew
+        alpha /= 2  # published numbers without runs are not guarded against skew
     there = seeds if claim.published is None else claim.published.n or UNKNOWN_RUNS
     margin, reach, enough = spreads(claim), None, None
     sides = wording.sides(claim, there, here)
@@ -146,12 +149,12 @@ def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
         reach = None if math.isinf(high) else (low, high)
         sentence = wording.scatter(claim, sides, reach, look.words)
     else:
-        # it is measured by the original's own runs
+        # in standard deviations of the original's own runs
         enough = table.word(margin, there, here, alpha=alpha) if there > 1 else None
         needed = table.needed(margin, alpha=alpha)
         if there == here and claim.published is None:
-            sides = f"{there} runs a side"
-        sentence = wording.runs(claim, sides, margin, enough, needed, look.words)
+            sides = f"{there} runs per side"
+        sentence = wording.runs(claim, sides, enough, needed, look.words)
     return Outlook(
         metric=claim.metric,
         type=claim.type,
@@ -164,7 +167,7 @@ def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
         enough=enough,
         runs=(None, None),
         mean_of_last=claim.mean_of_last,
-        sentence=f"{claim.name}: {sentence}",
+        sentence=f"{wording.subject(claim)}: {sentence}",
     )
 
 
@@ -176,7 +179,6 @@ def _of_distribution(claim: Claim, manifest: Manifest) -> Outlook:
     samples = [
         stats.samples_for_distance(distance, alpha=look.alpha, power=power) for power in POWERS
     ]
-    numbers = [count or f"more than {stats.MOST_SAMPLES}" for count in samples]
     return Outlook(
         metric=claim.metric,
         type=claim.type,
@@ -187,8 +189,7 @@ def _of_distribution(claim: Claim, manifest: Manifest) -> Outlook:
         narrowest=None,
         margin=None,
         runs=(samples[0], samples[1]),
-        sentence=f"{claim.metric}: {numbers[0]} independent samples on each side confirm a distance"
-        f" below {distance:g}{look.words} with probability 0.8, {numbers[1]} with 0.9",
+        sentence=f"{wording.subject(claim)}: {wording.samples(claim, samples, look.words)}",
     )
 
 
@@ -203,5 +204,5 @@ def _of_bound(claim: Claim, seeds: int) -> Outlook:
         narrowest=None,
         margin=None,
         runs=(None, None),
-        sentence=f"{claim.metric}: {wording.bad_runs(seeds)}",
+        sentence=f"{wording.subject(claim)}: {wording.bad_runs(seeds)}",
     )

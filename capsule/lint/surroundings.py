@@ -1,4 +1,4 @@
-"""What around a run will keep others from repeating it: its image, its data, its machine."""
+"""Warnings about what others need to repeat a run: its image, its data, its machine."""
 
 from __future__ import annotations
 
@@ -9,41 +9,46 @@ from capsule import inventory, placeholders
 from capsule.datasets import tree
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image, files, reference
+from capsule.lint.located import Located
 from capsule.manifest import warnings as words
 from capsule.manifest.model import DatasetSpec, Manifest
+from capsule.manifest.paths import matches
 from capsule.record import Record
-from capsule.sentences import Sentence
+from capsule.schema import pointer
+
+IMAGE = "/image/reference"
+"""Where a manifest names its image."""
 
 
-def of_image(image: Image | None, override: str | None, manifest: Manifest) -> Iterator[Sentence]:
-    """Why nobody else will get the image.
+def of_image(image: Image | None, override: str | None, manifest: Manifest) -> Iterator[Located]:
+    """Warn of an image that nobody else can get.
 
     Args:
-        image: That ran; None where nothing has run, or on the host.
-        override: Reference that took the place of the manifest's.
-        manifest: Tells the reference of what has not run.
+        image: The image that ran; None before a run, or on the host.
+        override: Reference that replaced the manifest's.
+        manifest: Gives the reference before a run.
     """
     written = override or (manifest.image.reference if manifest.image else None)
     if image is not None and image.pinned is None:
         is_engines = reference.owner_of(image.reference) is not None
-        yield words.WARNINGS(
-            "image-unpublished" if is_engines else "image-file", reference=image.reference
-        )
+        code = "image-unpublished" if is_engines else "image-file"
+        yield Located.at(IMAGE, words.WARNINGS(code, reference=image.reference))
     elif written is not None and _is_loopback(written):
-        yield words.WARNINGS("image-loopback", reference=written)
+        yield Located.at(IMAGE, words.WARNINGS("image-loopback", reference=written))
 
 
-def of_image_file(manifest: Manifest) -> Iterator[Sentence]:
-    """That the file or folder which has the image is not here, or is another one than it says."""
+def of_image_file(manifest: Manifest) -> Iterator[Located]:
+    """Warn of an image file or folder that is absent, or another than the manifest says."""
     if manifest.image is None:
         return
+    written = manifest.image.reference
     try:
-        files.locate(manifest.image.reference, manifest.folder)
+        files.locate(written, manifest.folder)
     except UsageError as error:
-        fault = f"{error.what}; {error.advice}" if error.advice else error.what
-        yield words.WARNINGS(
-            "image-missing", reference=manifest.image.reference, place=str(error.where), fault=fault
-        )
+        advice = error.advice or ""
+        fault = ". ".join(filter(None, (error.what, advice[:1].upper() + advice[1:])))
+        facts = {"reference": written, "place": str(error.where), "fault": fault}
+        yield Located.at(IMAGE, words.WARNINGS("image-missing", **facts))
 
 
 def _is_loopback(written: str) -> bool:
@@ -53,29 +58,41 @@ def _is_loopback(written: str) -> bool:
         return False  # no reference to a registry
 
 
-def of_data(manifest: Manifest) -> Iterator[Sentence]:
-    """Datasets that whoever verifies what is run by a manifest has to be given by its author."""
+def of_data(manifest: Manifest) -> Iterator[Located]:
+    """Warn of datasets that a verifier can get from the author alone."""
     for spec in manifest.datasets:
         if not (_has_source(spec) or _fits_into_capsule(spec, manifest.folder)):
-            yield words.WARNINGS("dataset-without-source", dataset=spec.name)
+            yield _sourceless(spec)
 
 
-def of_pointers(manifest: Manifest) -> Iterator[Sentence]:
-    """Inputs and data that a clone has pointers of, and not the files themselves."""
+def of_pointers(manifest: Manifest) -> Iterator[Located]:
+    """Warn of inputs and data of which a git clone has only pointers."""
     if manifest.folder is None:
         return
-    inputs = {name for benchmark in manifest.benchmarks for name in benchmark.inputs}
-    paths = {spec.path for spec in manifest.datasets if spec.path is not None}
-    for name in sorted(inputs | paths):
-        yield from words.of_pointers(placeholders.walk(name, manifest.folder / name))
+    places = {
+        name: pointer("benchmarks", place, "inputs")
+        for place, benchmark in enumerate(manifest.benchmarks)
+        for name in benchmark.inputs
+    }
+    for spec in manifest.datasets:
+        if spec.path is not None:
+            places[spec.path] = pointer("datasets", spec.name, "path")
+    for name in sorted(places):
+        found = words.of_pointers(placeholders.walk(name, manifest.folder / name))
+        yield from (Located.at(places[name], one) for one in found)
 
 
-def of_used_data(record: Record) -> Iterator[Sentence]:
-    """The same of a capsule, which may carry some."""
+def of_used_data(record: Record) -> Iterator[Located]:
+    """Warn of a capsule's datasets that a verifier can get from the author alone."""
     carried = {dataset.name for dataset in record.datasets if dataset.embedded}
     for spec in record.manifest.datasets:
         if not _has_source(spec) and spec.name not in carried:
-            yield words.WARNINGS("dataset-without-source", dataset=spec.name)
+            yield _sourceless(spec)
+
+
+def _sourceless(spec: DatasetSpec) -> Located:
+    where = pointer("datasets", spec.name)
+    return Located.at(where, words.WARNINGS("dataset-without-source", dataset=spec.name))
 
 
 def _has_source(spec: DatasetSpec) -> bool:
@@ -83,7 +100,7 @@ def _has_source(spec: DatasetSpec) -> bool:
 
 
 def _fits_into_capsule(spec: DatasetSpec, folder: Path | None) -> bool:
-    """Whether a run would seal it, as far as that can be told without reading it."""
+    """Return whether a run would seal a dataset, as far as its sizes tell."""
     if spec.embed is not None or spec.path is None or folder is None:
         return bool(spec.embed)
     try:
@@ -93,10 +110,10 @@ def _fits_into_capsule(spec: DatasetSpec, folder: Path | None) -> bool:
     return tree.is_small(sum(entry.status.st_size for entry in entries), len(entries))
 
 
-def of_nodes(record: Record) -> Iterator[Sentence]:
-    """Machines that were busy, and GPUs that stood idle."""
+def of_nodes(record: Record) -> Iterator[Located]:
+    """Warn of machines that were busy, and of GPUs that no process used."""
     for load in dict.fromkeys(filter(None, map(inventory.busy, record.nodes))):
-        yield words.WARNINGS("busy", load=load)
+        yield Located.at("", words.WARNINGS("busy", load=load))
     if record.manifest.resources.gpus_per_rank:
         return
     models = [
@@ -105,4 +122,14 @@ def of_nodes(record: Record) -> Iterator[Sentence]:
         for gpu in inventory.entries_at(node, "class", "gpus")
     ]
     if models:
-        yield words.unused_gpus(count=len(models), model=models[0])
+        sentence = words.unused_gpus(count=len(models), model=models[0])
+        yield Located.at("/resources", sentence)
+
+
+def is_relevant(warning: Located, manifest: Manifest) -> bool:
+    """Return whether a warning concerns a claim; a busy machine concerns machine metrics alone."""
+    return warning.code != "busy" or any(
+        metric.kind == "machine"
+        for claim in manifest.claims
+        for _, metric in matches(claim.metric, manifest.benchmarks)
+    )

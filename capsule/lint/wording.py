@@ -1,28 +1,37 @@
-"""What an author is told of a claim's margin, in sentences with one reading."""
+"""What an author is told about a claim's margin before a run, one sentence a claim."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 
-from capsule import stats
-from capsule.manifest.model import Claim
+from capsule import freezing, stats
+from capsule.manifest.model import Claim, Margin
 
-_NO_SPREAD = "one run tells no spread, so nobody can confirm any margin"
+_NO_SPREAD = "one run gives no spread, so no margin can be confirmed"
 _POINT = " at one step of the curve"
 FIRST_LOOK = " at the first look"
 _SHARES = (10, 5)  # of bad runs, in percent
 _LEAST = 1e-300  # its third digit is still a double
 
 
+def subject(claim: Claim) -> str:
+    """Return what a sentence is about: the claim's label, if it has one, and its metric.
+
+    >>> subject(Claim(metric="a/b/c/d", type="equivalence", label="C1"))
+    'C1 (a/b/c/d)'
+    """
+    return claim.name if claim.label is None else f"{claim.label} ({claim.name})"
+
+
 def sides(claim: Claim, there: int, here: int) -> str:
-    """The runs that a claim will be judged by.
+    """Return the runs by which a claim will be judged, in words.
 
     Args:
         claim: The claim.
-        there: The original's runs, or those that were published.
-        here: The re-execution's.
+        there: Number of the original's runs, or of the published ones.
+        here: Number of the re-run's.
     """
     if claim.published is not None:
         return f"{there} published runs and {here} seeds"
@@ -30,96 +39,102 @@ def sides(claim: Claim, there: int, here: int) -> str:
 
 
 def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None, look: str) -> str:
-    """How little runs must scatter for a margin in the metric's own unit to be confirmed.
+    """Return up to which standard deviation a margin in the metric's own unit can be confirmed.
 
     Args:
         claim: One whose margin is absolute, relative or a ratio.
         runs: Both sides, in words.
-        reach: The narrowest margins that they confirm with either power, in standard deviations
+        reach: The smallest margins that the runs confirm with either power, in standard deviations
             between runs; None where they confirm none.
         look: `FIRST_LOOK`, or nothing for the last.
 
     >>> from capsule.manifest.model import Margin
     >>> claim = Claim(metric="a/b/c/d", type="equivalence", margin=Margin(relative=0.05))
-    >>> scatter(claim, "5 seeds", (2.16, 2.53), "").partition(",")[0]
-    '5 seeds confirm 5 % with probability 0.8 if runs scatter by less than 2.31 %'
+    >>> scatter(claim, "5 seeds", (2.16, 2.53), "").partition(" (")[0]
+    '5 seeds suffice for a margin of 5 % if runs have a standard deviation below 2.31 %'
     """
-    size, show = _margin(claim)
     if reach is None:
-        return f"{_NO_SPREAD}: {show(size)} needs two runs on each side at least"
-    low, high = (show(_scatter(claim, size, narrowest)) for narrowest in reach)
+        return f"{_NO_SPREAD}: {margin(claim)} needs at least two runs per side"
+    low, high = limits(claim, reach)
     point = _POINT if claim.type == "curve" else ""
     return (
-        f"{runs} confirm {show(size)}{point}{look} with probability 0.8 if runs scatter by less"
-        f" than {low}, with 0.9 if by less than {high} (the standard deviation between runs)"
+        f"{runs} suffice for a margin of {margin(claim)}{point}{look} if runs have a standard"
+        f" deviation below {low} (80 % chance to confirm it; 90 %: below {high})"
     )
 
 
-def pairs(
-    claim: Claim, seeds: int, spreads: float | None, reach: tuple[float, float] | None
-) -> str:
-    """How little the differences of runs under equal seeds must scatter for a margin to hold.
+def pairs(claim: Claim, seeds: int, reach: tuple[float, float] | None) -> str:
+    """Return up to which standard deviation of paired differences a margin can be confirmed.
 
     Args:
         claim: A paired one.
-        seeds: Of which both sides have a run.
-        spreads: The margin in the original's own standard deviations, None where it is a number.
+        seeds: Seeds of which both sides have a run.
         reach: As for `scatter`, in standard deviations of the differences.
 
     >>> claim = Claim(metric="a/b/c/d", type="equivalence", paired=True)
-    >>> pairs(claim, 5, 2.0, (2.5, 2.9)).partition(" (")[0]
-    '5 pairs, margin 2 sd: usually enough if their differences scatter by less than 0.8 sd'
+    >>> pairs(claim, 5, (2.5, 2.9)).partition(" (")[0]
+    '5 pairs usually suffice for a margin of 2 sd if their differences scatter by less than 0.8 sd'
     """
-    size, show = _margin(claim) if spreads is None else (spreads, lambda part: f"{part:g} sd")
     if reach is None:
-        return f"{_NO_SPREAD}: {show(size)} needs two pairs at least"
-    low, high = (show(_scatter(claim, size, narrowest)) for narrowest in reach)
-    if spreads is not None:
+        return f"{_NO_SPREAD}: {margin(claim)} needs at least two pairs"
+    low, high = limits(claim, reach)
+    if freezing.spreads(claim) is not None:
         return (
-            f"{seeds} pairs, margin {show(size)}: usually enough if their differences scatter by"
-            f" less than {low} (sd is the original's standard deviation between its runs)"
+            f"{seeds} pairs usually suffice for a margin of {margin(claim)} if their differences"
+            f" scatter by less than {low} (sd: standard deviation between the original's runs)"
         )
     return (
-        f"{seeds} pairs confirm {show(size)} with probability 0.8 if their differences scatter by"
-        f" less than {low}, with 0.9 if by less than {high} (the standard deviation between"
-        " differences)"
+        f"{seeds} pairs suffice for a margin of {margin(claim)} if their differences have a"
+        f" standard deviation below {low} (80 % chance to confirm it; 90 %: below {high})"
     )
 
 
-def runs(
-    claim: Claim, runs: str, margin: float, enough: str | None, needed: int | None, look: str
-) -> str:
+def runs(claim: Claim, runs: str, enough: str | None, needed: int | None, look: str) -> str:
     """Return whether runs are enough for a margin in standard deviations between runs.
 
     Args:
         claim: The claim.
         runs: Both sides, in words.
-        margin: So many standard deviations that the original's runs show.
-        enough: How often they are, None for an original of one run.
-        needed: The runs on each side that usually are, None for more than the table has.
+        enough: How often the runs are enough, None for an original of one run.
+        needed: Runs per side that usually are, None for more than the table has.
         look: As for `scatter`.
     """
     point = _POINT if claim.type == "curve" else ""
-    unit = "(standard deviations between the original's runs)"
+    unit = "(sd: standard deviation between the original's runs)"
     fact = _NO_SPREAD if enough is None else f"{enough} enough{point}{look}"
-    sentence = f"{runs}, margin {margin:g} sd {unit}: {fact}"
+    sentence = f"{runs}, margin {margin(claim)} {unit}: {fact}"
     if enough == "usually":
         return sentence
-    return f"{sentence}; {needed or 'more than 50'} a side are usually enough"
+    return f"{sentence}; {needed or 'more than 50'} per side are usually enough"
+
+
+def samples(claim: Claim, counts: Sequence[int | None], look: str) -> str:
+    """Return how many samples a distance between two distributions takes.
+
+    Args:
+        claim: A claim of type distribution.
+        counts: Samples per side for either power, None for more than anybody takes.
+        look: As for `scatter`.
+    """
+    low, high = (number or f"more than {stats.MOST_SAMPLES}" for number in counts)
+    return (
+        f"{low} independent samples per side confirm a {margin(claim)}{look} (80 %"
+        f" chance; 90 %: {high} samples)"
+    )
 
 
 def bad_runs(seeds: int) -> str:
-    """What runs that all keep a bound say of the runs that nobody made.
+    """Return which share of bad runs remains possible if all runs keep a bound.
 
     >>> bad_runs(5).partition("at most ")[2]
-    '45.1 % of all runs break it; 10 % takes 29 re-runs, 5 % takes 59'
+    '45.1 % of all runs break it (95 % confidence); 29 re-runs for 10 %, 59 re-runs for 5 %'
     """
-    runs = "one re-run keeps" if seeds == 1 else f"{seeds} re-runs keep"
-    shares = (f"{share} % takes {_runs_to_exclude(share / 100)}" for share in _SHARES)
+    kept = "one re-run keeps" if seeds == 1 else f"{seeds} re-runs keep"
+    shares = (f"{_runs_to_exclude(share / 100)} re-runs for {share} %" for share in _SHARES)
     return (
-        f"a run beyond the bound is DIFFERENT at once; if {runs} it, with 95 % confidence at most"
-        f" {100 * stats.failure_bound(0, seeds):.1f} % of all runs break it;"
-        f" {' re-runs, '.join(shares)}"
+        f"one run beyond the bound is DIFFERENT; if {kept} the bound, at most"
+        f" {100 * stats.failure_bound(0, seeds):.1f} % of all runs break it (95 % confidence);"
+        f" {', '.join(shares)}"
     )
 
 
@@ -127,27 +142,52 @@ def _runs_to_exclude(share: float) -> int:
     return next(runs for runs in count(1) if stats.failure_bound(0, runs) <= share)
 
 
+def margin(claim: Claim) -> str:
+    """Return a claim's margin with its unit.
+
+    >>> margin(Claim(metric="a/b/c/d", type="equivalence"))
+    '2 sd'
+    """
+    size, show = _margin(claim)
+    return show(size)
+
+
+def limits(claim: Claim, reach: tuple[float, float]) -> tuple[str, str]:
+    """Return the largest standard deviations at which a claim's margin can be confirmed.
+
+    Args:
+        claim: The claim.
+        reach: The smallest margins that the runs confirm with either power, in such deviations.
+    """
+    size, show = _margin(claim)
+    low, high = (show(_scatter(claim, size, narrowest)) for narrowest in reach)
+    return low, high
+
+
 def _margin(claim: Claim) -> tuple[float, Callable[[float], str]]:
-    """The margin that the author gave, and how a number of its kind is written."""
-    margin = claim.margin
-    assert margin is not None
+    """Return the size of a margin, and a function that writes a number of its kind."""
+    margin = claim.margin or Margin()
+    if (spreads := freezing.spreads(claim)) is not None:
+        return spreads, lambda part: f"{part:g} sd"
     if margin.relative is not None:
         return margin.relative, lambda part: f"{100 * part:g} %"
     if margin.ratio is not None:
-        return margin.ratio, lambda factor: f"a factor of {factor:g}"
+        return margin.ratio, lambda factor: f"factor {factor:g}"
+    if margin.distance is not None:
+        return margin.distance, lambda distance: f"distance {distance:g}"
     assert margin.absolute is not None
     return margin.absolute, lambda value: f"{value:g}"
 
 
 def _scatter(claim: Claim, size: float, narrowest: float) -> float:
-    """The standard deviation of which a margin of `size` is so many times, rounded down."""
+    """Return the standard deviation of which `size` is `narrowest` times, rounded down."""
     if claim.margin is not None and claim.margin.ratio is not None:
         return 1 + _round_down(math.expm1(math.log(size) / narrowest))
     return _round_down(size / narrowest)
 
 
 def _round_down(value: float) -> float:
-    """Three digits that promise no more than the number does.
+    """Return a number rounded down to three digits, so that it promises no more.
 
     >>> _round_down(0.023698), _round_down(0.29), _round_down(12345.6)
     (0.0236, 0.29, 12300.0)

@@ -1,4 +1,4 @@
-"""Turn the `claims` entries into values, each held against the metrics that the manifest has."""
+"""The claims of a manifest, read and checked against its metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_PATHS = 1000
 
 
 def claim(raw: Mapping[str, Any]) -> Claim:
-    """One entry that fits the schema."""
+    """Return the claim of an entry that fits the schema."""
     return Claim(
         metric=raw["metric"],
         type=raw["type"],
@@ -38,12 +38,12 @@ def claim(raw: Mapping[str, Any]) -> Claim:
 
 
 def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems: Problems) -> None:
-    """Note claims that name no metric, or that ask of a metric what it hasn't.
+    """Note claims that match no metric, or that do not fit their metric.
 
     Args:
-        claims: By their place in the manifest.
-        benchmarks: All of them.
-        problems: Collects what is found.
+        claims: Claims by their place in the manifest.
+        benchmarks: All benchmarks of the manifest.
+        problems: Collects the problems.
     """
     for index, claim in claims.items():
         here = f"/claims/{index}/metric"
@@ -58,33 +58,34 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
         for message in _misfits(claim, matched):
             problems.add(here, f"{quote(claim.metric)} {message}")
         if any(after <= before for before, after in pairwise(claim.looks)):
-            problems.add(f"/claims/{index}/looks", "each look needs more seeds than the one before")
+            message = "each look must have more seeds than the look before"
+            problems.add(f"/claims/{index}/looks", message)
         first = next(one.looks for one in claims.values() if one.looks) if claim.looks else ()
         if claim.looks != first:
-            message = f"all claims share a re-execution's seeds, so its looks: {list(first)}"
+            message = f"all claims share the seeds of a re-run: write the same looks, {list(first)}"
             problems.add(f"/claims/{index}/looks", message)
 
 
 def _picks(claim: Claim, benchmarks: Sequence[Benchmark]) -> Iterator[str]:
-    """Where a claim picks a trial of a search: the luck by which it was best comes with it."""
+    """Yield what is wrong with a claim on one trial of a search, which was selected by luck too."""
     if _is_best_of_all(claim.metric, benchmarks):
         yield (
-            f"is nothing that a search claims, such as the best of all its trials, which is better"
-            f" than they are by luck: its {SCORE} is the median over its studies"
+            "cannot be claimed: the best of all trials of a search is partly luck. Claim its"
+            f" {SCORE}, the median over its studies"
         )
         return
     benchmark_id, case, *_ = (*claim.metric.split("/"), "")
     for one in benchmarks:
         if one.search and benchmark_id in ("*", one.id) and case in one.case_names:
             yield (
-                "is about one point of a search, and whichever is best there was lucky too: claim"
-                f" {one.id}/{SEARCH}/*/{SCORE}, the median over its studies, and of a single point"
-                " what it gives when it is run again under fresh seeds (capsule sweep winner)"
+                "is about one point of a search, and the best point is partly luck. Claim"
+                f" {one.id}/{SEARCH}/*/{SCORE}, the median over the studies; for a single point, run"
+                " it again under fresh seeds (capsule sweep winner) and claim that"
             )
 
 
 def _why_not_there(pattern: str, benchmarks: Sequence[Benchmark]) -> str | None:
-    """Why a benchmark has no metric that others have; None where that is not the matter."""
+    """Return why a benchmark lacks a metric that others have, None for another reason."""
     benchmark_id, case, *_, metric = pattern.split("/")
     for one in benchmarks:
         if (
@@ -93,11 +94,11 @@ def _why_not_there(pattern: str, benchmarks: Sequence[Benchmark]) -> str | None:
             and metric in [name.name for name in scaling.metrics_in(one, "*")]
         ):
             return (
-                f"{quote(pattern)} asks for what {case} has not: it has the fewest ranks, with"
-                " which those of other cases are compared"
+                f"{quote(pattern)} matches no metric: {case} has the fewest ranks, and the other"
+                " cases are compared with it"
             )
         if benchmark_id in ("*", one.id) and (reason := serving.refuse(one, metric)):
-            return f"{quote(pattern)} asks for too much: {reason}"
+            return f"{quote(pattern)} cannot be claimed: {reason}"
         if (
             isinstance(one.subject, Recipe)
             and one.subject.own_optimizer
@@ -105,15 +106,15 @@ def _why_not_there(pattern: str, benchmarks: Sequence[Benchmark]) -> str | None:
             and metric in one.subject.lacks
         ):
             return (
-                f"{quote(pattern)} asks how right the steps are, and"
-                f" {one.subject.own_optimizer.path} defines no formula that says what a right one"
-                " is: define formula(step, state, parameter, gradient), or leave the claim out"
+                f"{quote(pattern)} compares steps with a formula, and"
+                f" {one.subject.own_optimizer.path} defines no formula: define"
+                " formula(step, state, parameter, gradient), or remove the claim"
             )
     return None
 
 
 def _is_best_of_all(pattern: str, benchmarks: Sequence[Benchmark]) -> bool:
-    """Whether a pattern asks for another metric of a search as a whole than its score."""
+    """Return whether a pattern names a metric of a whole search other than its score."""
     segments = pattern.split("/")
     return (
         len(segments) == len(SEGMENTS)
@@ -125,36 +126,36 @@ def _is_best_of_all(pattern: str, benchmarks: Sequence[Benchmark]) -> bool:
 
 def _misfits(claim: Claim, matched: Sequence[tuple[Benchmark, Metric]]) -> Iterator[str]:
     if claim.type == "noninferiority" and any(metric.direction == "none" for _, metric in matched):
-        yield "has no better or worse: noninferiority needs a direction; use equivalence"
+        yield 'has "direction": "none", and noninferiority needs lower or higher: use equivalence'
     if claim.type == "curve" and any(
         not isinstance(benchmark.subject, Command) for benchmark, _ in matched
     ):
-        yield "has no steps: a curve is what a command reports with a step beside each value"
+        yield "has no steps: a curve needs a command that reports a step beside each value"
     if claim.mean_of_last is not None:
         yield from _misfits_of_last(claim.mean_of_last, matched)
     if claim.type == "distribution" and any(m.per in ("node", "block", "rank") for _, m in matched):
-        yield "has one value for each node, block or rank: these are no repetitions of one thing"
+        yield "has one value per node, block or rank: a distribution needs repeated measurements"
     steps = (
         metric.resolution if claim.resolution is None else claim.resolution for _, metric in matched
     )
     if claim.mean == "geometric" and any(step >= 1 for step in steps):
-        yield "is counted, and a count may be 0, which has no geometric mean; leave mean out"
+        yield 'is a count, and a count of 0 has no geometric mean: remove "mean"'
     ratio = claim.margin is not None and claim.margin.ratio is not None
     if ratio and claim.published is not None and claim.published.mean <= 0:
-        yield "has a published mean that is not positive, which no ratio can be of"
+        yield "has a published mean of 0 or less: a ratio needs a positive mean"
 
 
 def _misfits_of_last(k: int, matched: Sequence[tuple[Benchmark, Metric]]) -> Iterator[str]:
-    """What keeps metrics from having a mean of their last evaluations."""
+    """Yield why a metric has no mean of its last evaluations."""
     for benchmark, metric in matched:
         if metric.per == "step":
             continue
         what = f"the mean of the last {k}" if k > 1 else "the last"
         if not isinstance(benchmark.subject, Command):
-            yield f"has no steps, so {quote(metric.name)} has no last evaluations: leave value out"
+            yield f'has no steps, so {quote(metric.name)} has no last evaluations: remove "value"'
         else:
             yield (
-                f"is judged by {what} of its evaluations, and {quote(metric.name)} is declared per"
+                f"is judged by {what} of its evaluations, but {quote(metric.name)} is declared per"
                 f' {metric.per}: declare it "per": "step", and report a step beside each value'
             )
         return
@@ -177,7 +178,7 @@ def _number(raw: float | None) -> float | None:
 
 
 def _wrong_length(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
-    """What a pattern lacks, with one that names a metric of this manifest."""
+    """Return what a pattern lacks, with an example from this manifest."""
     parts = pattern.split("/")
     count = f"{len(parts)} segment{'s' * (len(parts) != 1)}"
     message = f"{quote(pattern)} has {count}, not the four of {'/'.join(SEGMENTS)}"
@@ -198,7 +199,7 @@ def _wrong_length(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
 
 
 def _first_paths(benchmarks: Sequence[Benchmark]) -> Iterator[str]:
-    """Each metric of each benchmark, in its first case and framework."""
+    """Yield each metric of each benchmark, in its first case and framework."""
     for benchmark in benchmarks:
         if benchmark.cases and benchmark.frameworks:
             unit = f"{benchmark.id}/{benchmark.cases[0].name}/{benchmark.frameworks[0]}"
@@ -208,13 +209,13 @@ def _first_paths(benchmarks: Sequence[Benchmark]) -> Iterator[str]:
 
 
 def _only(benchmarks: Sequence[Benchmark], place: int) -> str:
-    """The one name that stands at a place of these benchmarks' metric paths, else `*`."""
+    """Return the only name at a place of these benchmarks' metric paths, else `*`."""
     there = {name for benchmark in benchmarks for name in names(benchmark, place)}
     return there.pop() if len(there) == 1 else "*"
 
 
 def _no_match(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
-    """Go from left to right, mending each segment that leads nowhere."""
+    """Return what is wrong with a pattern, and the path that was probably meant."""
     mended: list[str] = []
     for place, segment in enumerate(pattern.split("/")):
         there = list(

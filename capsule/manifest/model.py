@@ -1,4 +1,4 @@
-"""The values that a manifest is read into; nothing here reads anything."""
+"""Data types of a manifest."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ ClaimType = Literal[
 ]
 Average = Literal["arithmetic", "geometric"]
 Per = Literal["call", "trial", "node", "block", "step", "rank"]
-"""What the several values of a metric in one trial are.
+"""What a metric has one value for, in one trial.
 
-Repeated calls of one thing, one number for the trial, one for each node of a network, block of a
-result, step on the way, or rank. Only calls are repetitions: their median is the run's value.
+Repeated calls, the trial, each node of a network, block of a result, step of a curve, or rank. Only
+calls are repetitions: their median is the run's value.
 """
 Aggregate = Literal["mean", "median", "min", "max"]
 Preset = Literal["strict", "middle", "default", "lenient"]
-# between-run standard deviations; what each preset means is told in docs/explanation/statistics.md
+# standard deviations between runs; presets are explained in docs/explanation/statistics.md
 PRESETS: Mapping[Preset, float] = {"strict": 1.0, "middle": 1.5, "default": 2.0, "lenient": 2.8}
 CURVE_SPREADS = 3.0
-# where a search as a whole has its metric: BENCHMARK/search/FRAMEWORK/score
+# path of the metric of a whole search: BENCHMARK/search/FRAMEWORK/score
 SEARCH, SCORE = "search", "score"
-# below 2^31: many a program keeps its seed in a signed integer of 32 bits
+# below 2^31: many programs keep their seed in a signed 32-bit integer
 SEED_RANGE = (0, 2**31 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """What one number means.
+    """A metric as a manifest declares it.
 
     Attributes:
         name: Last segment of the metric path.
         unit: UCUM-like unit, `1` for a pure number, `s`, `By`, `epoch`.
         direction: Which way is better.
-        kind: `portable` numbers should agree between machines, `machine` numbers belong to one.
-        resolution: Smallest step the number can make, in its unit; 0 when it has none.
-        per: What its several values in one trial are.
-        test_set: Of how many test examples the number is a fraction, None when of none.
-        source: Where a command's number is read, None where the command reports it itself.
-        aggregate: What a run's value is of several values, None for what `per` says.
+        kind: `portable` values should agree between machines, `machine` values belong to one.
+        resolution: Smallest step of the value, in its unit; 0 without steps.
+        per: What it has one value for, in one trial.
+        test_set: Number of test examples of which the value is a fraction; None for other values.
+        source: Where a command's value is read; None where the command reports it.
+        aggregate: How a run's value is computed from several values; None for the rule of `per`.
     """
 
     name: str
@@ -74,19 +74,19 @@ class Metric:
 
     @property
     def is_of_one_attempt(self) -> bool:
-        """Whether it is a time of a whole trial, which no attempt has seen that was resumed."""
+        """Whether it is a time of a whole trial: a resumed attempt has no value of it."""
         return self.kind == "machine" and self.per == "trial"
 
 
 class ImageSpec(NamedTuple):
-    """Where the image comes from."""
+    """The image that a manifest names."""
 
     reference: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What one process start gets; `walltime_seconds` bounds the whole run."""
+    """Resources of one process start, and `walltime_seconds`, the limit of the whole run."""
 
     nodes: int = 1
     ranks_per_node: int = 1
@@ -96,27 +96,27 @@ class Resources:
 
     @property
     def ranks(self) -> int:
-        """The world size: processes of one start, on all nodes together."""
+        """World size: number of processes of one start, on all nodes together."""
         return self.nodes * self.ranks_per_node
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
-    """One dataset: made by a generator, lying beside the manifest, fetched, or known by its digest.
+    """A dataset: generated, beside the manifest, downloaded, or known by its digest.
 
     Attributes:
-        name: Of it in the manifest.
-        digest: Which bytes it must be.
-        format: What its files are, a key of `levels.data.formats.layouts.FORMATS`; None where each
-            holds one array, or a command reads it.
-        generator: What makes it.
-        parameters: Of the generator.
-        path: Where it lies beside the manifest.
-        url: Where anybody can fetch it.
-        doi: Of its publication.
-        license: SPDX identifier of the licence that it comes under.
-        description: One line for people.
-        unpack: Whether the address is of an archive, and the dataset what is inside.
+        name: Name in the manifest.
+        digest: SHA-256 of its content.
+        format: Format of its files, a key of `levels.data.formats.layouts.FORMATS`; None for files
+            of one array each, and for files that a command reads.
+        generator: Name of the generator that makes it.
+        parameters: Parameters of the generator.
+        path: Path relative to the manifest.
+        url: Public address.
+        doi: DOI of its publication.
+        license: SPDX identifier of its licence.
+        description: Description in one line.
+        unpack: Whether the address names an archive whose content is the dataset.
         embed: Whether the capsule carries its bytes; None for the rule of `datasets.embedding`.
     """
 
@@ -135,7 +135,7 @@ class DatasetSpec:
 
     @property
     def provenance(self) -> str:
-        """Where it comes from and under which licence, in words.
+        """Source and licence, in words.
 
         >>> DatasetSpec(name="a", parameters={}, doi="10.1/2", license="MIT").provenance
         'doi:10.1/2, licence MIT'
@@ -149,7 +149,7 @@ class DatasetSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One point of a benchmark's sweep; a benchmark without a sweep has the case `default`."""
+    """A combination of a benchmark's parameters; without parameters the only case is `default`."""
 
     name: str
     parameters: Mapping[str, Scalar]
@@ -157,23 +157,23 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """One entry of the manifest, with its sweep written out.
+    """An entry of the manifest's `benchmarks`, with all of its cases.
 
     Attributes:
         id: First segment of its metric paths.
         subject: What it measures.
-        cases: The sweep, never empty.
+        cases: Its cases, at least one.
         frameworks: Third segment of metric paths; `("command",)` for a `command`.
-        inputs: Files and folders beside the manifest that are bound in and kept in the capsule.
-        exclude: What of these folders is left out, in patterns as `.gitignore` has them.
-        datasets: Names of datasets bound in.
-        metrics: Every metric that a trial yields, whatever its framework.
-        lacking: Framework to the metrics that its trials do not yield, such as a gradient's.
-        isolation: `group` shares a process between the cases of one framework and seed.
-        timeout_seconds: Bound on one trial; past it the trial has failed.
+        inputs: Files and folders beside the manifest that a run sees and the capsule keeps.
+        exclude: Patterns of files that are left out of these folders, as in `.gitignore`.
+        datasets: Names of the datasets that a run sees.
+        metrics: All metrics of its trials, in any framework.
+        lacking: Metrics that a framework's trials lack, such as those of a gradient, by framework.
+        isolation: `group` runs all cases of one framework and seed in one process.
+        timeout_seconds: Time limit of a trial, after which the trial fails.
         online: Whether the workload may use the network.
-        search: How its cases were drawn, None where they were written.
-        scaling: How cases of different numbers of ranks are compared; None where none are.
+        search: How its cases were drawn; None for cases that the author wrote.
+        scaling: How cases with different numbers of ranks are compared; None for no comparison.
     """
 
     id: str
@@ -198,28 +198,29 @@ class Benchmark:
 
     @property
     def score(self) -> Metric | None:
-        """The metric that a search has as a whole, one value a seed; None without a search."""
+        """Metric of the whole search, with one value for each seed; None without a search."""
         if self.search is None:
             return None
         decisive = next(one for one in self.metrics if one.name == self.search.metric)
         return replace(decisive, name=SCORE, per="trial", source=None)
 
     def due(self, framework: str) -> tuple[Metric, ...]:
-        """The metrics that a trial under this framework yields."""
+        """Return the metrics of a trial in a framework."""
         lacking = self.lacking.get(framework, frozenset())
         return tuple(metric for metric in self.metrics if metric.name not in lacking)
 
 
 class Margin(NamedTuple):
-    """How far apart still counts as the same; exactly one is set, and all but `distance` are
-    frozen at sealing to a number that no later run moves.
+    """The largest difference that still counts as the same.
+
+    Exactly one attribute is set. Sealing turns all but `distance` into a fixed number.
 
     Attributes:
         absolute: m is +-m in the metric's unit.
         relative: r is r times |mean of the original|.
         ratio: r > 1 is [-ln r, ln r] on natural logarithms.
         sd: k is k times the standard deviation between the original's runs.
-        preset: A named k.
+        preset: Name of a k.
         distance: d is the largest Kolmogorov distance of two distributions, between 0 and 1.
     """
 
@@ -232,12 +233,12 @@ class Margin(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What somebody else's paper says of its runs, where the runs themselves are not known.
+    """Published numbers of runs whose values are not available.
 
     Attributes:
-        mean: In the metric's unit.
-        sd: Between its runs.
-        n: How many; None when the paper does not say, which counts as 3.
+        mean: Mean in the metric's unit.
+        sd: Standard deviation between the runs.
+        n: Number of runs; None if unknown, which counts as 3.
     """
 
     mean: float
@@ -247,30 +248,29 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement about one metric path pattern, as the author wrote it.
+    """A claim as the author wrote it.
 
     Attributes:
-        metric: Four segments, `*` stands for one whole segment; each match is a claim of its own.
-        type: Which rule judges it (docs/explanation/statistics.md).
-        label: What screens call it, such as "Table 2, row 3"; None for its type.
-        margin: None means the default of two between-run standard deviations of the original,
-            three for curves, frozen at sealing.
-        at_most: Threshold claims: the constant that the metric's mean may not exceed; claims of a
-            bound: the one that no run may exceed.
-        at_least: The same for a constant that is to be reached.
-        mean: Threshold claims: which mean of the runs is held against the constant.
-        mean_of_last: Of how many last evaluations of a curve the mean is a run's value; None for
-            the value that a run has by itself, of a curve its last.
-        published: Prediction claims: the numbers that stand for the original's runs.
+        metric: Path of four segments, `*` for any segment; each match is a claim of its own.
+        type: The rule that judges it (docs/explanation/statistics.md).
+        label: Its name on screens, such as "Table 2, row 3"; None for its type.
+        margin: None for the default: two standard deviations between the original's runs, three
+            for curves.
+        at_most: Largest allowed mean of a threshold, or largest allowed value of any run of a
+            bound.
+        at_least: The same for the smallest.
+        mean: For a threshold, the mean that is compared with the constant.
+        mean_of_last: Number of last evaluations of a curve whose mean is a run's value; None for
+            the run's own value, of a curve the last.
+        published: For a prediction, numbers that replace the original's runs.
         alpha: One-sided error rate of each wrong verdict, over all looks together.
-        primary: Secondary claims never change the capsule's verdict.
-        looks: After how many re-run seeds it may be judged, increasing; empty for once.
-        paired: Whether runs under equal seeds are compared one by one, for which a re-execution
-            repeats the original's seeds. That tells what the machine does to these runs, never
-            whether the number is right.
-        resolution: Replaces the metric's for this claim.
-        failure_margin: How far the two sides' rates of failed runs may be apart, in absolute terms;
-            None for the rule that forbids only what is hardly chance.
+        primary: Whether it counts for the capsule's verdict.
+        looks: Numbers of re-run seeds at which it is judged, increasing; empty for the default.
+        paired: Whether runs under equal seeds are compared one by one. A verification then repeats
+            the original's seeds, which shows what the machine changes in these runs.
+        resolution: Replaces the metric's resolution for this claim.
+        failure_margin: Largest difference between the two sides' rates of failed runs; None for the
+            default rule, by which only a difference beyond chance counts.
     """
 
     metric: str
@@ -291,7 +291,7 @@ class Claim:
 
     @property
     def value(self) -> str:
-        """Which value of a run is judged, in words; empty where it is the one a run has by itself.
+        """The value of a run that is judged, in words; empty for the run's own value.
 
         >>> Claim(metric="a/b/c/d", type="equivalence", mean_of_last=3).value
         'mean of the last 3 evaluations'
@@ -303,11 +303,11 @@ class Claim:
 
     @property
     def name(self) -> str:
-        """Its metric, with the value that is judged where a run has others."""
+        """Its metric, and the value that is judged unless it is the run's own."""
         return f"{self.metric}, {self.value}" if self.value else self.metric
 
     def answers_for(self, paired: Claim) -> bool:
-        """Whether it tells under fresh seeds what a paired claim on the same metric cannot."""
+        """Return whether this claim judges a paired claim's metric under fresh seeds."""
         by_fresh_seeds = not self.paired and self.type not in ("exact", "ratio")
         same_value = self.mean_of_last == paired.mean_of_last
         return by_fresh_seeds and same_value and (self.primary or not paired.primary)
@@ -322,12 +322,12 @@ class Author(NamedTuple):
 
 
 class Winner(NamedTuple):
-    """Which search a manifest runs the winner of.
+    """The search whose winner a manifest runs again.
 
     Attributes:
-        capsule: Id of the search, 64 lower-case hex digits.
+        capsule: Id of the search's capsule, 64 lower-case hex digits.
         point: Name of the case that won.
-        seeds: Those of the search.
+        seeds: Seeds of the search.
     """
 
     capsule: str
@@ -337,16 +337,16 @@ class Winner(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The whole manifest.
+    """A manifest.
 
     Attributes:
-        source: The file's bytes, kept in the capsule as they were.
-        seed_range: Lowest and highest seed that the benchmarks take; fresh ones are drawn from it.
-        folder: Where relative paths start; None when it was read out of a capsule.
-        narrowed_from: Digest of the manifest that it is a part of, if it was made from another.
-        winner_of: The search whose winner it runs again, None for any other.
-        changed: What whoever verifies has set of the mutable part: JSON pointer to value. `source`
-            has the author's values, all else these.
+        source: Bytes of the file; the capsule keeps them unchanged.
+        seed_range: Lowest and highest seed that the benchmarks accept; fresh seeds lie in it.
+        folder: Folder of relative paths; None for a manifest in a capsule.
+        narrowed_from: Digest of the manifest of which this one is a part; None for a whole one.
+        winner_of: The search whose winner it runs again; None for other manifests.
+        changed: Values that the verifier has set with --set, by JSON pointer. `source` has the
+            author's values, all other attributes have these.
     """
 
     name: str
@@ -371,12 +371,12 @@ class Manifest:
 
     @property
     def formats(self) -> Mapping[str, str]:
-        """What the files of a dataset are, by its name, where that is said."""
+        """Format of each dataset that declares one, by its name."""
         return {one.name: one.format for one in self.datasets if one.format is not None}
 
     @property
     def generators(self) -> Mapping[str, tuple[str, Mapping[str, Scalar]]]:
-        """What makes a dataset, with its parameters, by the dataset's name, where it is made."""
+        """Generator and parameters of each generated dataset, by its name."""
         return {
             one.name: (one.generator, one.parameters)
             for one in self.datasets
@@ -385,17 +385,17 @@ class Manifest:
 
     @property
     def trains(self) -> bool:
-        """Whether a recipe is trained."""
+        """Whether a benchmark trains a recipe."""
         return any(isinstance(benchmark.subject, Recipe) for benchmark in self.benchmarks)
 
     @property
     def reads_data(self) -> bool:
-        """Whether a dataset is read without a training."""
+        """Whether a benchmark reads a dataset without training."""
         return any(isinstance(benchmark.subject, Reading) for benchmark in self.benchmarks)
 
     @property
     def reads_texts(self) -> bool:
-        """Whether a metric is read from a text that a command writes."""
+        """Whether a metric is read from text that a command writes."""
         return any(
             metric.source is not None
             for benchmark in self.benchmarks

@@ -127,7 +127,8 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
     """
     for name, metric in metrics.items():
         if "aggregate" in metric and metric.get("per") == "trial":
-            problems.add(f"{here}/{name}/aggregate", "declared per trial, which has one value")
+            message = "the metric is declared per trial, so it has one value: remove aggregate"
+            problems.add(f"{here}/{name}/aggregate", message)
         if "from" not in metric:
             continue
         source = read(metric["from"], metric.get("per", "call"))
@@ -138,7 +139,7 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
         if not wrong and metric.get("per") == "step" and not gives_steps(source):
             problems.add(place, _without_steps(source))
         elif not wrong and "aggregate" in metric and (reason := _single(source)):
-            problems.add(f"{here}/{name}/aggregate", f"there is one value: {reason}")
+            problems.add(f"{here}/{name}/aggregate", f"the metric has one value: {reason}")
 
 
 def gives_steps(source: Source) -> bool:
@@ -175,23 +176,23 @@ def _check_pattern(source: Pattern, here: str, problems: Problems) -> None:
     try:
         pattern = compile_pattern(source.pattern)
     except PatternError as error:
-        problems.add(here, f"not a valid pattern: {error}")
+        problems.add(here, f"invalid pattern: {error}")
         return
     unknown = sorted(pattern.names.keys() - {"value", "step"})
     if unknown:
-        problems.add(here, f"unknown group {unknown[0]!r}; use value or step")
+        problems.add(here, f"unknown group {unknown[0]!r}: the groups are value and step")
     elif "value" not in pattern.names and pattern.groups != 1:
         problems.add(
             here,
-            f"has {pattern.groups} groups: mark the number's group as (?P<value>...), and the"
-            " others as (?:...)"
+            f"has {pattern.groups} groups, and one must hold the number: write that one as"
+            " (?P<value>...), and the others as (?:...)"
             if pattern.groups
-            else "has no group for the number; write for example {number}",
+            else "has no group for the number: write {number} where the number stands",
         )
     elif "step" in pattern.names and "value" not in pattern.names:
-        problems.add(here, "has a group for the step, but none for the number: add (?P<value>...)")
+        problems.add(here, "has a group for the step, none for the number: add (?P<value>...)")
     elif "step" in pattern.names and source.occurrence != "all":
-        problems.add(here, 'has a group (?P<step>...), which needs "occurrence": "all"')
+        problems.add(here, 'has a group (?P<step>...): add "occurrence": "all"')
 
 
 def _without_steps(source: Source) -> str:

@@ -1,6 +1,7 @@
-"""Warnings of `lint`: the code of each, and the one template of its sentence.
+"""Warnings of `lint`: the code of each, and the template of its sentence.
 
-None names what it is about: whoever yields it puts that before the sentence, by `sentences.about`.
+A sentence says what is wrong, then behind a full stop what to do. The code that yields a sentence
+puts its subject in front, by `sentences.about`.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from capsule.sentences import Sentence, Shape, Templates
 WARNINGS = Templates(Sentence, quote=Shape(str, quote))
 _SHOWN_POINTERS = 3
 
-# of a manifest as a whole
+# the manifest as a whole
 
 
 WARNINGS |= {
-    "author-unnamed": "the author is {name!r}, as `capsule init` wrote it, and what is sealed"
-    " is not changed any more: write who you are, and under which license",
-    "one-seed": "one seed only: the spread between runs stays unknown, so no margin can be"
-    " confirmed; name five seeds or more",
-    "no-claims": "no claims: a re-execution will be measured, but there is nothing to judge",
-    "no-primary-claim": "no primary claim: the capsule's verdict can't be anything but"
-    " INCONCLUSIVE",
-    "format-unused": "its format does nothing, for no training reads it, and a command sees its"
-    " files as they are; leave it out, or name the dataset in a benchmark of level 2",
+    "author-unnamed": '"authors" still has the template\'s {name!r}. Write who you are and check'
+    ' "license": a sealed capsule cannot be corrected',
+    "one-seed": "one seed gives no spread between runs, so no margin can be confirmed. Name at"
+    " least five seeds",
+    "no-claims": 'no claims: a verification can give no verdict. Add an entry to "claims"',
+    "no-primary-claim": "no primary claim: every verification will be INCONCLUSIVE. Make one claim"
+    " primary; for `reread`, leave the sealed claims unchanged and add others",
+    "format-unused": '"format" has no effect: no training reads this dataset, and a command gets'
+    ' the files unchanged. Remove "format", or name the dataset in a benchmark of level 2',
 }
 
 
-# of a claim, before a run
+# a claim, before a run
 
 
 @WARNINGS.template("too-few-seeds")
@@ -46,87 +47,88 @@ def too_few_seeds(
     needed: int | None,
     added: int | None,
 ) -> str:
-    """So many runs are not usually enough for a margin in standard deviations.
+    """Word that the seeds are too few for a margin in standard deviations.
 
     Args:
         seeds: The original's.
         rerun_seeds: Those of a look.
         look: Which look it is, None for the last that the author planned.
-        margin: In standard deviations that the original's runs show.
-        is_seldom: Whether fewer than half of the cases confirm it.
+        margin: In standard deviations between the original's runs.
+        is_seldom: Whether fewer than half of the verifications confirm it.
         needed: How many on each side are usually enough, None for more than the table has.
-        added: How many of them the author can add, None where there is no adding.
+        added: How many of them the author could add, None where none can be added.
     """
-    named = f", the {look} look" if look else ""
+    named = f" (the {look} look)" if look else ""
     return (
-        f"{seeds} seeds and {rerun_seeds} re-runs{named}, margin"
-        f" {margin:g} sd: {'seldom' if is_seldom else 'sometimes'} enough;"
-        f" {needed or 'more than 50'} a side are usually enough{_adding(added)}"
+        f"{seeds} seeds and {rerun_seeds} re-runs{named} confirm a margin of {margin:g} sd in fewer"
+        f" than {50 if is_seldom else 80} % of verifications, even if nothing changed."
+        f" {_remedy(str(needed or 'more than 50'), is_sealed=look == 'last', added=added)}"
     )
 
 
 WARNINGS |= {
-    "threshold-on-bound": "a threshold judges the mean of the runs, and this bound holds for"
-    " each: a claim of type bound finds the one run that breaks it",
-    "paired-alone": "pairs tell whether a machine changes these runs, never whether the number"
-    " is right, so fresh seeds will be judged by the same margin; claim the metric unpaired as"
-    " well, with a margin for fresh seeds",
-    "search-unclaimed": "a search without a claim on its score: what it found will be reported,"
-    " and nothing judged; claim {path}",
+    "threshold-on-bound": "a threshold judges the mean of the runs, but this bound holds for every"
+    ' run. Write "type": "bound", which finds a single run that breaks it',
+    "paired-alone": "pairs show whether the machine changes a run, not whether the number is"
+    " right; fresh seeds will be judged by the same margin. Add an unpaired claim on this metric,"
+    " with a margin for fresh seeds",
+    "search-unclaimed": "the search has no claim on its score, so a verification reports the score"
+    " without judging it. Claim {path}",
 }
 
 
 @WARNINGS.template("failure-margin-narrow")
 def narrow_failure_margin(*, seeds: int, margin: float, needed: int | None) -> str:
-    """So many runs never confirm a margin between rates of failures."""
-    enough = "more than 500 seeds" if needed is None else f"{needed} seeds"
+    """Word that the seeds are too few for a margin between rates of failed runs."""
     return (
-        f"{seeds} seeds never confirm a failure margin of"
-        f" {margin:g}, even where none fails: use {enough}, or a wider margin"
+        f"{seeds} seeds never confirm a failure margin of {margin:g}, even if no run fails. Use"
+        f" {needed or 'more than 500'} seeds, or a wider margin"
     )
 
 
 WARNINGS |= {
-    "machine-equivalence": "claims that a number of this machine is the same on another one; a"
-    " claim of type ratio reports it",
-    "curve-few-seeds": "fewer than {seeds:d} seeds hardly ever decide a whole curve",
-    "margin-vague": "its margin is no less than the number itself, so whoever reproduces it has"
-    " shown little: write one that a reader would accept",
-    "margin-below-steps": "the margin {margin:g} is less than 1.5 steps of {step:g}, too few to"
-    " tell a shift from rounding: measure more finely, or allow more",
+    "machine-equivalence": "a machine metric (a time, a rate, a size of memory) differs between"
+    ' machines, so re-runs elsewhere will be DIFFERENT. Write "type": "ratio", which reports it',
+    "curve-few-seeds": "fewer than {seeds:d} seeds rarely decide a claim on a whole curve. Use"
+    " {seeds:d} seeds or more",
+    "margin-vague": "the margin is as large as the number itself, so almost any re-run is"
+    " REPRODUCED. Write a margin that a reader would accept",
+    "margin-below-steps": "the margin {margin:g} is less than 1.5 steps of {step:g}, so a shift"
+    " cannot be told from rounding. Measure more finely, or widen the margin",
     "margin-on-step": "the margin {margin:g} does not lie halfway between two steps of"
-    " {step:g}, which costs power for nothing: {better:g} allows the same",
+    " {step:g}, so more verifications end INCONCLUSIVE. Write {better:g}, which allows the same"
+    " differences",
 }
 
 
-# of image and data
+# image and data
 
 
 WARNINGS |= {
-    "image-local": "only {owner} on this machine has {reference}, so nobody else can run it:"
-    " push it to a registry, or hand out the file that `capsule image save {reference} FILE`"
+    "image-local": "only {owner} on this machine has {reference}, so nobody else can run it."
+    " Push it to a registry, or publish the file that `capsule image save {reference} FILE`"
     " writes",
-    "image-undigested": "{reference} has no digest: its owner can change what it names;"
-    " `capsule image resolve {reference}` prints the digest",
-    "image-unpublished": "the image {reference} is known to this machine's engine alone: push"
-    " it to a registry that others reach, and run it from there by its digest",
-    "image-file": "the image {reference} is a file of yours: publish it, since whoever verifies"
-    " names it with --image",
-    "image-loopback": "the image {reference} lies in a registry on this machine, where nobody"
-    " else gets it: push it to one that others reach, and run it from there by its digest",
-    "image-missing": "the image {reference} is not here, {place}: {fault}",
-    "dataset-undigested": "dataset {dataset} has no digest, so a changed byte goes unseen;"
-    " `{command}` prints it",
-    "dataset-without-source": "dataset {dataset} has neither generator nor url nor doi, and"
-    " does not come along in the capsule, so that whoever verifies has to get it from you:"
-    " publish it, and name its address in the manifest",
+    "image-undigested": "{reference} has no digest, so its owner can change what it names. Write"
+    " the digest that `capsule image resolve {reference}` prints",
+    "image-unpublished": "only this machine's engine has the image {reference}. Push it to a"
+    " registry that verifiers reach, and run it from there by its digest",
+    "image-file": "the image {reference} is a file of yours. Publish the file: verifiers name it"
+    " with --image",
+    "image-loopback": "the image {reference} lies in a registry on this machine, which verifiers"
+    " cannot reach. Push it to one that they reach, and run it from there by its digest",
+    "image-missing": "the image {reference} cannot be used, {place}: {fault}",
+    "dataset-undigested": "dataset {dataset} has no digest, so a changed byte goes unnoticed."
+    " Write the digest that `{command}` prints",
+    "dataset-without-source": "dataset {dataset} has neither generator nor url nor doi, and will"
+    " not be inside the capsule, so a verifier has to get it from you. Publish it, and write its"
+    " address in the manifest",
     "pointer": "{description}",
-    "more-pointers": "and {files:d} more files are such pointers",
+    "more-pointers": "{files:d} more files are such pointers. Fetch them too",
 }
 
 
 def of_pointers(files: Iterable[tuple[str, Path]]) -> Iterator[Sentence]:
-    """A warning of each pointer among files, of many for the first ones.
+    """Yield a warning for each of the first few pointers among files, then one for the rest.
 
     Args:
         files: What each is called, and where it lies.
@@ -137,86 +139,88 @@ def of_pointers(files: Iterable[tuple[str, Path]]) -> Iterator[Sentence]:
         yield WARNINGS("more-pointers", files=len(found) - _SHOWN_POINTERS)
 
 
-# of a command
+# a command
 
 
 WARNINGS |= {
-    "seed-unused": "no word of the command is {{seed}}, and no input reads CAPSULE_SEED: write"
-    ' {{seed}} where the program takes a seed, or "seeding": "inject" beside "command" where it'
-    " is Python and has no such option",
-    "parameter-unused": "the parameter {parameter} stands in no word and no variable, so it"
-    " changes nothing: write {{{parameter}}} where its value belongs",
-    "ranks-apart": "{file:quote} {has_package:imports mpi4py|calls MPI_Init}, {ranks:d} ranks"
-    " are asked for, and nothing starts them together, so each is alone in a world of its own:"
-    ' "launcher": "mpirun" or "srun" in the site file joins them',
+    "seed-unused": "no word of the command is {{seed}}, and no input reads CAPSULE_SEED, so"
+    " seeds have no effect. Write {{seed}} where the program takes a seed; for Python without such"
+    ' an option, write "seeding": "inject" beside "command"',
+    "parameter-unused": "the parameter {parameter} stands in no word and no variable, so it has no"
+    " effect. Write {{{parameter}}} where its value belongs",
+    "ranks-apart": "{file:quote} {has_package:imports mpi4py|calls MPI_Init}, but nothing joins"
+    " the {ranks:d} ranks, so each is alone in a world of its own. Write"
+    ' "launcher": "mpirun" or "srun" in the site file',
 }
 
 
 @WARNINGS.template("ranks-alike")
 def ranks_alike(*, ranks: int, unset: tuple[str, ...]) -> str:
-    """Each of several ranks most likely does all of the work.
+    """Word that each of several ranks most likely does all of the work.
 
     Args:
         ranks: How many are asked for.
         unset: Variables that an input reads and nobody sets.
     """
-    advice = 'write "ranks_independent": true beside "command" where that is meant'
+    remedy = 'Write "ranks_independent": true beside "command" if that is intended'
     if unset:
         values = {"RANK": "{rank}", "WORLD_SIZE": "{ranks}"}
         shown = ", ".join(f'"{name}": "{values[name]}"' for name in unset)
-        advice = f'nothing sets {" or ".join(unset)}: write "environment": {{{shown}}}; or {advice}'
+        remedy = (
+            f'Write "environment": {{{shown}}}, since nothing sets {" or ".join(unset)}; or'
+            f" {remedy[0].lower()}{remedy[1:]}"
+        )
     return (
-        f"{ranks} ranks are asked for, and no word, variable or input takes a rank from capsule"
-        f" (CAPSULE_RANK, {{rank}}) or a launcher, so each of the {ranks} processes most likely"
-        f" does all of the work alone: {advice}"
+        f"no word, variable or input takes a rank from capsule (CAPSULE_RANK, {{rank}}) or a"
+        f" launcher, so each of the {ranks} processes most likely does all of the work. {remedy}"
     )
 
 
 @WARNINGS.template("words-joined")
 def joined_words(*, program: str, instead: tuple[str, ...]) -> str:
-    """Several words stand in the place of a program's name."""
-    return f"{quote(program)} is the name of one program; did you mean {quote(list(instead))}?"
+    """Word that several words stand in the place of a program's name."""
+    return f"{quote(program)} is the name of one program. Did you mean {quote(list(instead))}?"
 
 
 WARNINGS |= {
-    "shell-word": "no shell reads the command, so the program gets {word:quote} as a word; what"
-    " comes before it can be the `setup`, and what is printed is kept anyway",
-    "input-missing": "{word:quote} lies beside the manifest and is not among the benchmark's"
-    " inputs, so the command does not find it: add it there",
+    "shell-word": "no shell reads the command, so the program gets {word:quote} as an argument."
+    ' Put what comes first into "setup"; capsule keeps what is printed',
+    "input-missing": "{word:quote} lies beside the manifest and is not among the inputs, so the"
+    ' command cannot find it. Add it to the benchmark\'s "inputs"',
 }
 
 
 @WARNINGS.template("file-missing")
 def missing_file(*, word: str, near: str | None) -> str:
-    """There is no such script."""
-    meant = f"; did you mean {quote(near)}?" if near else ""
-    return f"{quote(word)} is no file beside the manifest{meant}"
+    """Word that there is no such script."""
+    remedy = f"Did you mean {quote(near)}?" if near else "Correct the name"
+    return f"{quote(word)} is not a file beside the manifest. {remedy}"
 
 
 WARNINGS |= {
     "import-missing": "{script:quote} imports {module:quote}, which lies beside it and is not"
-    " among the benchmark's inputs, so the command does not find it: add it there",
-    "windows-lines": "the first line of {file:quote} ends as Windows ends lines, so no"
-    " interpreter is found: save it with Unix line ends",
-    "byte-order-mark": "{file:quote} begins with a byte order mark, so the kernel does not see"
-    " its #! line: save it as UTF-8 without one",
-    "interpreter-missing": "{file:quote} has no #! line, so the kernel cannot start it: write"
+    " among the inputs, so the import fails. Add it to the benchmark's \"inputs\"",
+    "windows-lines": "the first line of {file:quote} ends with a carriage return, so no interpreter"
+    " is found. Save the file with Unix line ends",
+    "byte-order-mark": "{file:quote} begins with a byte order mark, which hides its #! line from"
+    " the kernel. Save it as UTF-8 without one",
+    "interpreter-missing": "{file:quote} has no #! line, so the kernel cannot start it. Write"
     " one, such as #!/usr/bin/env {starter}, or begin the command with {starter:quote}",
 }
 
 
-# of a run that was sealed
+# a sealed run
 
 
 WARNINGS |= {
-    "claim-contradicted": "{is_mean:the mean of these runs|a run of these}, {value:.3g}, is"
-    " beyond what the claim allows already: mend the claim or the program, and seal a run anew",
-    "margin-missing": "{values:d} of {runs:d} runs have a value, too few to freeze a margin"
-    " from, so nobody can confirm it: mend what fails, and seal a run anew",
-    "equal-values": "all {runs:d} runs have the value {value:.6g}, whatever their seed: have"
-    ' the command read its seed, {{seed}} or CAPSULE_SEED, or say "seeding": "inject"; of a'
-    " number that no seed changes, claim that it is exact",
-    "one-run": "one run tells no spread, so nobody can confirm any margin: seal five seeds or more",
+    "claim-contradicted": "{is_mean:the mean of your runs|one of your runs}, {value:.3g}, already"
+    " breaks the claim. Correct the claim or the program, and seal again",
+    "margin-missing": "{values:d} of {runs:d} runs have a value, too few for a margin, so no"
+    " verification can confirm the claim. Correct what fails, and seal again",
+    "equal-values": "all {runs:d} runs have the value {value:.6g}, whatever their seed. Let"
+    ' the command read its seed, {{seed}} or CAPSULE_SEED, or write "seeding": "inject"; if no seed'
+    ' changes the number, claim "exact"',
+    "one-run": "one run gives no spread, so no margin can be confirmed. Seal five seeds or more",
 }
 
 
@@ -230,7 +234,7 @@ def margin_out_of_reach(
     needed: int | None,
     added: int | None,
 ) -> str:
-    """These runs let hardly anybody confirm a margin.
+    """Word that the runs vary too much for a margin.
 
     Args:
         allowed: The margin, as a factor where it is a ratio.
@@ -238,44 +242,43 @@ def margin_out_of_reach(
         runs: The original's.
         reruns: Those of the last look, None where no number confirms it.
         needed: How many on each side would, None for more than can be had.
-        added: How many of them the author can add, None where there is no adding.
+        added: How many of them the author could add, None where none can be added.
     """
-    shown = f"a factor of {allowed:.3g}" if is_ratio else f"{allowed:.3g}"
-    fact = (
-        f"no number of re-runs confirms {shown} in 20 % of cases"
+    confirm = (
+        "no number of re-runs confirms it in 20 % of cases"
         if reruns is None
-        else f"{reruns} re-runs, the last look, confirm {shown} in fewer than 80 % of cases"
-    )
-    remedy = (
-        "allow more, or have the runs scatter less"
-        if needed is None
-        else f"{needed} seeds on each side would"
+        else f"{reruns} re-runs (the last look) confirm it in fewer than 80 % of cases"
     )
     return (
-        f"{fact} if runs scatter as these {runs} do and nothing changed: {remedy}{_adding(added)}"
+        f"the margin {'factor ' * is_ratio}{allowed:.3g} is too tight: with the spread of these"
+        f" {runs} runs, {confirm}."
+        f" {_remedy(needed and str(needed), is_sealed=True, added=added)}"
     )
 
 
-def _adding(runs: int | None) -> str:
-    if runs is None:
-        return ""
-    return f" (`capsule run --add-seeds {runs}` shows it, and decides nothing)"
+def _remedy(needed: str | None, *, is_sealed: bool, added: int | None) -> str:
+    """Return what to do about a margin that is too tight for the seeds."""
+    if needed is None:
+        return "Widen the margin, or make the runs vary less"
+    more = "Seal again with" if is_sealed else "Use"
+    warned = "" if added is None else " (`--add-seeds` does not help: added seeds are not judged)"
+    return f"{more} {needed} seeds, or widen the margin{warned}"
 
 
 WARNINGS |= {
-    "margin-above-mean": "the margin of {margin:.3g} is no less than the mean itself,"
-    " {mean:.3g}, so whoever reproduces it has shown little: seal more seeds, or write the margin"
-    " as a number that a reader would accept",
-    "busy": "the machine was busy when the run began, {load}: times are longer than they would"
-    " be, and scatter more; run it again when nothing else runs",
+    "margin-above-mean": "the margin {margin:.3g} is no smaller than the mean, {mean:.3g}, so"
+    " almost any re-run is REPRODUCED. Seal more seeds, or write a margin that a reader would"
+    " accept",
+    "busy": "machine busy at start ({load}): timings are unreliable. Run again when nothing else"
+    " runs",
 }
 
 
 @WARNINGS.template("gpus-unused")
 def unused_gpus(*, count: int, model: str) -> str:
-    """The machine has GPUs, and no process had one."""
+    """Word that the machine has GPUs that no process used."""
     gpus = "a GPU" if count == 1 else f"{count} GPUs"
     return (
-        f"the machine has {gpus}, {model}, and nothing used it:"
-        ' "resources": {"gpus_per_rank": 1} gives one to each process'
+        f"the machine has {gpus} ({model}) that no process used. Write"
+        ' "resources": {"gpus_per_rank": 1} to give one to each process'
     )

@@ -1,10 +1,11 @@
 """Verdicts and records as text for people and as JSON for programs, a folder a medium.
 
-    report.draw_verdict(verdict)       a verdict as rich renderables, short or full
-    report.draw_several(verdict)       that of several re-executions, alike
+    report.draw_verdict(verdict)       a verdict as rich renderables, one screen or all of it
+    report.draw_several(verdict)       a verdict of several re-runs, likewise
     report.draw_sealed(record, id)     a new record in brief
     report.draw_record(record, id)     a record
     report.draw_tryout(tryout, warnings)  a trial that was not kept
+    report.draw_lint(place, manifest, warnings)  what lint found in a manifest
     report.draw_searches(outcomes)     what searches gave
     report.draw_preview(preview)       what a run would start
     report.draw_evidence(quotations)   the lines that its numbers were read from
@@ -13,7 +14,7 @@
     report.draw_findings(findings)     what works on it
     report.draw_staging(staged)        what was brought here for a run without a network
     report.verdict_to_json(verdict)    a verdict as a value of the schema comparison-1
-    report.several_to_json(verdict)    that of several re-executions, of the schema several-1
+    report.several_to_json(verdict)    a verdict of several re-runs, of the schema several-1
     report.record_to_json(record, id)  a record as a JSON value
     report.preview_to_json(preview)    what a run would start as a JSON value
     report.tryout_to_json(tryout, warnings)  a trial that was not kept as a JSON value
@@ -40,6 +41,7 @@ from capsule.report.figures import draw_figure
 from capsule.report.terminal.contents import draw_record
 from capsule.report.terminal.evidence import draw_evidence
 from capsule.report.terminal.inventory import draw_inventory
+from capsule.report.terminal.linted import draw_lint
 from capsule.report.terminal.preview import draw_preview
 from capsule.report.terminal.sealed import draw_sealed, failure
 from capsule.report.terminal.searches import draw_searches
@@ -53,6 +55,7 @@ __all__ = [
     "draw_figure",
     "draw_findings",
     "draw_inventory",
+    "draw_lint",
     "draw_preview",
     "draw_record",
     "draw_sealed",

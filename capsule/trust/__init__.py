@@ -1,1 +1,1 @@
-"""Whether a stranger's capsule may execute its code here, and which capsules are one's own."""
+"""Consent to run untrusted code, the list of own capsules, and private text in capsules."""

@@ -1,8 +1,8 @@
-"""What this user made: the capsules that they sealed, and the run folders that they began.
+"""Ledger of the capsules that this user sealed, and of the run folders that they began.
 
-Two lists of SHA-256 in a folder that nobody else may write: `sealed.txt` holds ids of capsules,
-`begun.txt` names run folders by where they lie and what their `run.json` says. A capsule is the
-same bytes wherever it lies, so its id is enough; a run folder is not, so its place counts, too.
+Two lists of SHA-256 in a folder that only the user may write: `sealed.txt` has the ids of capsules,
+`begun.txt` has hashes of the path of a run folder and its `run.json`. A moved capsule keeps its id;
+a moved run folder is no longer the user's own.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def add(capsule_id: str) -> str | None:
-    """Remember a capsule as this user's own.
+    """Add a capsule to the ledger.
 
     Returns:
-        Why it cannot be remembered, in a sentence with a way out; None where it is.
+        Why it cannot be added, with a remedy; None when it was added.
     """
     if holds(capsule_id):
         return None
     try:
         _append(_SEALED, capsule_id)
     except ExecutionError as error:
-        advice = error.advice or "XDG_STATE_HOME names another folder for that list"
+        advice = error.advice or "set XDG_STATE_HOME to keep the list in another folder"
         return (
             f"capsule {capsule_id[:12]} is sealed, but could not be listed as yours"
-            f" ({error.where}: {error.what}): verify it with --trust; {advice}"
+            f" ({error.where}: {error.what}); verify it with --trust; {advice}"
         )
     return None
 
 
 def holds(capsule_id: str) -> bool:
-    """Whether this user sealed the capsule."""
+    """Return whether this user sealed the capsule."""
     return capsule_id in _read(_SEALED)
 
 
 def begin(place: Path, header: Path) -> None:
-    """Remember a run folder as begun by this user; where that cannot be, its resumption asks.
+    """Add a run folder to the ledger; if that fails, resuming the run needs `--trust`.
 
     Args:
-        place: Where it will lie.
-        header: Its `run.json`, perhaps in a folder of another name yet.
+        place: Its future path.
+        header: Its `run.json`, which may still lie in a folder of another name.
     """
     with suppress(ExecutionError):
         _append(_BEGUN, _name(place, header))
 
 
 def has_begun(place: Path) -> bool:
-    """Whether this user began the run in this folder, which nobody else owns or may write."""
+    """Return whether this user began the run in this folder, and alone owns and may write it."""
     header = place / "run.json"
     try:
         return (
@@ -69,7 +69,7 @@ def has_begun(place: Path) -> bool:
 
 
 def fault() -> str | None:
-    """Why the ledger is not believed, None where it is, or where there is none."""
+    """Return why the ledger is not used; None if it is, or does not exist."""
     try:
         _check(state_folder())
         for name in (_SEALED, _BEGUN):
@@ -106,7 +106,7 @@ def _append(name: str, entry: str) -> None:
 
 
 def _read(name: str) -> frozenset[str]:
-    """The entries; none where others could have written some."""
+    """Return the entries; none if other users could have written some."""
     try:
         _check(state_folder())
         with (state_folder() / name).open("rb") as stream:
@@ -118,17 +118,17 @@ def _read(name: str) -> frozenset[str]:
 
 
 def _check(path: Path) -> None:
-    """Stop where others could have written a ledger.
+    """Raise if other users could have written a ledger.
 
     Raises:
         ExecutionError: They could.
-        OSError: It cannot be looked at.
+        OSError: Its permissions cannot be read.
     """
     if not _is_private(path.stat(), _OTHERS_WRITE):
         raise ExecutionError(
-            "others can write it, so it is not believed",
+            "other users can write it, so capsule does not use it",
             where=str(path),
-            advice="make it yours alone: chmod go-w",
+            advice=f"remove their permission: chmod go-w {path}",
         )
 
 

@@ -1,12 +1,14 @@
-"""Whose code may run here: one's own, and what somebody said yes to after reading what it is.
+"""Consent: which code may run on this machine.
 
-Asked once the engine is decided and before anything is fetched, so that what the screen announces
-is what runs: engine, image, network, program, the author's files and commands.
+The user's own code may. For untrusted code capsule prints what it would run, and asks. It asks once
+the engine is chosen and before anything is fetched, so that what the screen shows is what runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -16,7 +18,6 @@ from capsule import reading, software
 from capsule import resolve as resolving
 from capsule import site as sites
 from capsule.archive import Capsule
-from capsule.durations import duration
 from capsule.errors import CannotRunError, UntrustedError
 from capsule.execute import inputs, payload
 from capsule.execute.workspace import Workspace
@@ -30,65 +31,68 @@ from capsule.manifest import (
     Reading,
     Recipe,
 )
-from capsule.options import Limits
 from capsule.plan import Plan
 from capsule.resolve import Choice, Request, Resolved
-from capsule.sizes import size
 from capsule.trust import ledger, outlook
 from capsule.trust.outlook import Outlook
 from capsule.watch import SILENT, Watch
 
 _INPUTS = "inputs/"
-_SHOWN_FILES = _SHOWN_DATASETS = 12
+_SHOWN_FILES = 12
 _SHOWN_BENCHMARKS = 40
 _SHOWN_SOFTWARE = 4
+_SHOWN_DIGITS = 12
+_PLAIN_WORD = re.compile(r"[\w@%+=:,./{}-]+", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """What would be executed here.
+    """Code that a run would execute.
 
     Attributes:
         name: Id of the capsule, or the folder of the run.
         own: Whether it is this user's.
-        whose: What makes it a stranger's, as a sentence.
+        whose: The reason why it is untrusted, as a clause.
+        label: The name as the screen shows it.
         inputs: Sizes in bytes of the author's files.
         program: Digest of the measuring program.
-        software: What the original was measured with, in words; none for a run.
+        software: The software that the original was measured with; none for a run.
     """
 
     name: str
     own: bool
     whose: str
+    label: str
     inputs: Mapping[str, int]
     program: str | None
     software: Sequence[str] = ()
 
 
 class Permission(Protocol):
-    """What somebody said yes to."""
+    """The options by which a user allows untrusted code to run."""
 
     @property
     def trust(self) -> bool:
-        """A stranger's code may run here."""
+        """Whether untrusted code may run."""
 
     @property
     def allow_host(self) -> bool:
-        """It may do so less contained than by an engine."""
+        """Whether it may run without a container, or with an open network."""
 
 
 def of_capsule(opened: Capsule, *, own_levels: bool) -> Code:
-    """The code of a capsule: one's own where one sealed it, wherever its bytes lie now.
+    """Return the code of a capsule, which is own where this user sealed it.
 
     Args:
         opened: The capsule.
-        own_levels: Whether this version's program measures, and not the capsule's.
+        own_levels: Whether this installation's program measures, and not the capsule's.
     """
     sizes = opened.sizes
     return Code(
         name=opened.id,
         own=ledger.holds(opened.id),
-        whose=f"{opened.id} was not sealed by you",
+        whose="You did not seal this capsule",
+        label=f"id {opened.id[:_SHOWN_DIGITS]}",
         inputs={name: sizes[name] for name in sizes if name.startswith(_INPUTS)},
         program=reading.own_program(opened.record.manifest)
         if own_levels
@@ -98,24 +102,25 @@ def of_capsule(opened: Capsule, *, own_levels: bool) -> Code:
 
 
 def of_folder(workspace: Workspace, manifest: Manifest) -> Code:
-    """The code in the folder of a run: one's own where one began it, at this place.
+    """Return the code of a run folder, which is own where this user began the run in it.
 
     Raises:
-        UsageError: Its inputs are not the plain files that a run copies.
-        DamagedError: One is missing.
+        UsageError: An input is no plain file.
+        DamagedError: An input is missing.
     """
     files = inputs.copies(manifest, workspace.inputs)
     return Code(
         name=str(workspace.to_resume),
         own=ledger.has_begun(workspace.folder),
-        whose=f"{workspace.to_resume} was not begun by you at this place",
+        whose="You did not begin this run at this place",
+        label=f"folder {workspace.to_resume}",
         inputs={f"{_INPUTS}{name}": path.stat().st_size for name, path in files.items()},
         program=payload.program(workspace.levels),
     )
 
 
 def of_verification(opened: Capsule, workspace: Workspace) -> Code:
-    """The code in the folder of a verification: one's own where the capsule is, too.
+    """Return the code of a verification's folder, which is own where its capsule is, too.
 
     Raises:
         UsageError: As for `of_folder`.
@@ -135,18 +140,18 @@ def require_consent(
     prospect: Outlook,
     watch: Watch = SILENT,
 ) -> Choice:
-    """Decide what starts a run, and stop unless that code may run so.
+    """Choose the engine of a run, and raise unless its code may run so.
 
     Args:
-        code: Whose it is.
-        request: What it needs of this machine.
-        permission: What somebody said yes to.
-        prospect: What will come of it.
-        watch: Is told what would run, where that is not this user's.
+        code: To run.
+        request: What the run needs of this machine.
+        permission: What the user allows.
+        prospect: What the run would start and write.
+        watch: Receives what untrusted code would run.
 
     Raises:
-        UntrustedError: Nobody said that it may run, or run without a container.
-        CannotRunError: No engine can be used here.
+        UntrustedError: The user did not allow the code to run, or to run without a container.
+        CannotRunError: No engine works on this machine.
     """
     if code.own:
         return resolving.choose(request, watch)
@@ -154,51 +159,57 @@ def require_consent(
     try:
         choice = resolving.choose(request, watch)
     except CannotRunError as error:
-        screen(None, [f"by no engine: {error.what}"])
+        screen(None, [f"container: no engine works here: {error.what}"])
         if permission.trust:
             raise
         raise _refusal(code, ("--trust",)) from None
-    screen(choice, list(_engine(request, choice)))
+    screen(choice, list(_describe_engine(request, choice)))
     flags = ("--trust",) if choice.runtime.contained else ("--trust", "--allow-host")
     if not permission.trust:
         raise _refusal(code, flags)
     if not choice.runtime.contained and not permission.allow_host:
-        raise UntrustedError(
-            "it would run on this host without a container",
-            where=code.name,
-            advice="use --runtime apptainer, docker or podman, or say --allow-host"
-            if request.has_image
-            else "it has no image: say --allow-host, in an account or a virtual machine that has"
-            " nothing to lose; or name an image that has what its programs need, with --image"
-            " docker://HOST/NAME:TAG",
-            flags=flags,
-        )
+        raise _refuse_host(code, flags, has_image=request.has_image)
     return replace(choice, own=False)
 
 
 def require_containment(code: Code, resolved: Resolved, permission: Permission) -> None:
-    """Stop where the engine turns out not to contain a stranger's code as it was announced.
+    """Raise where the engine turns out to leave the network open to untrusted code.
 
     Raises:
-        UntrustedError: It does not, and nobody said that this will do.
+        UntrustedError: It does, and the user did not allow that.
     """
     reason = resolved.prepared.open_network
     if code.own or permission.allow_host or reason is None:
         return
     raise UntrustedError(
-        f"{resolved.runtime.name} cannot keep it off the network here: {reason}",
+        f"Not started. {resolved.runtime.name} cannot close the network to this code: {reason}",
         where=code.name,
-        advice="use another engine with --runtime, or say --allow-host",
+        advice="use another engine (--runtime), or add --allow-host",
         flags=("--trust", "--allow-host"),
     )
 
 
 def _refusal(code: Code, flags: tuple[str, ...]) -> UntrustedError:
     return UntrustedError(
-        "a stranger's code would be executed",
+        f"Not started. If you trust its source: add {' '.join(flags)}",
         where=code.name,
-        advice="when you have read what would run and trust where it comes from:"
-        f" {' and '.join(flags)}",
+        flags=flags,
+    )
+
+
+def _refuse_host(code: Code, flags: tuple[str, ...], *, has_image: bool) -> UntrustedError:
+    """Return the error of trusted code that lacks a container."""
+    packages = f": {'; '.join(code.software[:_SHOWN_SOFTWARE])}" if code.software else ""
+    way_out = (
+        "--runtime apptainer, docker or podman"
+        if has_image
+        else f"--image docker://HOST/NAME:TAG with an image that has its packages{packages}"
+    )
+    return UntrustedError(
+        f"Not started. No container: {outlook.UNCONTAINED}",
+        where=code.name,
+        advice=f"add {way_out}\n"
+        "or add --allow-host, best in an account or a virtual machine that has nothing to lose",
         flags=flags,
     )
 
@@ -211,101 +222,110 @@ def _announce(
     choice: Choice | None,
     engine: list[str],
 ) -> None:
-    lines = [
-        outlook.describe(request.manifest),
-        outlook.describe_extent(prospect),
+    manifest = request.manifest
+    facts = [
+        *_describe_benchmarks(manifest.benchmarks, prospect.plan),
+        f"starts: {outlook.describe_extent(prospect)}",
+        *_describe_files(code),
+        *outlook.describe_data(request, contained=choice is not None and choice.runtime.contained),
         *engine,
-        *(f"measured by its author with {line}" for line in code.software[:_SHOWN_SOFTWARE]),
-        *outlook.describe_needs(request, choice),
-        *_limits(prospect.limits),
-        outlook.describe_writes(prospect),
-        *_files(code, request.manifest),
-        *_benchmarks(request.manifest.benchmarks, prospect.plan),
+        f"GPUs: {outlook.describe_devices(manifest)}",
+        f"limits: {outlook.describe_limits(prospect.limits)}",
+        f"writes: {outlook.describe_writes(prospect)}",
+        f"from: {outlook.describe_origin(manifest)}, {code.label}",
+        *(f"packages: {line}" for line in code.software[:_SHOWN_SOFTWARE]),
+        f"code: {_describe_program(code, manifest)}",
     ]
     if fault := ledger.fault():
-        lines.append(f"what you sealed and began is not known: {fault}")
-    watch.stranger(code.whose, lines)
+        facts.append(f"ledger: the list of what you sealed and began is not used: {fault}")
+    watch.stranger(code.whose, facts)
 
 
-def _engine(request: Request, choice: Choice) -> Iterator[str]:
-    if request.keep_keyring:
-        yield "with your keys of the kernel in its reach, such as Kerberos tickets (--keep-keyring)"
+def _describe_engine(request: Request, choice: Choice) -> Iterator[str]:
+    """Yield what the code can reach: container, files of this machine, keys and network."""
+    online = [one.id for one in request.manifest.benchmarks if one.online]
     if not choice.runtime.contained:
-        yield "on this host, without a container"
+        yield f"container: NONE: {outlook.UNCONTAINED}"
         if request.has_image:
-            yield "without the image that it was measured in"
-        return
-    assert choice.image is not None
-    whose = "that you named" if request.image else "that it names"
-    name = choice.image.pinned or choice.image.reference
-    yield f"by {choice.runtime.name} in the image {whose}, {name}"
-    yield "with no network but where a line below says so"
-    site = sites.load()
-    for target, source in site.binds.items():
-        yield f"with {source} of this machine at {target}, read-only, as its site file says"
-    for path in site.mpi[:1]:
-        yield f"with {path}, this machine's own MPI, in the place of the image's, as it says"
+            yield "container: the image that it was measured in is not used"
+    else:
+        assert choice.image is not None
+        whose = "named by --image" if request.image else "named by the manifest"
+        name = choice.image.pinned or choice.image.reference
+        yield f"container: {choice.runtime.name}, image {name} ({whose})"
+        yield f"container: {outlook.describe_size(choice)}"
+        site = sites.load()
+        for target, source in site.binds.items():
+            yield f"mounts: {source} of this machine at {target}, read-only (site file)"
+        for path in site.mpi[:1]:
+            yield f"mounts: {path}, this machine's MPI, in place of the image's (site file)"
+    if request.keep_keyring:
+        yield "keyring: your kernel keys, such as Kerberos tickets, are in reach (--keep-keyring)"
+    yield f"network: {outlook.describe_network(online, contained=choice.runtime.contained)}"
 
 
-def _limits(limits: Limits) -> Iterator[str]:
-    if limits.walltime is not None:
-        yield f"for at most {duration(limits.walltime)} (--walltime)"
-    if limits.disk is not None:
-        yield f"with at most {size(limits.disk)} on the disk in each process start (--disk)"
-    if limits.pids is not None:
-        yield f"with at most {limits.pids} processes and threads in each (--pids)"
-    if limits.memory is not None:
-        yield f"with at most {size(limits.memory)} of memory in each (--memory)"
+def _describe_program(code: Code, manifest: Manifest) -> str:
+    if code.program == reading.own_program(manifest):
+        return "measuring code identical to this installation's"
+    return "measuring code NOT identical to this installation's: it brings its own"
 
 
-def _files(code: Code, manifest: Manifest) -> Iterator[str]:
-    own = code.program == reading.own_program(manifest)
-    yield "measured by this version's program" if own else "measured by a program of its own"
+def _describe_files(code: Code) -> Iterator[str]:
     for name, size_bytes in islice(code.inputs.items(), _SHOWN_FILES):
-        yield f"{name}, {size_bytes} bytes"
+        yield f"files: {name} ({size_bytes} bytes)"
     if (more := len(code.inputs) - _SHOWN_FILES) > 0:
-        yield f"and {more} more files: `unzip -l` lists those of a capsule"
+        yield f"files: and {more} more: `unzip -l` lists those of a capsule"
 
 
-def _benchmarks(every: tuple[Benchmark, ...], plan: Plan) -> Iterator[str]:
-    """Those of which anything would be started."""
+def _describe_benchmarks(every: tuple[Benchmark, ...], plan: Plan) -> Iterator[str]:
+    """Yield what each benchmark runs of which the plan has a trial."""
     planned = {trial.benchmark.id for group in plan.groups for trial in group.trials}
     benchmarks = [benchmark for benchmark in every if benchmark.id in planned]
     for benchmark in benchmarks[:_SHOWN_BENCHMARKS]:
-        yield f"{benchmark.id}: {_describe(benchmark)}"
+        name = f"{benchmark.id}: " if len(benchmarks) > 1 else ""
+        if isinstance(benchmark.subject, Command) and benchmark.subject.setup:
+            yield f"setup: {name}{_quote(benchmark.subject.setup)} (before each start)"
+        yield f"command: {name}{_describe(benchmark)}"
     if (more := len(benchmarks) - _SHOWN_BENCHMARKS) > 0:
-        yield f"and {more} more benchmarks: `capsule show` lists them"
+        yield f"command: and {more} more benchmarks: `capsule show` lists them"
 
 
 def _describe(benchmark: Benchmark) -> str:
-    network = ", with network" if benchmark.online else ""
     match benchmark.subject:
         case Command() as command:
-            return f"{_command(command, len(benchmark.cases))}{network}"
+            return _describe_command(command, len(benchmark.cases))
         case Operator(name=name, source=source):
             kind = "operator"
         case Network(name=name, source=source):
             kind = "network"
         case Reading():
-            return f"reading of the dataset {', '.join(benchmark.datasets)}{network}"
+            return f"reading of the dataset {', '.join(benchmark.datasets)}"
         case Collective():
             names = dict.fromkeys(str(case.parameters["collective"]) for case in benchmark.cases)
-            return f"exchange of arrays between ranks by {', '.join(names)}{network}"
+            return f"exchange of arrays between ranks by {', '.join(names)}"
         case Recipe(name=name, source=source, own_optimizer=optimizer):
             kind = "training of the network"
             if optimizer:
                 name = f"{name} by the author's optimizer {optimizer.path}"
     whose = "the author's " if source else ""
-    return f"{whose}{kind} {name}{network}"
+    return f"{whose}{kind} {name}"
 
 
-def _command(command: Command, cases: int) -> str:
-    words = repr(" ".join(command.words))
-    if command.setup:
-        words = f"{' '.join(command.setup)!r}, and then {words}"
-    copy = "a copy of " if command.copies_cwd else ""
-    where = f", started in {copy}{command.cwd}" if command.cwd else ""
-    reads = f", reading {command.stdin}" if command.stdin else ""
-    variables = "".join(f", {name}={value!r}" for name, value in command.environment.items())
-    seeded = ", its seeds replaced" if command.injects_seed else ""
-    return f"{words}{where}{reads}{variables}{seeded}{f', {cases} cases' if cases > 1 else ''}"
+def _describe_command(command: Command, cases: int) -> str:
+    facts: list[str] = []
+    if command.cwd:
+        facts.append(f"in {'a copy of ' if command.copies_cwd else ''}{command.cwd}")
+    if command.stdin:
+        facts.append(f"stdin {command.stdin}")
+    facts += (f"{name}={value!r}" for name, value in command.environment.items())
+    if command.injects_seed:
+        facts.append("its seeds replaced")
+    if cases > 1:
+        facts.append(f"{cases} cases")
+    details = f" ({'; '.join(facts)})" if facts else ""
+    return f"{_quote(command.words)}{details}"
+
+
+def _quote(words: Iterable[str]) -> str:
+    """Return words as a shell takes them, with placeholders such as {seed} as they are."""
+    return " ".join(one if _PLAIN_WORD.fullmatch(one) else shlex.quote(one) for one in words)

@@ -1,8 +1,7 @@
-"""What a capsule would publish of this machine and its user: paths become words, the rest is told.
+"""Private text in a capsule: paths are replaced, everything else is reported before sealing.
 
-`$HOME` and `$RUN` stand for the user's home and for the folder of the run in whatever was printed.
-Names of the user and of the host, and what looks like a key, are told with file and line before
-they are sealed: an id cannot be redacted later.
+`$HOME` and `$RUN` replace the user's home and the run folder in all output. Names of the user and
+the host, and likely keys, are reported with file and line: a sealed capsule cannot be redacted.
 """
 
 from __future__ import annotations
@@ -60,27 +59,27 @@ _Matcher = tuple[str, bytes, "re.Pattern[bytes]"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that somebody may not want to publish; never the thing itself.
+    """A place with possibly private text, without the text.
 
     Attributes:
         where: File and line, or trial.
-        what: What kind of thing it is.
+        what: Kind of text.
     """
 
     where: str
     what: str
 
     def __str__(self) -> str:
-        """As it is shown."""
+        """Return the finding for a screen."""
         return f"{self.where}: {self.what}"
 
 
 class Privacy:
-    """What is private on this machine while a run is sealed.
+    """Private names and paths of this machine, to find and replace while a run is sealed.
 
     Args:
-        run: Folder of the run, None before there is one.
-        keep_hosts: Host names are recorded in the clear on purpose.
+        run: Run folder, None before there is one.
+        keep_hosts: Whether host names may be recorded in clear.
     """
 
     def __init__(self, run: Path | None = None, *, keep_hosts: bool = False) -> None:
@@ -88,7 +87,7 @@ class Privacy:
         self._names: list[_Matcher] = list(_name_matchers(keep_hosts=keep_hosts))
 
     def clean_record(self, record: Record) -> Record:
-        """The record with words for those paths wherever a program's own text stands."""
+        """Return the record with private paths replaced in the text of programs."""
         return replace(
             record,
             attempts=tuple(map(self._clean_attempt, record.attempts)),
@@ -102,7 +101,7 @@ class Privacy:
         )
 
     def scan_record(self, record: Record) -> list[Finding]:
-        """What is left in a clean record; its manifest may state names, but no keys."""
+        """Return what is left in a clean record; its manifest may have names, but no keys."""
         findings = _lines(record.manifest.source, "manifest.json", _KEYS)
         everything = (*_KEYS, *self._names)
         for attempt in record.attempts:
@@ -116,7 +115,7 @@ class Privacy:
         return [replace(one, where=one.where.removesuffix(":1")) for one in findings[:_MOST]]
 
     def clean_files(self, files: Sequence[File], folder: Path) -> tuple[list[File], list[Finding]]:
-        """Logs to seal with words for those paths, and what is left in them.
+        """Return logs with private paths replaced, and what is left in them.
 
         Args:
             files: The logs; each is read once, and stays as it is.

@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from capsule.verbs.verb import Family, Verb
 
 TABLE: Mapping[str, str] = {
-    "run": "run a manifest's benchmarks and seal one capsule",
-    "submit": "have Slurm run a manifest, follow the job and show what it sealed",
-    "verify": "re-execute a capsule here with fresh seeds and judge its claims",
-    "reread": "read a capsule's numbers again by a corrected manifest; executes nothing",
-    "pair": "run two variants by turns on this machine and judge the ratio of their times",
+    "run": "run a manifest's benchmarks and seal a capsule",
+    "submit": "run a manifest in a Slurm job, follow it and show what it sealed",
+    "verify": "re-run a capsule on this machine under fresh seeds and judge its claims",
+    "reread": "read a capsule's values again by a corrected manifest; runs nothing",
+    "pair": "run two variants alternately on this machine and judge the ratio of their times",
     "diff": "judge the claims of one capsule by the runs of others",
-    "check": "check a capsule's integrity and form; executes nothing",
-    "show": "show what a capsule holds",
+    "check": "check a capsule's integrity and form; runs nothing",
+    "show": "show what a capsule contains",
     "export": "write a capsule's numbers as CSV, or draw them",
-    "sweep": "show what a search gave, or run its winner again",
+    "sweep": "show the results of a search, or write a manifest of its winner",
     "init": "write a manifest to start from",
-    "lint": "check a manifest, and say what its number of seeds can confirm",
-    "stage": "fetch what a run or verification will need where there is no network",
-    "inventory": "print what this machine is",
-    "doctor": "try what works on this machine, and say what to ask its site for",
+    "lint": "check a manifest, and show which margins its number of seeds can confirm",
+    "stage": "fetch what a run or verification without a network will need",
+    "inventory": "print the hardware and software of this machine",
+    "doctor": "diagnose this machine, and say what to ask its site for",
     "site": "write or show the settings of this machine",
-    "data": "name, fetch or make datasets",
-    "image": "resolve an image, or write it to a file",
+    "data": "hash, fetch or generate datasets",
+    "image": "print the digests of an image, or write it to a file",
 }
-"""Every verb, and what it is for."""
+"""Purpose of every verb."""
 # where that is not the verb's own name; there it is a constant by its name
 _MODULES = {
     "check": "read",
@@ -58,10 +58,10 @@ _MODULES = {
 
 
 def load(name: str) -> Verb | Family:
-    """The verb of that name, or the family of verbs.
+    """Return the verb or family of that name.
 
     Args:
-        name: One of `TABLE`.
+        name: A key of `TABLE`.
     """
     module = import_module(f"capsule.verbs.{_MODULES.get(name, name)}")
     entry: Verb | Family = getattr(module, name.upper())

@@ -1,9 +1,9 @@
-"""`capsule init` and `capsule lint`: write a manifest, and know what it is good for."""
+"""The verbs `capsule init` and `capsule lint`."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,15 +14,17 @@ from capsule.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from capsule.console import Console
+    from capsule.lint import Spread
+    from capsule.manifest import Claim
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitArguments:
-    """What was typed after `init`.
+    """Arguments of `init`.
 
     Attributes:
-        command: Words of a command behind `--`, None without one.
-        metric: Names, each with an expression that finds its number, or None.
+        command: Words of the command after `--`, None without one.
+        metric: Names of metrics, each with a regular expression that finds its value, or None.
     """
 
     path: Path
@@ -32,10 +34,11 @@ class InitArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class LintArguments:
-    """What was typed after `lint`."""
+    """Arguments of `lint`."""
 
     manifest: Path
     frameworks: tuple[str, ...] = ()
+    full: bool = False
     json: bool = False
 
 
@@ -44,26 +47,26 @@ def _add_init(parser: ArgumentParser) -> None:
         "path",
         type=Path,
         metavar="FILE",
-        help="the manifest to write; behind -- stands the command that it is to run, if any",
+        help="manifest to write. Put the command after --",
     )
     parser.add_argument(
         "--metric",
         action="append",
         type=_metric,
-        metavar="NAME[=PATTERN]",
-        help="a number of the command's: one that it reports, or that a regular expression with one"
-        " group finds in what it prints",
+        metavar="NAME[=REGEX]",
+        help="a metric: NAME if the script reports it, NAME=REGEX to read it from stdout (one"
+        " group, or (?P<step>...) and (?P<value>...) for a curve). Repeatable",
     )
 
 
 def _metric(text: str) -> tuple[str, str | None]:
-    """A metric's name, and how its number is found, as typed."""
+    """Return a metric's name and the expression that finds its value, as typed."""
     name, equals, pattern = text.partition("=")
     return name, pattern if equals else None
 
 
 def _init(arguments: InitArguments, console: Console) -> int:
-    """Write a manifest, never over another file, and its schema beside it."""
+    """Write a manifest and its schema; refuse to replace a file."""
     from capsule import schema
 
     path, text, is_ours = arguments.path, _text(arguments), False
@@ -75,31 +78,31 @@ def _init(arguments: InitArguments, console: Console) -> int:
         path.with_name("manifest-1.schema.json").write_bytes(schema.text("manifest-1"))
     except FileExistsError:
         advice = "choose another name"
-        raise UsageError("exists already", where=str(path), advice=advice) from None
+        raise UsageError("already exists", where=str(path), advice=advice) from None
     except OSError as error:
         if is_ours:
             path.unlink(missing_ok=True)
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise UsageError(f"cannot write: {error.strerror}", where=str(path)) from None
     following = ("lint",) if arguments.command is None else ("run", "--try")
     console.data(f"wrote {path}; next: {verb.command(*following, path, flags={})}")
     return 0
 
 
 def _text(arguments: InitArguments) -> bytes:
-    """Return the manifest that is to be written."""
+    """Return the text of the manifest."""
     from capsule.manifest.starter import starter, starter_of
 
     path, command = arguments.path, arguments.command
     if command is None:
         if arguments.metric:
             raise UsageError(
-                "--metric is a number of a command's, and there is no command",
-                advice="write it behind --, as in: --metric loss -- python3 train.py",
+                "--metric needs a command",
+                advice="put the command after --, as in: --metric loss -- python3 train.py",
             )
         return starter(path.stem)
     metrics = dict(arguments.metric)
     if len(metrics) < len(arguments.metric):
-        raise UsageError("--metric names one metric twice")
+        raise UsageError("two --metric have the same name")
     return starter_of(path.stem, command, metrics, path.parent)
 
 
@@ -108,9 +111,10 @@ def _add_lint(parser: ArgumentParser) -> None:
         "manifest",
         type=verb.path,
         metavar="MANIFEST",
-        help="a manifest; or a capsule, whose runs tell more",
+        help="a manifest, or a capsule (adds checks against the measured spread)",
     )
     verb.add_frameworks(parser)
+    parser.add_argument("--full", action="store_true", help="print all claims and warnings")
     verb.add_json(parser)
 
 
@@ -121,26 +125,26 @@ def _lint(arguments: LintArguments, console: Console) -> int:
     from capsule.execute import inputs
 
     path = arguments.manifest
+    measured: Mapping[Claim, Spread] | None = None
     # a pipe has no end to look for a directory at
     if path.is_dir() or (path.is_file() and is_zipfile(path)):
         if arguments.frameworks:
             advice = "leave --frameworks out, or lint the manifest"
-            raise UsageError("a capsule is linted as it is", where=str(path), advice=advice)
+            raise UsageError("--frameworks is for manifests", where=str(path), advice=advice)
         with reading.read(path) as capsule:
             checked = capsule.record.manifest
-            measured = lint.warnings_of_runs(capsule.record)
-            warnings = lint.warnings(checked, sealed=True)
+            of_runs = lint.warnings_of_runs(capsule.record)
+            measured = lint.spreads_of_runs(capsule.record)
+            warnings = [*of_runs, *lint.warnings(checked, sealed=True)]
     else:
         checked = manifest.load(path, arguments.frameworks)
         seeds.require_winner(checked)
         carried = inputs.collect(checked, checked.folder).files
         archive.require_room(plan.make(checked), carried=tuple(carried.values()))
-        measured = []
         warnings = lint.warnings(checked, launcher=site.load().launcher)
-    warnings = list(dict.fromkeys((*measured, *warnings)))
-    outlook = lint.outlook(checked)
+    warnings = list(dict.fromkeys(warnings))
     if arguments.json:
-        claims = [asdict(claim) for claim in outlook]
+        claims = [asdict(claim) for claim in lint.outlook(checked)]
         facts = {
             "manifest": str(path),
             "warnings": report.warnings_to_json(warnings),
@@ -148,11 +152,8 @@ def _lint(arguments: LintArguments, console: Console) -> int:
         }
         console.document(facts)
         return 0
-    for claim in outlook:
-        console.data(claim.sentence)
-    for warning in warnings:
-        console.data(f"warning: {warning} [{warning.code}]")
-    console.data(f"{path} is valid")
+    shown = [one for one in warnings if arguments.full or lint.is_relevant(one, checked)]
+    console.show(*report.draw_lint(str(path), checked, shown, measured, full=arguments.full))
     return 0
 
 

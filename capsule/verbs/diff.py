@@ -1,4 +1,4 @@
-"""`capsule diff`: judge one capsule by others that are there already."""
+"""`capsule diff`: judge the claims of one capsule by the runs of others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """What was typed."""
+    """Arguments of `diff`."""
 
     original: str
     reruns: Sequence[str]
@@ -28,8 +28,8 @@ class Arguments:
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("original", metavar="A", help=located.HELP)
-    parser.add_argument("reruns", metavar="B", nargs="+", help="others")
+    parser.add_argument("original", metavar="A", help=f"original: {located.HELP}")
+    parser.add_argument("reruns", metavar="B", nargs="+", help="capsules with other runs")
     located.add_id(parser, "A")
     verb.add_full(parser)
     verb.add_json(parser)
@@ -61,7 +61,7 @@ def _diff(arguments: Arguments, console: Console) -> int:
     else:
         console.show(*report.draw_verdict(judged, full=arguments.full))
         if going_on:
-            console.data(f"to decide it: {going_on}")
+            console.data(f"to settle it: {going_on}")
     return verdict.exit_code(judged)
 
 

@@ -1,4 +1,4 @@
-"""`capsule export csv`, `export figure`: a capsule's numbers for other programs and for papers."""
+"""`capsule export csv`, `export figure`: a capsule's numbers as a table or a figure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _add_figure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "metric",
         metavar="METRIC",
-        help="a path such as train/default/torch/loss; * stands for one whole segment",
+        help="metric path, for example train/default/torch/loss; * matches one whole segment",
     )
     parser.add_argument(
         "-o",
@@ -52,7 +52,7 @@ def _add_figure(parser: ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="the picture to write: .svg, .pdf or .png",
+        help="figure to write: .svg, .pdf or .png",
     )
 
 
@@ -73,7 +73,7 @@ def _figure(arguments: FigureArguments, console: Console) -> int:
 
     output = arguments.output
     if output.exists():
-        raise UsageError("it is there already", where=str(output))
+        raise UsageError("already exists", where=str(output), advice="name another file")
     with (
         located.locate(arguments.capsule, arguments.id, console) as place,
         reading.read(place.path, place.id) as capsule,
@@ -83,9 +83,9 @@ def _figure(arguments: FigureArguments, console: Console) -> int:
         with output.open("xb") as stream:
             stream.write(picture)
     except FileExistsError:
-        raise UsageError("it is there already", where=str(output)) from None
+        raise UsageError("already exists", where=str(output), advice="name another file") from None
     except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(output)) from None
+        raise UsageError(f"cannot write: {error.strerror}", where=str(output)) from None
     console.data(str(output))
     return 0
 
@@ -102,7 +102,7 @@ EXPORT = Family(
         Verb(
             name="csv",
             examples=_EXAMPLES[:1],
-            purpose="print every value of every metric as comma-separated values",
+            purpose="print all values of all metrics as CSV",
             one="capsule",
             add=_add_csv,
             act=pause_collector()(verb.door(CsvArguments, _csv)),
@@ -110,7 +110,7 @@ EXPORT = Family(
         Verb(
             name="figure",
             examples=_EXAMPLES[1:],
-            purpose="draw a metric: curves over its steps, or a box of the values of its runs",
+            purpose="draw a metric: curves over its steps, or a box plot of its runs",
             add=_add_figure,
             act=pause_collector()(verb.door(FigureArguments, _figure)),
         ),

@@ -1,4 +1,4 @@
-"""`capsule image`: what stands behind a reference, and images saved to files."""
+"""`capsule image`: digests of an image reference, and images saved to files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capsule.errors import UsageError
+from capsule.sizes import size
 from capsule.verbs import verb
 from capsule.verbs.verb import Family, Verb
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolveArguments:
-    """What was typed after `image resolve`."""
+    """Arguments of `image resolve`."""
 
     reference: str
     json: bool = False
@@ -26,7 +27,7 @@ class ResolveArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class SaveArguments:
-    """What was typed after `image save`."""
+    """Arguments of `image save`."""
 
     image: str
     file: Path
@@ -34,7 +35,11 @@ class SaveArguments:
 
 
 def _add_resolve(parser: ArgumentParser) -> None:
-    parser.add_argument("reference", metavar="REF")
+    parser.add_argument(
+        "reference",
+        metavar="REF",
+        help="docker://HOST/NAME:TAG, or a file (SIF, OCI layout, docker save)",
+    )
     verb.add_json(parser)
 
 
@@ -52,8 +57,10 @@ def _resolve(arguments: ResolveArguments, console: Console) -> int:
 
 
 def _add_save(parser: ArgumentParser) -> None:
-    parser.add_argument("image", metavar="REF|CAPSULE", help="an image, or a capsule that names it")
-    parser.add_argument("file", type=Path, metavar="FILE", help="the OCI archive to write")
+    parser.add_argument(
+        "image", metavar="REF|CAPSULE", help="image, or capsule whose image to save"
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="OCI archive to write")
     verb.add_json(parser)
 
 
@@ -64,7 +71,7 @@ def _save(arguments: SaveArguments, console: Console) -> int:
     image = _find_image(arguments.image)
 
     def watch(layer: Layer) -> None:
-        console.say(f"copying a layer of {layer.size_bytes / 2**20:.1f} MiB, {layer.digest}")
+        console.say(f"copying layer {layer.digest}, {size(layer.size_bytes)}")
 
     manifest_digest = save.save(image, arguments.file, watch, local.save)
     facts = {
@@ -77,12 +84,12 @@ def _save(arguments: SaveArguments, console: Console) -> int:
     else:
         for name, value in facts.items():
             console.data(f"{name}: {value}")
-        console.say("a reader gives it as `--image FILE`; `docker load -i FILE` takes it, too")
+        console.say(f"to use it: --image {arguments.file}, or docker load -i {arguments.file}")
     return 0
 
 
 def _find_image(word: str) -> Image:
-    """The image of a reference, or of a capsule that lies here."""
+    """Return the image of a reference, or of a capsule on this machine."""
     from capsule import image as images
     from capsule import reading
     from capsule.runtimes import local
@@ -94,7 +101,7 @@ def _find_image(word: str) -> Image:
         recorded = capsule.record.image
     if recorded is None:
         raise UsageError(
-            "this capsule was sealed without an image, so there is none to save",
+            "this capsule has no image: it ran on the host",
             where=word,
             advice="name a capsule of a run in a container, or docker://HOST/NAME:TAG",
         )
@@ -125,7 +132,7 @@ IMAGE = Family(
     verbs=(
         Verb(
             name="resolve",
-            purpose="print the digests behind a reference",
+            purpose="print the digests of an image",
             examples=("capsule image resolve docker://registry.example/torch:1.0",),
             one="reference",
             add=_add_resolve,
@@ -133,7 +140,7 @@ IMAGE = Family(
         ),
         Verb(
             name="save",
-            purpose="write an image to one file, for whoever cannot fetch it",
+            purpose="write an image to one file, for machines that cannot fetch it",
             examples=(
                 "capsule image save docker://registry.example/torch:1.0 torch.oci.tar",
                 "capsule image save a.capsule.zip torch.oci.tar",

@@ -1,4 +1,4 @@
-"""Capsules as they are named on a command line: by a path, or by where they were published."""
+"""CAPSULE arguments: a path, URL, oci:// reference or DOI, resolved to a local file."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from capsule.fetching import is_remote
 if TYPE_CHECKING:
     from capsule.console import Console
 
-HELP = "a capsule file or folder, https://..., oci://HOST/NAME:TAG, or a DOI of Zenodo"
+HELP = "capsule file or folder, https://..., oci://HOST/NAME:TAG, or Zenodo DOI"
 
 
 class Located(NamedTuple):
-    """A capsule that lies on this machine.
+    """A capsule on this machine.
 
     Attributes:
-        path: Where.
-        name: How it is named on a command line that goes on with it.
-        id: The id that it must have, or how that begins; None for any.
+        path: Its local path.
+        name: Its name for further command lines.
+        id: The expected id, or its first digits; None for any.
     """
 
     path: Path
@@ -39,22 +39,22 @@ def add_id(parser: ArgumentParser, whose: str) -> None:
         "--id",
         type=_id,
         metavar="ID",
-        help=f"the id that {whose} must have, as its paper prints it: 64 hex digits, or the first"
-        " 12 or more; held against it before anything else is read",
+        help=f"expected id of {whose}, as the paper prints it: 64 hex digits, or at least the first"
+        " 12. Checked before anything else is read",
     )
 
 
 @contextmanager
 def locate(text: str, expected: str | None, console: Console) -> Iterator[Located]:
-    """Get a capsule onto this machine, and forget a fetched copy that turns out to be damaged.
+    """Fetch a capsule to this machine if needed; discard a fetched copy that is damaged.
 
     Args:
-        text: As it was typed.
-        expected: As typed with `--id`.
-        console: Is told how far it is.
+        text: The CAPSULE argument.
+        expected: The value of `--id`.
+        console: Shows the progress of a download.
 
     Raises:
-        CapsuleError: As `store.fetch` does.
+        CapsuleError: As for `store.fetch`.
     """
     if not is_remote(text):
         yield Located(path=Path(text), name=Path(text), id=expected)

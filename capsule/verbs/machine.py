@@ -1,4 +1,4 @@
-"""`capsule inventory`, `doctor`, `site`: what this machine is, what works on it, its settings."""
+"""`capsule inventory`, `doctor`, `site`: hardware of this machine, diagnosis, settings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """What was typed."""
+    """Arguments of `inventory`."""
 
     keep_hosts: bool = False
     json: bool = False
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("--keep-hosts", action="store_true", help="host names in clear")
+    parser.add_argument(
+        "--keep-hosts",
+        action="store_true",
+        help="print host names and serial numbers in clear (default: salted hashes)",
+    )
     verb.add_json(parser)
 
 
@@ -51,7 +55,7 @@ INVENTORY = Verb(
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorArguments:
-    """What was typed after `doctor`."""
+    """Arguments of `doctor`."""
 
     image: str | None = None
     json: bool = False
@@ -63,7 +67,7 @@ def _add_doctor(parser: ArgumentParser) -> None:
         nargs="?",
         default=None,
         metavar="IMAGE",
-        help="ask its registry too: docker://HOST/NAME:TAG",
+        help="image to look up in its registry too: docker://HOST/NAME:TAG",
     )
     verb.add_json(parser)
 
@@ -84,14 +88,14 @@ def _doctor(arguments: DoctorArguments, console: Console) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class InitArguments:
-    """What was typed after `site init`."""
+    """Arguments of `site init`."""
 
     file: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShowArguments:
-    """What was typed after `site show`."""
+    """Arguments of `site show`."""
 
     json: bool = False
 
@@ -103,7 +107,7 @@ def _add_init(parser: ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="FILE",
-        help="by default your own; /etc/capsule/site.json is everybody's",
+        help="site file to write (default: your own); /etc/capsule/site.json holds for all users",
     )
 
 
@@ -118,8 +122,8 @@ def _init(arguments: InitArguments, console: Console) -> int:
     site.write(file, runtime=next(usable, "auto"), cache=cache)
     console.data(f"wrote {file}")
     console.data(
-        "null sets nothing; `capsule site show` prints what holds,"
-        " docs/how-to/set-up-a-site.md what each setting does"
+        "a null leaves the default; `capsule site show` prints the settings in force,"
+        " docs/how-to/set-up-a-site.md explains each"
     )
     return 0
 
@@ -161,7 +165,7 @@ SITE = Family(
         ),
         Verb(
             name="show",
-            purpose="print every setting that holds here, and where it comes from",
+            purpose="print the settings in force, and the source of each",
             examples=("capsule site show",),
             add=verb.add_json,
             act=verb.door(ShowArguments, _show),

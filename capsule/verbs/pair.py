@@ -1,4 +1,4 @@
-"""`capsule pair`: two variants on one node, by turns."""
+"""`capsule pair`: compare two variants that run alternately on one machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RUNTIMES = ("auto", "apptainer", "docker", "podman", "host")
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(PairOptions):
-    """What was typed: the options of a pair, and of which manifests."""
+    """Arguments of `pair`: the options of a pair, and its manifests."""
 
     manifest: Path | None = None
     other: Path | None = None
@@ -32,7 +32,12 @@ class Arguments(PairOptions):
 
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "manifest", nargs="?", type=verb.path, default=None, metavar="A", help="a manifest"
+        "manifest",
+        nargs="?",
+        type=verb.path,
+        default=None,
+        metavar="A",
+        help="manifest of variant A",
     )
     parser.add_argument(
         "other",
@@ -40,43 +45,57 @@ def _add(parser: ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="B",
-        help="another one; the same one by default",
+        help="manifest of variant B (default: A)",
     )
     for side in "ab":
         parser.add_argument(
-            f"--runtime-{side}", choices=_RUNTIMES, help=f"what starts {side.upper()}"
+            f"--runtime-{side}",
+            choices=_RUNTIMES,
+            help=f"container engine of {side.upper()} (default: auto)",
         )
-        parser.add_argument(f"--image-{side}", metavar="REF", help=f"image of {side.upper()}")
         parser.add_argument(
-            f"--output-{side}", type=Path, metavar="FILE", help=f"capsule of {side.upper()}"
+            f"--image-{side}",
+            metavar="REF",
+            help=f"image of {side.upper()} (default: its manifest's)",
+        )
+        parser.add_argument(
+            f"--output-{side}",
+            type=Path,
+            metavar="FILE",
+            help=f"capsule of {side.upper()} to write (default: a new file in the current folder)",
         )
     parser.add_argument(
         "--pairs",
         type=verb.count,
         metavar="N",
-        help="rounds of one process start on either side; by default one for each seed of A",
+        help="number of A-B rounds (default: one per seed of A)",
     )
     parser.add_argument(
         "--margin",
         type=float,
         metavar="RATIO",
-        help="ratio up to which the two count as the same (default: 1.01, one percent)",
+        help="largest ratio that counts as equal (default: 1.01, that is 1 %%)",
     )
     parser.add_argument(
         "--metrics",
         type=verb.names,
         metavar="PATTERN,...",
-        help="machine metrics to judge; by default those that A claims anything about, else all"
-        " times",
+        help="machine metrics to judge (default: those that A makes a claim on, else all times)",
     )
     parser.add_argument(
-        "--work", type=Path, metavar="DIR", help="folder of both runs while they are under way"
+        "--work",
+        type=Path,
+        metavar="DIR",
+        help="folder of both runs, removed after sealing (default: a new NAME-*.pair in the"
+        " current folder)",
     )
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted pair")
+    parser.add_argument(
+        "--resume", type=Path, metavar="DIR", help="resume the interrupted pair in DIR"
+    )
     verb.add_offline(parser)
     verb.add_privacy(parser)
     verb.add_keyring(parser)
-    verb.add_permission(parser, "the folder of a pair that somebody else began")
+    verb.add_permission(parser, "a pair folder that another user began")
     verb.add_json(parser)
 
 
@@ -113,14 +132,17 @@ def _pair(arguments: Arguments, console: Console) -> int:
         console.document(report.verdict_to_json(paired.verdict))
     else:
         console.show(*report.draw_verdict(paired.verdict))
-        console.data(f"capsule of A {paired.a.path}")
-        console.data(f"capsule of B {paired.b.path}")
+        console.data(f"sealed A: {paired.a.path}")
+        console.data(f"sealed B: {paired.b.path}")
     return verdict.exit_code(paired.verdict)
 
 
 def _refuse_beside_resume(arguments: Arguments) -> None:
     if arguments.manifest is not None:
-        raise UsageError("name manifests, or the folder of a pair with --resume, but not both")
+        raise UsageError(
+            "manifests and --resume exclude each other",
+            advice="leave the manifests out: the pair's folder holds them",
+        )
     free = {field.name for field in fields(ResumePairOptions)}
     for field in fields(PairOptions):
         own = getattr(arguments, field.name)

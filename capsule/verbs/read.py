@@ -36,6 +36,7 @@ class Arguments:
     id: str | None = None
     json: bool = False
     evidence: bool = False
+    full: bool = False
     ranks: str | None = None
     words: Sequence[str] = ()
 
@@ -52,14 +53,19 @@ def _add_show(parser: ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="NAME [SIZE=N ...]",
-        help=f"of a network of the catalogue, instead of a capsule: `show {_NETWORK} NAME` says how"
-        " many parameters it has, what it takes and yields, and its work",
+        help=f"`show {_NETWORK} NAME` shows a network of the catalogue instead of a capsule: its"
+        " parameters, inputs, outputs and work",
     )
     parser.add_argument("--ranks", help=SUPPRESS)
     parser.add_argument(
         "--evidence",
         action="store_true",
-        help="the line that each number was read from, of metrics that are found in texts",
+        help="show the log or file line that each value was read from",
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="print everything: whole ids, times, packages, all metrics, runs and notes",
     )
 
 
@@ -100,21 +106,20 @@ def _show(arguments: Arguments, console: Console) -> int:
     if arguments.evidence and arguments.json:
         console.document(report.evidence_to_json(quotations, capsule.id))
     elif arguments.evidence:
-        console.show(*report.draw_evidence(quotations))
+        console.show(*report.draw_evidence(quotations, full=arguments.full))
     elif arguments.json:
         console.document(report.record_to_json(record, capsule.id))
     else:
-        for sentence in refused:
-            console.data(sentence)
-        console.show(*report.draw_record(record, capsule.id, lines))
+        drawn = report.draw_record(record, capsule.id, lines, refused, full=arguments.full)
+        console.show(*drawn)
     return 0
 
 
 def _show_network(arguments: Arguments, console: Console) -> int:
     from capsule import networks
 
-    if arguments.evidence or arguments.id is not None:
-        raise UsageError("--evidence and --id are of capsules, and a network is shown")
+    if arguments.evidence or arguments.full or arguments.id is not None:
+        raise UsageError("--evidence, --full and --id are options for capsules, not for networks")
     name, *sizes = arguments.words
     network = networks.describe(name, dict(map(_size, sizes)))
     if arguments.json:
@@ -159,6 +164,7 @@ SHOW = Verb(
     name="show",
     examples=(
         "capsule show a.capsule.zip --json",
+        "capsule show a.capsule.zip --full",
         "capsule show a.capsule.zip --evidence",
         "capsule show network cosmoflow side=32 --json",
     ),

@@ -1,4 +1,4 @@
-"""`capsule reread`: the numbers of a sealed run, read again by a corrected manifest."""
+"""`capsule reread`: read the values of a sealed run again by a corrected manifest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RereadOptions):
-    """What was typed: which capsule, by which manifest."""
+    """Arguments of `reread`."""
 
     capsule: Path
     manifest: Path
@@ -26,20 +26,20 @@ class Arguments(RereadOptions):
 
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "capsule", type=verb.path, metavar="CAPSULE", help="a capsule file or folder"
+        "capsule", type=verb.path, metavar="CAPSULE", help="capsule file or folder"
     )
     parser.add_argument(
         "--manifest",
         type=Path,
         required=True,
         metavar="FILE",
-        help="the capsule's data/manifest.json, corrected in its metrics or claims",
+        help="the capsule's data/manifest.json with corrected metrics or claims",
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the capsule to write")
+    verb.add_output(parser)
     parser.add_argument(
         "--strict-privacy",
         action="store_true",
-        help="seal nothing that holds a name of this machine or user, or what looks like a key",
+        help="refuse to seal if a host name, user name or likely key is found (default: warn)",
     )
     verb.add_json(parser)
 

@@ -1,4 +1,4 @@
-"""`capsule run`: from a manifest to a capsule."""
+"""`capsule run`: run a manifest and seal a capsule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunOptions):
-    """What was typed: the options of a run, and which one."""
+    """Arguments of `run`: the options of a run, and its manifest."""
 
     manifest: Path | None = None
     frameworks: tuple[str, ...] = ()
@@ -34,33 +34,40 @@ class Arguments(RunOptions):
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("manifest", nargs="?", type=verb.path, default=None, metavar="MANIFEST")
+    parser.add_argument(
+        "manifest",
+        nargs="?",
+        type=verb.path,
+        default=None,
+        metavar="MANIFEST",
+        help="manifest to run; a capsule with --add-seeds; none with --resume",
+    )
     verb.add_frameworks(parser)
     verb.add_execution(parser)
-    verb.add_limits(parser, "")
-    verb.add_permission(parser, "a run folder that somebody else began")
+    verb.add_limits(parser)
+    verb.add_permission(parser, "a run folder that another user began")
     parser.add_argument(
         "--keep-going",
         action="store_true",
-        help="run the rest, and seal, though the first trial fails",
+        help="run the other trials and seal, even if the first trial fails (default: stop)",
     )
     parser.add_argument(
         "--try",
         dest="try_out",
         action="store_true",
-        help="run one trial as a verifier will, show what would be recorded, and keep nothing",
+        help="run one trial under a fresh seed, show what would be recorded, and delete it",
     )
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="show what would be started, with which words, mounts and image, and start nothing",
+        help="show what would run, with command, mounts and image; run nothing",
     )
     parser.add_argument(
         "--add-seeds",
         type=verb.count,
         metavar="N",
-        help="run a capsule's plan under N seeds more, which follow from its id, and seal its runs"
-        " and these together; MANIFEST is then that capsule",
+        help="extend the capsule given as MANIFEST by N seeds derived from its id; seals a new"
+        " capsule with all runs",
     )
     verb.add_json(parser)
 
@@ -102,7 +109,7 @@ def _run(arguments: Arguments, console: Console) -> int:
 
 
 def tell_outcome(sealed: Sealed, console: Console, *, as_json: bool) -> int:
-    """Show what a run has sealed, and where.
+    """Show what a run has sealed.
 
     Raises:
         ExecutionError: Some of its trials failed.
@@ -133,13 +140,16 @@ def _check_addition(arguments: Arguments) -> None:
     for flag in (flag for flag, value in unfit.items() if value):
         raise UsageError(
             f"--add-seeds and {flag} exclude each other",
-            advice="added runs are those of the capsule's own plan, under further seeds",
+            advice=f"leave {flag} out: --add-seeds runs the capsule's own plan",
         )
 
 
 def _check_resumption(arguments: Arguments) -> None:
     if arguments.manifest is not None:
-        raise UsageError("name a manifest, or a run folder with --resume, but not both")
+        raise UsageError(
+            "MANIFEST and --resume exclude each other",
+            advice="leave MANIFEST out: the run folder holds it",
+        )
     unfit = {
         "--frameworks": arguments.frameworks,
         "--dry-run": arguments.dry_run,
@@ -152,7 +162,7 @@ def _check_resumption(arguments: Arguments) -> None:
 
 
 def _resumption(arguments: Arguments, folder: str) -> str:
-    """The command line that goes on with a run."""
+    """Return the command line that resumes a run."""
     flags = {
         "--trust": arguments.trust,
         "--allow-host": arguments.allow_host,
@@ -180,7 +190,7 @@ def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
     for flag in (flag for flag, value in flags.items() if value):
         raise UsageError(
             f"--try and {flag} exclude each other",
-            advice="--try runs one trial, and neither seals nor keeps anything",
+            advice=f"leave {flag} out: --try runs one trial and seals nothing",
         )
     wanted = manifest.load(path, arguments.frameworks)
     tryout = api.try_out(wanted, arguments, console.listen())
@@ -195,7 +205,7 @@ def _try_out(path: Path, arguments: Arguments, console: Console) -> int:
 
 
 def _plan(path: Path, arguments: Arguments, console: Console) -> int:
-    """Print what would run, and in which order."""
+    """Show what would run, and in which order."""
     from capsule import manifest, offline, preview, report
 
     with offline.enforce(arguments.offline):

@@ -1,4 +1,4 @@
-"""`capsule stage`: bring here, while there is a network, what a run without one will need."""
+"""`capsule stage`: fetch what a run on a machine without a network will need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(StageOptions):
-    """What was typed."""
+    """Arguments of `stage`."""
 
     source: str
     frameworks: tuple[str, ...] = ()
@@ -27,12 +27,16 @@ class Arguments(StageOptions):
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument("source", metavar="CAPSULE|MANIFEST", help=f"a manifest; {located.HELP}")
+    parser.add_argument(
+        "source",
+        metavar="CAPSULE|MANIFEST",
+        help=f"manifest to run, or capsule to verify: {located.HELP}",
+    )
     located.add_id(parser, "the capsule")
     verb.add_frameworks(parser)
     verb.add_runtime(parser)
     verb.add_keyring(parser)
-    verb.add_permission(parser, "a stranger's capsule")
+    verb.add_permission(parser, "an untrusted capsule")
     verb.add_json(parser)
 
 
@@ -46,7 +50,10 @@ def _stage(arguments: Arguments, console: Console) -> int:
         staged = api.stage(manifest.load(Path(name), arguments.frameworks), arguments, watch)
     else:
         if arguments.frameworks:
-            raise UsageError("--frameworks goes with a manifest: a capsule is verified as a whole")
+            raise UsageError(
+                "--frameworks needs a manifest: a capsule is verified as a whole",
+                advice="leave --frameworks out",
+            )
         with located.locate(arguments.source, arguments.id, console) as place:
             name = place.name
             arguments = replace(arguments, id=place.id)
@@ -72,7 +79,7 @@ def _stage(arguments: Arguments, console: Console) -> int:
 
 
 def _is_manifest(path: Path) -> bool:
-    """Whether it is a file that is no archive; what is neither is for whoever opens a capsule."""
+    """Return whether a path is a file other than a zip archive."""
     if not path.is_file():
         return False
     with path.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""`capsule submit`: from a manifest to a capsule, by a job of Slurm's."""
+"""`capsule submit`: run a manifest in a Slurm job and seal a capsule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INTERRUPTED = 143
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunOptions):
-    """What was typed: the options of the run in the job, and which one."""
+    """Arguments of `submit`: the options of the run in the job, and its manifest."""
 
     source: Path
     frameworks: tuple[str, ...] = ()
@@ -36,25 +36,26 @@ def _add(parser: ArgumentParser) -> None:
         "source",
         type=verb.path,
         metavar="MANIFEST|DIR",
-        help="a manifest, or the folder of one that was submitted before",
+        help="manifest to submit, or the folder of an earlier submission to follow again",
     )
     verb.add_frameworks(parser)
     verb.add_runtime(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the capsule to write")
+    verb.add_output(parser)
     parser.add_argument(
         "--work",
         type=Path,
         metavar="DIR",
-        help="folder of the submission: job script, logs, and the run while it is under way",
+        help="folder of the submission: job script, logs and run folder (default: a new NAME-*.job"
+        " in the current folder)",
     )
     verb.add_offline(parser)
     verb.add_privacy(parser)
     verb.add_keyring(parser)
-    verb.add_limits(parser, "")
+    verb.add_limits(parser)
     parser.add_argument(
         "--keep-going",
         action="store_true",
-        help="run the rest, and seal, though the first trial fails",
+        help="run the other trials and seal, even if the first trial fails (default: stop)",
     )
     verb.add_json(parser)
 
@@ -82,16 +83,16 @@ def _submit(arguments: Arguments, console: Console) -> int:
         ended = submitted.follow(job, console.say)
     except KeyboardInterrupt:
         if job is None:
-            console.say("a job that was handed in goes on without this command")
+            console.say("interrupted; a job that was already submitted keeps running")
         else:
-            console.say(f"job {job} goes on without this command; scancel {job} would end it")
+            console.say(f"job {job} keeps running; to cancel it: scancel {job}")
         console.say(f"to follow it again: {again}")
         raise
     return _tell(ended, submitted, again, arguments, console)
 
 
 def _wish(wanted: Manifest, arguments: Arguments) -> tuple[Path, Wish]:
-    """The folder of a submission, and what is to run in it."""
+    """Return the folder of a submission, and the commands of its job."""
     from capsule.digest import of_bytes
     from capsule.launch import wish as wishes
 
@@ -130,16 +131,20 @@ def _refuse_options(arguments: Arguments) -> None:
     for field in fields(RunOptions):
         if getattr(arguments, field.name) != field.default:
             raise UsageError(
-                f"--{field.name.replace('_', '-')} goes with a manifest, and"
-                f" {arguments.source} is the folder of one",
-                advice="the folder says how it was submitted; name the manifest to change that",
+                f"--{field.name.replace('_', '-')} needs a manifest, and"
+                f" {arguments.source} is the folder of a submission",
+                advice="name the manifest to submit it in another way",
             )
     if arguments.frameworks:
-        raise UsageError("--frameworks goes with a manifest")
+        raise UsageError(
+            "--frameworks needs a manifest",
+            where=str(arguments.source),
+            advice="name the manifest to submit it in another way",
+        )
 
 
 def _way_on(arguments: Arguments, submitted: Submission) -> str:
-    """The command line that follows the same job, from here."""
+    """Return the command line that follows the same job."""
     from capsule import places
 
     return verb.command("submit", places.near(submitted.folder), flags={"--json": arguments.json})
@@ -158,12 +163,12 @@ def _tell(
     log = places.near(submitted.folder / f"job-{ended.job}.log")
     if ended.is_cut_off:
         how = f" ({ended.state})" if ended.code is None else ""
-        console.say(f"job {ended.job} was cut off{how}, and what finished is kept")
-        console.say(f"to go on in another job: {again}")
+        console.say(f"job {ended.job} was interrupted{how}; finished trials are kept")
+        console.say(f"to resume in another job: {again}")
         return ended.code or _INTERRUPTED
     submitted.acknowledge(ended)
-    console.say(f"job {ended.job} ended with exit code {ended.code}; what it said: {log}")
-    console.say(f"to try it once more: {again}; to begin anew, name another folder with --work")
+    console.say(f"job {ended.job} ended with exit code {ended.code}; log: {log}")
+    console.say(f"to try again: {again}; to start over: name another folder with --work")
     return ended.code or 0
 
 

@@ -1,4 +1,4 @@
-"""`capsule sweep`: what a sealed search gave, and the manifest that runs its winner again."""
+"""`capsule sweep`: the results of a sealed search, and the manifest of its winner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_NAMES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class ShowArguments:
-    """What was typed after `sweep show`."""
+    """Arguments of `sweep show`."""
 
     capsule: str
     id: str | None = None
@@ -32,7 +32,7 @@ class ShowArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class WinnerArguments:
-    """What was typed after `sweep winner`."""
+    """Arguments of `sweep winner`."""
 
     capsule: str
     id: str | None = None
@@ -51,15 +51,24 @@ def _add_show(parser: ArgumentParser) -> None:
 def _add_winner(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
     located.add_id(parser, "it")
-    parser.add_argument("--benchmark", metavar="ID", help="whose search, where there are several")
     parser.add_argument(
-        "--framework", metavar="NAME", help="in which it was made, where there are several"
+        "--benchmark", metavar="ID", help="benchmark of the search (default: the only one)"
     )
     parser.add_argument(
-        "--seeds", type=verb.count, metavar="N", help="under how many it is run (default: 10)"
+        "--framework", metavar="NAME", help="framework of the search (default: the only one)"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="the manifest to write, beside the inputs"
+        "--seeds",
+        type=verb.count,
+        metavar="N",
+        help="number of seeds of the new manifest (default: 10)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="manifest to write, beside the inputs (default: print it)",
     )
 
 
@@ -96,20 +105,24 @@ def _winner(arguments: WinnerArguments, console: Console) -> int:
         with arguments.output.open("xb") as stream:
             stream.write(text)
     except FileExistsError:
-        raise UsageError("it is there already", where=str(arguments.output)) from None
+        raise UsageError(
+            "already exists", where=str(arguments.output), advice="name another file"
+        ) from None
     except OSError as error:
         raise UsageError(
-            f"cannot be written: {error.strerror}", where=str(arguments.output)
+            f"cannot write: {error.strerror}", where=str(arguments.output)
         ) from None
-    console.data(f"{arguments.output} runs {which.winner} of {which.benchmark} again")
+    console.data(
+        f"wrote {arguments.output}: runs {which.winner} of {which.benchmark} under fresh seeds"
+    )
     return 0
 
 
 def _choose(outcomes: Sequence[Outcome], arguments: WinnerArguments) -> Outcome:
-    """The search that is meant.
+    """Return the search that the arguments select.
 
     Raises:
-        UsageError: None is, or several are.
+        UsageError: They select none, or several.
     """
     meant = [
         one
@@ -121,7 +134,7 @@ def _choose(outcomes: Sequence[Outcome], arguments: WinnerArguments) -> Outcome:
         return meant[0]
     names = [f"--benchmark {one.benchmark} --framework {one.framework}" for one in outcomes]
     raise UsageError(
-        "it holds several searches, and one is meant" if meant else "it holds no such search",
+        "the arguments match several searches" if meant else "the arguments match no search",
         advice=f"choose one: {', or '.join(names[:_MOST_NAMES])}",
     )
 
@@ -132,7 +145,7 @@ SWEEP = Family(
     verbs=(
         Verb(
             name="show",
-            purpose="show quality against budget, the studies, the score and the winner",
+            purpose="show quality by budget, studies, score and winner",
             examples=(
                 "capsule sweep show a.capsule.zip",
                 "capsule sweep show a.capsule.zip --json",
@@ -143,7 +156,7 @@ SWEEP = Family(
         ),
         Verb(
             name="winner",
-            purpose="write the manifest that runs the winner again, under fresh seeds",
+            purpose="write a manifest that runs the winner again under fresh seeds",
             examples=("capsule sweep winner a.capsule.zip -o winner.json",),
             one="capsule",
             add=_add_winner,

@@ -1,4 +1,4 @@
-"""A verb of the command: its arguments, its action, and the one door between them."""
+"""Verbs of the command line: arguments, action, and the step between them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def add_json(parser: ArgumentParser) -> None:
 def add_full(parser: ArgumentParser) -> None:
     """Add `--full`."""
     parser.add_argument(
-        "--full", action="store_true", help="print every claim and all that is not the same"
+        "--full",
+        action="store_true",
+        help="print all claims, and all differences between the two environments",
     )
 
 
@@ -91,7 +93,8 @@ def add_frameworks(parser: ArgumentParser) -> None:
         "--frameworks",
         type=names,
         metavar="NAME,...",
-        help="these of the manifest's frameworks alone, such as those that the image has",
+        help="run only these frameworks, for example the ones that the image contains (default: all"
+        " of the manifest)",
     )
 
 
@@ -100,143 +103,178 @@ def add_runtime(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
         choices=("auto", "apptainer", "docker", "podman", "host"),
-        help="what starts the image; auto (default): the site file's choice, else Apptainer, else"
-        " Docker, else Podman; host without an image",
+        help="container engine. auto (default): the site file's engine, or the first of Apptainer,"
+        " Docker, Podman that works; host if the manifest names no image",
     )
     parser.add_argument(
         "--image",
         metavar="REF",
-        help="docker://HOST/NAME@sha256:..., or a file: SIF, OCI layout, docker save",
+        help="image to use: docker://HOST/NAME@sha256:..., or a file (SIF, OCI layout, docker save;"
+        " default: the manifest's image)",
     )
 
 
 def add_execution(parser: ArgumentParser) -> None:
-    """Add what `run` and `verify` have in common."""
+    """Add the options that `run` and `verify` share."""
     add_runtime(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the capsule to write")
+    add_output(parser)
     parser.add_argument(
-        "--work", type=Path, metavar="DIR", help="folder of the run while it is under way"
+        "--work",
+        type=Path,
+        metavar="DIR",
+        help="run folder, removed after sealing (default: a new NAME-*.run in the current"
+        " folder)",
     )
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="print what the workload prints while it runs; else a terminal shows its last line",
+        help="show the workload's output live (default on a terminal: last line only)",
     )
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with an interrupted run")
+    parser.add_argument(
+        "--resume", type=Path, metavar="DIR", help="resume the interrupted run in DIR"
+    )
     add_offline(parser)
     add_privacy(parser)
     add_keyring(parser)
 
 
+def add_output(parser: ArgumentParser) -> None:
+    """Add `--output`."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="capsule to write (default: a new file in the current folder)",
+    )
+
+
 def add_keyring(parser: ArgumentParser) -> None:
-    """Add what leaves the user's keys in reach of a workload."""
+    """Add the option that leaves the user's keys in reach of a workload."""
     parser.add_argument(
         "--keep-keyring",
         action="store_true",
-        help="leave your keys of the kernel, such as AFS tokens, in reach of workloads; recorded",
+        help="leave your kernel keys, for example AFS tokens, in reach of workloads (default: out"
+        " of reach). Recorded",
     )
 
 
 def add_offline(parser: ArgumentParser) -> None:
-    """Add what keeps capsule itself off the network."""
+    """Add the option that keeps capsule itself off the network."""
     parser.add_argument(
         "--offline",
         action="store_true",
-        help="connect to nothing: `capsule stage` brings here what it takes",
+        help="use no network; run `capsule stage` first to fetch what is needed",
     )
 
 
 def add_privacy(parser: ArgumentParser) -> None:
-    """Add what says how much of this machine and its user is sealed."""
+    """Add the options on what is sealed of this machine and its user."""
     parser.add_argument(
-        "--keep-hosts", action="store_true", help="record host names and serial numbers in clear"
+        "--keep-hosts",
+        action="store_true",
+        help="record host names and serial numbers in clear (default: salted hashes)",
     )
     parser.add_argument(
         "--strict-privacy",
         action="store_true",
-        help="seal nothing that holds a name of this machine or user, or what looks like a key;"
-        " without it that is told",
+        help="refuse to seal if a host name, user name or likely key is found (default: warn)",
     )
 
 
 def add_permission(parser: ArgumentParser, whose: str) -> None:
-    """Add what lets somebody else's code run here."""
-    parser.add_argument("--trust", action="store_true", help=f"let {whose} execute its code here")
+    """Add the options that allow untrusted code to run."""
+    parser.add_argument("--trust", action="store_true", help=f"allow {whose} to run its code here")
     parser.add_argument(
         "--allow-host",
         action="store_true",
-        help="let it execute without a container, or by an engine that cannot close the network",
+        help="allow it to run without a container, or under an engine that cannot close the"
+        " network",
     )
 
 
-def add_limits(parser: ArgumentParser, default: str) -> None:
-    """Add what a run may take."""
+def add_limits(parser: ArgumentParser, *, of_untrusted: bool = False) -> None:
+    """Add what a run may take.
+
+    Args:
+        parser: Of a verb.
+        of_untrusted: Whether untrusted capsules have limits by default.
+    """
+
+    def default(usual: str) -> str:
+        return f" (default: none{f'; for untrusted capsules {usual}' * of_untrusted})"
+
     parser.add_argument(
         "--walltime",
         type=seconds,
         metavar="HH:MM:SS",
-        help=f"cut the run off after so long, to be resumed{default}",
+        help="stop the run after this time; resume it with --resume"
+        + default("10 times the original's duration, plus a reserve"),
     )
     parser.add_argument(
         "--disk",
         type=size,
         metavar="SIZE",
-        help=f"what a process start may leave on the disk, such as 500M or 20G{default}",
+        help="disk limit per process start, for example 500M or 20G"
+        + default("10 times the original's largest log, plus a reserve"),
     )
     parser.add_argument(
         "--pids",
         type=tasks,
         metavar="N",
-        help=f"processes and threads that a process start may have{default}",
+        help="limit of processes and threads per process start"
+        + default("a number that follows from its ranks and threads"),
     )
     parser.add_argument(
         "--memory",
         type=size,
         metavar="SIZE",
-        help="memory that the processes of a start may use together, such as 8G; a trial that uses"
-        " more has failed",
+        help="memory limit per process start, for example 8G; a trial that exceeds it fails"
+        " (default: none)",
     )
 
 
 def seconds(text: str) -> int:
-    """A duration, as typed."""
+    """Return a typed duration in seconds."""
     parts = text.split(":")
     if len(parts) != 3 or not all(part.isdecimal() and len(part) < 6 for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration HH:MM:SS, such as 12:00:00")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a duration HH:MM:SS, for example 12:00:00"
+        )
     hours, minutes, rest = map(int, parts)
     total = 3600 * hours + 60 * minutes + rest
     if total == 0:
-        raise argparse.ArgumentTypeError("a run takes more than no time")
+        raise argparse.ArgumentTypeError("the time limit must be longer than 00:00:00")
     return total
 
 
 def size(text: str) -> int:
-    """A number of bytes, as typed."""
+    """Return a typed size in bytes."""
     number, unit = text.rstrip("KMGTiB"), text.lstrip("0123456789").removesuffix("B")
     power = _UNITS.get(unit.removesuffix("i"))
     if power is None or not number.isdecimal() or not 0 < len(number) < 10 or int(number) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 500M or 20G")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size, for example 500M or 20G")
     return int(number) << power
 
 
 def tasks(text: str) -> int:
-    """A number of processes and threads, as typed."""
+    """Return a typed number of processes and threads."""
     if not text.isdecimal() or not _FEWEST_TASKS <= int(text) <= _MOST_TASKS:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number from {_FEWEST_TASKS} to {_MOST_TASKS}"
+            f"{text!r} is not a whole number from {_FEWEST_TASKS} to {_MOST_TASKS}"
         )
     return int(text)
 
 
 def count(text: str) -> int:
-    """A number of runs, as typed."""
+    """Return a typed number of runs."""
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_RUNS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {_MOST_RUNS}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {_MOST_RUNS}")
     return int(text)
 
 
 def pair(text: str) -> tuple[str, str]:
-    """NAME=VALUE, as typed."""
+    """Return a typed NAME=VALUE as its two parts."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
@@ -244,7 +282,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def setting(text: str) -> tuple[str, Scalar]:
-    """FIELD=VALUE of a manifest, as typed."""
+    """Return a typed FIELD=VALUE of a manifest as its two parts."""
     from capsule.manifest import mutable
 
     try:
@@ -254,33 +292,33 @@ def setting(text: str) -> tuple[str, Scalar]:
 
 
 def path(text: str) -> Path:
-    """A file or folder of this machine, as typed."""
+    """Return a typed path of this machine."""
     from capsule.fetching import is_remote
 
     if is_remote(text):
         raise argparse.ArgumentTypeError(
-            f"{text} is an address, and a file is needed here: download it first"
+            f"{text} is an address; download it first, and name the file"
         )
     return Path(text)
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Words between commas, as typed."""
+    """Return typed words that commas separate."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
 
 
 def refuse_several(verb: str, one: str, words: Sequence[str]) -> UsageError:
-    """The error where a pattern of the shell's matched several files, and one is meant."""
+    """Return the error where a shell pattern matched several files, and the verb takes one."""
     return UsageError(
         f"{verb} takes one {one}; these match: {', '.join(words)}", advice="name one of them"
     )
 
 
 def refuse_beside_resume(options: StartOptions, kind: type[StartOptions]) -> None:
-    """Stop where an option asks for something else than what a run was begun with.
+    """Raise where an option contradicts how a run was begun.
 
     Args:
-        options: As given beside `--resume`.
+        options: Typed beside `--resume`.
         kind: The class whose fields they are.
 
     Raises:
@@ -295,23 +333,23 @@ def refuse_beside_resume(options: StartOptions, kind: type[StartOptions]) -> Non
 
 
 def conflict(option: str) -> UsageError:
-    """The error of an option that stands beside `--resume`."""
+    """Return the error of an option that `--resume` excludes."""
     return UsageError(
         f"--resume and {option} exclude each other",
-        advice="the run goes on as it was begun, which its folder says",
+        advice=f"leave {option} out: the run folder records how the run was begun",
     )
 
 
 def without_resume(option: str) -> UsageError:
-    """The error of an option that is only of use beside `--resume`."""
+    """Return the error of an option that needs `--resume`."""
     return UsageError(
-        f"{option} goes with --resume: a manifest that you name runs as yours",
+        f"{option} needs --resume: a manifest that you name runs as your own",
         advice=f"leave {option} out",
     )
 
 
 def limit_flags(limits: Limits) -> dict[str, str | None]:
-    """The limits that were typed, to be typed again."""
+    """Return the limits as options to type again."""
     walltime = None
     if limits.walltime is not None:
         minutes, rest = divmod(int(limits.walltime), 60)
@@ -327,7 +365,7 @@ def limit_flags(limits: Limits) -> dict[str, str | None]:
 def command(
     *words: str | Path, flags: Mapping[str, bool | str | Path | Sequence[str | Path] | None]
 ) -> str:
-    """A command line to type, with the flags that are set, several times where they have values.
+    """Return a command line to type; a flag with several values is repeated.
 
     >>> command("check", "my capsule.zip", flags={"--json": True, "--output": None})
     "capsule check 'my capsule.zip' --json"
@@ -348,7 +386,7 @@ def next_command(
     verdict: Verdict,
     flags: Mapping[str, bool | str | Path | None],
 ) -> str | None:
-    """The command line that decides what is open, None where none is known to.
+    """Return the command line that settles open claims, None where there is none.
 
     Args:
         original: The capsule whose claims are judged, as it was named.

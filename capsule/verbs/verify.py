@@ -1,4 +1,4 @@
-"""`capsule verify`: run a capsule again here, and judge it."""
+"""`capsule verify`: re-run a capsule on this machine and judge its claims."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(VerifyOptions):
-    """What was typed: the options of a verification, and of which capsule."""
+    """Arguments of `verify`: the options of a verification, and its capsule."""
 
     capsule: str
     resume: Path | None = None
@@ -34,61 +34,59 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
     located.add_id(parser, "it")
     verb.add_execution(parser)
-    verb.add_limits(
-        parser, "; for a stranger's capsule by default some times what the original took"
-    )
-    verb.add_permission(parser, "a stranger's capsule")
+    verb.add_limits(parser, of_untrusted=True)
+    verb.add_permission(parser, "an untrusted capsule")
     parser.add_argument(
         "--levels",
         choices=("capsule", "own"),
-        help="measure with the capsule's own program (default) or with this version's",
+        help="measuring program: the capsule's own (default), or this installation's",
     )
     parser.add_argument(
         "--runs",
         type=verb.count,
         metavar="N",
-        help="number of fresh seeds; by default the first planned look: as many as the original "
-        "has, unless its author planned another",
+        help="number of fresh seeds (default: the first planned look, which is the original's "
+        "number of seeds unless its author planned another)",
     )
     parser.add_argument(
         "--add",
         action="append",
         type=verb.path,
         metavar="VERIFICATION",
-        help="count the runs of an earlier verification, and go on with the seeds that follow; "
-        "--runs is then their number in all, by default the next planned look",
+        help="continue an earlier verification: count its runs and add new ones. Repeatable. "
+        "--runs is then the total (default: the next planned look)",
     )
     parser.add_argument(
         "--nonce",
         metavar="WORD",
-        help="draw the fresh seeds from this word too, such as a number that a committee names: "
-        "neither author nor verifier has chosen them then; recorded",
+        help="mix WORD into the fresh seeds. A word announced by a third party after sealing "
+        "prevents seed shopping by either side. Recorded",
     )
     parser.add_argument(
         "--until-decided",
         action="store_true",
-        help="go on to the further planned looks (twice as many fresh seeds, unless the author "
-        "planned others) until every claim is decided",
+        help="keep adding runs up to the last planned look (default: twice the seeds) until every "
+        "claim is decided",
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="run only what decides the verdict: the benchmarks that a primary claim is about which"
-        " is no ratio; claims on others are told as not run; recorded",
+        help="run only benchmarks that a primary claim (other than `ratio`) needs; report the rest "
+        "as not run. Recorded",
     )
     parser.add_argument(
         "--set",
         action="append",
         type=verb.setting,
         metavar="FIELD=VALUE",
-        help="run with another value of a field that the author made mutable, such as "
-        "/resources/cpus_per_rank=8 or /benchmarks/0/batch=64; recorded, and told in the verdict",
+        help="override a field that the author declared mutable, such as "
+        "/resources/cpus_per_rank=8 or /benchmarks/0/batch=64. Repeatable. Recorded and stated in "
+        "the verdict",
     )
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="show what would be started, fetched and written, and for about how long, and start"
-        " nothing",
+        help="show what would run, be fetched and written, and how long it would take; run nothing",
     )
     verb.add_full(parser)
     verb.add_json(parser)
@@ -153,14 +151,14 @@ def _verify_here(arguments: Arguments, place: Located, console: Console) -> int:
         console.document(report.verdict_to_json(judged, going_on))
     else:
         console.show(*report.draw_verdict(judged, full=arguments.full))
-        console.data(f"second capsule {rerun.path}")
+        console.data(f"sealed {rerun.path}")
         if going_on:
-            console.data(f"to decide it: {going_on}")
+            console.data(f"to settle it: {going_on}")
     return verdict.exit_code(judged)
 
 
 def _add_command(error: UntrustedError, arguments: Arguments, place: Located) -> UntrustedError:
-    """The same refusal, with the command that allows what was shown and nothing else."""
+    """Return a refusal with the command that allows exactly what was shown."""
     if not error.flags:
         return error
     flags = {
@@ -186,13 +184,13 @@ def _add_command(error: UntrustedError, arguments: Arguments, place: Located) ->
         "--json": arguments.json,
     }
     line = verb.command("verify", place.name, flags=flags)
-    return UntrustedError(
-        error.what, where=error.where, advice=f"{error.advice}\n{line}", flags=error.flags
-    )
+    advice = line if error.advice is None else f"{error.advice}\n{line}"
+    # the line names the id
+    return UntrustedError(error.what, advice=advice, flags=error.flags)
 
 
 def _preview(arguments: Arguments, place: Located, console: Console) -> int:
-    """Print what would run."""
+    """Show what would run."""
     from capsule import api, preview, report
 
     with api.open(place.path, place.id) as original:
@@ -205,7 +203,7 @@ def _preview(arguments: Arguments, place: Located, console: Console) -> int:
 
 
 def _resumption(arguments: Arguments, place: Located, folder: str) -> str:
-    """The command line that goes on with a verification."""
+    """Return the command line that resumes a verification."""
     flags = {
         "--id": place.id,
         "--trust": arguments.trust,

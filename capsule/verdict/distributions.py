@@ -22,7 +22,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     there, here = (_series(side) for side in (pair.original, pair.rerun))
     a, b = stats.pool(there), stats.pool(here)
     if a is None or b is None:
-        side = "original" if a is None else "re-execution"
+        side = "original" if a is None else "re-run"
         return replace(blank, sentence=words.JUDGEMENTS("no-samples", side=side))
     # equal populations of one run a side would be called DIFFERENT in 40 to 90 % of cases
     if len(there) < 2 or len(here) < 2:
@@ -74,7 +74,7 @@ def _notes(pair: Pair, a: stats.Pool, b: stats.Pool) -> Iterator[Note]:
     )
     for name, side, runs in (
         ("original", a, pair.original),
-        ("re-execution", b, pair.rerun),
+        ("re-run", b, pair.rerun),
     ):
         if runs is not None and 2 * side.unsettled > len(runs.values):
             yield words.NOTES("late-settling", side=name)

@@ -18,7 +18,7 @@ def notes(pair: Pair) -> Iterator[Note]:
         return
     sides = {
         name: side
-        for name, side in (("original", pair.original), ("re-execution", pair.rerun))
+        for name, side in (("original", pair.original), ("re-run", pair.rerun))
         if side is not None
     }
     for name, side in sides.items():

@@ -23,7 +23,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     log = claim.scale == "log"
     sources = [population.independent(side) for side in (pair.original, pair.rerun)]
     bundles = [population.curves(source) for source in sources]
-    for name, source, bundle in zip(("original", "re-execution"), sources, bundles, strict=True):
+    for name, source, bundle in zip(("original", "re-run"), sources, bundles, strict=True):
         if len(bundle) < len(source.values):
             return replace(blank, sentence=words.JUDGEMENTS("no-curve", side=name))
     smallest = min(min(curve.values) for bundle in bundles for curve in bundle.values())
@@ -67,7 +67,9 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 def _sentence(decision: stats.CurveDecision, claim: FrozenClaim, original: MetricRuns) -> Sentence:
     interval, log = decision.interval, claim.scale == "log"
     assert interval is not None
-    limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
+    limits = wording.limits(
+        interval.estimate, interval.lower, interval.upper, log=log, is_signed=not log
+    )
     return words.judgements.curve(
         word=decision.word,
         is_ratio=log,

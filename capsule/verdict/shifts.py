@@ -100,7 +100,9 @@ def ratio(blank: Judged, pair: Pair) -> Judged:
     measured = replace(
         measure(scaled, interval), p_zero=p_zero(interval), superiority=stats.superiority(a, b)
     )
-    limits = wording.limits(measured.estimate, measured.lower, measured.upper, log=log)
+    limits = wording.limits(
+        measured.estimate, measured.lower, measured.upper, log=log, is_signed=not log
+    )
     return replace(measured, sentence=words.JUDGEMENTS("reported", is_ratio=log, shown=limits))
 
 
@@ -202,12 +204,15 @@ def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     assert pair.original is not None
     assert judged.word != "REPORTED"
     assert judged.word != "SKIPPED"
-    limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=claim.scale == "log")
+    log = claim.scale == "log"
+    limits = wording.limits(
+        judged.estimate, judged.lower, judged.upper, log=log, is_signed=not log
+    )
     allowed = wording.margin(claim, pair.original)
     if claim.type == "noninferiority":
         sentence = words.judgements.noninferiority(
             word=judged.word,
-            is_ratio=claim.scale == "log",
+            is_ratio=log,
             of=claim.pattern.value,
             shown=limits,
             allowed=allowed,
@@ -217,7 +222,7 @@ def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
         inside = judged.lower is None or judged.upper is None or judged.lower <= 0 <= judged.upper
         sentence = words.judgements.equivalence(
             word=judged.word,
-            is_ratio=claim.scale == "log",
+            is_ratio=log,
             of=claim.pattern.value,
             is_published=claim.pattern.published is not None,
             shown=limits,

@@ -29,7 +29,9 @@ def judge(blank: Judged, pair: Pair, *, log: bool) -> Judged:
     interval = stats.summary_shift(a, b, alpha=blank.level) if a and b else None
     if interval is None:
         return replace(blank, sentence=words.JUDGEMENTS("one-run-each"))
-    limits = wording.limits(interval.estimate, interval.lower, interval.upper, log=log)
+    limits = wording.limits(
+        interval.estimate, interval.lower, interval.upper, log=log, is_signed=not log
+    )
     return replace(
         blank,
         method="within-run",

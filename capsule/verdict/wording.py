@@ -1,9 +1,9 @@
-"""Phrases that a referee accepts: a number, where its limits lie, and whose margin was used."""
+"""Phrases of verdicts: a number, its interval, and the margin with its source."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from capsule.freezing import COUNTED_STEPS, UNKNOWN_RUNS, fraction_error, spreads
 from capsule.manifest import Margin
@@ -16,6 +16,7 @@ _LONGEST_QUOTE = 160
 _LISTED = 3
 # powers of ten between which a number is written out
 _SMALLEST_POWER, _LARGEST_POWER = -4, 6
+_MOST_DECIMALS = 9
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -64,18 +65,64 @@ def every(n: int, things: str) -> str:
     return f"both {things}" if n == 2 else f"all {n} {things}"
 
 
-def limits(estimate: float | None, lower: float | None, upper: float | None, *, log: bool) -> str:
-    """An estimate with its limits, put back from logarithms where they were taken.
+def limits(
+    estimate: float | None,
+    lower: float | None,
+    upper: float | None,
+    *,
+    log: bool,
+    is_signed: bool = False,
+) -> str:
+    """Return an estimate with its interval, put back from logarithms where they were taken.
 
     >>> limits(0.0, -0.1, 0.1, log=True)
-    '1 (0.905 to 1.11)'
+    '1 (interval 0.905 to 1.105)'
+    >>> limits(-0.0105, -0.02891, 0.0078, log=False, is_signed=True)
+    '-0.0105 (interval -0.0289 to +0.0078)'
     """
-    shown = [natural(value, log=log) for value in (estimate, lower, upper)]
-    digits = _digits(shown)
-    low, high = (
-        "unbounded" if value is None else number(value, digits) for value in (shown[1], shown[2])
+    value, low, high = format_interval(estimate, lower, upper, log=log, is_signed=is_signed)
+    return f"{value} (interval {low} to {high})"
+
+
+def format_interval(
+    estimate: float | None,
+    lower: float | None,
+    upper: float | None,
+    *,
+    log: bool,
+    is_signed: bool = False,
+) -> tuple[str, str, str]:
+    """Return an estimate and its limits, with digits that tell the limits apart.
+
+    Args:
+        estimate: None where there is none.
+        lower: None where the interval is open.
+        upper: None where the interval is open.
+        log: Whether these are logarithms, which are put back.
+        is_signed: Whether positive numbers have a plus.
+    """
+    values = [natural(value, log=log) for value in (estimate, lower, upper)]
+    write = _writer([value for value in values if value is not None and math.isfinite(value)])
+    first, low, high = (
+        "unbounded"
+        if value is None or not math.isfinite(value)
+        else f"{'+' * (is_signed and value > 0)}{write(value)}"
+        for value in values
     )
-    return f"{number(shown[0], digits)} ({low} to {high})"
+    return first, low, high
+
+
+def _writer(values: Sequence[float]) -> Callable[[float], str]:
+    """Return what writes numbers so that three digits of the distance between them show."""
+    size = max(map(abs, values), default=0.0)
+    width = max(values, default=0.0) - min(values, default=0.0)
+    if not 0 < width < math.inf:
+        return number
+    decimals = max(0, 2 - math.floor(math.log10(width)))
+    if size < 10**_LARGEST_POWER and decimals <= _MOST_DECIMALS:
+        return lambda value: _trim(f"{value:.{decimals}f}")
+    digits = min(12, max(3, 2 + math.ceil(math.log10(size) - math.log10(width))))
+    return lambda value: number(value, digits)
 
 
 def natural(value: float | None, *, log: bool) -> float | None:
@@ -85,32 +132,29 @@ def natural(value: float | None, *, log: bool) -> float | None:
     return math.exp(value) if value < 700 else math.inf
 
 
-def _digits(values: list[float | None]) -> int:
-    """Significant digits that tell the limits apart, three at least."""
-    low, high = values[1], values[2]
-    if low is None or high is None or not math.isfinite(high - low) or high == low:
-        return 3
-    size = max(abs(low), abs(high))
-    return min(12, max(3, 2 + math.ceil(math.log10(size) - math.log10(high - low))))
-
-
 def margin(claim: FrozenClaim, original: MetricRuns) -> str:
-    """The frozen margin as a number, and where it came from: never `within 2 sigma`."""
+    """Return the frozen margin as a number, and where it came from."""
+    value, source = split_margin(claim, original)
+    return f"{value} ({source})" if source else value
+
+
+def split_margin(claim: FrozenClaim, original: MetricRuns) -> tuple[str, str]:
+    """Return the frozen margin, and where it came from; empty for the author's own number."""
     end = claim.upper if claim.upper is not None else -(claim.lower or 0.0)
     if end == 0 and claim.scale == "linear":
-        return f"a margin of 0 ({_why_zero(claim, original)})"
+        return "0", _why_zero(claim, original)
     if claim.margin_source == "spread":
-        return f"{number(end)} ({_source(claim, original, end)})"
+        return number(end), _source(claim, original, end)
     author = claim.pattern.margin or Margin()
     if claim.scale == "log":
-        return f"a factor of {number(natural(end, log=True), 4)} (the author's margin)"
+        return f"a factor of {number(natural(end, log=True), 4)}", ""
     if author.relative is not None:
-        return f"{number(end)} ({number(100 * author.relative)} % of {_mean_of(claim)})"
-    return f"{number(end)} (the author's margin)"
+        return number(end), f"{number(100 * author.relative)} % of {_mean_of(claim)}"
+    return number(end), ""
 
 
 def _why_zero(claim: FrozenClaim, original: MetricRuns) -> str:
-    """What leaves no room for any shift at all."""
+    """Return what leaves no room for any difference; empty where the author wrote 0."""
     author = claim.pattern.margin or Margin()
     if claim.margin_source == "spread":
         if claim.pattern.published is not None:
@@ -118,7 +162,7 @@ def _why_zero(claim: FrozenClaim, original: MetricRuns) -> str:
         return f"{_runs(claim, original)} do not differ from each other"
     if author.relative is not None:
         return f"{number(100 * author.relative)} % of {_mean_of(claim)}, which is 0"
-    return "the author's margin"
+    return ""
 
 
 def _mean_of(claim: FrozenClaim) -> str:
@@ -184,7 +228,7 @@ def region(claim: FrozenClaim, original: MetricRuns | None) -> str:
         return "no margin"
     allowed = margin(claim, original)
     if claim.type == "noninferiority":
-        return f"no worse than by {allowed}"
+        return f"worse by at most {allowed}"
     return f"within {allowed}{' at every step' if claim.type == 'curve' else ''}"
 
 

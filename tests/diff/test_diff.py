@@ -221,7 +221,7 @@ def test_mixed_containment_is_noted() -> None:
     differences = diff.compare(original(), rerun(image=False))
     assert differences.image == "none"
     assert [note.sentence for note in differences.notes if note.code == "containment-differs"] == [
-        "the re-execution ran without a container, the other side in one"
+        "the re-run ran without a container, the other side in one"
     ]
     assert {"image", "runtime"} <= topics(differences)
 
@@ -237,7 +237,7 @@ def test_mixed_containment_is_noted() -> None:
                 layers=(),
             ),
             "another-image",
-            ", in another image (docker://other)",
+            ". Compared: another image (docker://other)",
         ),
         (
             with_image(
@@ -248,21 +248,21 @@ def test_mixed_containment_is_noted() -> None:
                 tree_digest=Digest(hex="d" * 64),
             ),
             "another-image",
-            ", in an image (sif:other.sif) of which nobody knows whether it is the original's",
+            ". Compared: perhaps another image (sif:other.sif)",
         ),
-        (rerun(image=False), "without-image", ", without the original's image"),
+        (rerun(image=False), "without-image", ". Compared: a re-run without the original's image"),
         (
             rerun(
                 origin=Verification(of=ID, runs=5, levels="own"),
                 levels={"digest": "sha256:0", "release": None},
             ),
             "another-program",
-            ", measured by the program of another version of capsule (--levels own)",
+            ". Compared: measuring code of another version of capsule (--levels own)",
         ),
         (
             rerun(origin=Verification(of=ID, runs=5, set={"/resources/threads": 4})),
             "changed-manifest",
-            ", with /resources/threads set to 4",
+            ". Compared: a re-run with /resources/threads set to 4",
         ),
     ],
 )
@@ -283,7 +283,7 @@ def test_an_image_where_the_original_had_none_is_named() -> None:
     there = original(image=False)
     here = dataclasses.replace(rerun(), manifest=there.manifest)
     (note,) = diff.compare(there, here).changes
-    assert note.sentence == "in an image, while the original ran without one"
+    assert note.sentence == "a re-run in an image, an original without one"
 
 
 def test_a_note_of_both_sides_is_told_once() -> None:
@@ -293,7 +293,7 @@ def test_a_note_of_both_sides_is_told_once() -> None:
     assert [note.sentence for note in differences.notes] == [
         "original: workloads could reach the network: one",
         "both sides: workloads could reach the network: two",
-        "re-execution: workloads could reach the network: three",
+        "re-run: workloads could reach the network: three",
     ]
 
 

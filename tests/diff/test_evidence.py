@@ -62,8 +62,8 @@ def test_a_copy_under_another_name_is_known_by_its_times() -> None:
     there = original(step_times=times)
     copied = dict(zip(FRESH, times.values(), strict=True))
     reason = refusal(there, rerun(step_times=copied))
-    assert "the clock said exactly the same in trial train/default/command/101 as in" in reason
-    assert "train/default/command/17, for step_time: one is a copy" in reason
+    assert "trials train/default/command/101 and train/default/command/17 have exactly the" in reason
+    assert "same times for step_time: one is a copy" in reason
 
 
 def test_one_trial_under_two_seeds_is_known_by_its_times() -> None:
@@ -75,7 +75,7 @@ def test_the_original_s_values_under_other_seeds_are_no_evidence() -> None:
     values = [0.123456789012, 0.223456789013, 0.323456789014, 0.423456789015, 0.523456789016]
     there = original(losses=dict(zip(SEEDS, values, strict=True)))
     here = rerun(losses=dict(zip(FRESH, reversed(values), strict=True)))
-    assert "exactly the values of the original's under other seeds" in refusal(there, here)
+    assert "exactly the values of the original under other seeds" in refusal(there, here)
 
 
 def test_rounded_values_may_come_twice() -> None:
@@ -96,7 +96,7 @@ def test_more_runs_than_seeds_are_no_evidence() -> None:
     there, here = run_values(original())[LOSS], run_values(rerun())[LOSS]
     twice = dataclasses.replace(here, runs=(*here.runs, here.runs[0]))
     (pair,) = diff.pair_up(original().claims, {LOSS: there}, {LOSS: twice})
-    assert pair.refused == "the re-execution has 6 runs under 5 seeds: one seed, one run"
+    assert pair.refused == "the re-run has 6 runs under 5 seeds: each seed may have one run"
 
 
 def test_a_copy_among_several_re_executions_confirms_nothing() -> None:
@@ -107,6 +107,6 @@ def test_a_copy_among_several_re_executions_confirms_nothing() -> None:
     assert copied.pairs[0].pairs[0].refused is None
     reason = copied.pairs[1].pairs[0].refused
     assert reason is not None
-    assert reason.startswith("C is no re-execution beside B: both capsules are of the same run")
+    assert reason.startswith("C is no independent re-run beside B: both capsules hold the same run")
     assert judge_several(copied).word == "INCONCLUSIVE"
     assert copied.metrics[0].sides[2] is None

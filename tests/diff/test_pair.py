@@ -63,7 +63,7 @@ def test_the_sides_are_called_by_their_letters_in_either_order(
     written = drawn.file
     assert isinstance(written, io.StringIO)
     assert not re.search("original|re-run|re-exec", written.getvalue())
-    assert f"mean, {there}" in written.getvalue()
+    assert re.search(rf"claim +{there} +{here} +difference", written.getvalue())
 
 
 def test_other_images_are_what_a_pair_is_about() -> None:
@@ -113,8 +113,8 @@ def test_noise_is_answered_by_how_many_pairs_would_do() -> None:
     assert seen is not None
     assert equal is not None
     assert 100 < equal <= seen
-    assert f"{seen} pairs (now 20) would decide this" in judged.advice.sentence
-    assert f"{equal} with power 0.8" in judged.advice.sentence
+    assert f"{seen} rounds (now 20) would settle this" in judged.advice.sentence
+    assert f"{equal} with 80 % chance" in judged.advice.sentence
 
 
 def test_more_pairs_than_one_takes_are_told_all_the_same() -> None:

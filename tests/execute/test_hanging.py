@@ -39,7 +39,7 @@ def test_a_time_limit_names_the_rank_that_hangs_and_no_other(author: User) -> No
     with api.open(author.folder / "a.zip") as capsule:
         (attempt,) = capsule.record.attempts
     assert attempt.reason == "timeout"
-    assert "rank 1 of 3 still ran" in attempt.message
+    assert "rank 1 of 3 was still running" in attempt.message
     assert ") S, sleeping" in attempt.message
     assert "rank 0" not in attempt.message
     assert "rank 2" not in attempt.message
@@ -80,4 +80,4 @@ def test_many_ranks_are_named_in_one_line() -> None:
     assert len(line) < 500
     assert "and 4080 more of 4096" in line
     assert describe_hung({}, 4) == ""
-    assert describe_hung({0: "python3 (7) S"}, 1) == "it still ran: python3 (7) S"
+    assert describe_hung({0: "python3 (7) S"}, 1) == "still running: python3 (7) S"

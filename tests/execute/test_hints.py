@@ -262,7 +262,7 @@ EXPLAINED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a question": (
         {"message": "exit code 1\nEOFError: EOF when reading a line"},
-        ["no standard input", '"stdin"'],
+        ["stdin is closed", '"stdin"'],
     ),
     "a library of nowhere": (
         {"message": "exit code 127\n./a: libsolver.so.2: cannot open shared object file"},

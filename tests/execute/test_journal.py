@@ -222,7 +222,7 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
         (
             '{"metric": "Loss", "value": 3}\n',
             "no-result",
-            "did not report loss, time; reported Loss, which the manifest does not declare",
+            "exit code 0, but metrics 'loss', 'time' are missing; reported Loss, which the manifest",
         ),
         ('{"metric": ["loss"], "value": 3}\n', "bad-result", "has the invalid metric name"),
         ('{"metric": "loss", "value": "3"}\n', "bad-result", "'3' is not a number"),
@@ -443,8 +443,8 @@ def test_ranks_are_put_together() -> None:
 @pytest.mark.parametrize(
     ("lines", "reason", "words"),
     [
-        (("loss=1 rate=5", ""), "no-result", "did not report rate from rank 1"),
-        (("rate=5", "rate=3"), "no-result", "did not report loss"),
+        (("loss=1 rate=5", ""), "no-result", "metric 'rate' from rank 1 is missing"),
+        (("rate=5", "rate=3"), "no-result", "metric 'loss' is missing"),
         (("loss=1 rate=5", "loss=1 rate=3"), "bad-result", "reported by ranks 0, 1"),
         (("loss=1 rate=5", "rate=nan"), "non-finite", "rate is nan"),
     ],

@@ -149,7 +149,7 @@ TWO_NODES = Context(group="g", started="now", ranks=3, nodes=(1, 0, 1), earlier=
             "interrupted",
             "rank 1: FATAL: x",
         ),
-        ((WELL, WELL, WELL), "failed", "ended with exit code 0 and without a result"),
+        ((WELL, WELL, WELL), "failed", "exit code 0, but no result"),
     ],
 )
 def test_of_several_ranks_the_one_that_failed_by_itself_is_told(

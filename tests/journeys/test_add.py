@@ -144,7 +144,7 @@ def test_an_open_verdict_ends_with_the_command_that_decides_it(author: User) -> 
     ended = author.run("verify", "a.zip", "--runs", "2", "--output", "first.zip")
     assert ended.returncode == 3, ended.stdout
     told = ended.stdout.splitlines()[-1]
-    assert told == "to decide it: capsule verify a.zip --add first.zip --runs 5"
+    assert told == "to settle it: capsule verify a.zip --add first.zip --runs 5"
     compared = author.run("diff", "a.zip", "first.zip")
     assert compared.stdout.splitlines()[-1] == told
     assert author.json("diff", "a.zip", "first.zip", code=3)["next"] in told
@@ -330,11 +330,11 @@ def test_notes_of_other_versions_are_added_as_untrusted_or_in_our_words(author: 
     written = record_of(author.folder / "third.zip").notes
     assert not any(map(notes.is_forged, written))
     said = [note.sentence for note in written if note.code == "unchecked"]
-    unchecked = "in the capsule's own words, which nobody checked: "
-    assert said[0].startswith(f"new-thing, {unchecked}\\u202e{{0.__class__}} xxx")
+    unchecked = " (unverified text of the capsule): "
+    assert said[0].startswith(f"new-thing{unchecked}\\u202e{{0.__class__}} xxx")
     assert said[0].endswith("x...")
     assert len(said[0]) < 400
-    assert said[1:] == [f"narrowed, {unchecked}REPRODUCED by everybody"]
+    assert said[1:] == [f"narrowed{unchecked}REPRODUCED by everybody"]
 
 
 def test_a_plan_whose_looks_are_taken_asks_for_a_number(author: User) -> None:

@@ -110,8 +110,8 @@ def test_a_site_shows_containers_its_own_files_read_only(
     ended = stranger.run("verify", author.folder / "a.zip", "--runtime", engine, "--trust")
     assert ended.returncode in (1, 3), ended.stdout + ended.stderr
     told = " ".join(ended.stdout.split())
-    assert "original: its machine showed files of its own in the image, read-only" in told
-    assert "re-execution: its machine" not in told
+    assert "original: the containers saw files of their machine, read-only" in told
+    assert "re-run: its machine" not in told
 
 
 @pytest.mark.parametrize("engine", ONE_ENGINE)
@@ -128,7 +128,7 @@ def test_a_stranger_is_run_with_this_machines_binds_which_are_told_before(
     ended = stranger.run(*words)
     assert ended.returncode == 4
     said = " ".join(ended.stderr.split())
-    assert f"with {tree} of this machine at {FOLDER}, read-only" in said
+    assert f"{tree} of this machine at {FOLDER}, read-only (site file)" in said
     mounts = stranger.json(*words, "--dry-run")["first"]["mounts"]
     assert {"source": str(tree.resolve()), "target": FOLDER, "writable": False} in mounts
     ended = stranger.run(*words, "--trust", "-o", "b.zip")

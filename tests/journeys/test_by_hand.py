@@ -287,7 +287,7 @@ def test_what_cannot_be_shown_is_left_to_the_manifest(author: User) -> None:
     assert ended.returncode in (0, 5), ended.stderr
     with zipfile.ZipFile(author.folder / "a.zip") as archive:
         text = archive.read("data/README.md").decode()
-    assert "Its words hold what cannot be shown here" in text
+    assert "Its command has characters that cannot be shown here" in text
     assert "\u202e" not in text
 
 
@@ -301,5 +301,5 @@ def rewrite(manifest: Path, sign: str) -> Path:
 
 def test_what_only_capsule_starts_is_said() -> None:
     readme = bases()["operators"]["data/README.md"].decode()
-    assert "are started by the program `capsule` alone" in " ".join(readme.split())
+    assert "Only the program `capsule` can start" in " ".join(readme.split())
     assert "docker run" not in readme

@@ -122,7 +122,7 @@ COMMANDS: dict[str, Here | There] = {
         test="journeys/test_documented_commands.py::test_a_shown_command_does_what_it_should"
     ),
     "capsule run --try manifest.json": Here(
-        command="capsule run --try tiny.json", says="completed, under a seed"
+        command="capsule run --try tiny.json", says="trial completed (fresh seed"
     ),
     "capsule run manifest.json --image docker://registry.example/torch@sha256:...": Here(
         command="capsule run tiny.json --image {image}", needs=("engines",), says="sealed tiny-"
@@ -158,7 +158,7 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "capsule verify mine.capsule.zip --add mine-1a2b3c4d.verification.zip": Here(
         command="capsule verify a.capsule.zip --add here.capsule.zip --trust --allow-host",
-        says="10 runs (5 of them before)",
+        says="counts runs of earlier verifications: 5 of",
     ),
     "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run": There(
         test="journeys/test_resume.py::test_a_killed_verification_goes_on_and_reaches_its_verdict"
@@ -176,6 +176,7 @@ COMMANDS: dict[str, Here | There] = {
     ),
     "capsule reread a.capsule.zip --manifest corrected.json": Here(says=".reread.zip"),
     "capsule show a.capsule.zip --json": Here(says='"tiny/default/command/loss"'),
+    "capsule show a.capsule.zip --full": Here(says="tiny/default/command/loss"),
     "capsule show a.capsule.zip --evidence": Here(says="reported to CAPSULE_RESULTS"),
     **documented.SEARCHES,
     **documented.EXPORTS,

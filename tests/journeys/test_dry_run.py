@@ -21,13 +21,13 @@ def test_the_first_start_is_shown_as_it_would_be(author: User) -> None:
     ended = author.run("run", manifest, "--dry-run", "--walltime", "00:05:00")
     assert ended.returncode == 0, ended.stderr
     shown = " ".join(ended.stdout.split())
-    assert "words python3 '$RUN/work/inputs/tiny.py'" in shown
+    assert "command python3 '$RUN/work/inputs/tiny.py'" in shown
     assert "CAPSULE_SEED=1 " in shown
     assert "$RUN/work/inputs, writable, restored before each start" in shown
-    assert "engine host" in shown
-    assert "starts 5 process starts, 5 trials; the first is 0001-command-1" in shown
-    assert "walltime cut off after 5:00" in shown
-    assert shown.endswith("nothing was started")
+    assert "container NONE: the code can read and write whatever you can" in shown
+    assert "starts 5 process starts; the first is 0001-command-1" in shown
+    assert "limits 5 min in all (--walltime)" in shown
+    assert shown.endswith("dry run: nothing started")
     assert left(author) == before
     assert not (author.home / ".local").exists()
 
@@ -54,10 +54,9 @@ def test_a_plan_can_be_read_where_its_image_cannot_be_had(author: User, tmp_path
     ended = author.run("run", manifest, "--dry-run", **nothing)
     assert ended.returncode == 0, ended.stderr
     shown = " ".join(ended.stdout.split())
-    assert "words python3 /capsule/inputs/tiny.py" in shown
+    assert "command python3 /capsule/inputs/tiny.py" in shown
     assert "$RUN/inputs as /capsule/inputs, read-only" in shown
-    assert "engine none that can be used here" in shown
-    assert "image not known" in shown
+    assert "container no engine works here: " in shown
 
 
 def test_an_input_that_is_not_there_is_told_before_anything_runs(author: User) -> None:
@@ -102,8 +101,8 @@ def test_a_verification_is_shown_before_anybody_trusts_it(author: User, stranger
     assert left(stranger) == []
     ended = stranger.run(*words, "--dry-run")
     assert ended.returncode == 0, ended.stderr
-    assert "would be executed" not in ended.stderr
-    assert ended.stdout.strip().endswith("nothing was started")
+    assert "Not started" not in ended.stderr
+    assert ended.stdout.strip().endswith("dry run: nothing started")
     assert left(stranger) == []
 
 

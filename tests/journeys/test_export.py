@@ -91,8 +91,8 @@ def test_curves_and_boxes_are_pictures_that_are_the_same_again(author: User) -> 
         ("tiny/width1/command/los", "a.svg", "did you mean tiny/width1/command/loss?"),
         ("tiny/*/*/*", "a.svg", "curves and single values"),
         ("tiny/*/*/loss", "a.gif", "unsupported figure format '.gif'; use .svg, .pdf, .png"),
-        ("tiny/*/*/loss", "there.svg", "it is there already"),
-        ("tiny/*/*/loss", "none/a.svg", "cannot be written"),
+        ("tiny/*/*/loss", "there.svg", "already exists"),
+        ("tiny/*/*/loss", "none/a.svg", "cannot write"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(author: User, pattern: str, name: str, message: str) -> None:

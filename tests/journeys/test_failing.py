@@ -57,7 +57,7 @@ def test_seeds_that_a_script_cannot_take_are_named_and_nobody_is_called_differen
     # the first line tells what happened, in the report as in the document
     assert claim["failure"] in report.partition("title")[0]
     assert claim["failure"] in verdict["sentence"]
-    assert "the fresh seeds are at fault" in verdict["sentence"]
+    assert "the cause is the fresh seeds" in verdict["sentence"]
     named = "fresh seeds {}, {}, {} and 2 more".format(*seeds)
     assert named in claim["sentence"]
     assert named in report
@@ -71,7 +71,7 @@ def test_seeds_that_a_script_cannot_take_are_named_and_nobody_is_called_differen
     assert claim["rerun"]["seeds"] == seeds
     shown = " ".join(author.run("show", "b.capsule.zip").stdout.split())
     fresh = dict.fromkeys(str(one["seed"]) for one in attempts if one["seed_source"] == "fresh")
-    assert f"seeds fresh {', '.join(fresh)}; of a control run 1 " in shown
+    assert f"fresh seeds {', '.join(fresh)}, control seed 1, " in shown
 
 
 def test_the_range_that_the_advice_names_mends_it(author: User) -> None:
@@ -92,7 +92,7 @@ def test_a_machine_on_which_nothing_runs_is_at_fault_itself(
     assert (claim["verdict"], claim["fault"]) == ("INCONCLUSIVE", "machine")
     assert "FileNotFoundError" in report.partition("title")[0]
     assert "FileNotFoundError" in verdict["sentence"]
-    assert "this machine or its software is at fault" in verdict["sentence"]
+    assert "the cause is this machine or its software" in verdict["sentence"]
     assert "under the original's seed 1 failed here too" in claim["sentence"]
     assert claim["advice"]["sentence"].startswith("no number of runs decides this: mend what")
     with zipfile.ZipFile(author.folder / "b.capsule.zip") as opened:
@@ -187,6 +187,6 @@ def test_a_margin_for_failures_is_kept_to_and_lint_says_what_it_takes(author: Us
     verdict, _, _ = verify(author, capsule)
     reproduced, open_claim = verdict["claims"]
     assert (reproduced["verdict"], reproduced["claim"]["failure_margin"]) == ("REPRODUCED", 0.6)
-    assert "0 of 5 re-executed ones: rates closer than 0.6" in reproduced["sentence"]
+    assert "0 of 5 re-runs: the rates differ by less than 0.6" in reproduced["sentence"]
     assert (open_claim["verdict"], open_claim["claim"]["failure_margin"]) == ("INCONCLUSIVE", 0.1)
     assert open_claim["advice"]["answer"] == "original-too-few"

@@ -88,7 +88,7 @@ def test_a_capsule_without_a_result_is_told_as_such(author: User, trace: Path) -
     ended = author.run("run", manifest, "--keep-going", "-o", "a.zip")
     assert ended.returncode == 5
     assert "failed (exit) and 2 more: exit code 1" in ended.stderr
-    assert "no trial succeeded: a.zip holds no result" in ended.stderr
+    assert "all trials failed; a.zip has no results" in ended.stderr
     assert author.run("check", "a.zip").returncode == 0
     assert author.json("verify", "a.zip", code=3)["verdict"] == "INCONCLUSIVE"
     # nor by runs that succeed
@@ -179,7 +179,7 @@ def test_a_run_folder_that_is_removed_is_told_as_gone(author: User) -> None:
     message = " ".join(ended.stderr.split())
     assert "a.run: cannot write: the folder was removed during the run" in message
     assert "free some space" not in message
-    assert "go on with" not in message
+    assert "to resume" not in message
 
 
 def test_a_run_that_no_capsule_has_room_for_stops_after_its_first_trial(

@@ -354,7 +354,7 @@ def test_an_ordinary_users_trials_are_restored_too() -> None:
         )
         capsule, said = seal(user, path)
         assert values(user, capsule) == {name: [1, 1, 1] for name in PLACES}
-        assert "wrote among its inputs" in said
+        assert "wrote to its inputs" in said
     finally:
         shutil.rmtree(base)
 

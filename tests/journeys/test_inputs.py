@@ -86,7 +86,7 @@ def sources(author: User) -> list[dict[str, object]]:
 
 
 def shown(author: User) -> str:
-    return " ".join(author.run("show", "a.zip").stdout.split())
+    return " ".join(author.run("show", "a.zip", "--full").stdout.split())
 
 
 @NEEDS_GIT
@@ -111,7 +111,7 @@ def test_of_a_clone_what_git_keeps_is_carried(author: User) -> None:
     assert "3 that git ignores (repo/a.bin, repo/build, repo/data/1/2/raw)" in words
     commit = git(repo, "rev-parse", "HEAD")
     assert sources(author) == [{"inputs": ["repo"], "commit": commit, "modified": False}]
-    assert f"repo: git commit {commit}" in shown(author)
+    assert f"git {commit}, unmodified (repo)" in shown(author)
     # nothing of this is asked again where the capsule is verified or checked
     assert author.run("check", "a.zip").returncode == 0
 
@@ -128,7 +128,7 @@ def test_a_change_since_the_commit_is_recorded_where_inputs_are_concerned(author
     git(repo, "pack-refs", "--all")
     run(author, "src", "paper.tex", script="src/run.py")
     assert sources(author) == [{"inputs": ["paper.tex", "src"], "commit": commit, "modified": True}]
-    assert f"git commit {commit}, modified" in shown(author)
+    assert f"git {commit}, modified" in shown(author)
 
 
 @NEEDS_GIT
@@ -138,7 +138,7 @@ def test_what_nobody_added_to_a_repository_is_not_of_its_commit(author: User) ->
     run(author, "fetched/run.py", "beside", script="fetched/run.py")
     assert carried(author) == {"fetched/run.py", "beside/data.txt"}
     assert sources(author) == []
-    assert "git commit" not in shown(author)
+    assert "code git" not in shown(author)
     run(author, "fetched/run.py", "run.py", script="fetched/run.py")
     (source,) = sources(author)
     assert source["inputs"] == ["run.py"]

@@ -67,7 +67,7 @@ def interrupt(user: User, number: signal.Signals, *words: str | Path) -> tuple[i
 
 def way_on(line: str) -> list[str]:
     """The words of the command that the last line names, without `capsule`."""
-    program, *words = shlex.split(line.removeprefix("interrupted; go on with: "))
+    program, *words = shlex.split(line.removeprefix("interrupted; to resume: "))
     assert program == "capsule"
     return words
 
@@ -150,7 +150,7 @@ def test_a_hangup_ends_the_workload(author: User, hold: Path, verb: list[str]) -
     last = author.talk.read_text().splitlines()[-1]
     assert last.startswith("interrupted")
     if "--try" in verb:
-        assert "go on with" not in last
+        assert "to resume" not in last
         assert sorted(path.name for path in author.folder.iterdir() if path.is_dir()) == []
     else:
         assert way_on(last)[:2] == ["run", "--resume"]

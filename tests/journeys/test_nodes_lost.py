@@ -126,7 +126,7 @@ def test_a_node_that_is_lost_is_no_failure_of_what_ran_there(user: User, slurm: 
     assert running.wait(PATIENCE_SECONDS) == 6
     talk = user.talk.read_text()
     assert "has expired" in talk
-    assert "finished trials are kept; go on with: capsule run --resume" in talk
+    assert "finished trials are kept; to resume: capsule run --resume" in talk
     assert_gone(user, pids)
     assert not list(user.folder.glob("*.capsule.zip"))
     slurm.start()

@@ -48,7 +48,7 @@ def test_the_worked_example_is_sealed_and_reproduced_on_the_host(
     assert plan["groups"][0]["trials"][0]["source"] == "own-operator/cube.py"
     shown = author.json("show", capsule)
     assert {path.split("/")[2] for path in shown["metrics"]} == {"numpy"}
-    assert any("measured with numpy alone" in note["sentence"] for note in shown["notes"])
+    assert any("measured with numpy only" in note["sentence"] for note in shown["notes"])
 
     refused = stranger.run("verify", capsule)
     assert refused.returncode == 4

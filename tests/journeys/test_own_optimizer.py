@@ -98,7 +98,7 @@ def test_one_that_writes_in_its_own_file_is_sealed_as_it_was(author: User) -> No
     capsule = author.folder / "own.capsule.zip"
     ended = author.run("run", path, "--runtime", "host", "--output", capsule)
     assert ended.returncode == 0, ended.stderr
-    assert "wrote among its inputs: own-optimizer/adabelief.py" in " ".join(ended.stdout.split())
+    assert "wrote to its inputs: own-optimizer/adabelief.py" in " ".join(ended.stdout.split())
     with zipfile.ZipFile(capsule) as opened:
         sealed = opened.read("data/inputs/own-optimizer/adabelief.py")
     assert sealed == (author.folder / "own-optimizer" / "adabelief.py").read_bytes()

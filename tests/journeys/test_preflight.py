@@ -41,7 +41,7 @@ def test_a_wrong_world_is_never_a_capsule_and_the_run_goes_on_when_it_is_right(
     assert not list(author.folder.glob("*.capsule.zip"))
     (work,) = author.folder.glob("*.run")
     assert not list(work.glob("starts/*"))
-    assert f"go on with the run folder {work.name}" in said or str(work) in said
+    assert f"resume the run folder {work.name}" in said or str(work) in said
     wrap_python(author, "")
     ended = author.run("run", "--resume", work, **variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -85,10 +85,10 @@ def test_what_goes_on_needs_neither_login_nor_server(
     assert ended.returncode == 3, ended.stdout + ended.stderr
     assert "secret" not in ended.stdout + ended.stderr
     named = f"capsule verify http://{host}/table2.capsule.zip"
-    (cut_off,) = (line for line in ended.stderr.splitlines() if "if this is cut off" in line)
+    (cut_off,) = (line for line in ended.stderr.splitlines() if "to resume if interrupted" in line)
     assert f"{named} --resume " in cut_off
     assert f"--id {number}" in cut_off
-    (way_on,) = (line for line in ended.stdout.splitlines() if "to decide it: " in line)
+    (way_on,) = (line for line in ended.stdout.splitlines() if "to settle it: " in line)
     assert named in way_on
     files.clear()
     again = stranger.run(*shlex.split(way_on.partition(": capsule ")[2]))

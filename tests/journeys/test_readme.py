@@ -82,7 +82,7 @@ def test_a_script_of_ones_own_is_sealed_and_verified_by_somebody_else(tmp_path: 
     )
     read, consent, verification = find_blocks("Check somebody's number")
     assert "python3 train.py" in enter(verifier, read.text)
-    assert "--trust and --allow-host" in enter(verifier, consent.text, code=4)
+    assert "--trust --allow-host" in enter(verifier, consent.text, code=4)
     assert "REPRODUCED" in enter(verifier, verification.text)
 
 

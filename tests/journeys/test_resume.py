@@ -222,7 +222,7 @@ def test_a_narrowed_run_goes_on_as_narrowed(author: User) -> None:
     (capsule,) = author.folder.glob("*.capsule.zip")
     shown = author.json("show", capsule)
     assert list(shown["metrics"]) == [LOSS]
-    assert any("measured with command alone" in note["sentence"] for note in shown["notes"])
+    assert any("measured with command only" in note["sentence"] for note in shown["notes"])
 
 
 _SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}

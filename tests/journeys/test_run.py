@@ -31,7 +31,7 @@ def test_a_run_leaves_one_capsule_and_nothing_else(author: User) -> None:
     assert shown["id"] in ended.stdout
     assert shown["contained"] is False
     assert shown["metrics"][LOSS]["n"] == 5
-    assert "nothing was contained" in ended.stdout
+    assert "ran on the host, not in a container" in ended.stdout
     assert author.run("check", capsule).returncode == 0
 
 
@@ -118,7 +118,7 @@ def test_too_few_runs_are_inconclusive(author: User) -> None:
     assert ended.returncode == 3
     assert "Claims" not in ended.stdout
     (second,) = author.folder.glob("*.verification.zip")
-    assert f"second capsule {second.name}\n" in ended.stdout
+    assert f"sealed {second.name}\n" in ended.stdout
     full = author.run("diff", "a.capsule.zip", second, "--full").stdout
     assert "Claims" in full
     assert "mean, original" in full
@@ -129,9 +129,9 @@ def test_too_few_runs_are_inconclusive(author: User) -> None:
     [
         ("import sys; sys.exit('no data')", "exit", "no data"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal", "SIGSEGV"),
-        ("pass", "no-result", "did not report loss"),
+        ("pass", "no-result", "metric 'loss' is missing"),
         (REPORT + 'report("loss", float("nan"))', "non-finite", "loss is nan"),
-        (REPORT + 'report("accuracy", 1.0)', "no-result", "did not report loss; reported accuracy"),
+        (REPORT + 'report("accuracy", 1.0)', "no-result", "metric 'loss' is missing; reported accuracy"),
     ],
 )
 def test_a_failure_is_an_outcome_that_is_named_and_sealed(

@@ -55,8 +55,9 @@ def test_a_setup_prepares_every_start_and_its_output_is_kept_apart(author: User)
     assert (setup, own) == ("preparing for 2 2\n", "loss: 0.2\n")
     assert author.run("check", "a.zip").returncode == 0
     shown = author.run("show", "a.zip").stdout
-    assert "tiny: python3 prepare.py '0.{seed}'" in " ".join(shown.split())
-    assert re.search(r"[0-9.]+ for 2 setups, [0-9.]+ to [0-9.]+ each", " ".join(shown.split()))
+    shown = " ".join(shown.split())
+    assert "setup tiny python3 prepare.py '0.{seed}'" in shown
+    assert re.search(r"setup before each: [0-9.]+ s in all, [0-9.]+ s( to [0-9.]+ s)? each", shown)
     setups = author.json("show", "a.zip")["setups"]
     assert [one["trial"].rpartition("/")[2] for one in setups] == ["1", "2"]
     assert [(one["attempt"], one["nodes"]) for one in setups] == [(1, [0])] * 2
@@ -135,7 +136,7 @@ def test_a_setup_is_shown_before_it_may_run(author: User, stranger: User) -> Non
     ended = stranger.run("verify", "a.zip")
     assert ended.returncode == 4
     screen = " ".join(ended.stderr.split())
-    assert "'python3 prepare.py 0.{seed}', and then 'python3 tiny.py'" in screen
+    assert "setup python3 prepare.py 0.{seed} (before each start) command python3 tiny.py" in screen
 
 
 def test_a_placeholder_of_a_setup_is_checked_like_the_commands(author: User) -> None:

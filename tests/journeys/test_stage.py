@@ -201,7 +201,7 @@ def test_what_is_neither_is_refused_as_a_capsule_is(author: User) -> None:
     assert author.run("stage", "odd.json").returncode == 2
     ended = author.run("stage", "odd.zip", "--frameworks", "torch")
     assert ended.returncode == 2
-    assert "goes with a manifest" in ended.stderr
+    assert "needs a manifest" in ended.stderr
 
 
 @pytest.mark.engines

@@ -21,7 +21,7 @@ WORDS = {
     "check": ("a.zip", "plan and seeds follow from the manifest"),
     "show": ("a.zip", "tiny/default/command/loss"),
     "export": ("csv a.zip", "tiny/default/command/loss"),
-    "verify": ("a.zip --trust --allow-host --runs 3 --output b.zip", "second capsule b.zip"),
+    "verify": ("a.zip --trust --allow-host --runs 3 --output b.zip", "sealed b.zip"),
     "diff": ("a.zip b.zip", "error rate"),
     "reread": ("a.zip --manifest tiny.json", "the same metrics and claims as the capsule"),
     "pair": ("tiny.json none.json", "none.json: no such file"),

@@ -33,10 +33,10 @@ def test_a_trial_is_shown_as_it_would_be_recorded_and_nothing_stays(author: User
     assert ended.returncode == 0, ended.stderr
     assert "| epoch 1 of 1\n" in ended.stderr
     assert "--resume" not in ended.stderr
-    assert "completed, under a seed as verifiers will draw it" in ended.stdout
+    assert "trial completed (fresh seed " in ended.stdout
     assert "1 value" in ended.stdout
-    assert "a run of 5 such trials would take about" in ended.stdout
-    assert "nothing was sealed, and nothing is kept" in ended.stdout
+    assert "5 trials will take about" in ended.stdout
+    assert "trial deleted; nothing sealed" in ended.stdout
     assert left(author) == []
     assert not (author.home / ".local").exists()
 
@@ -62,7 +62,7 @@ def test_metrics_are_in_the_document_with_what_lint_warns_of(author: User) -> No
     ("script", "words", "shown"),
     [
         ("raise SystemExit('no data here')\n", "failed (exit): exit code 1", "missing"),
-        (f"{REPORT}report('acc', 1.0)\n", "did not report loss; reported acc", "missing"),
+        (f"{REPORT}report('acc', 1.0)\n", "metric 'loss' is missing; reported acc", "missing"),
         (f"{REPORT}report('loss', float('nan'))\n", "loss is nan", "not finite"),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_trial_that_fails_is_told_with_what_is_missing(
 LACKING = {
     "no such module": ("import no_such_module\n", ["has no module no_such_module"]),
     "a module beside it": ("import beside\n", ['add "beside.py" to "inputs"']),
-    "a question": ("input('Continue? ')\n", ["no standard input", '"stdin"']),
+    "a question": ("input('Continue? ')\n", ["stdin is closed", '"stdin"']),
     "a variable": ("import os\nos.environ['USER']\n", ['"environment": {"USER"']),
     "a repository": (
         "import subprocess, sys\nsys.exit(subprocess.call(['git', 'rev-parse', 'HEAD']))\n",

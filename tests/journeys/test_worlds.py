@@ -89,7 +89,7 @@ def test_a_program_of_mpi_that_was_refused_goes_on_under_a_launcher(author: User
     assert "pi needs libmpi.so.12" in said
     assert "launcher local does not join its 2 ranks" in said
     (work,) = author.folder.glob("*.run")
-    assert f"go on with the run folder {work}" in said
+    assert f"resume the run folder {work}" in said
     (author.folder / "site.json").write_text('{"launcher": "mpirun"}')
     ended = author.run("run", "--resume", work, "--output", "a.zip", **variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr

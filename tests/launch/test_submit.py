@@ -148,7 +148,7 @@ def test_a_kill_around_sbatch_leaves_one_job(ordinary: User, hands_in: str) -> N
 
     ended = ordinary.run("submit", path, "--runtime", "host")
     assert ended.returncode == 0, ended.stderr
-    assert ("cut off right then" in ended.stderr) == bool(hands_in)
+    assert ("which an interrupted `submit` had submitted" in ended.stderr) == bool(hands_in)
     assert len(jobs(ordinary)) == 1
 
 
@@ -162,7 +162,7 @@ def test_a_job_outlives_its_submission_and_its_time_limit_can_be_gone_on_from(
     assert first.wait(PATIENCE_SECONDS) == 130
     (job,) = jobs(ordinary)
     talk = ordinary.talk.read_text()
-    assert f"job {job} goes on without this command; scancel {job} would end it" in talk
+    assert f"job {job} keeps running; to cancel it: scancel {job}" in talk
     (way_on,) = [line for line in talk.splitlines() if line.startswith("to follow it again: ")]
 
     words = way_on.removeprefix("to follow it again: capsule submit ").split()
@@ -172,7 +172,7 @@ def test_a_job_outlives_its_submission_and_its_time_limit_can_be_gone_on_from(
     # what Slurm sends before the time is up, and whom
     slurm("scancel", "--signal=TERM", "--batch", job)
     assert second.wait(PATIENCE_SECONDS) == 143
-    assert "was cut off" in ordinary.talk.read_text()
+    assert "was interrupted" in ordinary.talk.read_text()
     assert not list(ordinary.folder.glob("*.capsule.zip"))
 
     (ordinary.folder / "go").touch()
@@ -206,7 +206,7 @@ def test_a_job_that_waits_says_why_and_a_cancelled_one_that_it_is_gone(ordinary:
     (job,) = jobs(ordinary)
     slurm("scancel", job)
     assert running.wait(PATIENCE_SECONDS) == 143
-    assert f"job {job} was cut off (CANCELLED)" in ordinary.talk.read_text()
+    assert f"job {job} was interrupted (CANCELLED)" in ordinary.talk.read_text()
 
 
 def test_submissions_at_the_same_time_hand_in_one_job(ordinary: User) -> None:
@@ -243,7 +243,7 @@ def test_a_manifest_that_changes_while_its_job_waits_is_not_run(ordinary: User) 
     ("resources", "says"),
     [
         # which this Slurm takes, and lets wait
-        ({"nodes": 5}, "the job would wait for ever: "),
+        ({"nodes": 5}, "the job can never start: "),
         # which it does not take
         ({"cpus_per_rank": 9}, "sbatch refused the job: "),
     ],

@@ -99,7 +99,7 @@ def is_kept(share: float, power: float, seeds: int) -> bool:
 def test_runs_that_scatter_as_little_as_told_confirm_as_often_as_told(seeds: int) -> None:
     sentence = outlook(seeds, margin={"absolute": 1}).sentence
     claim = claim_with(margin={"absolute": 1})
-    for power, told in zip(POWERS, re.findall(r"less than ([\d.]+)", sentence), strict=True):
+    for power, told in zip(POWERS, re.findall(r"below ([\d.]+)", sentence), strict=True):
         share = confirmed(seeds, claim, sd=float(told), repetitions=REPETITIONS[seeds])
         assert is_kept(share, power, seeds)
 
@@ -180,9 +180,9 @@ def test_pairs_are_looked_at_once() -> None:
 
 
 def test_a_warning_of_too_few_seeds_names_the_look() -> None:
-    for seeds, word in ((3, "seldom"), (5, "sometimes")):
-        first = f"{seeds} re-runs, the first look, margin 2 sd: {word} enough; 8 a side are"
+    for seeds, share in ((3, 50), (5, 80)):
+        first = f"{seeds} re-runs (the first look) confirm a margin of 2 sd in fewer than {share} %"
         assert first in "\n".join(lint.warnings(read(on_loss(seeds, {}))))
     planned = "\n".join(lint.warnings(read(on_loss(3, {"looks": [3, 6]}))))
-    assert "3 seeds and 6 re-runs, margin 2 sd: s" in planned
+    assert "3 seeds and 6 re-runs confirm a margin of 2 sd in fewer than" in planned
     assert not any("re-runs" in one for one in lint.warnings(read(on_loss(8, {}))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from capsule import cli
@@ -11,8 +13,9 @@ from tests.support.command import User, write_manifest, write_script
 def lint(user: User, reference: str, capsys: pytest.CaptureFixture[str]) -> str:
     write_script(user.folder)
     manifest = write_manifest(user.folder, image={"reference": reference})
-    assert cli.main(["lint", str(manifest)]) == 0
-    return " ".join(capsys.readouterr().out.split())
+    assert cli.main(["lint", "--json", str(manifest)]) == 0
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    return " ".join(one["sentence"] for one in warnings)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +37,8 @@ def test_one_that_is_missing_is_told_with_a_way_out(
 ) -> None:
     said = lint(author, reference, capsys)
     path = author.folder / reference.rpartition(":")[2]
-    assert f"the image {reference} is not here, {path}: cannot read the image file" in said
-    assert "name an existing file, or an image of a registry" in said
+    assert f"the image {reference} cannot be used, {path}: cannot read the image file" in said
+    assert "Name an existing file, or an image of a registry" in said
 
 
 def test_one_that_is_no_image_or_another_one_is_told(
@@ -48,13 +51,13 @@ def test_one_that_is_no_image_or_another_one_is_told(
     (author.folder / "torch.tar").write_bytes(bytes(257) + b"ustar" + bytes(250))
     said = lint(author, "sif:torch.tar", capsys)
     assert "the reference says sif, the file is oci-archive" in said
-    assert "write oci-archive: before its path" in said
+    assert "Write oci-archive: before its path" in said
 
 
 def test_one_that_is_there_and_a_name_in_a_registry_are_no_matter(
     author: User, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (author.folder / "torch.tar").write_bytes(bytes(257) + b"ustar" + bytes(250))
-    assert "is not here" not in lint(author, "torch.tar", capsys)
-    assert "is not here" not in lint(author, "docker://h.example/torch:1", capsys)
-    assert "is not here" not in lint(author, "docker-daemon:torch:1", capsys)
+    assert "cannot be used" not in lint(author, "torch.tar", capsys)
+    assert "cannot be used" not in lint(author, "docker://h.example/torch:1", capsys)
+    assert "cannot be used" not in lint(author, "docker-daemon:torch:1", capsys)

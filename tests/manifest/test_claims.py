@@ -77,9 +77,9 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "five segments": (with_claim(metric="a/b/c/d/e"), ["has 5 segments,", "for example"]),
     "a number for a margin": (
         on_loss(margin=0.02),
-        ['0.02: write {"absolute": 0.02} for so much', '{"relative": 0.02} for such a part'],
+        ['0.02: write {"absolute": 0.02} in the metric', '{"relative": 0.02} as a part'],
     ),
-    "a text for a margin": (on_loss(margin="5 %"), ['"5 %": write {"absolute": 0.1} for so much']),
+    "a text for a margin": (on_loss(margin="5 %"), ['"5 %": write {"absolute": 0.1} in the metric']),
     "a truth for a margin": (on_loss(margin=True), ['true: write {"absolute": 0.1}']),
     "three segments of a command": (
         with_claim(metric="train/command/loss"),
@@ -105,7 +105,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "two margins": (with_claim(margin={"ratio": 2, "absolute": 1}), ["exactly one of absolute"]),
     "margin of a threshold": (
         with_claim(type="threshold", at_most=1, margin={"ratio": 2}),
-        ["a margin belongs to claims of equivalence, noninferiority"],
+        ["a margin is for claims of equivalence, noninferiority"],
     ),
     "threshold of nothing": (with_claim(type="threshold"), ["exactly one of at_most and at_least"]),
     "two thresholds": (
@@ -114,26 +114,26 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     ),
     "a constant of no threshold": (
         with_claim(at_most=1),
-        ["belong to claims of a threshold or a bound"],
+        ["are for claims of type threshold and bound"],
     ),
     "bound of nothing": (with_claim(type="bound"), ["exactly one of at_most and at_least"]),
     "margin of a bound": (
         with_claim(type="bound", at_most=1, margin={"ratio": 2}),
-        ["a margin belongs to claims of equivalence, noninferiority"],
+        ["a margin is for claims of equivalence, noninferiority"],
     ),
     "looks at a bound": (
         with_claim(type="bound", at_most=1, looks=[3, 6]),
-        ["looks belong to claims that an interval decides"],
+        ["exact, bound and ratio claims have no looks"],
     ),
     "resolution of a bound": (
         with_claim(type="bound", at_most=1, resolution=0.5),
-        ["take values as they are"],
+        ["claims have no resolution"],
     ),
     "paired bound": (
         with_claim(type="bound", at_most=1, paired=True),
         ["only claims of equivalence and noninferiority can be paired"],
     ),
-    "mean without threshold": (with_claim(mean="geometric"), ["mean belongs to threshold claims"]),
+    "mean without threshold": (with_claim(mean="geometric"), ["mean is for threshold claims"]),
     "geometric mean of at most nothing": (
         with_claim(type="threshold", at_most=0, mean="geometric"),
         ["/claims/0/at_most", "0 is not more than 0"],
@@ -142,16 +142,16 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
         with_claim(
             metric="train/default/command/epochs", type="threshold", at_most=9, mean="geometric"
         ),
-        ["is counted, and a count may be 0"],
+        ["is a count, and a count of 0"],
     ),
     "alpha": (with_claim(alpha=0), ["/claims/0/alpha"]),
     "no direction": (
         with_claim(metric="train/default/command/epochs", type="noninferiority"),
-        ["noninferiority needs a direction"],
+        ["noninferiority needs lower or higher"],
     ),
     "distance of a shift": (
         on_loss(margin={"distance": 0.1}),
-        ["a distance is the margin of claims on a distribution"],
+        ["distance is for claims of type distribution"],
     ),
     "distribution without a distance": (
         on_loss(type="distribution", margin={"absolute": 1}),
@@ -169,7 +169,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "an early look": (on_loss(looks=[2, 6]), ["/claims/0/looks/0", "2 is less than 3"]),
     "looks backwards": (
         on_loss(looks=[6, 3]),
-        ["/claims/0/looks", "each look needs more seeds than the one before"],
+        ["/claims/0/looks", "each look must have more seeds than the look before"],
     ),
     "different looks": (
         variant(
@@ -178,11 +178,11 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
                 {"metric": EPOCHS, "type": "equivalence", "looks": [3, 7]},
             ]
         ),
-        ["/claims/1/looks", "all claims share a re-execution's seeds", "[3, 6]"],
+        ["/claims/1/looks", "all claims share the seeds of a re-run", "[3, 6]"],
     ),
     "looks of an exact claim": (
         on_loss(type="exact", looks=[3, 6]),
-        ["looks belong to claims that an interval decides"],
+        ["exact, bound and ratio claims have no looks"],
     ),
     "looks of pairs": (
         on_loss(paired=True, looks=[3, 6]),
@@ -194,7 +194,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     ),
     "published for equivalence": (
         on_loss(published={"mean": 1, "sd": 1}),
-        ["published numbers belong to claims of prediction"],
+        ["published is for claims of type prediction"],
     ),
     "published without a spread": (
         on_loss(type="prediction", published={"mean": 1}),
@@ -202,12 +202,12 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     ),
     "a ratio of nothing": (
         on_loss(type="prediction", published={"mean": 0, "sd": 1}, margin={"ratio": 2}),
-        ["not positive, which no ratio can be of"],
+        ["a ratio needs a positive mean"],
     ),
     "a curve of an operator": (with_claim(type="curve"), ["/claims/0/metric", "has no steps"]),
     "resolution of exact values": (
         on_loss(type="exact", resolution=1),
-        ["take values as they are"],
+        ["claims have no resolution"],
     ),
     "a test set of nothing": (
         command(metrics={"accuracy": {"test_set": 0}}),
@@ -305,11 +305,11 @@ def narrowest(one: Outlook) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("seeds", "margin", "said"),
     [
-        (6, None, "6 runs a side, margin 2 sd {unit}: sometimes enough{look}; 8 a side are"),
-        (8, None, "8 runs a side, margin 2 sd {unit}: usually enough{look}"),
-        (3, None, "3 runs a side, margin 2 sd {unit}: seldom enough{look}; 8 a side are"),
-        (6, {"sd": 0.1}, "margin 0.1 sd {unit}: seldom enough{look}; more than 50 a side are"),
-        (1, None, "1 runs a side, margin 2 sd {unit}: one run tells no spread"),
+        (6, None, "6 runs per side, margin 2 sd {unit}: sometimes enough{look}; 8 per side are"),
+        (8, None, "8 runs per side, margin 2 sd {unit}: usually enough{look}"),
+        (3, None, "3 runs per side, margin 2 sd {unit}: seldom enough{look}; 8 per side are"),
+        (6, {"sd": 0.1}, "margin 0.1 sd {unit}: seldom enough{look}; more than 50 per side are"),
+        (1, None, "1 runs per side, margin 2 sd {unit}: one run gives no spread"),
     ],
 )
 def test_the_outlook_says_whether_runs_are_enough_for_a_margin_in_spreads(
@@ -318,7 +318,7 @@ def test_the_outlook_says_whether_runs_are_enough_for_a_margin_in_spreads(
     one = outlook(seeds, margin=margin) if margin else outlook(seeds)
     assert (one.metric, one.seeds, one.alpha) == (LOSS, seeds, LEVEL)
     assert (one.narrowest, one.runs) == (None, (None, None))
-    unit = "(standard deviations between the original's runs)"
+    unit = "(sd: standard deviation between the original's runs)"
     assert said.format(unit=unit, look=" at the first look") in one.sentence
     assert "probability" not in one.sentence
 
@@ -353,11 +353,11 @@ def test_more_runs_confirm_a_narrower_margin_and_looks_cost_some_of_it() -> None
         ({"relative": 0.05}, "5 %", ("2.11 %", "1.89 %")),
         ({"absolute": 5}, "5", ("2.11", "1.89")),
         ({"absolute": 5000}, "5000", ("2110", "1890")),
-        ({"ratio": 1.05}, "a factor of 1.05", ("a factor of 1.0208", "a factor of 1.0186")),
+        ({"ratio": 1.05}, "factor 1.05", ("factor 1.0208", "factor 1.0186")),
         (
             {"ratio": 1e300},
-            "a factor of 1e+300",
-            ("a factor of 1.48e+127", "a factor of 6.43e+113"),
+            "factor 1e+300",
+            ("factor 1.48e+127", "factor 6.43e+113"),
         ),
         ({"absolute": 5e-324}, "4.94066e-324", ("0", "0")),
         ({"absolute": 1e308}, "1e+308", ("4.23e+307", "3.79e+307")),
@@ -369,9 +369,8 @@ def test_a_margin_in_other_units_tells_the_spread_that_it_bears(
     one = outlook(5, margin=margin)
     assert (one.margin, one.runs) == (None, (None, None))
     assert one.sentence == (
-        f"{LOSS}: 5 seeds confirm {shown} at the first look with probability 0.8 if runs scatter"
-        f" by less than {scatter[0]}, with 0.9 if by less than {scatter[1]} (the standard"
-        " deviation between runs)"
+        f"{LOSS}: 5 seeds suffice for a margin of {shown} at the first look if runs have a standard"
+        f" deviation below {scatter[0]} (80 % chance to confirm it; 90 %: below {scatter[1]})"
     )
 
 
@@ -380,7 +379,7 @@ def test_the_spread_that_is_told_is_one_that_the_margin_bears(margin: Mapping[st
     one = outlook(7, margin=margin)
     (size,) = margin.values()
     number = float(
-        one.sentence.partition("less than ")[2].removeprefix("a factor of ").split()[0].strip(",")
+        one.sentence.partition("below ")[2].removeprefix("factor ").split()[0].strip(",")
     )
     bears = {"relative": number / 100, "absolute": number, "ratio": math.log(number)}
     size = math.log(size) if "ratio" in margin else size
@@ -390,7 +389,7 @@ def test_the_spread_that_is_told_is_one_that_the_margin_bears(margin: Mapping[st
 def test_one_run_confirms_nothing_and_a_constant_has_no_outlook() -> None:
     alone = outlook(1, margin={"absolute": 1})
     assert alone.narrowest is None
-    assert alone.sentence.endswith("any margin: 1 needs two runs on each side at least")
+    assert alone.sentence.endswith("can be confirmed: 1 needs at least two runs per side")
     assert lint.outlook(read(on_loss(type="threshold", at_most=1))) == ()
 
 
@@ -398,8 +397,8 @@ def test_a_bound_is_told_which_share_of_bad_runs_its_seeds_leave() -> None:
     (one,) = lint.outlook(read(on_loss(type="bound", at_most=1)))
     assert (one.margin, one.narrowest, one.runs) == (None, None, (None, None))
     assert one.sentence == (
-        f"{LOSS}: a run beyond the bound is DIFFERENT at once; if 3 re-runs keep it, with 95 %"
-        " confidence at most 63.2 % of all runs break it; 10 % takes 29 re-runs, 5 % takes 59"
+        f"{LOSS}: one run beyond the bound is DIFFERENT; if 3 re-runs keep the bound, at most 63.2 %"
+        " of all runs break it (95 % confidence); 29 re-runs for 10 %, 59 re-runs for 5 %"
     )
 
 
@@ -414,7 +413,7 @@ def test_a_distribution_is_told_in_samples() -> None:
     one = outlook(type="distribution", margin={"distance": 0.2})
     samples = [stats.samples_for_distance(0.2, alpha=LEVEL, power=power) for power in (0.8, 0.9)]
     assert list(one.runs) == samples
-    assert f"{samples[0]} independent samples on each side confirm a distance" in one.sentence
+    assert f"{samples[0]} independent samples per side confirm a distance" in one.sentence
 
 
 def test_the_base_document_has_an_outlook_for_each_claim_that_runs_decide() -> None:

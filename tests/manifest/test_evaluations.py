@@ -61,7 +61,7 @@ def test_the_same_claim_with_and_without_it_are_two() -> None:
     assert [claim.mean_of_last for claim in claims] == [None, 3]
 
 
-_NOT_JUDGED = "a mean of evaluations is judged by claims of equivalence, noninferiority, threshold"
+_NOT_JUDGED = "value is for claims of equivalence, noninferiority, threshold"
 MISTAKES: dict[str, tuple[JsonObject, Sequence[str]]] = {
     "exact": (on_loss(type="exact", value=LAST_THREE), [_NOT_JUDGED]),
     "bound": (on_loss(type="bound", at_most=1, value=LAST_THREE), [_NOT_JUDGED]),
@@ -86,13 +86,13 @@ MISTAKES: dict[str, tuple[JsonObject, Sequence[str]]] = {
         on_loss(per="call", value=LAST_THREE),
         [
             "/claims/0/metric",
-            'is judged by the mean of the last 3 of its evaluations, and "loss" is declared per',
+            'is judged by the mean of the last 3 of its evaluations, but "loss" is declared per',
             'per call: declare it "per": "step", and report a step beside each value',
         ],
     ),
     "one number for the trial": (
         on_loss(per="trial", value={"mean_of_last": 1}),
-        ['is judged by the last of its evaluations, and "loss" is declared per trial'],
+        ['is judged by the last of its evaluations, but "loss" is declared per trial'],
     ),
     "a star that reaches a metric without steps": (
         on_loss(metric="train/*/*/*", value=LAST_THREE),
@@ -102,7 +102,7 @@ MISTAKES: dict[str, tuple[JsonObject, Sequence[str]]] = {
         variant(
             claims=[{"metric": "gemm/*/*/*", "type": "equivalence", "value": {"mean_of_last": 1}}]
         ),
-        ["has no steps", "leave value out"],
+        ["has no steps", 'remove "value"'],
     ),
 }
 

@@ -222,7 +222,7 @@ def test_a_network_of_one_s_own_trains_where_it_is_asked_to(
         ({"cases": [{"batch": 0}]}, ["0 is not a whole number >= 1"]),
         ({"cases": [{"side": 64}]}, ["parameter 'batch' of resnet18 is missing"]),
         ({"inputs": ["ops"]}, ["/0/inputs", "this network has none"]),
-        ({"level": 4}, ["this version knows level 0, level 1, level 2, level 3 and commands"]),
+        ({"level": 4}, ["this version has level 0, level 1, level 2, level 3 and commands"]),
     ],
 )
 def test_a_mistake_about_a_network_is_told(

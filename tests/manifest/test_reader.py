@@ -141,7 +141,7 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
         ["/benchmarks/0/cases/1", "a second case 'm1n1k1'"],
     ),
     "repeated size": (operator(cases={"m": [1, 1], "n": [1], "k": [1]}), ["stands here twice"]),
-    "level": (operator(level=4), ["/benchmarks/0/level: 4: this version knows level 0"]),
+    "level": (operator(level=4), ["/benchmarks/0/level: 4: unknown level: this version has level 0"]),
     "ids": (variant(benchmarks=[GEMM, GEMM], claims=[]), ["/1/id: a second benchmark", '"gemm"']),
     "name": (variant(name="a/b"), ["/name", "letters, digits"]),
     "name with a line break": (variant(name="small\n"), ["/name", "can't be printed"]),

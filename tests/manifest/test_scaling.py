@@ -93,7 +93,7 @@ def test_ranks_that_divide_no_batch_share_it_unevenly() -> None:
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        ("strong/ranks1/torch/efficiency", "it has the fewest ranks"),
+        ("strong/ranks1/torch/efficiency", "has the fewest ranks"),
         ("strong/*/torch/efficency", "did you mean"),
         ("strong/ranks3/torch/efficiency", "did you mean"),
     ],

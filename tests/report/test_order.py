@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from capsule import diff, report, verdict
 from capsule.manifest import Claim, Margin
 from capsule.record import Record
+from capsule.report.terminal.order import in_time_order
 from capsule.summary import run_values
 from tests.support.records import LOSS, make_record
 
@@ -41,8 +42,8 @@ def original() -> Record:
     return dataclasses.replace(record, claims=verdict.freeze([claim], run_values(record)))
 
 
-def test_show_prints_values_in_the_order_of_time() -> None:
-    assert "in time order: 1, 0.8, 0.9" in draw(*report.draw_record(original(), None))
+def test_show_in_full_prints_values_in_the_order_of_time() -> None:
+    assert "1, 0.8, 0.9" in draw(*report.draw_record(original(), None, full=True))
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -58,7 +59,7 @@ def test_a_whole_verdict_prints_both_sides_in_the_order_of_time(width: int) -> N
 
 def test_a_single_run_has_no_order() -> None:
     alone = make_record(seeds=(17,), losses={17: 1.0})
-    assert "in time order" not in draw(*report.draw_record(alone, None))
+    assert "in time order" not in draw(*report.draw_record(alone, None, full=True))
 
 
 def test_what_is_only_reported_has_its_own_order() -> None:
@@ -70,8 +71,9 @@ def test_what_is_only_reported_has_its_own_order() -> None:
     assert shown.count("original in time order: 1, 0.8, 0.9") == 1
 
 
-def test_many_runs_are_cut() -> None:
+def test_many_runs_are_cut_but_in_the_full_screen() -> None:
     seeds = tuple(range(30))
     losses = {seed: 1 + seed / 100 for seed in seeds}
-    shown = draw(*report.draw_record(make_record(seeds=seeds, losses=losses), None))
-    assert "1.19 and 10 more" in shown
+    record = make_record(seeds=seeds, losses=losses)
+    assert in_time_order(run_values(record)[LOSS]).endswith(", 1.19 and 10 more")
+    assert "1.28, 1.29" in draw(*report.draw_record(record, None, full=True))

@@ -23,7 +23,7 @@ def make_tryout(**changes: object) -> Tryout:
 
 def test_the_time_of_a_run_follows_where_all_of_its_trials_are_alike() -> None:
     shown = draw(tuple(report.draw_tryout(make_tryout(), ())), 120)
-    assert "it took 20 s; a run of 7 such trials would take about 2:20" in shown
+    assert "20 s; 7 trials will take about 2 min 20 s" in shown
     assert "would take" not in draw(tuple(report.draw_tryout(make_tryout(alike=False), ())), 120)
 
 

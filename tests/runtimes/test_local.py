@@ -162,7 +162,7 @@ def test_a_run_of_it_is_verified_under_another_engine(
     ended = author.run(*words, **({} if program == "podman" else {"PATH": str(author.folder)}))
     assert ended.returncode == 0, ended.stderr
     talk = " ".join((ended.stdout + ended.stderr).split())
-    assert f"nobody can fetch the image {store}:{name}" in talk
+    assert f"others cannot fetch the image {store}:{name}" in talk
     other = "podman" if program == "docker" else "docker"
     verified = author.json("verify", "a.capsule.zip", "--runtime", other)
     assert verified["verdict"] == "REPRODUCED"

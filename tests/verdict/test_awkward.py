@@ -128,7 +128,7 @@ def test_nothing_at_all_is_inconclusive(claim: Mapping[str, Any]) -> None:
     empty = diff.compare(make_record(), make_record())
     outcome = verdict.judge(dataclasses.replace(empty, pairs=(pair,)))
     assert outcome.word == "INCONCLUSIVE"
-    assert outcome.claims[0].sentence == "no run of the re-execution has a value"
+    assert outcome.claims[0].sentence == "the re-run has no run with a value"
     assert math.isclose(outcome.claims[0].rerun.failure_bound, 1.0)
 
 

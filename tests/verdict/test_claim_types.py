@@ -215,7 +215,7 @@ def test_equal_distributions_of_two_runs_a_side_are_hardly_ever_different() -> N
 def test_a_distribution_needs_samples() -> None:
     judgement = close(latencies(1, 3), metric([1.0, 2.0], first_seed=9, kind="machine", unit="s"))
     assert judgement.word == "INCONCLUSIVE"
-    assert states(judgement.sentence, "no-samples", side="re-execution")
+    assert states(judgement.sentence, "no-samples", side="re-run")
 
 
 # curves
@@ -307,9 +307,9 @@ def test_curves_are_compared_on_logarithms_where_the_margin_is_a_ratio() -> None
 @pytest.mark.parametrize(
     ("rerun", "code", "facts"),
     [
-        (metric(NEAR, first_seed=50), "no-curve", {"side": "re-execution"}),
+        (metric(NEAR, first_seed=50), "no-curve", {"side": "re-run"}),
         (curves([[1.0], [2.0]], first_seed=50, steps=(99.0,)), "no-bundle", {"has_steps": False}),
-        (metric([None], first_seed=50), "no-values", {"side": "the re-execution"}),
+        (metric([None], first_seed=50), "no-values", {"side": "the re-run"}),
     ],
 )
 def test_what_is_no_curve_is_said(rerun: MetricRuns, code: str, facts: dict[str, object]) -> None:

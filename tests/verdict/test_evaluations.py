@@ -190,8 +190,8 @@ def test_values_without_steps_are_no_evaluations() -> None:
     calls = metric(list(AGAIN), first_seed=9)
     judged = judge(curves(THREE), calls, margin=Margin(absolute=50))
     assert judged.rerun.values == 0
-    assert states(judged.sentence, "no-values", side="the re-execution")
-    short = {"side": "re-execution", "evaluations": None}
+    assert states(judged.sentence, "no-values", side="the re-run")
+    short = {"side": "re-run", "evaluations": None}
     assert any(states(note, "too-few-evaluations", **short) for note in judged.notes)
 
 

@@ -48,7 +48,7 @@ def test_failure_rates_veto_only_where_they_are_hardly_chance(
 def test_a_veto_says_why_and_how_many_runs_lift_it() -> None:
     ask = {"type": "equivalence", "margin": WIDE_MARGIN}
     vetoed = judge(metric(NEAR), metric(failing(5, 2), first_seed=50), **ask)
-    told = "0 of 5 original runs failed, 2 of 5 re-executed ones"
+    told = "0 of 5 original runs failed, 2 of 5 re-runs"
     assert ("failures-doubtful", (("failures", told),)) in vetoed.sentence.facts
     assert (advice(vetoed).answer, advice(vetoed).if_equal) == ("runs", (6, 6))
     assert states(advice(vetoed).sentence, "failures", now=5, needed=(6, 6))
@@ -75,7 +75,7 @@ def test_clearly_unequal_failure_rates_are_different(swapped: bool) -> None:
 def test_a_rerun_that_always_fails_is_different() -> None:
     judgement = judge(metric(NEAR), metric([None] * 5, first_seed=50), type="equivalence")
     assert judgement.word == "DIFFERENT"
-    told = "0 of 5 original runs failed, 5 of 5 re-executed ones"
+    told = "0 of 5 original runs failed, 5 of 5 re-runs"
     assert states(judgement.sentence, "failures-differ", failures=told, margin=None)
 
 
@@ -179,7 +179,7 @@ def test_a_claimed_margin_is_what_rates_of_failure_are_held_to(
 
 def test_a_margin_that_is_not_confirmed_yet_says_how_many_runs_do_it() -> None:
     judgement = claimed((30, 0), (10, 0), 0.1)
-    told = "0 of 30 original runs failed, 0 of 10 re-executed ones"
+    told = "0 of 30 original runs failed, 0 of 10 re-runs"
     assert ("failures-open", (("failures", told), ("margin", 0.1))) in judgement.sentence.facts
     assert (advice(judgement).answer, advice(judgement).if_equal) == ("runs", (29, 29))
     followed = claimed((30, 0), (29, 0), 0.1)
@@ -198,7 +198,7 @@ def test_rates_beyond_the_margin_are_told_with_how_the_runs_ended() -> None:
     judgement = judge(
         metric(failing(10, 0)), here, type="equivalence", margin=WIDE_MARGIN, failure_margin=0.1
     )
-    told = "0 of 10 original runs failed, 6 of 10 re-executed ones"
+    told = "0 of 10 original runs failed, 6 of 10 re-runs"
     assert states(judgement.sentence, "failures-differ", failures=told, margin=0.1)
     assert judgement.failure == "OSError: disk"
     assert judgement.alpha_used == pytest.approx(0.0125)

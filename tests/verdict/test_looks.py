@@ -84,12 +84,12 @@ def test_advice_names_the_level_that_the_advised_runs_are_judged_at() -> None:
         return advice(judgement).sentence
 
     coming = ask(noise(1, 5), noise(35, 5), looks=(5, 10))
-    assert "10 runs of the re-execution in all (now 5) decide this" in coming
-    assert coming.endswith("(10 as planned look, judged at 0.0304)")
+    assert "10 re-runs in all (now 5) settle this" in coming
+    assert coming.endswith("(10: a planned look, at level 0.0304)")
     ten = [*NEAR, *(value + 0.002 for value in NEAR)]
     moved = [value + 0.004 for value in NEAR]
     beyond = ask(ten, moved, looks=(5, 10), margin=Margin(absolute=0.02))
-    assert beyond.endswith("(as no planned look, judged at 0.0169)")
+    assert beyond.endswith("(not a planned look, so at level 0.0169)")
 
 
 @pytest.mark.slow

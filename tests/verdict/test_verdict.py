@@ -135,11 +135,11 @@ def test_what_depends_on_a_changed_field_is_reported_only() -> None:
         ({"type": "equivalence"}, {"original": metric([1.0])}, "no-margin", {}),
         (
             {"type": "equivalence"},
-            *({"rerun": metric([], first_seed=50)}, "no-values", {"side": "the re-execution"}),
+            *({"rerun": metric([], first_seed=50)}, "no-values", {"side": "the re-run"}),
         ),
         (
             {"type": "threshold", "at_most": 3.0},
-            *({"rerun": None}, "no-metric", {"side": "the re-execution"}),
+            *({"rerun": None}, "no-metric", {"side": "the re-run"}),
         ),
     ],
 )
@@ -186,11 +186,11 @@ def test_what_a_quick_side_left_out_is_skipped(primary: bool) -> None:
         seeds="all",
         original=sides[0],
         rerun=sides[1],
-        skipped="the re-execution",
+        skipped="the re-run",
     )
     judged = judge_all(pair).claims[0]
     assert (judged.word, judged.look, judged.notes) == ("SKIPPED", None, ())
-    left_out = {"sides": "the re-execution", "is_decisive": primary}
+    left_out = {"sides": "the re-run", "is_decisive": primary}
     assert states(judged.sentence, "skipped", **left_out)
 
 
@@ -256,10 +256,10 @@ def test_one_run_is_judged_by_the_prediction_interval() -> None:
 @pytest.mark.parametrize(
     ("original", "rerun", "code", "side"),
     [
-        (NEAR, [], "no-values", "the re-execution"),
-        (NEAR, [..., ...], "no-values", "the re-execution"),
+        (NEAR, [], "no-values", "the re-run"),
+        (NEAR, [..., ...], "no-values", "the re-run"),
         ([1.0], [1.1], "one-run-each", None),
-        (NEAR, [1e308, -1e308], "values-too-large", "the re-execution"),
+        (NEAR, [1e308, -1e308], "values-too-large", "the re-run"),
         ([1e301] * 3, NEAR, "values-too-large", "the original"),
     ],
 )
@@ -285,15 +285,15 @@ def test_a_missing_metric_and_a_changed_unit_are_said() -> None:
     outcome = judge_all(gone, other)
     assert outcome.word == "INCONCLUSIVE"
     missing, other_unit = (claim.sentence for claim in outcome.claims)
-    assert states(missing, "no-metric", side="the re-execution")
-    units = (("1", "the original"), ("s", "the re-execution"))
+    assert states(missing, "no-metric", side="the re-run")
+    units = (("1", "the original"), ("s", "the re-run"))
     assert states(other_unit, "units-differ", units=units)
 
 
 def test_interrupted_runs_are_no_failures() -> None:
     judgement = judge(metric(NEAR), metric((*NEAR, ...), first_seed=50), type="equivalence")
     assert (judgement.word, judgement.rerun.failed, judgement.rerun.missing) == ("REPRODUCED", 0, 1)
-    assert states(judgement.notes[0], "no-outcome", side="the re-execution", runs=1)
+    assert states(judgement.notes[0], "no-outcome", side="the re-run", runs=1)
 
 
 # the capsule

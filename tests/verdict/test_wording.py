@@ -13,15 +13,15 @@ from tests.support.judging import NEAR, frozen, judge, metric
 
 def test_an_only_value_is_no_plural() -> None:
     same = judge(metric(NEAR[:1]), metric(NEAR[:1]), type="exact")
-    assert same.sentence == "the only value that can be compared, under seed 1, is equal"
+    assert same.sentence == "the only common value, of seed 1, is equal"
     other = judge(metric([0.5]), metric([0.25]), type="exact")
-    assert other.sentence.endswith("under seed 1, differs: 0.5 became 0.25")
+    assert other.sentence.endswith("differs; seed 1: original 0.5, re-run 0.25")
 
 
 def test_an_open_claim_says_nothing_of_where_its_limits_lie() -> None:
     judgement = judge(metric(NEAR), metric([1.0, 1.3], first_seed=50), type="equivalence")
     assert judgement.word == "INCONCLUSIVE"
-    assert "is confirmed neither within nor beyond 0.0336 (2 sd" in judgement.sentence
+    assert "crosses the margin of 0.0336 (2 sd" in judgement.sentence
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_a_margin_of_nothing_says_why_it_is_one(
 ) -> None:
     shifted = metric([value + 5 for value in values], first_seed=50)
     judgement = judge(metric(values), shifted, type="equivalence", **claim)
-    assert judgement.sentence.endswith(f"a margin of 0 ({reason})")
+    assert judgement.sentence.endswith(f"the margin of 0 ({reason})")
     assert wording.region(frozen(metric(values), type="equivalence", **claim), metric(values)) == (
-        f"within a margin of 0 ({reason})"
+        f"within 0 ({reason})"
     )
 
 
@@ -52,7 +52,7 @@ def test_a_percentage_of_a_test_set_blurs_as_its_fraction_does() -> None:
     assert part.upper is not None
     assert frozen(percent, type="equivalence").upper == pytest.approx(100 * part.upper)
     judgement = judge(percent, metric([90.0] * 3, first_seed=9, unit="%"), type="equivalence")
-    assert "is within 3 (one standard error of 100 test examples)" in judgement.sentence
+    assert "lies within the margin of 3 (one standard error of 100 test examples)" in judgement.sentence
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Claims in one line each, or one line for all that say the same of one metric's name."""
+"""Reproduced claims on one metric name in one line, with the one nearest to its margin."""
 
 from __future__ import annotations
 
@@ -6,35 +6,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from capsule.record import FrozenClaim
-from capsule.report.terminal.style import join_first
 from capsule.summary import MetricRuns
 from capsule.verdict import Counts, Judged, Verdict
-from capsule.verdict.wording import count, margin, number, region
+from capsule.verdict.wording import count, number, region
 
-_BENCHMARKS = 4
+_NAMED_BENCHMARKS = 4
+_NAMED_LETTERS = 40
 _CONSTANTS = ("threshold", "bound", "distribution")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
-    """A judged claim with the original's runs, which say where its margin comes from."""
+    """A judgement with the original's runs, which say where its margin comes from."""
 
-    claim: FrozenClaim
     judged: Judged
     original: MetricRuns | None
 
     @property
-    def name(self) -> str:
-        """The metric without its benchmark, case and framework, with the value that is judged."""
-        return self.call(self.judged.metric.rpartition("/")[2])
+    def claim(self) -> FrozenClaim:
+        """The claim that is judged."""
+        assert self.judged.claim is not None
+        return self.judged.claim
 
     @property
-    def path(self) -> str:
-        """The whole metric, with the value that is judged."""
-        return self.call(self.judged.metric)
-
-    def call(self, metric: str) -> str:
-        """A metric by a name of its own where not the value is judged that all its runs have."""
+    def name(self) -> str:
+        """The metric without its benchmark, case and framework, with the value that is judged."""
+        metric = self.judged.metric.rpartition("/")[2]
         return ", ".join(filter(None, (metric, self.claim.pattern.value)))
 
     @property
@@ -49,17 +46,16 @@ class Claimed:
 
 
 def list_claims(verdict: Verdict) -> tuple[Claimed, ...]:
-    """A verdict's claims, in its order."""
+    """Return a verdict's claims, in its order."""
     pairs = [pair for pair in verdict.differences.pairs if pair.claim is not None]
     return tuple(
-        Claimed(claim=judged.claim, judged=judged, original=pair.original)
+        Claimed(judged=judged, original=pair.original)
         for judged, pair in zip(verdict.claims, pairs, strict=True)
-        if judged.claim is not None
     )
 
 
 def group(claims: Iterable[Claimed]) -> tuple[tuple[Claimed, ...], ...]:
-    """Claims with one metric name and one rule together, in the order of their first."""
+    """Return claims with one metric name and one rule together, in the order of their first."""
     groups: dict[tuple[str, str, str], list[Claimed]] = {}
     for one in claims:
         # a constant is part of what such a group says; the margins of shifts are not
@@ -69,58 +65,31 @@ def group(claims: Iterable[Claimed]) -> tuple[tuple[Claimed, ...], ...]:
 
 
 def word_group(claims: Sequence[Claimed]) -> str:
-    """Reproduced claims of one group in a sentence, with the one nearest to what is allowed."""
+    """Return the sentence on reproduced claims of one group, with the one nearest to its margin."""
     worst = _WORST.get(claims[0].claim.type, _common_region)
-    return f"{claims[0].name}, {len(claims)} of {benchmarks(claims)}: {worst(claims)}"
+    number_of_claims = count(len(claims), "claim")
+    return f"{claims[0].name}, {number_of_claims} in {_benchmarks(claims)}: {worst(claims)}"
 
 
-def benchmarks(claims: Sequence[Claimed]) -> str:
-    """The names of the benchmarks that claims are about, the first few of many."""
-    return join_first(list(dict.fromkeys(one.benchmark for one in claims)), _BENCHMARKS)
-
-
-def word_claim(one: Claimed, name: str) -> str:
-    """One reproduced claim in a sentence: both sides, and what was allowed.
-
-    Args:
-        one: The claim.
-        name: What its metric is called.
-    """
-    judged, claim = one.judged, one.claim
-    if claim.type in ("exact", "distribution", "curve") or one.original is None:
-        return f"{name}: {judged.sentence}"
-    return f"{name}: {both_sides(one)}, {_margin_phrase(one, one.original)}"
-
-
-def _margin_phrase(one: Claimed, original: MetricRuns) -> str:
-    claim = one.claim
-    if claim.type in ("equivalence", "prediction"):
-        sign = "+-" if claim.scale == "linear" and claim.upper else ""
-        return f"allowed {sign}{margin(claim, original)}"
-    return f"allowed {one.allowance}"
-
-
-def both_sides(one: Claimed) -> str:
-    """The means of both sides, with their runs."""
-    judged, published = one.judged, one.claim.pattern.published
-    first, second = judged.names.values
-    there = f"{first} {mean(judged.original)} ({runs(judged.original)})"
-    if published is not None:
-        there = f"published {number(published.mean, 4)}"
-    return f"{there}, {second} {mean(judged.rerun)} ({runs(judged.rerun)})"
+def _benchmarks(claims: Sequence[Claimed]) -> str:
+    names = list(dict.fromkeys(one.benchmark for one in claims))
+    named = ", ".join(names)
+    if len(names) <= _NAMED_BENCHMARKS and len(named) <= _NAMED_LETTERS:
+        return named
+    return count(len(names), "benchmark")
 
 
 def mean(side: Counts) -> str:
-    """The mean over a side's independent runs, in the unit of that side."""
+    """Return the mean over a side's independent runs, in the unit of that side."""
     shown = number(side.mean, 4)
     return shown if side.unit == "1" or side.mean is None else f"{shown} {side.unit}"
 
 
 def runs(side: Counts) -> str:
-    """How many runs have a value, and how many of the others became of what."""
+    """Return how many runs have a value, and how many failed or are missing."""
     lost = [f"{side.failed} failed"] * bool(side.failed)
     lost += [f"{side.missing} missing"] * bool(side.missing)
-    return ", ".join((count(side.values, "run"), *lost))
+    return ", ".join((f"n={side.values}", *lost))
 
 
 def _nearest_constant(claims: Sequence[Claimed]) -> str:
@@ -152,7 +121,7 @@ def _largest_shift(claims: Sequence[Claimed]) -> str:
     share = max(_shares(claims), default=None)
     if share is None:
         return _common_region(claims)
-    return f"the largest shift is {number(100 * share, 2)} % of its margin"
+    return f"largest difference {number(100 * share, 2)} % of its margin"
 
 
 def _worst_shift(claims: Sequence[Claimed]) -> str:
@@ -160,8 +129,8 @@ def _worst_shift(claims: Sequence[Claimed]) -> str:
     if share is None:
         return _common_region(claims)
     if share <= 0:
-        return "none has a worse mean"
-    return f"the worst shift is {number(100 * share, 2)} % of its margin"
+        return "no mean is worse"
+    return f"worst difference {number(100 * share, 2)} % of its margin"
 
 
 def _shares(claims: Sequence[Claimed]) -> Iterator[float]:
@@ -176,7 +145,7 @@ def _shares(claims: Sequence[Claimed]) -> Iterator[float]:
 
 def _largest_distance(claims: Sequence[Claimed]) -> str:
     distance = max(one.judged.estimate or 0.0 for one in claims)
-    return f"worst distance {number(distance)}, {claims[0].allowance}"
+    return f"largest distance {number(distance)}, {claims[0].allowance}"
 
 
 def _equal(_claims: Sequence[Claimed]) -> str:
@@ -185,7 +154,7 @@ def _equal(_claims: Sequence[Claimed]) -> str:
 
 def _common_region(claims: Sequence[Claimed]) -> str:
     allowed = {one.allowance for one in claims}
-    return allowed.pop() if len(allowed) == 1 else "each as its claim allows"
+    return allowed.pop() if len(allowed) == 1 else "each within its margin"
 
 
 _WORST: Mapping[str, Callable[[Sequence[Claimed]], str]] = {

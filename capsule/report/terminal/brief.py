@@ -1,154 +1,278 @@
-"""A verdict in a few lines: what decides and what fails in full, what agrees in one line a name."""
+"""A verdict on one screen: each claim's numbers, how sure, on which machines, what now."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from capsule.diff import Differences
 from capsule.diff.names import ROLES
 from capsule.diff.words import OTHER_METRIC, REFUSED_VALUE
+from capsule.notes import Note
 from capsule.report.terminal import agreement
 from capsule.report.terminal.agreement import Claimed
-from capsule.report.terminal.facing import describe, describe_worlds, sides_of, subject
+from capsule.report.terminal.claims import ClaimNames, ClaimTable, Row, make_row, needs_sentence
+from capsule.report.terminal.environment import word_environment
+from capsule.report.terminal.facing import describe, describe_rerun, describe_worlds
 from capsule.report.terminal.footing import error_rate
-from capsule.report.terminal.style import Path, grid, text, word
-from capsule.verdict import ClaimWord, Judged, Verdict
+from capsule.report.terminal.lines import Screen, draw_labelled, draw_line, draw_word
+from capsule.report.terminal.prose import cut, wrap
+from capsule.sentences import Facts
+from capsule.verdict import Advice, ClaimWord, Judged, Verdict
 from capsule.verdict.wording import count
+from capsule.verdict.words import ADVICE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
     from rich.text import Text
 
-_AGREEING_LINES = 6
-_OPEN_CLAIMS = 12
+# so many lines of 120 may the claims take that fail or are open, and those that agree
+_OPEN_LINES = 40
+_AGREEING_LINES = 24
+_AGREEING_ROWS = 12
+_NAMED = 3
+_WORDS: tuple[ClaimWord, ...] = ("DIFFERENT", "INCONCLUSIVE", "SKIPPED", "REPRODUCED")
 _WARNINGS = 3
-# this note says what a pair is, and warns of nothing
-_DESIGN = "pair"
+_NOTE_LINES = 2
+_REASON_LINES = 3
+_BEFORE_A_REPORT = "Before you report it: compare environments (--full), then ask the author."
+# these notes say what is compared, and warn of nothing
+_DESIGN = frozenset({"pair", "runs-added"})
 # where the images are one, and their names are not
 _SAME_BY = {"same-config": "configuration", "same-tree": "root file system's tree"}
-_GRAVITY = {"DIFFERENT": 0, "INCONCLUSIVE": 1, "SKIPPED": 2}
+_OF_MACHINES = frozenset({"busy", "one-day", "shared-cores", "oversubscribed"})
+# notes of a judgement that its row says as well, or that change nothing for its reader
+_IN_ROWS = frozenset({"planned-look", "unplanned-look", "paired-seeds", "unequal-failures"})
 
 SAID_ABOVE = frozenset(
     {
         *("uncontained", "containment-differs", "image-unused", "image-replaced", "image-named"),
+        *("images-differ", "not-a-reexecution", "of-another-original", "same-run"),
         *(REFUSED_VALUE, OTHER_METRIC),
     }
 )
-"""Notes that a verdict's first line, or the line of a side, says as well."""
+"""Notes that a verdict's first lines, or the line of a side, say as well."""
 
 
 def draw_brief(verdict: Verdict) -> Iterator[RenderableType]:
-    """A verdict in about eight lines, as renderables to be printed one below the other."""
-    rows = heading(verdict)
-    decisive = [one for one in agreement.list_claims(verdict) if one.judged.decisive]
-    for name, claim in open_claims(decisive):
-        rows.add_row(name, claim)
-    for name, claims in agreeing(decisive):
-        rows.add_row(name, claims)
-    rest = _rest(verdict)
-    if rest:
-        rows.add_row("besides", text(f"{rest}: --full"))
-    notes = [note for note in verdict.differences.notes if note.code not in SAID_ABOVE]
-    design = [note for note in notes if note.code == _DESIGN][:1]
-    for note in design:
-        rows.add_row("note", text(note.sentence))
-    warnings = [note.sentence for note in notes if note not in design]
-    add_footing(rows, warnings, error_rate(verdict.claims))
-    yield rows
+    """Yield a verdict on one screen, as renderables to be printed one below the other."""
+    yield Screen(lambda width, plus_minus: _draw(verdict, width, plus_minus))
 
 
-def heading(verdict: Verdict) -> Table:
-    """The word and its reason, then what was run again, where and for how long."""
-    rows = grid(style="")
-    rows.add_row(word(verdict.word), text(verdict.sentence))
+def _draw(verdict: Verdict, width: int, plus_minus: str) -> Iterator[Text]:
+    blank = draw_line("")
+    claims = [one for one in agreement.list_claims(verdict) if one.judged.decisive]
+    yield from draw_heading(verdict, width)
+    if claims:
+        yield blank
+        yield from draw_claims(claims, verdict.differences.names.heads, width, plus_minus)
+    yield blank
+    yield from draw_labelled("error rate", error_rate(verdict.claims) or "", width)
+    advice = list(advise(verdict, claims))
+    for place, line in enumerate(advice):
+        yield from draw_labelled("what now" if place == 0 else "", line, width)
+    if claims:
+        yield blank
+    yield from draw_sides(verdict.differences, width)
+    yield from draw_labelled("environment", word_environment(verdict.differences), width)
+    yield from draw_warnings(_choose_notes(verdict), width)
+    yield from draw_labelled("other", _word_others(verdict), width)
+
+
+def draw_heading(verdict: Verdict, width: int) -> Iterator[Text]:
+    """Yield the word and what was measured, then the reason for the word."""
     differences = verdict.differences
-    for note in differences.notes:
-        if note.code == REFUSED_VALUE:
-            rows.add_row("refused", text(note.sentence))
-    others = [note.sentence for note in differences.notes if note.code == OTHER_METRIC]
-    for sentence in others[:_WARNINGS]:
-        rows.add_row("metric", text(sentence))
-    if (more := len(others) - _WARNINGS) > 0:
-        rows.add_row("", text(f"and {count(more, 'more metric')}: --full"))
-    there, here = sides_of(verdict.claims or verdict.reported)
-    first, second = differences.names.heads
-    rows.add_row("title", text(_subjects(differences)))
-    rows.add_row(first, text(describe(differences.original, there)))
-    rows.add_row(second, text(describe(differences.rerun, here)))
-    sides = (first, differences.original), (second, differences.rerun)
-    if (world := describe_worlds(sides)) is not None:
-        rows.add_row("world", text(world))
-    if differences.image in _SAME_BY:
-        rows.add_row("image", text(f"the same, by the digest of its {_SAME_BY[differences.image]}"))
-    return rows
+    if _is_disjoint(differences):
+        yield from draw_labelled(verdict.word, "the two capsules measure nothing in common", width)
+        yield from draw_labelled("", _title(differences), width)
+    else:
+        yield from draw_labelled(verdict.word, _title(differences), width)
+    yield from draw_labelled("", verdict.sentence, width)
+    for code, label in ((REFUSED_VALUE, "refused"), (OTHER_METRIC, "metric")):
+        notes = [note.sentence for note in differences.notes if note.code == code]
+        yield from draw_some(label, notes, width)
 
 
-def _subjects(differences: Differences) -> str:
-    """What was measured: of two variants what each is called, where that is not the same."""
-    there, here = subject(differences.original), subject(differences.rerun)
-    if differences.names == ROLES or there == here:
+def _is_disjoint(differences: Differences) -> bool:
+    """Return whether no metric of one side has runs on the other."""
+    verified = differences.rerun.verifies
+    if verified is not None and verified == differences.original.id:
+        return False
+    return not any(pair.original and pair.rerun for pair in differences.pairs)
+
+
+def _title(differences: Differences) -> str:
+    """Return what was measured, on each side where that differs."""
+    there, here = differences.original.title, differences.rerun.title
+    if there == here:
         return there
     first, second = differences.names.heads
     return f"{first}: {there}; {second}: {here}"
 
 
-def open_claims(claims: Sequence[Claimed]) -> Iterator[tuple[Text, RenderableType]]:
-    """What fails or is open, gravest first: the first dozen in full, the rest by name."""
-    graves = [one for one in claims if one.judged.word in _GRAVITY]
-    graves.sort(key=lambda one: _GRAVITY[one.judged.word])
-    for one in graves[:_OPEN_CLAIMS]:
-        yield word(one.judged.word), _in_full(one)
-    left = Counter((one.judged.word, one.name) for one in graves[_OPEN_CLAIMS:])
-    names = list(left.items())
-    for (verdict, name), number in names[:_OPEN_CLAIMS]:
-        yield word(verdict), text(f"{name}, {number} more: --full")
-    unnamed: Counter[ClaimWord] = Counter()
-    for (verdict, _), number in names[_OPEN_CLAIMS:]:
-        unnamed[verdict] += number
-    for verdict, number in unnamed.items():
-        yield word(verdict), text(f"{number} more claims: --full")
+def draw_claims(
+    claims: Sequence[Claimed], heads: tuple[str, str], width: int, plus_minus: str
+) -> Iterator[Text]:
+    """Yield the table of claims, gravest first; those that agree in groups where they are many."""
+    names = ClaimNames([one.judged for one in claims])
+    rows = {
+        id(one): make_row(one, names.name(one.judged), plus_minus, *_reasons(one, width))
+        for one in claims
+    }
+    if names.prefix:
+        yield from map(draw_line, wrap(f"metrics in {names.prefix}", width))
+    of_words: dict[ClaimWord, list[Claimed]] = {
+        word: [one for one in claims if one.judged.word == word] for word in _WORDS
+    }
+    agreeing = of_words.pop("REPRODUCED")
+    is_grouped = len(agreeing) > _AGREEING_ROWS
+    listed = list(chain.from_iterable(of_words.values())) if is_grouped else claims
+    table = ClaimTable([rows[id(one)] for one in listed], heads, width)
+    yield from map(draw_line, table.draw_heading() if listed else [])
+    room = _OPEN_LINES
+    for word, members in of_words.items():
+        if members:
+            drawn = list(_draw_section(word, members, rows, table, room, len(claims), width))
+            room = max(0, room - len(drawn))
+            yield from drawn
+    if is_grouped:
+        yield draw_word("REPRODUCED", f"({len(agreeing)})")
+        yield from _draw_groups(agreeing, width)
+    elif agreeing:
+        room = max(room, _AGREEING_LINES)
+        yield from _draw_section(
+            "REPRODUCED", agreeing, rows, table, room, len(claims), width
+        )
 
 
-def _in_full(one: Claimed) -> RenderableType:
-    from rich.console import Group
+def _draw_section(
+    word: ClaimWord,
+    members: Sequence[Claimed],
+    rows: dict[int, Row],
+    table: ClaimTable,
+    room: int,
+    claims: int,
+    width: int,
+) -> Iterator[Text]:
+    """Yield the rows of claims with one word, as many as have room; the rest by name."""
+    if claims > 1:
+        yield draw_word(word, f"({len(members)})")
+    shown = 0
+    for one in members:
+        lines = table.draw(rows[id(one)])
+        room -= len(lines)
+        if room < 0 and shown:
+            break
+        yield from map(draw_line, lines)
+        shown += 1
+    if left := members[shown:]:
+        names = Counter(one.name for one in left)
+        named = ", ".join(f"{name} ({number})" for name, number in list(names.items())[:_NAMED])
+        others = f", {len(names) - _NAMED} other metrics" if len(names) > _NAMED else ""
+        line = f"and {count(len(left), 'more claim')}: {named}{others} (--full)"
+        yield from map(draw_line, wrap(line, width))
 
+
+def _draw_groups(claims: Sequence[Claimed], width: int) -> Iterator[Text]:
+    """Yield what is reproduced, one line for each metric name, as many as have room."""
+    groups = agreement.group(claims)
+    room = _AGREEING_LINES
+    for place, members in enumerate(groups):
+        lines = wrap(agreement.word_group(members), width)
+        room -= len(lines)
+        if room < 0:
+            left = list(chain.from_iterable(groups[place:]))
+            metrics = count(len({one.name for one in left}), "other metric")
+            yield draw_line(f"and {count(len(left), 'more claim')} on {metrics} (--full)")
+            return
+        yield from map(draw_line, lines)
+
+
+def _reasons(one: Claimed, width: int) -> Iterator[str]:
+    """Yield what a row's cells leave out: why it is so, and what its reader must know."""
     judged = one.judged
-    values = judged.original.values + judged.rerun.values
-    lines = [*[agreement.both_sides(one)] * bool(values), judged.sentence]
-    lines += [note.sentence for note in judged.notes]
-    if judged.advice:
-        lines.append(judged.advice.sentence)
-    return Group(Path(judged.metric), *map(text, lines))
+    if needs_sentence(judged):
+        lines = wrap(judged.sentence, width)
+        yield " ".join(cut(lines, _REASON_LINES, width) if len(lines) > _REASON_LINES else lines)
+    if judged.word != "REPRODUCED":
+        yield from (note.sentence for note in judged.notes if note.code not in _IN_ROWS)
 
 
-def agreeing(claims: Sequence[Claimed]) -> Iterator[tuple[Text, Text]]:
-    """What is reproduced, in one line for each metric name."""
-    names = Counter(one.name for one in claims)
-    groups = agreement.group(one for one in claims if one.judged.word == "REPRODUCED")
-    # a last line that counts is no shorter than the last group that it stands for
-    shown = groups if len(groups) <= _AGREEING_LINES else groups[: _AGREEING_LINES - 1]
-    for members in shown:
-        if len(members) > 1:
-            line = agreement.word_group(members)
-        else:
-            one = members[0]
-            line = agreement.word_claim(one, one.name if names[one.name] == 1 else one.path)
-        yield word("REPRODUCED"), text(line)
-    left = list(chain.from_iterable(groups[len(shown) :]))
-    if left:
-        metrics = count(len({one.name for one in left}), "other metric")
-        yield word("REPRODUCED"), text(f"{len(left)} more claims on {metrics}: --full")
+def advise(verdict: Verdict, claims: Sequence[Claimed]) -> Iterator[str]:
+    """Yield what to do next: one sentence for each kind of advice, on the first claim of it."""
+    if verdict.word == "DIFFERENT" and verdict.differences.names == ROLES:
+        yield _BEFORE_A_REPORT
+    if verdict.word != "INCONCLUSIVE":
+        return
+    first: dict[str, tuple[Claimed, Advice]] = {}
+    advised = [one for one in claims if one.judged.advice is not None]
+    for one in advised:
+        assert one.judged.advice is not None
+        first.setdefault(one.judged.advice.answer, (one, one.judged.advice))
+    for one, advice in first.values():
+        sentence = _shorten_advice(advice)
+        is_alone = len(advised) == 1
+        yield f"{sentence[:1].upper()}{sentence[1:]}." if is_alone else f"{one.name}: {sentence}"
+    if len(advised) > len(first):
+        yield f"{count(len(advised) - len(first), 'more claim')} with advice: --full"
 
 
-def _rest(verdict: Verdict) -> str:
-    return ", ".join((*_other_metrics(verdict), *_other_facts(verdict.differences)))
+def _shorten_advice(advice: Advice) -> str:
+    """Return advice without the levels of further looks, which `--full` has."""
+    levels = dict(advice.sentence.facts).get("levels")
+    tail = None if levels is None else ADVICE.say("levels", cast(Facts, levels))
+    return advice.sentence.removesuffix(tail or "")
 
 
-def _other_metrics(verdict: Verdict) -> Iterator[str]:
+def draw_sides(differences: Differences, width: int) -> Iterator[Text]:
+    """Yield each side in a line, and what is known of their ranks and of equal images."""
+    first, second = differences.names.heads
+    yield from draw_labelled(first, describe(differences.original), width)
+    yield from draw_labelled(second, describe_rerun(differences), width)
+    sides = (first, differences.original), (second, differences.rerun)
+    yield from draw_labelled("world", describe_worlds(sides) or "", width)
+    if differences.image in _SAME_BY:
+        yield from draw_labelled(
+            "image", f"the same, by the digest of its {_SAME_BY[differences.image]}", width
+        )
+
+
+def _choose_notes(verdict: Verdict) -> list[Note]:
+    """Return the notes that concern a judged metric and stand nowhere else on the screen."""
+    left_out = set(SAID_ABOVE)
+    judged = [one for one in verdict.claims if one.word not in ("REPORTED", "SKIPPED")]
+    if all(one.kind != "machine" for one in judged):
+        left_out |= _OF_MACHINES
+    if any(one.sentence.code == "repeated-seeds" for one in judged):
+        left_out.add("shared-seeds")
+    return [note for note in verdict.differences.notes if note.code not in left_out]
+
+
+def draw_warnings(notes: Sequence[Note], width: int) -> Iterator[Text]:
+    """Yield what is compared, then the first few warnings, and how many more there are."""
+    design = [note.sentence for note in notes if note.code in _DESIGN]
+    yield from draw_some("note", design, width)
+    warnings = [note.sentence for note in notes if note.code not in _DESIGN]
+    yield from draw_some("warning", warnings, width)
+
+
+def draw_some(label: str, sentences: Sequence[str], width: int) -> Iterator[Text]:
+    """Yield the first of some sentences below a label, and how many more there are."""
+    for sentence in sentences[:_WARNINGS]:
+        yield from draw_labelled(label, sentence, width, most_lines=_NOTE_LINES)
+    if (left := len(sentences) - _WARNINGS) > 0:
+        yield from draw_labelled("", f"{left} more: --full", width)
+
+
+def _word_others(verdict: Verdict) -> str:
+    """Return how many claims and metrics decide nothing."""
+    parts = list(_count_others(verdict))
+    return f"{', '.join(parts)} (--full)" if parts else ""
+
+
+def _count_others(verdict: Verdict) -> Iterator[str]:
     rest = [one for one in verdict.claims if not one.decisive]
     if skipped := sum(one.word == "SKIPPED" for one in rest):
         yield f"{count(skipped, 'claim')} not run"
@@ -160,30 +284,14 @@ def _other_metrics(verdict: Verdict) -> Iterator[str]:
         words_of_all = ", ".join(f"{number} {name}" for name, number in sorted(words.items()))
         yield f"{count(len(secondary), 'secondary claim')} ({words_of_all})"
     if altered:
-        yield f"{count(len(altered), 'claim')} on the machine only reported (--set)"
+        yield f"{count(len(altered), 'claim')} on the machine not judged (--set)"
     ratios = sum(map(_is_ratio, judged))
     if ratios:
-        yield f"{count(ratios, 'ratio')} only reported"
+        yield f"{count(ratios, 'ratio')} not judged"
     if verdict.reported:
-        yield f"{count(len(verdict.reported), 'metric')} that nobody claimed"
+        yield f"{count(len(verdict.reported), 'unclaimed metric')}"
 
 
 def _is_ratio(one: Judged) -> bool:
     return one.claim is not None and one.claim.type == "ratio"
 
-
-def _other_facts(differences: Differences) -> Iterator[str]:
-    topics = Counter(fact.topic for fact in differences.facts)
-    if topics:
-        yield "not the same: " + ", ".join(f"{topic} ({n})" for topic, n in topics.items())
-
-
-def add_footing(rows: Table, warnings: Sequence[str], rate: str | None) -> None:
-    """The first few warnings, how many more there are, and how likely a wrong verdict is."""
-    for warning in warnings[:_WARNINGS]:
-        rows.add_row("warning", text(warning))
-    left = len(warnings) - _WARNINGS
-    if left > 0:
-        rows.add_row("warning", text(f"{left} more: --full"))
-    if rate:
-        rows.add_row("error rate", text(rate))

@@ -15,6 +15,8 @@ _WORDS: Mapping[Aggregate, str] = {
     "max": "largest",
 }
 _PARTS: Mapping[Per, str] = {"node": "nodes", "block": "blocks"}
+ONLY_LINE = "the last of 1 line"
+"""What `describe` says of the only number of a text."""
 
 
 def describe(
@@ -41,7 +43,7 @@ def describe(
         what = "steps" if is_curve else _PARTS.get(metric.per, "values")
         told.append(f"{chosen or usual} of {_span(min(sizes), max(sizes))} {what}")
     elif sizes and lines is not None:
-        told.append(f"the last of {_span(*lines)} {'line' if lines == (1, 1) else 'lines'}")
+        told.append(ONLY_LINE if lines == (1, 1) else f"the last of {_span(*lines)} lines")
     ranks = [len(run) for run in runs if run]
     if max(ranks, default=0) > 1:
         told.append(f"{chosen or worst} of {_span(min(ranks), max(ranks))} ranks")

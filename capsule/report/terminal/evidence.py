@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from capsule.archive.texts import Quotation
-from capsule.report.terminal.style import Path, draw_rest, table, text
+from capsule.report.terminal.listing import Column, Listing
+from capsule.report.terminal.naming import ShortNames
+from capsule.report.terminal.style import text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -14,40 +16,49 @@ if TYPE_CHECKING:
 _ROWS = 200
 
 
-def draw_evidence(quotations: Sequence[tuple[Quotation, ...]]) -> Iterator[RenderableType]:
+def draw_evidence(
+    quotations: Sequence[tuple[Quotation, ...]], *, full: bool = False
+) -> Iterator[RenderableType]:
     """A row for each metric and run; of several numbers the last, and how many there are.
 
     Args:
         quotations: Those of one metric in one rank of one attempt together.
+        full: Print all of them.
     """
     if not quotations:
         yield text(
             "no metric is read from a text: each was reported to CAPSULE_RESULTS, or measured"
         )
         return
-    rows = table(
-        ("metric", {"overflow": "fold"}),
-        ("seed", {"justify": "right", "no_wrap": True}),
-        ("number", {"justify": "right", "no_wrap": True}),
-        ("read from", {"overflow": "fold"}),
-        title="Numbers, and the lines that they were read from",
+    shown = quotations if full else quotations[:_ROWS]
+    lasts = [numbers[-1] for numbers in shown]
+    names = ShortNames(one.metric for one in lasts)
+    yield Listing(
+        title="Numbers, and the lines that they were read from"
+        + (f": metrics of {names.prefix}" if names.prefix else ""),
+        names=[names.shorten(one.metric) for one in lasts],
+        columns=[
+            Column(heading="seed", cells=list(map(_seed, lasts))),
+            Column(heading="number", cells=list(map(_number, shown))),
+            Column(
+                heading="read from",
+                cells=[f"{_place(one)}: {one.words}" for one in lasts],
+                is_text=True,
+            ),
+        ],
+        row="number",
+        more_rows=len(quotations) - len(shown),
     )
-    for numbers in quotations[:_ROWS]:
-        last = numbers[-1]
-        count = f" (last of {len(numbers)})" if len(numbers) > 1 else ""
-        rows.add_row(
-            Path(last.metric),
-            text(_seed(last)),
-            text(f"{last.value!r}{count}"),
-            text(f"{_place(last)}: {last.words}"),
-        )
-    yield rows
-    yield from draw_rest(len(quotations) - _ROWS, "numbers")
 
 
 def _seed(one: Quotation) -> str:
     attempt = f", attempt {one.attempt}" if one.attempt > 1 else ""
     return f"{one.seed}{attempt}" + (f", rank {one.rank}" if one.rank else "")
+
+
+def _number(numbers: Sequence[Quotation]) -> str:
+    count = f" (last of {len(numbers)})" if len(numbers) > 1 else ""
+    return f"{numbers[-1].value!r}{count}"
 
 
 def _place(one: Quotation) -> str:

@@ -1,39 +1,37 @@
-"""Which two capsules a verdict is about: title and authors, then each side in one line."""
+"""The two capsules of a verdict report, each in one line: id, engine, machine, time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from capsule.diff import Side
+from capsule.diff import Differences, Side
 from capsule.durations import duration
-from capsule.verdict import Counts, Judged
-from capsule.verdict.wording import count
 
 
-def subject(side: Side) -> str:
-    """What was measured, and by whom."""
-    return f"{side.title}, by {', '.join(side.authors)}" if side.authors else side.title
-
-
-def describe(side: Side, counts: Iterable[Counts]) -> str:
-    """A side in one line: its id, runs, time, machine and image.
+def describe(side: Side, *beside: str) -> str:
+    """Return a side in one line: its id, engine and image, machine, time.
 
     Args:
         side: The capsule.
-        counts: Of its metrics that are judged.
+        beside: In place of engine, image and machine.
     """
     name = short(side.id) if side.id else "not sealed"
-    return ", ".join((name, f"{_runs(side, list(counts))} {_time(side)}", *_place(side)))
+    place = beside or (_engine(side), side.machine)
+    return ", ".join(filter(None, (name, *place, _time(side))))
 
 
-def sides_of(judged: Sequence[Judged]) -> tuple[list[Counts], list[Counts]]:
-    """The counts of both sides of all judgements."""
-    return [one.original for one in judged], [one.rerun for one in judged]
+def describe_rerun(differences: Differences) -> str:
+    """Return the re-run in one line, without what is as on the original's side."""
+    a, b = differences.original, differences.rerun
+    is_alike = not any(fact.topic == "node class" for fact in differences.facts)
+    if is_alike and b.machine and (_engine(a), a.machine) == (_engine(b), b.machine):
+        return describe(b, "same machine class")
+    return describe(b)
 
 
 def describe_worlds(sides: Sequence[tuple[str, Side]]) -> str | None:
-    """What is known of the world of each side's own ranks, None where none has several.
+    """Return what is known of the world of each side's own ranks, None where none has several.
 
     Args:
         sides: Each with what it is called.
@@ -45,32 +43,22 @@ def describe_worlds(sides: Sequence[tuple[str, Side]]) -> str | None:
 
 
 def short(name: str) -> str:
-    """Enough of a digest to tell it from another; `show` and the JSON form have all of it."""
+    """Return enough of a digest to tell it from another."""
     return name.removeprefix("sha256:")[:12]
 
 
 def runtime(side: Side) -> str:
-    """What started the image, or that nothing was contained."""
-    return side.runtime if side.contained else f"{side.runtime}, not contained"
+    """Return what started the image, or that there was no container."""
+    return side.runtime if side.contained else f"{side.runtime} (no container)"
 
 
-def _runs(side: Side, counts: Sequence[Counts]) -> str:
-    seeds = {seed for side in counts for seed in side.seeds}
-    failed = max((side.failed for side in counts), default=0)
-    earlier = sum(one.runs for one in side.added)
-    parts = [f"{failed} failed"] * bool(failed) + [f"{earlier} of them before"] * bool(earlier)
-    return count(len(seeds), "run") + (f" ({', '.join(parts)})" if parts else "")
+def _engine(side: Side) -> str:
+    return f"{runtime(side)} {short(side.image)}" if side.image else runtime(side)
 
 
 def _time(side: Side) -> str:
     try:
         taken = datetime.fromisoformat(side.ended) - datetime.fromisoformat(side.started)
-    except ValueError:
-        return "at an unknown time"
-    return f"in {duration(taken.total_seconds())}"
-
-
-def _place(side: Side) -> Iterator[str]:
-    if side.machine:
-        yield side.machine
-    yield f"{runtime(side)} {short(side.image)}" if side.image else runtime(side)
+    except (TypeError, ValueError):  # of an untrusted clock
+        return "unknown time"
+    return duration(taken.total_seconds())

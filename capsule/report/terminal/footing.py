@@ -1,4 +1,4 @@
-"""What stands below a verdict: how likely a wrong one is, where anybody can say."""
+"""The error-rate line of a verdict report."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ from collections.abc import Iterable
 from capsule.verdict import Judged
 from capsule.verdict.wording import count, number
 
-_ON_A_CLAIM = "either wrong verdict on a claim"
+_ON_A_CLAIM = "a wrong REPRODUCED, and of a wrong DIFFERENT, per claim"
 _REASONS = {
     "exact": ("exact claim", "exact claims"),
-    "bound": (
-        "hard bound, which chance does not decide",
-        "hard bounds, which chance does not decide",
-    ),
+    "bound": ("hard bound (no chance involved)", "hard bounds (no chance involved)"),
     "none": ("claim without runs to compare", "claims without runs to compare"),
-    "single": ("claim on a single run of a side", "claims on a single run of a side"),
-    "constant": ("claim on runs that no chance moved", "claims on runs that no chance moved"),
-    "equal": ("claim on equal seeds of both sides", "claims on equal seeds of both sides"),
+    "single": ("claim with a single run on one side", "claims with a single run on one side"),
+    "constant": ("claim on runs that do not vary", "claims on runs that do not vary"),
+    "equal": ("claim under equal seeds", "claims under equal seeds"),
 }
 
 
 def error_rate(claims: Iterable[Judged], wrong: str = _ON_A_CLAIM) -> str | None:
-    """The rate of wrong verdicts on claims, and on which of them nobody can state one.
+    """Return the rate of wrong verdicts on claims, and for which of them none is known.
 
     Args:
-        claims: As judged, each by one re-execution or by several.
+        claims: As judged, each by one re-run or by several.
         wrong: What the rate is of.
 
     Returns:
@@ -41,12 +38,12 @@ def error_rate(claims: Iterable[Judged], wrong: str = _ON_A_CLAIM) -> str | None
     rounds = all(one.seeds == "pair" for one in decisive)
     levels = sorted({one.alpha for one in decisive if (one.metric, one.claim) not in excepted})
     if not levels:
-        return f"none can be stated for {without}"
+        return f"none for {without}"
     rates = " or ".join(f"{number(100 * level)} %" for level in levels)
-    sentence = f"{wrong} has a probability of at most {rates}"
+    sentence = f"at most {rates} chance of {wrong}"
     if rounds:
-        sentence += ", where rounds vary independently of each other"
-    return f"{sentence}; none can be stated for {without}" if without else sentence
+        sentence += ", if rounds vary independently of each other"
+    return f"{sentence}; none for {without}" if without else sentence
 
 
 def _no_rate(one: Judged) -> str | None:

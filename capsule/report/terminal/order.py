@@ -11,16 +11,25 @@ _FEWEST = 2
 
 
 def in_time_order(metric: MetricRuns | None) -> str:
-    """The values of runs in the order of their start; empty for fewer than two that started.
+    """Return the first values of runs in the order of their start, in one line.
+
+    Args:
+        metric: Of one side, None where it has no such metric.
+    """
+    return join_first(list_in_time_order(metric), _MOST)
+
+
+def list_in_time_order(metric: MetricRuns | None) -> list[str]:
+    """Return all values of runs in the order of their start; none for fewer than two that started.
 
     Args:
         metric: Of one side, None where it has no such metric.
     """
     runs = [] if metric is None else [run for run in metric.runs if run.started is not None]
     if len(runs) < _FEWEST:
-        return ""
+        return []
     runs.sort(key=lambda run: (run.started or "", run.seed))
-    return join_first(list(map(_value, runs)), _MOST)
+    return list(map(_value, runs))
 
 
 def _value(run: Run) -> str:

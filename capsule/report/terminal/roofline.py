@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from capsule.manifest import Benchmark, Operator
 from capsule.record import Record
-from capsule.report.terminal.style import Path, draw_rest, table, text
+from capsule.report.terminal.listing import Column, Listing
+from capsule.report.terminal.prose import Prose
 from capsule.summary import MetricRuns
 from capsule.verdict.wording import number
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_ROWS = 40
 _PRODUCTS, _COPIES = "machine_flops_per_second", "machine_bytes_per_second"
 
 Metrics = Mapping[str, MetricRuns]
@@ -41,7 +41,9 @@ class _Line:
     share: float
 
 
-def draw_rooflines(record: Record, metrics: Metrics) -> Iterator[RenderableType]:
+def draw_rooflines(
+    record: Record, metrics: Metrics, most_lines: int | None
+) -> Iterator[RenderableType]:
     """Rooflines as rich renderables, to be printed one below the other.
 
     Roofs are the fastest product and copy of all runs; all else is the middle one of the runs.
@@ -49,6 +51,7 @@ def draw_rooflines(record: Record, metrics: Metrics) -> Iterator[RenderableType]
     Args:
         record: Of an original or a re-execution.
         metrics: Its values, as `summary.run_values` gives them.
+        most_lines: Lines that each table may have; None for all operators.
     """
     groups: dict[tuple[str, str], list[Benchmark]] = {}
     for benchmark in record.manifest.benchmarks:
@@ -62,7 +65,7 @@ def draw_rooflines(record: Record, metrics: Metrics) -> Iterator[RenderableType]
         lines = [line for one in benchmarks for line in _lines(one, framework, metrics)]
         products, copies = (_fastest(metrics, lines, name) for name in (_PRODUCTS, _COPIES))
         if min(products, copies) > 0:
-            yield from _draw(framework, dtype, lines, products, copies)
+            yield from _draw(framework, dtype, lines, (products, copies), most_lines)
 
 
 def _lines(benchmark: Benchmark, framework: str, metrics: Metrics) -> Iterator[_Line]:
@@ -95,34 +98,40 @@ def _fastest(metrics: Metrics, lines: Iterable[_Line], name: str) -> float:
 
 
 def _draw(
-    framework: str, dtype: str, lines: list[_Line], products: float, copies: float
+    framework: str,
+    dtype: str,
+    lines: Sequence[_Line],
+    roofs: tuple[float, float],
+    most_lines: int | None,
 ) -> Iterator[RenderableType]:
-    right = {"justify": "right", "no_wrap": True}
-    rows = table(
-        ("operator", {"overflow": "fold"}),
-        ("FLOP/By", right),
-        ("reached", right),
-        ("allowed", right),
-        ("limit", {"no_wrap": True}),
-        ("share", right),
+    products, copies = roofs
+    units = ["FLOP/s" if line.flops else "By/s" for line in lines]
+    reached = [_scale(line.rate) + unit for line, unit in zip(lines, units, strict=True)]
+    allowed = [
+        _scale(line.rate / line.share) + unit if line.share else ""
+        for line, unit in zip(lines, units, strict=True)
+    ]
+    intensities = [number(line.flops / line.moved, 3) if line.moved else "" for line in lines]
+    limits = [
+        "products" if line.flops / products >= line.moved / copies else "memory" for line in lines
+    ]
+    yield Listing(
         title=f"Roofline of {framework} in {dtype}: products {_scale(products)}FLOP/s, memory"
         f" {_scale(copies)}By/s, they meet at {number(products / copies, 3)} FLOP/By",
+        heading="operator",
+        names=[line.path for line in lines],
+        columns=[
+            Column(heading="FLOP/By", cells=intensities, rank=4),
+            Column(heading="reached", cells=reached, rank=1),
+            Column(heading="allowed", cells=allowed, rank=3),
+            Column(heading="limit", cells=limits, rank=2),
+            Column(heading="share", cells=[f"{line.share:.1%}" for line in lines]),
+        ],
+        most_lines=most_lines,
+        row="operator",
     )
-    for line in lines[:_ROWS]:
-        by_products = line.flops / products >= line.moved / copies
-        unit = "FLOP/s" if line.flops else "By/s"
-        rows.add_row(
-            Path(line.path),
-            number(line.flops / line.moved, 3) if line.moved else "",
-            text(_scale(line.rate) + unit),
-            text(_scale(line.rate / line.share) + unit if line.share else ""),
-            "products" if by_products else "memory",
-            f"{line.share:.1%}",
-        )
-    yield rows
-    yield from draw_rest(len(lines) - _ROWS, "operators")
     if any(line.share > 1 for line in lines):
-        yield text(
+        yield Prose(
             "more than 100 %: of memory, the data stayed in a cache, or nothing was moved; of"
             " products, the machine was slower while they were measured than at another time",
             "dim",

@@ -1,24 +1,18 @@
-"""The runs of a record, a line for each seed: how long it took, what became of it, its numbers."""
+"""The runs of a record, a line for each seed: its numbers, how long it took, how it ended."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from capsule import summary
 from capsule.record import Attempt, Record
-from capsule.report.terminal.style import Path, draw_rest, table, text
-from capsule.summary import MetricRuns
+from capsule.report.terminal.listing import MOST_COLUMNS, MOST_ROWS, Column, Listing
+from capsule.report.terminal.metrics import Metrics, order_paths, with_unit
+from capsule.report.terminal.naming import ShortNames
 from capsule.verdict.wording import number
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-_ROWS = 40
-# with more of them a line for each seed is no table any more
-_MOST_METRICS = 3
 _SOURCES = {"manifest": "", "fresh": "", "control": " (control)"}
 
 
@@ -30,34 +24,51 @@ class _Row:
     attempts: list[Attempt] = field(default_factory=list)
 
 
-def draw_runs(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[RenderableType]:
-    """The table, in the order of the plan; none where all it could say is that all completed.
+def list_runs(
+    record: Record, metrics: Metrics, names: ShortNames, most_lines: int | None
+) -> Listing:
+    """Return the table in the order of the plan; claimed metrics come first.
 
     Args:
-        record: Of an original or a re-execution.
+        record: Of an original or of a re-run.
         metrics: Its values, as `summary.run_values` gives them.
+        names: How the screen calls them.
+        most_lines: Lines that the table may have; None for all runs and metrics.
     """
-    shown = list(metrics.values()) if len(metrics) <= _MOST_METRICS else []
     rows = _collect(record)
-    if not shown and all(map(_is_complete, rows.values())):
-        return
-    right = {"justify": "right", "no_wrap": True}
-    drawn = table(
-        ("seed", {"no_wrap": True}),
-        ("seconds", right),
-        ("outcome", {"overflow": "fold"}),
-        title="Runs, a line for each seed",
+    every = [path for path in order_paths(record, metrics) if path in metrics]
+    is_whole = most_lines is None
+    seeds = list(rows) if is_whole else list(rows)[:MOST_ROWS]
+    claimed = {claim.metric for claim in record.claims}
+    columns = []
+    paths = every if is_whole else every[:MOST_COLUMNS]
+    for path in paths:
+        metric = metrics[path]
+        values = {run.seed: run.value for run in (*metric.runs, *metric.controls)}
+        digits = 6 if is_whole else 4
+        cells = [
+            "" if (value := values.get(seed)) is None else with_unit(number(value, digits), metric.unit)
+            for seed, _ in seeds
+        ]
+        rank = 1 if path in claimed else 2
+        columns.append(Column(heading=names.shorten(path), cells=cells, rank=rank))
+    shown = [rows[seed] for seed in seeds]
+    if any(seconds := list(map(_seconds, shown))):
+        columns.append(Column(heading="seconds", cells=seconds, rank=3))
+    if is_whole:
+        starts = [min((one.started for one in row.attempts), default="") for row in shown]
+        columns.append(Column(heading="started", cells=starts))
+    if is_whole or not all(map(_is_complete, rows.values())):
+        columns.append(Column(heading="outcome", cells=list(map(_outcome, shown)), is_text=True))
+    return Listing(
+        heading="seed",
+        names=[f"{seed}{_SOURCES[source]}" for seed, source in seeds],
+        columns=columns,
+        most_lines=most_lines,
+        row="seed",
+        more_rows=len(rows) - len(seeds),
+        more_columns=len(every) - len(paths),
     )
-    for metric in shown:
-        drawn.add_column(Path(metric.metric), justify="right")
-    values = [{run.seed: run.value for run in (*one.runs, *one.controls)} for one in shown]
-    for (seed, source), row in list(rows.items())[:_ROWS]:
-        numbers = ["" if (v := own.get(seed)) is None else number(v, 6) for own in values]
-        drawn.add_row(
-            text(f"{seed}{_SOURCES[source]}"), _seconds(row), text(_outcome(row)), *numbers
-        )
-    yield drawn
-    yield from draw_rest(len(rows) - _ROWS, "seeds")
 
 
 def _collect(record: Record) -> Mapping[tuple[int, str], _Row]:
@@ -78,7 +89,7 @@ def _is_complete(row: _Row) -> bool:
 
 def _seconds(row: _Row) -> str:
     known = [one.seconds for one in row.attempts if one.seconds is not None]
-    return number(sum(known), 4) if known else ""
+    return number(sum(known), 3) if known else ""
 
 
 def _outcome(row: _Row) -> str:

@@ -1,11 +1,13 @@
-"""What searches gave: their score, the best after so many trials, and who won."""
+"""Sealed searches on a terminal: score, quality by budget, winner."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from capsule.report.terminal.style import grid, join_first, text
+from capsule.report.terminal.metrics import with_unit
+from capsule.report.terminal.prose import Prose
+from capsule.report.terminal.style import grid, join_first
 from capsule.verdict.wording import number
 from capsule.winners import Outcome
 
@@ -16,20 +18,19 @@ _MOST = 20
 
 
 def draw_searches(outcomes: Sequence[Outcome]) -> tuple[RenderableType, ...]:
-    """Searches as rich renderables, to be printed one below the other."""
+    """Draw searches, one below the other."""
     tables = []
     for outcome in outcomes:
         rows = grid()
         for name, value in _rows(outcome):
-            rows.add_row(name, text(value))
+            rows.add_row(name, Prose(value))
         tables.append(rows)
     return tuple(tables)
 
 
 def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
     better = f"{outcome.direction} is better"
-    unit = "" if outcome.unit == "1" else f", in {outcome.unit}"
-    yield "search", f"{outcome.benchmark} in {outcome.framework}: {outcome.metric}{unit}, {better}"
+    yield "search", f"{outcome.benchmark} in {outcome.framework}: {outcome.metric}, {better}"
     failed = f", {outcome.failed} failed" if outcome.failed else ""
     seeds = len(outcome.scores)
     yield (
@@ -37,20 +38,21 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         f"{outcome.trials} points by {outcome.method} in {len(outcome.studies)} studies, under"
         f" {seeds} seed{'s' * (seeds != 1)}{failed}",
     )
-    scores = [_write(value) for value in outcome.scores.values()]
+    scores = [_write(outcome, value) for value in outcome.scores.values()]
     yield "score", f"{join_first(scores, _MOST)}: a seed's median over studies of the best of each"
-    yield "studies", f"{join_first(list(map(_write, outcome.studies)), _MOST)}: the best of each"
+    studies = [_write(outcome, value) for value in outcome.studies]
+    yield "studies", f"{join_first(studies, _MOST)}: the best of each"
     for count, value in outcome.budget:
-        yield f"best of {count}", _write(value)
+        yield f"best of {count}", _write(outcome, value)
     if outcome.winner is not None:
         values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
         yield "winner", f"{outcome.winner}: {values}"
         yield (
             "",
-            f"{_write(outcome.value)}, picked as the best of all, is no claim: `capsule sweep"
-            " winner` writes the manifest that runs it again under fresh seeds",
+            f"{_write(outcome, outcome.value)}, picked as the best of all, is no claim: `capsule sweep"
+            " under fresh seeds with the manifest from `capsule sweep winner`",
         )
 
 
-def _write(value: float | None) -> str:
-    return "none succeeded" if value is None else number(value, 4)
+def _write(outcome: Outcome, value: float | None) -> str:
+    return "none succeeded" if value is None else with_unit(number(value, 4), outcome.unit)

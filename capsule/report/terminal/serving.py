@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from capsule import latencies, stats
 from capsule.levels.catalog.serving import LATENCY, PERCENTILES
 from capsule.manifest import serving as meaning
 from capsule.record import Record
-from capsule.report.terminal.style import Path, draw_rest, table, text
+from capsule.report.terminal.listing import Column, Listing
+from capsule.report.terminal.prose import Prose
 from capsule.summary import MetricRuns
 from capsule.verdict.wording import number
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_ROWS = 40
 _SHARES = (0.5, *PERCENTILES.values())
 
 
 class _Cell(NamedTuple):
-    """A percentile of a run in s, and its interval or what it lacks for one."""
+    """A percentile of a run, and its interval or what it lacks for one."""
 
     value: str
     interval: str
@@ -37,8 +38,10 @@ class _Line(NamedTuple):
     cells: tuple[_Cell, ...]
 
 
-def draw_latencies(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterator[RenderableType]:
-    """A table with a line for each run, none where nothing was served.
+def draw_latencies(
+    record: Record, metrics: Mapping[str, MetricRuns], most_lines: int | None
+) -> Iterator[RenderableType]:
+    """A table for each network with two lines for each run, none where nothing was served.
 
     An interval tells how well the latencies of one run place its percentile. Queries that wait for
     each other are worth fewer independent ones: it is that of so many as being above the percentile
@@ -47,27 +50,31 @@ def draw_latencies(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterato
     Args:
         record: Of an original or a re-execution.
         metrics: Its values, as `summary.run_values` gives them.
+        most_lines: Lines that each table may have; None for all runs.
     """
-    from rich.console import Group
-
-    right = {"justify": "right", "no_wrap": True}
-    rows = table(
-        ("network", {"overflow": "fold"}),
-        ("seed", right),
-        ("queries", right),
-        *((f"p{100 * share:g} in s", right) for share in _SHARES),
-        title=f"Latencies as served, with intervals at {meaning.LEVEL:.0%} of a run's own queries",
-    )
     lines = list(_lines(record, metrics))
-    for one in lines[:_ROWS]:
-        network = Group(Path(one.path), text(one.scenario, "dim"))
-        cells = (Group(text(cell.value), text(cell.interval, "dim")) for cell in one.cells)
-        rows.add_row(network, text(one.seed), text(one.queries), *cells)
-    if lines:
-        yield rows
-        yield from draw_rest(len(lines) - _ROWS, "runs")
+    for (path, scenario), group in groupby(lines, key=lambda line: line[:2]):
+        runs = list(group)
+        percentiles = [
+            Column(
+                heading=f"p{100 * share:g}",
+                cells=list(chain.from_iterable(run.cells[place] for run in runs)),
+            )
+            for place, share in enumerate(_SHARES)
+        ]
+        queries = list(chain.from_iterable((str(run.queries), "") for run in runs))
+        yield Listing(
+            title=f"Latencies of {path} as served ({scenario}), with intervals at"
+            f" {meaning.LEVEL:.0%} of a run's own queries",
+            heading="seed",
+            names=list(chain.from_iterable((str(run.seed), "") for run in runs)),
+            columns=[Column(heading="queries", cells=queries, rank=1), *percentiles],
+            most_lines=most_lines,
+            row="seed",
+            part="interval",
+        )
     if any(cell.interval.startswith("(") for one in lines for cell in one.cells):
-        yield text(
+        yield Prose(
             "(m of n): n independent queries have an interval, and these are worth m; those that"
             " waited for each other are worth fewer than they are",
             "dim",
@@ -96,6 +103,10 @@ def _cell(values: list[float], share: float) -> _Cell:
     worth = stats.effective_sample_size([float(value > middle) for value in values])
     ends = stats.percentile_interval(values, share, level=meaning.LEVEL, worth=worth)
     if ends is not None:
-        low, high = (number(end, 3) for end in ends)
-        return _Cell(number(middle, 3), f"[{low}, {high}]")
-    return _Cell(number(middle, 3), f"({int(worth)} of {meaning.fewest(share)})")
+        low, high = (number(1000 * end, 3) for end in ends)
+        return _Cell(_write(middle), f"{low} to {high} ms")
+    return _Cell(_write(middle), f"({int(worth)} of {meaning.fewest(share)})")
+
+
+def _write(seconds: float) -> str:
+    return f"{number(1000 * seconds, 3)} ms"

@@ -1,4 +1,4 @@
-"""The judgement of several re-executions in a few lines: one a machine, one a metric."""
+"""The judgement of several re-runs on one screen: a line for each machine and each metric."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from capsule.diff.several import label
 from capsule.report.terminal import agreement
-from capsule.report.terminal.brief import SAID_ABOVE, add_footing, open_claims
-from capsule.report.terminal.facing import describe, describe_worlds, sides_of, subject
+from capsule.report.terminal.brief import SAID_ABOVE, draw_claims, draw_some
+from capsule.report.terminal.environment import word_environment
+from capsule.report.terminal.facing import describe, describe_rerun, describe_worlds
 from capsule.report.terminal.footing import error_rate
-from capsule.report.terminal.style import grid, text, word
+from capsule.report.terminal.lines import Screen, draw_labelled, draw_line
+from capsule.report.terminal.naming import ShortNames
+from capsule.report.terminal.prose import wrap
 from capsule.verdict.model import Counts
 from capsule.verdict.several import JudgedPair, SeveralVerdict
 from capsule.verdict.spread import Spread
@@ -18,52 +21,97 @@ from capsule.verdict.wording import count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
+    from rich.text import Text
 
 _METRICS = 6
+_PAIRS = 8
+_OPEN_LINES = 40
+_INDENT = "    "
 
 
 def draw_brief_of_several(verdict: SeveralVerdict) -> Iterator[RenderableType]:
-    """Several re-executions judged, a line each, as renderables to be printed below each other."""
-    from rich.text import Text
+    """Yield several re-runs judged, as renderables to be printed one below the other."""
+    yield Screen(lambda width, plus_minus: _draw(verdict, width, plus_minus))
 
-    rows = heading_of_several(verdict)
+
+def _draw(verdict: SeveralVerdict, width: int, plus_minus: str) -> Iterator[Text]:
+    blank = draw_line("")
+    yield from draw_heading_of_several(verdict, width)
+    yield blank
+    yield from draw_pairs(verdict.pairs[:_PAIRS], width)
+    if (left := len(verdict.pairs) - _PAIRS) > 0:
+        yield draw_line(f"and {left} more re-runs: --full")
+    room = _OPEN_LINES
     for pair in verdict.pairs:
-        decisive = [one for one in agreement.list_claims(pair.verdict) if one.judged.decisive]
-        for name, claim in open_claims(decisive):
-            rows.add_row(Text.assemble(f"{pair.label} ", name), claim)
-    for metric in verdict.metrics[:_METRICS]:
-        spread = metric.precision_sentence.partition(";")[0]
-        line = f"{metric.metric}: {values_of(metric)}; {spread}"
-        rows.add_row("metric", text(line))
-    left = len(verdict.metrics) - _METRICS
-    if left > 0:
-        rows.add_row("besides", text(f"{count(left, 'claimed metric')}: --full"))
-    notes = list(notes_of_pairs(verdict.pairs, SAID_ABOVE))
-    add_footing(rows, notes, error_rate_of_several(verdict))
-    yield rows
+        claims = [
+            one
+            for one in agreement.list_claims(pair.verdict)
+            if one.judged.decisive and one.judged.word != "REPRODUCED"
+        ]
+        heads = pair.verdict.differences.names.heads
+        lines = list(draw_claims(claims, heads, width, plus_minus)) if claims else []
+        room -= len(lines) + 2
+        if lines and room >= 0:
+            yield blank
+            yield draw_line(f"{pair.label}: claims that are not reproduced", "bold")
+            yield from lines
+        elif lines:
+            yield draw_line(f"{pair.label}: {count(len(claims), 'claim')} not reproduced: --full")
+    if verdict.metrics:
+        yield blank
+        yield from draw_metrics(verdict.metrics[:_METRICS], width)
+    if (left := len(verdict.metrics) - _METRICS) > 0:
+        yield draw_line(f"and {count(left, 'more claimed metric')}: --full")
+    yield blank
+    yield from draw_labelled("error rate", error_rate_of_several(verdict) or "", width)
+    yield from draw_some("warning", list(notes_of_pairs(verdict.pairs, SAID_ABOVE)), width)
 
 
-def heading_of_several(verdict: SeveralVerdict) -> Table:
-    """The word and its reason, then what was run again, where and for how long."""
-    rows = grid(style="")
-    rows.add_row(word(verdict.word), text(verdict.sentence))
-    rows.add_row("title", text(subject(verdict.sides[0])))
-    first = verdict.pairs[0].verdict
-    there, _ = sides_of(first.claims or first.reported)
-    rows.add_row("A, original", text(describe(verdict.sides[0], there)))
-    for pair in verdict.pairs:
-        _, here = sides_of(pair.verdict.claims or pair.verdict.reported)
-        side = describe(pair.verdict.differences.rerun, here)
-        rows.add_row(pair.label, text(f"{pair.word}: {side}"))
+def draw_heading_of_several(verdict: SeveralVerdict, width: int) -> Iterator[Text]:
+    """Yield the word, what was measured, the reason, and the original."""
+    yield from draw_labelled(verdict.word, verdict.sides[0].title, width)
+    yield from draw_labelled("", verdict.sentence, width)
+    yield draw_line("")
+    yield from draw_labelled("A, original", describe(verdict.sides[0]), width)
     reruns = ((pair.label, pair.verdict.differences.rerun) for pair in verdict.pairs)
-    if (world := describe_worlds([("A", verdict.sides[0]), *reruns])) is not None:
-        rows.add_row("world", text(world))
-    return rows
+    world = describe_worlds([("A", verdict.sides[0]), *reruns])
+    yield from draw_labelled("world", world or "", width)
+
+
+def draw_pairs(pairs: Sequence[JudgedPair], width: int) -> Iterator[Text]:
+    """Yield each re-run: its word, its machine, and what differs from the original's."""
+    for pair in pairs:
+        differences = pair.verdict.differences
+        line = f"{pair.label}: {describe_rerun(differences)}"
+        yield from draw_labelled(pair.word, line, width)
+        sentence = str(pair.verdict.sentence)
+        if pair.word != pair.verdict.word:
+            sentence += f" alone, but not after Holm's correction for {len(pairs)} pairs"
+        yield from draw_labelled("", sentence, width)
+        environment = f"environment: {word_environment(differences)}"
+        yield from draw_labelled("", environment, width, most_lines=2)
+
+
+def draw_metrics(
+    metrics: Sequence[Spread], width: int, *, is_full: bool = False
+) -> Iterator[Text]:
+    """Yield the mean of each metric on every side, and how far these lie apart."""
+    names = ShortNames([one.metric for one in metrics])
+    title = f"means over all machines, metrics in {names.prefix}"
+    yield from (draw_line(line, "bold") for line in wrap(title.removesuffix(", metrics in "), width))
+    for one in metrics:
+        yield from map(draw_line, wrap(names.shorten(one.metric), width))
+        precision = one.precision_sentence
+        below = [values_of(one), precision if is_full else precision.partition(";")[0]]
+        if is_full:
+            below += [one.mean_sentence, *(note.sentence for note in one.notes)]
+        for sentence in below:
+            for line in wrap(sentence, width - len(_INDENT)):
+                yield draw_line(f"{_INDENT}{line}")
 
 
 def values_of(metric: Spread) -> str:
-    """A metric's mean on every side."""
+    """Return a metric's mean on every side."""
     return ", ".join(
         f"{label(index)} {_value(counts)}" for index, counts in enumerate(metric.counts)
     )
@@ -78,7 +126,7 @@ def _value(counts: Counts | None) -> str:
 def notes_of_pairs(
     pairs: Sequence[JudgedPair], without: frozenset[str] = frozenset()
 ) -> Iterator[str]:
-    """The notes of all pairs, each once, with the pairs that it belongs to.
+    """Yield the notes of all pairs, each once, with the pairs that it belongs to.
 
     Args:
         pairs: All of them.
@@ -94,6 +142,6 @@ def notes_of_pairs(
 
 
 def error_rate_of_several(verdict: SeveralVerdict) -> str | None:
-    """How likely a wrong verdict is, where DIFFERENT is corrected for the number of machines."""
+    """Return the rate of a wrong verdict, where DIFFERENT is corrected for the number of pairs."""
     claims = (one for pair in verdict.pairs for one in pair.verdict.claims)
     return error_rate(claims, "any wrong DIFFERENT among the pairs")

@@ -1,4 +1,4 @@
-"""What holds on this machine and what works on it, on a terminal."""
+"""The settings and the diagnosis of this machine on a terminal."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _STYLES = {"good": "green", "absent": "dim", "limited": "yellow", "missing": "bo
 
 
 def draw_findings(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
-    """What was seen, a row each, and below it what would mend what does not work."""
+    """Draw a row for each finding, with its remedy below it."""
     rows = grid(style="")
     for finding in findings:
         name = text(f"{finding.word:8}", _STYLES[finding.word]).append(finding.area)
         rows.add_row(name, _describe(finding))
     words = {finding.word for finding in findings}
     if "missing" in words:
-        return rows, text("something is missing here")
+        return rows, text("result: something is missing; see the lines marked missing")
     if "limited" in words:
-        return rows, text("all that it takes is here, with limits")
-    return rows, text("all that it takes is here")
+        return rows, text("result: capsule works here, with the limits above")
+    return rows, text("result: capsule works here")
 
 
 def _describe(finding: Finding) -> RenderableType:
-    """What was seen, and on a line of its own what would mend it."""
+    """Return a finding, with its remedy on a line of its own."""
     from rich.console import Group
 
     below = [text(finding.mend, "dim")] if finding.mend else []
@@ -42,12 +42,12 @@ def _describe(finding: Finding) -> RenderableType:
 
 
 def draw_site(settings: Sequence[Setting], wide: Path, own: Path) -> tuple[RenderableType, ...]:
-    """Every setting with its source, and which files there could be."""
+    """Draw every setting with its source, and the two possible site files."""
     rows = table(("setting", {"overflow": "fold"}), ("value", {"overflow": "fold"}), ("from", {}))
     for setting in settings:
         rows.add_row(text(setting.name), text(setting.value), text(setting.source))
     files = grid()
     for name, file in (("the site's file", wide), ("your own", own)):
-        there = "" if os.path.lexists(file) else " (not there)"
+        there = "" if os.path.lexists(file) else " (does not exist)"
         files.add_row(name, text(f"{file}{there}"))
     return rows, files

@@ -1,4 +1,4 @@
-"""What `capsule stage` brought here, on a terminal."""
+"""A staged run on a terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from capsule.report.terminal.style import grid, text
+from capsule.sizes import size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def draw_staging(staged: Staged) -> tuple[RenderableType, ...]:
-    """Image and data, where each lies, and what a compute node has to see of it."""
+    """Draw the image and the data with their places, and the next step."""
     rows = grid()
     for name, value in _rows(staged):
         rows.add_row(name, text(value))
-    return rows, text("where there is no network, with the same home and cache:", "dim")
+    return rows, text("on a machine without a network, with the same home and cache:", "dim")
 
 
 def _rows(staged: Staged) -> Iterator[tuple[str, str]]:
@@ -30,5 +31,5 @@ def _rows(staged: Staged) -> Iterator[tuple[str, str]]:
         yield "", staged.handle
     for dataset in staged.datasets:
         place = staged.data.get(dataset.name, "in the capsule")
-        yield "data", f"{dataset.name}: {dataset.bytes} bytes, {place}"
+        yield "data", f"{dataset.name}: {size(dataset.bytes)}, {place}"
     yield "cache", str(staged.cache)

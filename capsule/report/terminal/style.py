@@ -105,6 +105,11 @@ class Path:
         pieces = plain.clean(path).split("/")
         self._pieces = [f"{piece}/" for piece in pieces[:-1]] + pieces[-1:]
 
+    @property
+    def longest(self) -> int:
+        """The width of its longest segment, with the slash behind it."""
+        return max(map(len, self._pieces))
+
     def lines(self, width: int) -> list[str]:
         """The path in lines of at most `width` columns, as far as its segments allow.
 
@@ -127,5 +132,5 @@ class Path:
     def __rich_measure__(self, _console: Console, options: ConsoleOptions) -> Measurement:
         from rich.measure import Measurement
 
-        longest, whole = max(map(len, self._pieces)), sum(map(len, self._pieces))
-        return Measurement(min(longest, options.max_width), min(whole, options.max_width))
+        whole = sum(map(len, self._pieces))
+        return Measurement(min(self.longest, options.max_width), min(whole, options.max_width))

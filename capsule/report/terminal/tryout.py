@@ -1,4 +1,4 @@
-"""What a trial told that was tried out: the numbers that a run would record, and what lacks."""
+"""A tried-out trial on a terminal: the values that a run would record, and what is missing."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ROWS = 40
 
 
 def draw_tryout(tryout: Tryout, warnings: Sequence[Sentence]) -> Iterator[RenderableType]:
-    """The trial in brief, its metrics, and what lint warns of in its manifest."""
+    """Draw the trial in brief, its metrics, and the warnings of lint."""
     attempt = tryout.attempt
-    yield text(f"{attempt.trial} {attempt.outcome}, under a seed as verifiers will draw it")
+    yield text(f"trial {attempt.outcome} (fresh seed {attempt.seed})")
     rows = table(
         ("metric", {"overflow": "fold"}),
         ("would be recorded", {"justify": "right", "no_wrap": True}),
@@ -38,20 +38,20 @@ def draw_tryout(tryout: Tryout, warnings: Sequence[Sentence]) -> Iterator[Render
     yield rows
     yield from draw_rest(len(tryout.reported) - _ROWS, "metrics")
     if attempt.outcome == "completed" and attempt.ranks > 1:
-        yield text(f"world of its ranks: {describe_world(attempt.world, attempt.ranks)}")
+        yield text(f"ranks: {describe_world(attempt.world, attempt.ranks)}")
     if attempt.outcome == "completed" and attempt.message:
         yield text(f"warning: {attempt.message}")
     yield from (text(f"note: {note.sentence}") for note in tryout.notes)
     yield from (text(f"warning: {one} [{one.code}]") for one in warnings)
     if attempt.seconds is not None:
-        yield text(f"it took {number(attempt.seconds)} s{_outlook(tryout, attempt.seconds)}")
+        yield text(f"{duration(attempt.seconds)}{_outlook(tryout, attempt.seconds)}")
     if tryout.remains:
         yield text(
-            "nothing was sealed; what the trial left in /dev/shm is still there:"
-            f" {', '.join(tryout.remains)}; to remove it: {removal(tryout.remains)}"
+            "trial deleted; nothing sealed. Files of the trial that are left in /dev/shm:"
+            f" {', '.join(tryout.remains)}; to remove them: {removal(tryout.remains)}"
         )
     else:
-        yield text("nothing was sealed, and nothing is kept")
+        yield text("trial deleted; nothing sealed")
 
 
 def _values(one: Reported) -> tuple[str, str]:
@@ -67,22 +67,22 @@ def _outlook(tryout: Tryout, seconds: float) -> str:
     if not tryout.alike or tryout.attempt.outcome != "completed":
         return ""
     whole = duration(seconds * tryout.trials)
-    return f"; a run of {count(tryout.trials, 'such trial')} would take about {whole}"
+    return f"; {count(tryout.trials, 'trial')} will take about {whole}"
 
 
 def explain_tryout(tryout: Tryout) -> CapsuleError:
-    """The error that tells why the trial failed."""
+    """Return the error of a failed trial."""
     attempt = tryout.attempt
     kind = CannotRunError if attempt.reason == "not-started" else ExecutionError
     return kind(
         f"failed ({attempt.reason}): {_tell_end(attempt)}",
         where=attempt.trial,
-        advice="\n  ".join((*tryout.hints, "what it printed stands above")),
+        advice="\n  ".join((*tryout.hints, "its output is above")),
     )
 
 
 def _tell_end(attempt: Attempt) -> str:
-    """How it ended, without what was printed already; the line that says most of that."""
+    """Return how the trial ended, with the most telling line of its output."""
     first, _, rest = attempt.message.strip().partition("\n")
     if attempt.reason not in ("exit", "signal") or not rest.strip():
         return attempt.message.strip()

@@ -20,13 +20,13 @@ def draw_verdict(verdict: Verdict, *, full: bool = False) -> tuple[RenderableTyp
 
     Args:
         verdict: Of one capsule by another.
-        full: With every claim and all that is not the same, in place of about eight lines.
+        full: With every claim and all differences, in place of one screen.
     """
     return tuple(draw_whole(verdict) if full else draw_brief(verdict))
 
 
 def draw_several(verdict: SeveralVerdict, *, full: bool = False) -> tuple[RenderableType, ...]:
-    """Several re-executions judged, as rich renderables to be printed one below the other.
+    """Several re-runs judged, as rich renderables to be printed one below the other.
 
     Args:
         verdict: Of one capsule by several others.

@@ -1,8 +1,8 @@
 """Sentences of a judgement by their codes: a table each.
 
 JUDGEMENTS  of a claim, by its type or by what kept it from being judged
-NOTES       what a reader of it must know besides
-WHOLE       of a capsule, and of several re-executions
+NOTES       what else a reader of a judgement must know
+WHOLE       of a capsule, and of several re-runs
 ADVICE      what would decide an open claim
 SPREADS     of a metric over several machines
 """

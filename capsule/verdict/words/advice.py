@@ -1,4 +1,4 @@
-"""Sentences of advice: what would decide an open claim."""
+"""Sentences of advice: what would settle an undecided claim."""
 
 from __future__ import annotations
 
@@ -8,47 +8,54 @@ from capsule.sentences import Sentence, Templates
 ADVICE = Templates(Sentence)
 
 MOST_RUNS = 500
-_TOO_FEW = "no number of re-runs decides this: the original itself has "
-_NEAR = f"the estimate sits on the margin: more than {MOST_RUNS} runs would be needed"
+_HOPELESS = "more re-runs cannot settle this: the original has"
+_TOO_FEW = (
+    f"{_HOPELESS} too few runs. Its author would have to seal more seeds (`capsule lint CAPSULE`"
+    " tells how many), or widen the margin"
+)
+_NEAR = f"the estimate lies on the margin: more than {MOST_RUNS} re-runs would be needed"
 _Two = tuple[int | None, int | None]
 
 
-def _higher(numbers: _Two) -> str:
-    return "" if numbers[1] is None else f", {numbers[1]} with power 0.9"
+def _chance(numbers: _Two) -> str:
+    more = "" if numbers[1] is None else f", {numbers[1]} with 90 %"
+    return f"with 80 % chance{more}"
+
+
+def _settle(now: int, numbers: _Two) -> str:
+    return f"{numbers[0]} re-runs in all (now {now}) settle this {_chance(numbers)}"
 
 
 ADVICE |= {
-    "original-of-one-run": "no number of re-runs decides this: the original itself has one run",
-    "looks-taken": "{runs:d} runs are the last of {looks:d} looks: the error rate allows no"
-    " further one",
+    "original-of-one-run": "more re-runs cannot settle this: the original has only one run. Its"
+    " author would have to seal more seeds",
+    "looks-taken": "more re-runs cannot settle this: {runs:d} runs were the last of the {looks:d}"
+    " looks that the error rate allows",
 }
 
 
 @ADVICE.template("runs")
 def runs(*, now: int, as_seen: _Two, if_equal: _Two, is_near: bool) -> str:
-    """So many runs decide a claim on a shift.
+    """So many runs decide a claim on a difference.
 
     Args:
         now: How many there are.
-        as_seen: How many for either power, if the shift seen is the true one.
-        if_equal: The same if there is no shift.
+        as_seen: How many for either power, if the difference seen is the true one.
+        if_equal: The same if there is no difference.
         is_near: Whether no number decides the former since it sits on the margin.
     """
-    none = _NEAR if is_near else f"{_TOO_FEW}too few runs"
-    if as_seen[0] is None:
-        if if_equal[0] is None:
-            return none
-        return (
-            f"if the shift seen is the true one, {none}; if there is none, {if_equal[0]} runs"
-            f" of the re-execution in all (now {now}) decide this with power 0.8{_higher(if_equal)}"
-        )
-    found = (
-        f"{as_seen[0]} runs of the re-execution in all (now {now}) decide this with power 0.8"
-        f"{_higher(as_seen)}, if the shift seen is the true one"
-    )
+    if as_seen[0] is not None:
+        found = f"{_settle(now, as_seen)}, if the difference seen is the true one"
+        if if_equal[0] is not None:
+            found += f"; {if_equal[0]} {_chance(if_equal)}, if there is no true difference"
+        return found
     if if_equal[0] is not None:
-        found += f"; {if_equal[0]} with power 0.8{_higher(if_equal)}, if there is no shift"
-    return found
+        other = "no number does" if is_near else "the original has too few runs"
+        return (
+            f"{_settle(now, if_equal)}, if there is no true difference; if the difference seen is"
+            f" the true one, {other}"
+        )
+    return _NEAR if is_near else _TOO_FEW
 
 
 @ADVICE.template("levels")
@@ -66,11 +73,11 @@ def levels(
     parts = []
     if planned:
         named = " and ".join(map(str, planned))
-        looks = f"planned look{'s' * (len(planned) > 1)}"
-        parts.append(f"{named} as {looks}, judged at {planned_level:.3g}")
+        looks = "planned looks" if len(planned) > 1 else "a planned look"
+        parts.append(f"{named}: {looks}, at level {planned_level:.3g}")
     if has_others:
-        which = "others" if planned else "as no planned look"
-        parts.append(f"{which}, judged at {other_level:.3g}")
+        which = "the others: " if planned else ""
+        parts.append(f"{which}not a planned look, so at level {other_level:.3g}")
     return f" ({'; '.join(parts)})" if parts else ""
 
 
@@ -85,8 +92,8 @@ def more_pairs(*, pairs: int | None, pairs_surely: int | None) -> str:
     if pairs is None:
         return _NEAR
     return (
-        f"{_TOO_FEW}too few seeds, {pairs} pairs would decide with power 0.8"
-        f"{_higher((pairs, pairs_surely))}"
+        f"{_HOPELESS} too few seeds. {pairs} seeds on both sides would settle it"
+        f" {_chance((pairs, pairs_surely))}"
     )
 
 
@@ -101,23 +108,23 @@ def rounds(*, now: int, as_seen: _Two, if_equal: _Two, most: int) -> str:
         most: How many one pair takes.
     """
     found = (
-        "the ratio seen sits on the margin"
+        "the ratio seen lies on the margin"
         if as_seen[0] is None
-        else f"{as_seen[0]} pairs (now {now}) would decide this with power 0.8"
-        f"{_higher(as_seen)}, if the ratio seen is the true one"
+        else f"{as_seen[0]} rounds (now {now}) would settle this {_chance(as_seen)}, if the ratio"
+        " seen is the true one"
     )
     if if_equal[0] is not None:
-        found += f"; {if_equal[0]} with power 0.8{_higher(if_equal)}, if the sides are equal"
+        found += f"; {if_equal[0]} {_chance(if_equal)}, if the sides are equal"
     wanted = as_seen[0] or if_equal[0]
     if wanted is not None and wanted <= most:
         found += f" (`capsule pair --pairs {wanted}`)"
     elif wanted is not None:
-        found += f"; one pair takes up to {most}: longer runs or a quieter machine need fewer"
+        found += f"; one pair takes at most {most}: use longer runs or a quieter machine"
     return found
 
 
 ADVICE |= {
-    "distance-on-margin": "the distance seen sits on the margin that is allowed",
+    "distance-on-margin": "the distance seen lies on the margin: no number of samples settles this",
 }
 
 
@@ -125,10 +132,10 @@ ADVICE |= {
 def samples(*, needed: _Two) -> str:
     """So many samples decide a claim on a distribution."""
     if needed[0] is None:
-        return f"{_TOO_FEW}too few samples"
+        return f"{_HOPELESS} too few samples"
     return (
-        f"{needed[0]} independent samples of the re-execution decide this with power 0.8"
-        f"{_higher(needed)}, if the two distributions are equal"
+        f"{needed[0]} independent samples of the re-run settle this {_chance(needed)}, if the two"
+        " distributions are equal"
     )
 
 
@@ -136,11 +143,8 @@ def samples(*, needed: _Two) -> str:
 def fewer_failures(*, now: int, needed: _Two) -> str:
     """So many runs make up for failures."""
     if needed[0] is None:
-        return f"more than {MOST_RUNS} runs would be needed to make up for these failures"
-    return (
-        f"{needed[0]} runs of the re-execution in all (now {now}) make up for these failures"
-        f" with power 0.8{_higher(needed)}, if further ones fail as often as the original's"
-    )
+        return f"more than {MOST_RUNS} re-runs would be needed to outweigh these failures"
+    return f"{_settle(now, needed)}, if further runs fail as often as the original's"
 
 
 @ADVICE.template("failure-margin")
@@ -148,24 +152,24 @@ def failure_margin(*, now: int, needed: _Two, is_near: bool) -> str:
     """So many runs confirm a margin between rates of failures; facts as of `runs`."""
     if needed[0] is not None:
         return (
-            f"{needed[0]} runs of the re-execution in all (now {now}) confirm the failure margin"
-            f" with power 0.8{_higher(needed)}, if further ones fail as often as the original's"
+            f"{needed[0]} re-runs in all (now {now}) confirm the failure margin {_chance(needed)},"
+            " if further runs fail as often as the original's"
         )
     if is_near:
-        return f"more than {MOST_RUNS} runs would be needed to tell how often they fail"
-    return f"{_TOO_FEW}too few runs to tell how often they fail"
+        return f"more than {MOST_RUNS} re-runs would be needed to tell how often they fail"
+    return f"{_HOPELESS} too few runs to tell how often they fail"
 
 
 @ADVICE.template("mend")
 def mend(*, fault: Fault) -> str:
     """Advise how a claim that could not run can be run."""
     found: dict[Fault, str] = {
-        "seeds": "no number of runs decides this: the author's manifest has to say which seeds"
-        ' the benchmark takes, such as "seed_range": [0, 4000000], or the benchmark has to take'
-        " every seed below 2^31",
-        "machine": "no number of runs decides this: mend what the failed runs lack here, as"
-        " their logs in the capsule tell, and verify again",
-        "unknown": "`capsule verify` makes a control run under a seed of the original's, which"
-        " tells whether the seeds or the machine is at fault",
+        "seeds": "more re-runs cannot settle this: its author would have to state in the manifest"
+        ' which seeds the benchmark takes, for example "seed_range": [0, 4000000], or accept every'
+        " seed below 2^31",
+        "machine": "install what the failed runs lack on this machine (see their logs in the"
+        " capsule), then verify again",
+        "unknown": "run `capsule verify`: its control run under a seed of the original tells"
+        " whether the seeds or the machine is the cause",
     }
     return found[fault]

@@ -12,11 +12,19 @@ JUDGEMENTS = Templates(Sentence, number=Shape(float, number))
 
 Decided = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]
 _SINGLE_RUN = (
-    "; a single run shows no spread of its own and is taken to scatter like the other side's runs,"
+    "; one side has a single run: it is taken to scatter like the other side's runs, and is judged"
     " at a quarter of the error rate"
 )
 
 # of a claim that was judged
+
+
+def _subject(is_ratio: bool, of: str) -> str:
+    return f"{'ratio' if is_ratio else 'difference'}{f' of the {of}' if of else ''}"
+
+
+def _limit(is_ratio: bool, allowed: str) -> str:
+    return f"the margin, {allowed}" if is_ratio else f"the margin of {allowed}"
 
 
 @JUDGEMENTS.template("equivalence")
@@ -35,39 +43,41 @@ def equivalence(
 
     Args:
         word: What was found.
-        is_ratio: Whether the two sides' ratio is judged, not their shift.
+        is_ratio: Whether the two sides' ratio is judged, not their difference.
         of: What of a run is judged, empty for its value.
         is_published: Whether the original is a published mean.
-        shown: The estimate with its limits.
+        shown: The estimate with its interval.
         allowed: The margin, and where it came from.
-        is_detectable: Whether the limits leave no shift out.
+        is_detectable: Whether the interval leaves no difference out.
         is_of_one_run: Whether a side is a single run.
     """
-    value = f" of the {of}" if of else ""
     origin = " from the published mean" if is_published else ""
-    subject = f"{'ratio' if is_ratio else 'shift'}{value}{origin} {shown}"
     found = {
-        "REPRODUCED": "is within",
-        "DIFFERENT": "is beyond",
-        "INCONCLUSIVE": "is confirmed neither within nor beyond",
+        "REPRODUCED": "lies within",
+        "DIFFERENT": "lies outside",
+        "INCONCLUSIVE": "crosses",
     }
-    inside = ": detectable but inside the margin" * (is_detectable and word == "REPRODUCED")
-    return f"{subject} {found[word]} {allowed}{inside}{_SINGLE_RUN if is_of_one_run else ''}"
+    inside = "; it is significant, but allowed" * (is_detectable and word == "REPRODUCED")
+    return (
+        f"{_subject(is_ratio, of)}{origin} {shown} {found[word]} {_limit(is_ratio, allowed)}"
+        f"{inside}{_SINGLE_RUN if is_of_one_run else ''}"
+    )
 
 
 @JUDGEMENTS.template("noninferiority")
 def noninferiority(
     *, word: Decided, is_ratio: bool, of: str, shown: str, allowed: str, is_of_one_run: bool
 ) -> str:
-    """The re-execution is no worse than by a margin; facts as of `equivalence`."""
-    value = f" of the {of}" if of else ""
+    """The re-run is no worse than by a margin; facts as of `equivalence`."""
     found = {
         "REPRODUCED": "is not worse by more than",
         "DIFFERENT": "is worse by more than",
         "INCONCLUSIVE": "may or may not be worse by more than",
     }
-    subject = f"{'ratio' if is_ratio else 'shift'}{value} {shown}"
-    return f"{subject} {found[word]} {allowed}{_SINGLE_RUN if is_of_one_run else ''}"
+    return (
+        f"{_subject(is_ratio, of)} {shown} {found[word]} {_limit(is_ratio, allowed)}"
+        f"{_SINGLE_RUN if is_of_one_run else ''}"
+    )
 
 
 @JUDGEMENTS.template("threshold")
@@ -90,26 +100,27 @@ def exact(
         unequal: How many of them differ.
         seed: Of the first that differs, or of the first.
         there: The original's value under it.
-        here: The re-execution's.
+        here: The re-run's.
         lost: Runs of the original that have no value on some side; None where all is said.
     """
-    became = f"{there!r} became {here!r}"
+    both = f"seed {seed}: original {there!r}, re-run {here!r}"
     if values == 1:
-        verb = f"differs: {became}" if unequal else "is equal"
-        found = f"the only value that can be compared, under seed {seed}, {verb}"
+        found = f"the only common value differs; {both}" if unequal else (
+            f"the only common value, of seed {seed}, is equal"
+        )
     elif not unequal:
         found = f"{every(values, 'values')} are equal, seed by seed"
     else:
         verb = "differs" if unequal == 1 else "differ"
-        found = f"{unequal} of {values} values {verb}, first under seed {seed}: {became}"
+        found = f"{unequal} of {values} values {verb}; first at {both}"
     if lost is not None:
-        found += f", but {count(lost, 'run has', 'runs have')} no value on some side"
+        found += f", but {count(lost, 'run has', 'runs have')} no value on one side"
     return found
 
 
 JUDGEMENTS |= {
-    "exact-finiteness": "{changed:d} of {values:d} values are finite on one side alone, first"
-    " under seed {seed:d}: {there:r} became {here:r}",
+    "exact-finiteness": "{changed:d} of {values:d} values are finite on one side only; first at"
+    " seed {seed:d}: original {there:r}, re-run {here:r}",
 }
 
 
@@ -117,11 +128,11 @@ JUDGEMENTS |= {
 def distribution(*, word: Decided, shown: str, allowed: float) -> str:
     """Two distributions are closer than a distance; facts as of `equivalence`."""
     found = {
-        "REPRODUCED": "is below",
-        "DIFFERENT": "is above",
-        "INCONCLUSIVE": "may be below or above",
+        "REPRODUCED": "lies below",
+        "DIFFERENT": "lies above",
+        "INCONCLUSIVE": "crosses",
     }
-    return f"distance {shown} {found[word]} {number(allowed)} (the author's margin)"
+    return f"distance {shown} {found[word]} the margin of {number(allowed)}"
 
 
 @JUDGEMENTS.template("curve")
@@ -152,16 +163,15 @@ def curve(
         checkpoints: At how many DIFFERENT may be found.
         is_of_one_run: As of `equivalence`.
     """
-    at = number(worst_step, 6)
-    subject = f"the {'ratio' if is_ratio else 'shift'} at step {at}, {shown},"
+    subject = f"{_subject(is_ratio, '')} {shown} at step {number(worst_step, 6)}"
     span = f"{steps} steps from {number(first_step)} to {number(last_step)}"
+    limit = _limit(is_ratio, allowed)
     if word == "REPRODUCED":
-        found = f"every one of {span} is within {allowed}; {subject} comes nearest to it"
+        found = f"all {span} lie within {limit}; nearest to it: {subject}"
     elif word == "DIFFERENT":
-        among = f"{checkpoints} of {span}"
-        found = f"{subject} is beyond {allowed}, after correction for {among}"
+        found = f"{subject} lies outside {limit}, corrected for {checkpoints} of {span}"
     else:
-        found = f"{subject} is confirmed neither within nor beyond {allowed}, of {span}"
+        found = f"{subject} crosses {limit}; {span} were compared"
     return found + (_SINGLE_RUN if is_of_one_run else "")
 
 
@@ -178,9 +188,8 @@ def bound(*, runs: int, allowed: str, worst: str, seed: int, bad_runs: float) ->
     """
     subject = f"all {runs} runs are" if runs > 1 else "the only run is"
     return (
-        f"{subject} {allowed}, the worst {worst} under"
-        f" seed {seed}; with 95 % confidence at most {number(bad_runs)} % of all runs break this"
-        " bound"
+        f"{subject} {allowed}; worst value {worst} (seed {seed}). With 95 % confidence at most"
+        f" {number(bad_runs)} % of all runs break this bound"
     )
 
 
@@ -198,20 +207,18 @@ def broken_bound(
         seed: As of `bound`.
         is_original: Whether they are the original's own.
     """
-    verb, first = ("is", "it is") if broken == 1 else ("are", "the worst is")
+    verb = "breaks" if broken == 1 else "break"
     found = (
-        f"{broken} of {runs} run{'s' * (runs > 1)} {verb} not {allowed}:"
-        f" {first} {worst} under seed {seed}"
+        f"{broken} of {runs} run{'s' * (runs > 1)} {verb} the bound ({allowed});"
+        f" worst value {worst} (seed {seed})"
     )
-    if is_original:
-        return f"in the original itself {found}; there is no bound to reproduce"
-    return found
+    return f"the original breaks its own bound: {found}" if is_original else found
 
 
 JUDGEMENTS |= {
     "reported": "{is_ratio:ratio|difference} {shown}",
-    "within-run": "one run on each side tells no spread, and without it nothing follows; inside"
-    " these two runs the {is_ratio:ratio|shift} of means is {shown}",
+    "within-run": "one run on each side: without a spread between runs there is no verdict."
+    " Within these two runs the {is_ratio:ratio|difference} of the means is {shown}",
 }
 
 
@@ -239,14 +246,15 @@ def unequal_failures(*, failures: str, margin: float | None, values: str) -> str
         margin: How far apart the rates may be; None where none is claimed.
         values: The judgement of the values.
     """
-    beyond = "" if margin is None else f": rates farther apart than {number(margin)}"
+    beyond = "" if margin is None else f": the rates differ by more than {number(margin)}"
     return f"{failures}{beyond}; {values}"
 
 
 JUDGEMENTS |= {
-    "failures-within": "; {failures}: rates closer than {margin:number}",
-    "failures-open": ", but {failures}: rates closer than {margin:number} are not confirmed",
-    "failures-doubtful": ", but {failures}: rates so unequal are not reproduced",
+    "failures-within": "; {failures}: the rates differ by less than {margin:number}",
+    "failures-open": ", but {failures}: the rates are not shown to differ by less than"
+    " {margin:number}",
+    "failures-doubtful": ", but {failures}: rates this unequal do not count as reproduced",
 }
 
 
@@ -254,9 +262,9 @@ JUDGEMENTS |= {
 
 
 JUDGEMENTS |= {
-    "skipped": "not run: {sides} left out what decides nothing{is_decisive: by its own claims|}"
-    " (--quick)",
-    "altered": "reported only: {fields} was set (--set), on which it depends",
+    "skipped": "not run: with --quick, {sides} left out what decides nothing{is_decisive: by its"
+    " own claims|}",
+    "altered": "reported only: depends on {fields}, which was changed with --set",
 }
 
 
@@ -279,27 +287,27 @@ def unable(
         controls: Seeds of the original's that were run again.
     """
     n = len(seeds)
-    runs = "the only re-run failed" if n == 1 else f"{every(n, 're-runs')} failed alike"
+    runs = "the only re-run failed" if n == 1 else f"{every(n, 're-runs')} failed in the same way"
     under = f"{kind}{'seed' if n == 1 else 'seeds'} {some(seeds)}"
-    failed = f"{runs} under {under}, as no run of the original did ({shorten(last_line)})"
+    failed = f"{runs} ({under}; no run of the original failed so): {shorten(last_line)}"
     if fault == "unknown":
-        return f"{failed}; whether the seeds or the machine is at fault was not tried"
+        return f"{failed}; not tried: whether the seeds or the machine is the cause"
     if set(controls) >= set(seeds):
-        return f"{failed}: {FAULTS[fault]}"
+        return f"{failed}; {FAULTS[fault]}"
     control = (
-        f"the runs under {len(controls)} seeds of the original's"
+        f"the runs under {len(controls)} seeds of the original"
         if len(controls) > 1
-        else f"a control run under the original's seed {controls[0]}"
+        else f"a control run under seed {controls[0]} of the original"
     )
     if fault == "seeds":
-        return f"{failed}, but {control} did not fail here: {FAULTS[fault]}"
-    return f"{failed}, and {control} failed here too: {FAULTS[fault]}"
+        return f"{failed}; {control} did not fail on this machine: {FAULTS[fault]}"
+    return f"{failed}; {control} failed on this machine too: {FAULTS[fault]}"
 
 
 FAULTS: dict[Fault, str] = {
-    "seeds": "the fresh seeds are at fault, not this machine",
-    "machine": "this machine or its software is at fault, not the seeds",
-    "unknown": "the seeds or this machine may be at fault",
+    "seeds": "the cause is the fresh seeds, not this machine",
+    "machine": "the cause is this machine or its software, not the seeds",
+    "unknown": "the cause is the seeds or this machine",
 }
 
 
@@ -319,12 +327,12 @@ def units_differ(*, units: tuple[tuple[str, str], ...]) -> str:
 
 
 JUDGEMENTS |= {
-    "no-common-seeds": "{is_exact:an exact|a paired} claim compares equal seeds, and the two"
-    " sides share none",
+    "no-common-seeds": "{is_exact:an exact|a paired} claim compares runs under equal seeds, and"
+    " the two sides have none in common",
     "values-too-large": "every value of {side} is beyond {most:number}, the largest that can be"
-    " judged: report the metric on another scale",
-    "no-values": "no run of {side} has a value",
-    "no-margin": "there is no margin: the author gave none, and one run tells no spread",
+    " judged: report the metric in a larger unit",
+    "no-values": "{side} has no run with a value",
+    "no-margin": "no margin: the author set none, and a single run has no spread",
 }
 
 
@@ -336,21 +344,21 @@ def not_positive(*, is_mean: bool, of: Literal["run", "step"]) -> str:
         is_mean: Whether a geometric mean is asked for, not a ratio.
         of: What has such a value.
     """
-    whose = "step's" if of == "step" else "run's value"
+    whose = "value of a step" if of == "step" else "value of a run"
     what = "geometric mean" if is_mean else "ratio"
-    return f"a {what} needs positive values, and not every {whose} is"
+    return f"a {what} needs positive values, and a {whose} is zero or negative"
 
 
 JUDGEMENTS |= {
     "no-common-values": "no seed has a value on both sides",
     "too-few-pairs": "fewer than two seeds have a value on both sides",
-    "one-run": "one run tells no spread, and without it nothing follows",
-    "one-run-each": "one run on each side tells no spread, and without it nothing follows",
-    "no-samples": "a distribution is of samples inside runs, and a run of the {side} has none"
-    " or one",
-    "one-run-of-samples": "a distribution is compared from two runs a side on: one run shows"
-    " nothing of what differs between runs",
-    "no-curve": "not every run of the {side} is a curve, with a step beside each value",
-    "no-bundle": "the two bundles of curves have {has_steps:one run on each side, without a"
-    " spread|no step in common}",
+    "one-run": "a single run has no spread, so nothing can be judged",
+    "one-run-each": "one run on each side: without a spread between runs there is no verdict",
+    "no-samples": "a distribution claim compares samples within runs, and a run of the {side} has"
+    " fewer than two",
+    "one-run-of-samples": "a distribution claim needs at least two runs per side: one run does"
+    " not show how runs differ",
+    "no-curve": "not every run of the {side} is a curve, with a step for each value",
+    "no-bundle": "the curves have {has_steps:one run on each side, so no spread|no step in"
+    " common}",
 }

@@ -1,4 +1,4 @@
-"""Notes of a judgement: what a reader of it must know besides."""
+"""Notes of a judgement: what else its reader must know."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ NOTES = Templates(
 )
 
 NOTES |= {
-    "no-outcome": "runs of {side} that were interrupted and have no outcome: {runs:d}",
-    "repeated-runs": "{runs:d} runs of {side} count as {independent:d}: the others went through"
-    " exactly the same values under other seeds; a metric that no seed changes can be claimed"
-    " exact",
-    "value-too-large": "runs of {side} with a value beyond {most:number}, which cannot be"
-    " judged and counts as failed: {runs:d}",
+    "no-outcome": "interrupted runs of {side}, without an outcome: {runs:d}",
+    "repeated-runs": "{runs:d} runs of {side} count as {independent:d}: the others have exactly"
+    " the same values under other seeds. If no seed changes the metric, claim it as exact",
+    "value-too-large": "runs of {side} with a value beyond {most:number}, which cannot be judged"
+    " and counts as failed: {runs:d}",
 }
 
 
@@ -31,16 +30,16 @@ def earlier_runs(*, runs: int | None, earlier: int) -> str:
         earlier: How many were made before.
     """
     if runs is None:
-        return "judged by the first verification's runs, which alone have the original's seeds"
+        return "judged by the first verification's runs: only they have the original's seeds"
     return (
-        f"judged by the {runs} runs made now: of {earlier} earlier ones"
-        " the machine may have been another, or the day"
+        f"judged by the {runs} new runs: the {earlier} earlier ones may come from another machine"
+        " or day"
     )
 
 
 NOTES |= {
-    "not-finite": "{values:d} of {runs:d} runs of {here} have a value that is not finite, first"
-    " {value:r} under seed {seed:d}; no run of {there} has one",
+    "not-finite": "{values:d} of {runs:d} runs of {here} have a value that is not finite (first:"
+    " {value:r}, seed {seed:d}); {there} has none",
 }
 
 
@@ -49,8 +48,8 @@ def unequal_steps(*, last: int, low: float, high: float) -> str:
     """Runs end at different steps."""
     evaluations = "last evaluation" if last == 1 else f"last {last} evaluations"
     return (
-        f"not every run has its {evaluations} at the same steps, which lie between"
-        f" {number(low, 6)} and {number(high, 6)}: each run is judged by its own"
+        f"the runs have their {evaluations} at different steps, from {number(low, 6)} to"
+        f" {number(high, 6)}: each run is judged by its own"
     )
 
 
@@ -69,25 +68,23 @@ def too_few_evaluations(
         evaluations: How many it has, None where its values have no steps.
     """
     verb = "has" if short == 1 else "have"
-    found = "values that have no steps" if evaluations is None else str(evaluations)
+    found = "values without steps" if evaluations is None else str(evaluations)
     return (
         f"{short} of {count(runs, 'run')} of the {side} {verb} fewer"
-        f" than {count(last, 'evaluation')} and count{'s' * (short == 1)} as failed, first"
+        f" than {count(last, 'evaluation')} and count{'s' * (short == 1)} as failed; first:"
         f" seed {seed} with {found}"
     )
 
 
 NOTES |= {
-    "independent-samples": "{there:d} samples of the original are worth"
-    " {there_effective:number} independent ones, {here:d} of the re-execution"
-    " {here_effective:number}",
-    "late-settling": "most runs of the {side} settle only later: a longer warm-up is advised",
+    "independent-samples": "{there:d} samples of the original count as {there_effective:number}"
+    " independent ones, {here:d} of the re-run as {here_effective:number}",
+    "late-settling": "most runs of the {side} become steady late: use a longer warm-up",
     "unequal-failures": "{failures}",
-    "runs-assumed": "the paper does not say how many runs it had: {runs:d} are assumed",
-    "consistent": "consistent: inside the original's prediction interval, which is too wide to"
-    " confirm the margin",
-    "paired-seeds": "{pairs:d} {are_rounds:rounds|runs} are compared under equal seeds, as was"
-    " declared",
+    "runs-assumed": "the paper does not state its number of runs: {runs:d} assumed",
+    "consistent": "consistent with the original: inside its prediction interval, which is too wide"
+    " to confirm the margin",
+    "paired-seeds": "{pairs:d} {are_rounds:rounds|runs} compared under equal seeds, as declared",
 }
 
 
@@ -102,8 +99,10 @@ def planned_look(*, place: int, planned: tuple[int, ...], level: float, alpha: f
         alpha: Of all.
     """
     plan = ", ".join(map(str, planned))
-    at = f"judged at {number(level)} instead of {number(alpha)}"
-    return f"look {place} of {len(planned)} ({plan} re-run seeds): {at}"
+    return (
+        f"look {place} of {len(planned)} planned ({plan} seeds): level {number(level)}, so that all"
+        f" looks together stay at {number(alpha)}"
+    )
 
 
 @NOTES.template("unplanned-look")
@@ -119,18 +118,18 @@ def unplanned_look(
         level: As of `planned_look`.
         alpha: As of `planned_look`.
     """
-    at = f"judged at {number(level)} instead of {number(alpha)}"
+    at = f"level {number(level)} instead of {number(alpha)}"
     if is_alone:
-        return f"a look at {runs} runs that stand alone is none of the plan: {at}"
+        return f"{runs} runs without the earlier ones are not a planned look: {at}"
     plan = ", ".join(map(str, planned))
-    return f"{runs} re-run seeds are none of the planned looks ({plan}): {at}"
+    return f"{runs} seeds are not a planned look ({plan}): {at}"
 
 
 @NOTES.template("left-out")
 def left_out(*, side: str, why: Literal["no metric", "no value", "quick"]) -> str:
     """A side has no value of a metric."""
     lack = {
-        "no metric": "has no such metric of its own",
+        "no metric": "does not measure this metric",
         "no value": "has no run with a value",
         "quick": "did not run it (--quick)",
     }
@@ -138,8 +137,8 @@ def left_out(*, side: str, why: Literal["no metric", "no value", "quick"]) -> st
 
 
 NOTES |= {
-    "common-seeds": "{sides:and} used the same seeds: their runs are reckoned as if they varied"
-    " together, which can only widen the limits",
-    "unequal-spread": "the spread between runs is not the same on every machine (Bartlett's p"
-    " {p:rough}, for normal runs): one s_R does not describe all",
+    "common-seeds": "{sides:and} used the same seeds: their runs are treated as dependent, which"
+    " can only widen the interval",
+    "unequal-spread": "the spread between runs differs between machines (Bartlett's p {p:rough},"
+    " for normal runs): one s_R does not describe all of them",
 }

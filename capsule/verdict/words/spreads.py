@@ -43,7 +43,7 @@ def precision(
 @SPREADS.template("no-precision")
 def no_precision(*, of: str, why: str) -> str:
     """Why nothing can be said of that."""
-    return f"{f'{of}: ' if of else ''}no s_R: {why}"
+    return f"{f'{of}: ' if of else ''}no spread over machines: {why}"
 
 
 SPREADS |= {
@@ -60,18 +60,16 @@ def not_of_values(*, claim: str) -> str:
         claim: Its type.
     """
     if claim == "exact":
-        return "an exact claim compares values seed by seed, which no spread describes"
+        return "an exact claim compares values seed by seed, so it has no spread"
     what = "whole curves" if claim == "curve" else "the values inside runs"
-    return f"the claim is about {what}, not about one value a run"
+    return f"the claim is about {what}, not about one value per run"
 
 
 SPREADS |= {
     "too-few-capsules": "fewer than two capsules have a value",
-    "too-few-runs": "no capsule has two independent runs, which a spread between runs needs",
-    "of-machines": "the metric belongs to each machine, and a mean over machines would be that"
-    " of none",
-    "too-few-machines": "fewer than three capsules have a value, which tell nothing of machines"
-    " in general",
-    "different-machines": "DIFFERENT from A by itself: {sides:and}; a mean over both would be"
-    " that of neither",
+    "too-few-runs": "no capsule has two independent runs, so the spread between runs is unknown",
+    "of-machines": "the metric describes one machine, and a mean over machines describes none",
+    "too-few-machines": "fewer than three capsules have a value: too few to describe machines in"
+    " general",
+    "different-machines": "different from A: {sides:and}. A mean over all would describe none",
 }

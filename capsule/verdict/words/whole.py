@@ -1,4 +1,4 @@
-"""Sentences of the verdict on a capsule, and on several re-executions."""
+"""Sentences of the verdict on a capsule, and on several re-runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WHOLE = Templates(Sentence, short=Shape(str, shorten))
 
 
 WHOLE |= {
-    "no-primary-claim": "the capsule makes no primary claim, so there is nothing to decide",
+    "no-primary-claim": "the capsule makes no primary claim, so it can have no verdict",
 }
 
 
@@ -26,25 +26,26 @@ def differs(*, claims: int, different: int, first: str) -> str:
         different: How many of them are.
         first: The metric of the first.
     """
+    name = first.rpartition("/")[2]
     if claims == 1:
-        return f"the only primary claim differs: {first}"
+        return f"{name} differs"
     verb = "differs" if different == 1 else "differ"
-    return f"{different} of {claims} primary claims {verb} after Holm, first {first}"
+    return f"{different} of {claims} primary claims {verb} (after Holm's correction), first {name}"
 
 
 @WHOLE.template("reproduced")
 def reproduced(*, claims: int) -> str:
     """Every primary claim is REPRODUCED."""
     if claims == 1:
-        return "the only primary claim is reproduced"
-    return f"{every(claims, 'primary claims')} are reproduced"
+        return "the claim holds"
+    return f"{every(claims, 'primary claims')} hold"
 
 
 @WHOLE.template("unable")
 def all_unable(*, claims: int, unable: int, fault: Fault) -> str:
     """Every re-run of some primary claims failed."""
-    which = "the only primary claim" if claims == 1 else f"{unable} of {claims} primary claims"
-    return f"{which} could not be judged, as every re-run failed: {FAULTS[fault]}"
+    which = "the claim" if claims == 1 else f"{unable} of {claims} primary claims"
+    return f"{which} could not be judged: every re-run failed, and {FAULTS[fault]}"
 
 
 @WHOLE.template("chance")
@@ -52,8 +53,8 @@ def chance(*, claims: int, different: int) -> str:
     """Primary claims differ, and that may be chance."""
     verb = "differs" if different == 1 else "differ"
     return (
-        f"{different} of {count(claims, 'primary claim')} {verb}, but not after Holm's correction"
-        f" for {claims} chances to err"
+        f"{different} of {count(claims, 'primary claim')} {verb}, but not significantly after"
+        f" Holm's correction for {claims} claims"
     )
 
 
@@ -61,8 +62,8 @@ def chance(*, claims: int, different: int) -> str:
 def undecided(*, claims: int, reproduced: int) -> str:
     """Some primary claims are neither."""
     if claims == 1:
-        return "the only primary claim is neither reproduced nor different"
-    return f"{reproduced} of {claims} primary claims reproduced, none different"
+        return "1 claim undecided"
+    return f"{claims - reproduced} of {claims} primary claims undecided, {reproduced} reproduced"
 
 
 WHOLE |= {
@@ -72,38 +73,38 @@ WHOLE |= {
 
 @WHOLE.template("changed")
 def changed(*, changes: tuple[str, ...]) -> str:
-    """State what was changed from the original; stands after the sentence of a verdict."""
-    return "".join(f", {change}" for change in changes)
+    """State what else than the sealed experiment was judged; stands behind a verdict's sentence."""
+    return f". Compared: {', '.join(changes)}"
 
 
-# of several re-executions
+# of several re-runs
 
 
 WHOLE |= {
-    "no-primary-claims": "the original makes no primary claim, so there is nothing to decide",
+    "no-primary-claims": "the original makes no primary claim, so it can have no verdict",
 }
 
 
 @WHOLE.template("some-differ")
 def some_differ(*, pairs: int, different: tuple[str, ...]) -> str:
-    """Re-executions are DIFFERENT, after Holm."""
+    """Re-runs are DIFFERENT, after Holm."""
     verb = "differs" if len(different) == 1 else "differ"
     return (
-        f"{len(different)} of {pairs} re-executions {verb} from the original after Holm over"
-        f" {pairs} pairs: {' and '.join(different)}"
+        f"{len(different)} of {pairs} re-runs {verb} from the original (after Holm's correction for"
+        f" {pairs} pairs): {' and '.join(different)}"
     )
 
 
 @WHOLE.template("all-reproduced")
 def all_reproduced(*, pairs: int) -> str:
-    """Every re-execution reproduces the original."""
-    return f"{every(pairs, 're-executions')} reproduce the original"
+    """Every re-run reproduces the original."""
+    return f"{every(pairs, 're-runs')} reproduce the original"
 
 
 WHOLE |= {
-    "some-by-chance": "{reproduced:d} of {pairs:d} re-executions reproduce the original;"
-    " {alone:and} alone would differ, but not after Holm's correction for {pairs:d} pairs",
-    "some-open": "{reproduced:d} of {pairs:d} re-executions {reproduced:reproduces|reproduce} the"
+    "some-by-chance": "{reproduced:d} of {pairs:d} re-runs reproduce the original; {alone:and}"
+    " would differ alone, but not after Holm's correction for {pairs:d} pairs",
+    "some-open": "{reproduced:d} of {pairs:d} re-runs {reproduced:reproduces|reproduce} the"
     " original, none differs",
-    "some-changed": "; {label} {changes:list}",
+    "some-changed": ". {label} compared: {changes:list}",
 }

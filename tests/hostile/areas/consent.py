@@ -26,7 +26,7 @@ if "capsule" in sys.orig_argv:
     sealing.write = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGKILL)
 """
 _CONSENT = ("--trust", "--allow-host")
-_ASKS = "a stranger's code would be executed"
+_ASKS = "Not started. If you trust its source: add --trust"
 _KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\n"
 
 
@@ -227,19 +227,19 @@ CASES = (
         name="consent/a-screen-of-endless-seconds",
         prepare=_endless,
         status=4,
-        says="5 process starts of 5 trials, about",
+        says="5 process starts, about",
     ),
     Case(
         name="consent/a-site-file-that-prefers-the-host",
         prepare=_by_site("--trust"),
         status=4,
-        says="it would run on this host without a container",
+        says="Not started. No container: the code can read and write whatever you can",
     ),
     Case(
         name="consent/the-screen-says-what-was-decided",
         prepare=_by_site(),
         status=4,
-        says="on this host, without a container without the image that it was measured in",
+        says="whatever you can the image that it was measured in is not used",
     ),
     Case(
         name="consent/a-verification-of-a-strangers-capsule",
@@ -251,13 +251,13 @@ CASES = (
         name="consent/a-strangers-run-folder",
         prepare=_foreign_folder(),
         status=4,
-        says="was not begun by you at this place",
+        says="You did not begin this run at this place",
     ),
     Case(
         name="consent/a-strangers-run-folder-on-the-host",
         prepare=_foreign_folder("--trust"),
         status=4,
-        says="without a container",
+        says="Not started. No container",
     ),
     Case(
         name="consent/a-capsule-of-a-strangers-run-folder",
@@ -269,13 +269,13 @@ CASES = (
         name="consent/a-strangers-verification-of-ones-own-capsule",
         prepare=_foreign_verification,
         status=4,
-        says="was not begun by you at this place",
+        says="You did not begin this run at this place",
     ),
     Case(
         name="consent/a-strangers-pair",
         prepare=_foreign_pair,
         status=4,
-        says="was not begun by you at this place",
+        says="You did not begin this run at this place",
     ),
     Case(
         name="consent/a-run-folder-that-was-moved", prepare=_own_folder(_move), status=4, says=_ASKS
@@ -347,13 +347,13 @@ CASES = (
         name="consent/a-ledger-that-all-can-write",
         prepare=_ledger(lambda state: (state / "sealed.txt").chmod(0o666)),
         status=4,
-        says="others can write it, so it is not believed",
+        says="other users can write it, so capsule does not use it",
     ),
     Case(
         name="consent/a-ledger-in-a-folder-that-all-can-write",
         prepare=_ledger(lambda state: state.chmod(0o777)),
         status=4,
-        says="others can write it, so it is not believed",
+        says="other users can write it, so capsule does not use it",
     ),
     Case(
         name="consent/a-ledger-that-is-no-text",
@@ -372,6 +372,6 @@ CASES = (
         name="consent/permission-for-ones-own-manifest",
         prepare=_with_permission,
         status=2,
-        says="--trust goes with --resume",
+        says="--trust needs --resume",
     ),
 )

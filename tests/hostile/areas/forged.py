@@ -279,7 +279,7 @@ CASES = (
     # what is derived
     _refuse("readme-changed", _check_files(forging.with_another_readme), "README.md does not"),
     _refuse("crate-changed", _check_files(forging.with_another_crate), "describes otherwise: ./"),
-    _refuse("note-dropped", _check(forging.without_notes), "a note is missing: nothing was"),
+    _refuse("note-dropped", _check(forging.without_notes), "a note is missing: ran on the host"),
     _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the record"),
     _refuse(
         "note-reworded",
@@ -343,19 +343,19 @@ CASES = (
         "copied-times", forging.copy_runs((forging.STEP,), 1), "one is a copy of the other"
     ),
     # what the first line tells
-    _tell("separate", ("diff", "a", "other"), "by separate runs, whose seeds were chosen by"),
-    _tell("reversed", ("diff", "b", "a"), "by the runs of its own original, whose author chose"),
-    _tell("of-another", ("diff", "other", "b"), "by a verification of another capsule ("),
+    _tell("separate", ("diff", "a", "other"), "two independent runs (not a verification; seeds of B chosen by"),
+    _tell("reversed", ("diff", "b", "a"), "a verification with its own original, whose author chose"),
+    _tell("of-another", ("diff", "other", "b"), "a verification of another capsule ("),
     _tell(
-        "unplanned", ("diff", "a", "seven"), "after 7 fresh seeds, which nobody planned (--runs)"
+        "unplanned", ("diff", "a", "seven"), "7 fresh seeds, a number that nobody planned (--runs)"
     ),
     _tell("nonce-told", ("diff", "a", "word"), "under seeds drawn with --nonce 'committee 7'"),
-    _tell("quick-told", ("diff", "several", "quick"), "with --quick: 1 claim that decides nothing"),
+    _tell("quick-told", ("diff", "several", "quick"), "with --quick (without 1 claim that decides"),
     Case(
         name="forged/origin-dropped-all-through",
         prepare=_diff(forging.as_original_all_through),
         status=0,
-        says="by separate runs, whose seeds were chosen by their author",
+        says="two independent runs (not a verification; seeds of B chosen by its author)",
     ),
     # words that are none
     *(

@@ -153,7 +153,7 @@ CASES = (
         name="inputs/one-that-changes-while-it-is-measured",
         prepare=_run(NOISY + 'open(__file__, "a").write("# more")\n'),
         status=0,
-        says="wrote among its inputs: tiny.py",
+        says="wrote to its inputs: tiny.py",
     ),
     Case(
         name="inputs/a-copy-that-no-workload-was-handed",
@@ -188,13 +188,13 @@ CASES = (
         prepare=_existing_output,
         status=2,
         says="already exists, and is not overwritten",
-        says_not="if this is cut off",
+        says_not="to resume if interrupted",
     ),
     Case(
         name="places/an-output-whose-name-is-too-long",
         prepare=_run(NOISY, "--output", "a" * 240),
         status=2,
         says="file name too long for this file system",
-        says_not="if this is cut off",
+        says_not="to resume if interrupted",
     ),
 )

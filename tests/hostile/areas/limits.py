@@ -137,18 +137,18 @@ CASES = (
         name="limits/usual-ones-are-announced",
         prepare=_verify("", "--runs", "2"),
         status=0,
-        says="with at most 4.0 GiB on the disk in each process start (--disk)",
+        says="per start 4.0 GiB of disk (--disk)",
     ),
     Case(
         name="limits/an-original-that-took-for-ever",
         prepare=_endless_original,
         status=4,
-        says="for at most 720:00:00 (--walltime)",
+        says="720 h in all (--walltime)",
     ),
     Case(
         name="limits/no-size",
         prepare=_verify("", "--disk", "much"),
         status=2,
-        says="'much' is no size, such as 500M or 20G",
+        says="'much' is not a size, for example 500M or 20G",
     ),
 )

@@ -44,7 +44,7 @@ CASES = (
         "manifest-sha256.txt differs from its predecessor's",
     ),
     _refuse("failure-put-in", rereading.with_a_failure, "its attempts contradict the texts of its predecessor"),
-    _refuse("note-dropped", rereading.without_its_note, "a note is missing: its numbers were"),
+    _refuse("note-dropped", rereading.without_its_note, "a note is missing: values re-read"),
     _refuse("another-date", rereading.with_a_later_start, "its started differ from its predecessor's"),
     _refuse("another-command", rereading.with_another_command, "manifest.json: not as capsule"),
     _refuse("log-more", rereading.with_a_file_more, "logs/9999-stdout.txt"),

@@ -155,7 +155,7 @@ CASES = (
         name="screen/notes-without-end",
         prepare=_sealed("show", notes=10_000),
         status=0,
-        says="and 9980 more notes: --json has them all",
+        says="and 9995 more notes: --full",
         reads_only=True,
     ),
     Case(

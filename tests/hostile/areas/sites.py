@@ -75,7 +75,7 @@ def _odd_programs(user: User) -> list[str | Path]:
     observations = {f"program \u202e{number}": "\u202eowned" for number in range(3000)}
     notes_due = (notes.no_container(),)
     record = make_record(image=False, image_observations=observations, notes=notes_due)
-    return ["show", seal(user.folder, record)]
+    return ["show", seal(user.folder, record), "--full"]
 
 
 def _own_bind(user: User) -> list[str | Path]:
@@ -160,7 +160,7 @@ CASES = (
         name="site/capsule-that-hides-its-binds",
         prepare=lambda user: ["check", _sealed_binds(user.folder, noted=False)],
         status=4,
-        says="a note is missing: its machine showed files of its own",
+        says="a note is missing: the containers saw files",
     ),
     Case(
         name="site/capsule-that-makes-up-binds",
@@ -172,7 +172,7 @@ CASES = (
         name="site/capsule-that-hides-its-machines-mpi",
         prepare=lambda user: ["check", _sealed_library(user.folder)],
         status=4,
-        says="a note is missing: its machine's own MPI took the place of the image's",
+        says="a note is missing: the machine's MPI replaced the image's",
     ),
     Case(name="site/fifo", prepare=_site(os.mkfifo), status=2, says="the site file is not a regular file"),
     Case(

@@ -115,7 +115,7 @@ RESULTS = tuple(
         name=f"results/{name}",
         prepare=_run(PLACES + strike),
         status=5,
-        says="ended well but did not report loss",
+        says="exit code 0, but metric 'loss' is missing",
         seconds=120.0,
     )
     for name, strike in {
@@ -202,8 +202,8 @@ NEIGHBOURS = tuple(
         ("header-removed", "(run / 'run.json').unlink()", 0, "sealed tiny-"),
         ("lock-removed", "(run / 'lock').unlink()", 0, "sealed tiny-"),
         ("inputs-removed", "shutil.rmtree(run / 'inputs')", 5, "cannot read for sealing"),
-        ("copies-removed", "shutil.rmtree(run / 'work')", 0, "wrote among its inputs"),
-        ("copies-are-a-link", _ASTRAY, 0, "wrote among its inputs"),
+        ("copies-removed", "shutil.rmtree(run / 'work')", 0, "wrote to its inputs"),
+        ("copies-are-a-link", _ASTRAY, 0, "wrote to its inputs"),
         ("run-removed", "shutil.rmtree(run)", 5, "cannot write: the folder was removed"),
         ("note-of-no-json", "(run / 'sealing.json').write_text('{')", 0, "sealed tiny-"),
         ("note-with-nul", "(run / 'sealing.json').write_text(NUL)", 0, "sealed tiny-"),
