@@ -21,7 +21,7 @@ class Draft:
     """A graph under construction.
 
     Attributes:
-        name: Of the network.
+        name: Name of the network.
     """
 
     def __init__(self, name: str) -> None:
@@ -98,7 +98,7 @@ class Draft:
             operator: Its name.
             inputs: In the order of the operator's `tensors`.
             sizes: Its case; options of Level 0 may be left out.
-            name: Of the node; None for the operator's with a number.
+            name: Name of the node; None for the operator's with a number.
 
         Raises:
             ValueError: There is no such operator or value, the sizes are wrong, or shapes differ
