@@ -217,8 +217,8 @@ def read_universes(folder: Path, shapes: Shapes) -> Parts:
 
     Args:
         folder: Where the files lie.
-        shapes: Shapes of a network's inputs: into cubes of this side universes are cut, along the last
-            axis first.
+        shapes: Shapes of a network's inputs; universes are cut into cubes of this side, along
+            the last axis first.
 
     Returns:
         As `read_cosmoflow`.
