@@ -25,7 +25,7 @@ class Pattern:
         pattern: In the syntax of RE2, and `{number}`; its group `value`, or the only one, holds
             the number.
         occurrence: Which of the lines that it fits count.
-        unit: Unit of the metric, which may stand behind the number; `1` for none.
+        unit: Of the metric, which may stand behind the number; `1` for none.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Pointer:
     """A place in a JSON document: a number, or a list of them.
 
     Attributes:
-        text: See `Pattern`.
+        text: As of `Pattern`.
         pointer: JSON pointer (RFC 6901).
     """
 
@@ -52,11 +52,11 @@ class Column:
     """A column of a table with a header.
 
     Attributes:
-        text: See `Pattern`.
+        text: As of `Pattern`.
         column: Its name in the header.
         step: Name of the column that says where on its way each value was taken; None for the
             last value alone.
-        unit: See `Pattern`.
+        unit: As of `Pattern`.
     """
 
     text: str
@@ -70,7 +70,7 @@ class LogKey:
     """The lines of MLPerf's logging that have one key.
 
     Attributes:
-        text: See `Pattern`.
+        text: As of `Pattern`.
         key: Such as `eval_accuracy`.
     """
 
@@ -102,7 +102,7 @@ def read(raw: Mapping[str, Any], per: str = "call", unit: str = "1") -> Source:
     Args:
         raw: It, which fits the schema.
         per: What several values of the metric are.
-        unit: Unit of the metric.
+        unit: Of the metric.
     """
     text = OUT + raw["file"] if "file" in raw else raw.get("stream", "stdout")
     if "pattern" in raw:
@@ -200,6 +200,6 @@ def _without_steps(source: Source) -> str:
         case Pattern():
             return 'declared per step: needs "occurrence": "all" and a group (?P<step>...)'
         case Column():
-            return 'declared per step: needs "step", the name of the column with the step'
+            return 'declared per step: needs "step", the name of the column with the steps'
         case _:
             return "declared per step, but a place in a JSON document has no steps"

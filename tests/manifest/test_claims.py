@@ -400,8 +400,8 @@ def test_a_bound_is_told_which_share_of_bad_runs_its_seeds_leave() -> None:
     (one,) = lint.outlook(read(on_loss(type="bound", at_most=1)))
     assert (one.margin, one.narrowest, one.runs) == (None, None, (None, None))
     assert one.sentence == (
-        f"{LOSS}: one run beyond the bound is DIFFERENT; if 3 re-runs keep the bound, at most 63.2"
-        " % of all runs break it (95 % confidence); 29 re-runs for 10 %, 59 re-runs for 5 %"
+        f"{LOSS}: one run beyond the bound is DIFFERENT; if 3 re-runs keep the bound, at most"
+        " 63.2 % of all runs break it (95 % confidence); 29 re-runs for 10 %, 59 re-runs for 5 %"
     )
 
 
