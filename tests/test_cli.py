@@ -210,9 +210,9 @@ def test_what_is_typed_becomes_typed_values(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("run m.json --runtime host --runtime docker", "argument --runtime: is given twice"),
-        ("verify a --output b -o b", "argument -o/--output: is given twice"),
-        ("lint m.json --frameworks a --frameworks b", "argument --frameworks: is given twice"),
+        ("run m.json --runtime host --runtime docker", "argument --runtime: given twice"),
+        ("verify a --output b -o b", "argument -o/--output: given twice"),
+        ("lint m.json --frameworks a --frameworks b", "argument --frameworks: given twice"),
         ("verify a --runs 0", "'0' is not a whole number from 1 to 1000"),
         ("verify a --runs 1e3", "'1e3' is not a whole number from 1 to 1000"),
         ("verify a --levels mine", "invalid choice: 'mine'"),
