@@ -123,8 +123,8 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
         ([{"event": "begin", "trial": "b/default/numpy/9"}], "not in its job"),
         ([begin(ONE), begin(TWO)], "out of order"),
         ([begin(TWO)], "out of order"),
-        ([samples(ONE, "loss", 1.0)], "has not begun"),
-        ([begin(ONE), samples(TWO, "loss", 1.0)], "has not begun"),
+        ([samples(ONE, "loss", 1.0)], "which it has not begun"),
+        ([begin(ONE), samples(TWO, "loss", 1.0)], "which it has not begun"),
         ([begin(ONE), samples(ONE, "speed", 1.0)], "undeclared metric 'speed'"),
         ([HELLO], "has two hello events"),
         ([begin(ONE), samples(ONE, "loss")], "not a list of values"),
@@ -254,7 +254,11 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
         ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has step nan"),
         ('{"metric": "loss", "value": 1, "step": null}', "bad-result", "'None' is not a number"),
         ('{"metric": "loss", "value": 1, "epoch": 1}', "bad-result", "line 1"),
-        (f'{{"metric": "loss", "value": 1{"0" * 400}}}', "bad-result", "an integer is too large"),
+        (
+            f'{{"metric": "loss", "value": 1{"0" * 400}}}',
+            "bad-result",
+            "too large for a floating-point number",
+        ),
         (
             '{"metric": "loss", "value": NaN}\n{"metric": "time", "value": 1}\n',
             "non-finite",
@@ -469,7 +473,7 @@ def test_what_ranks_report_is_what_their_metrics_are_declared_to_be(
 @pytest.mark.parametrize(
     ("per", "text", "words"),
     [
-        ("trial", "loss=1 loss=2", "one number per trial, but has 2"),
+        ("trial", "loss=1 loss=2", "declared as one number per trial, but has 2"),
         ("step", "loss=1 loss=2", "declared per step, but was reported without steps"),
     ],
 )
