@@ -14,7 +14,15 @@ from capsule.record import Record
 from capsule.runs import MetricRuns, Run
 from capsule.summary import run_values
 from tests.report.test_report import ID, draw
-from tests.support.records import LOSS, SEEDS, STEP_TIME, make_attempt, make_node, make_record, noted
+from tests.support.records import (
+    LOSS,
+    SEEDS,
+    STEP_TIME,
+    make_attempt,
+    make_node,
+    make_record,
+    noted,
+)
 
 WIDTHS = (80, 100, 160)
 LETTERS = "bcfm"

@@ -189,7 +189,9 @@ def test_colour_repeats_the_word() -> None:
 
 def test_the_gravest_claim_comes_first() -> None:
     shown = draw(report.draw_verdict(failing(), full=True), 160)
-    words = [line.split()[0] for line in shown.splitlines() if re.fullmatch(r"[A-Z]+ \(\d+\)", line)]
+    words = [
+        line.split()[0] for line in shown.splitlines() if re.fullmatch(r"[A-Z]+ \(\d+\)", line)
+    ]
     assert words == ["DIFFERENT", "INCONCLUSIVE", "REPRODUCED", "REPORTED"]
 
 

@@ -142,9 +142,7 @@ def draw_claims(
         yield from _draw_groups(agreeing, width)
     elif agreeing:
         room = max(room, _AGREEING_LINES)
-        yield from _draw_section(
-            "REPRODUCED", agreeing, rows, table, room, len(claims), width
-        )
+        yield from _draw_section("REPRODUCED", agreeing, rows, table, room, len(claims), width)
 
 
 def _draw_section(
@@ -294,4 +292,3 @@ def _count_others(verdict: Verdict) -> Iterator[str]:
 
 def _is_ratio(one: Judged) -> bool:
     return one.claim is not None and one.claim.type == "ratio"
-

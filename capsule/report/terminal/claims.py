@@ -155,9 +155,7 @@ class ClaimTable:
             wrap(cell.value, width) + (wrap(cell.detail, width) if cell.detail else [])
             if is_split
             else [cell.line]
-            for cell, is_split, width in zip(
-                row.cells, layout.splits, layout.widths, strict=True
-            )
+            for cell, is_split, width in zip(row.cells, layout.splits, layout.widths, strict=True)
         ]
         return [*above, *self._join("" if above else row.name, cells), *below]
 
@@ -308,4 +306,3 @@ def _margin(one: Claimed, plus_minus: str) -> Cell:
     elif claim.scale == "linear":
         value = f"{plus_minus}{value}"
     return Cell(value, source, ", ")
-

@@ -68,10 +68,13 @@ class _Facts:
         number_of = "all" if len(failed) == len(ended) else str(len(failed))
         yield "failed", f"{number_of} of {count(len(ended), 'run')}"
         reasons = Counter(map(_word_failure, failed))
-        yield from self._few("failed", [
-            reason if times == 1 else f"{reason} ({times} times)"
-            for reason, times in reasons.items()
-        ])
+        yield from self._few(
+            "failed",
+            [
+                reason if times == 1 else f"{reason} ({times} times)"
+                for reason, times in reasons.items()
+            ],
+        )
 
     def relations(self) -> Iterator[Fact]:
         """The capsules that it has to do with, and what was changed."""
@@ -90,21 +93,25 @@ class _Facts:
         yield from self._few("set", [f"{place} to {value} (--set)" for place, value in changed])
         if left_out := quick.not_run(record):
             yield "quick", f"without {self._join(sorted(left_out))}: nothing there decides"
-        yield from self._few("counts", [
-            f"{count(one.runs, 'run')} of capsule {self._cut(one.id)}" for one in record.chain
-        ])
+        yield from self._few(
+            "counts",
+            [f"{count(one.runs, 'run')} of capsule {self._cut(one.id)}" for one in record.chain],
+        )
 
     def subjects(self) -> Iterator[Fact]:
         """What was measured."""
         benchmarks = self._record.manifest.benchmarks
-        yield from self._few("benchmark", [
-            f"{one.id}  {self._describe(one)}" for one in benchmarks
-        ])
-        yield from self._few("setup", [
-            f"{one.id}  {shlex.join(one.subject.setup)}"
-            for one in benchmarks
-            if isinstance(one.subject, Command) and one.subject.setup
-        ])
+        yield from self._few(
+            "benchmark", [f"{one.id}  {self._describe(one)}" for one in benchmarks]
+        )
+        yield from self._few(
+            "setup",
+            [
+                f"{one.id}  {shlex.join(one.subject.setup)}"
+                for one in benchmarks
+                if isinstance(one.subject, Command) and one.subject.setup
+            ],
+        )
         conditions: dict[tuple[str, ...], list[str]] = {}
         for one in benchmarks:
             if isinstance(one.subject, Operator | Network) and one.subject.conditions:
@@ -174,9 +181,10 @@ class _Facts:
             yield from self._few("busy", [f"when the run began: {load}" for load in busy])
         yield from self._few("ranks", [_word_world(world) for world in record.worlds])
         worlds = summary.worlds(record)
-        yield from self._few("world", [
-            words if len(worlds) == 1 else f"{words} ({name})" for name, words in worlds.items()
-        ])
+        yield from self._few(
+            "world",
+            [words if len(worlds) == 1 else f"{words} ({name})" for name, words in worlds.items()],
+        )
         yield from self._packages()
 
     def _word_engine(self) -> str:
@@ -188,8 +196,10 @@ class _Facts:
         return f"{record.runtime}, {record.image.reference} ({of}{self._cut(digest, 'sha256:')})"
 
     def _packages(self) -> Iterator[Fact]:
-        packages = [f"{name} {version}" for name, version in
-                    software.packages(self._record.software).items()]
+        packages = [
+            f"{name} {version}"
+            for name, version in software.packages(self._record.software).items()
+        ]
         if self._whole:
             for words in software.describe(self._record.software):
                 yield "software", words

@@ -155,7 +155,9 @@ class Listing:
             ]
             for row in range(len(self.names))
         ]
-        heads = (len(Path(one.heading).lines(own)) for one, own in zip(columns, widths, strict=True))
+        heads = (
+            len(Path(one.heading).lines(own)) for one, own in zip(columns, widths, strict=True)
+        )
         room = None if room is None else room - max(heads, default=1) - 1
         shown = self._count_fitting([max(map(len, row), default=1) for row in rows], room)
         for name, row in zip(self.names[:shown], rows[:shown], strict=True):
@@ -166,9 +168,7 @@ class Listing:
         """A row as lines: its name, and below it what its columns hold."""
         name = plain.clean(self.names[row])
         cells = [
-            f"{one.heading} {cell}"
-            for one in self.columns
-            if (cell := plain.clean(one.cells[row]))
+            f"{one.heading} {cell}" for one in self.columns if (cell := plain.clean(one.cells[row]))
         ]
         values = wrap(", ".join(cells), width - len(_INDENT))
         if self.most_lines is not None and len(values) > _VALUE_LINES:

@@ -47,7 +47,9 @@ def list_runs(
         values = {run.seed: run.value for run in (*metric.runs, *metric.controls)}
         digits = 6 if is_whole else 4
         cells = [
-            "" if (value := values.get(seed)) is None else with_unit(number(value, digits), metric.unit)
+            ""
+            if (value := values.get(seed)) is None
+            else with_unit(number(value, digits), metric.unit)
             for seed, _ in seeds
         ]
         rank = 1 if path in claimed else 2

@@ -92,13 +92,13 @@ def draw_pairs(pairs: Sequence[JudgedPair], width: int) -> Iterator[Text]:
         yield from draw_labelled("", environment, width, most_lines=2)
 
 
-def draw_metrics(
-    metrics: Sequence[Spread], width: int, *, is_full: bool = False
-) -> Iterator[Text]:
+def draw_metrics(metrics: Sequence[Spread], width: int, *, is_full: bool = False) -> Iterator[Text]:
     """Yield the mean of each metric on every side, and how far these lie apart."""
     names = ShortNames([one.metric for one in metrics])
     title = f"means over all machines, metrics in {names.prefix}"
-    yield from (draw_line(line, "bold") for line in wrap(title.removesuffix(", metrics in "), width))
+    yield from (
+        draw_line(line, "bold") for line in wrap(title.removesuffix(", metrics in "), width)
+    )
     for one in metrics:
         yield from map(draw_line, wrap(names.shorten(one.metric), width))
         precision = one.precision_sentence
