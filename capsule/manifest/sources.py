@@ -200,6 +200,6 @@ def _without_steps(source: Source) -> str:
         case Pattern():
             return 'declared per step: needs "occurrence": "all" and a group (?P<step>...)'
         case Column():
-            return 'declared per step: needs "step", the name of the step's column'
+            return 'declared per step: needs "step", the name of the column with the steps'
         case _:
             return "declared per step, but a place in a JSON document has no steps"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from capsule import lint, plain
 from capsule.manifest import Claim, Manifest
-from capsule.manifest.lines import MOST_SCANNED, scan
+from capsule.manifest.lines import scan
+from capsule.manifest.problems import MOST_SCANNED
 from capsule.report.terminal.prose import Prose, wrap
 from capsule.report.terminal.reach import draw_reach
 from capsule.report.terminal.style import text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from os.path import commonprefix
+from itertools import takewhile
 
 
 class ShortNames:
@@ -22,8 +22,9 @@ class ShortNames:
 
     def __init__(self, paths: Iterable[str]) -> None:
         parents = [path.split("/")[:-1] for path in paths]
-        shared = commonprefix(parents) if parents else []
-        self.prefix = "".join(f"{segment}/" for segment in shared)
+        levels = zip(*parents, strict=False)
+        shared = takewhile(lambda level: len(set(level)) == 1, levels)
+        self.prefix = "".join(f"{level[0]}/" for level in shared)
 
     def shorten(self, path: str) -> str:
         """Return a path without the prefix."""
