@@ -272,7 +272,7 @@ def _parser(name: str | None) -> ArgumentParser:
     """Return the parser of all verbs, with the arguments of the typed verb."""
     parser = _Parser(
         prog="capsule",
-        description="Re-run published deep-learning benchmarks, and judge whether the numbers hold.",
+        description="Re-run published deep-learning benchmarks; judge whether the numbers hold.",
         epilog=_EXITS,
     )
     parser.add_argument("--version", action="version", version=f"capsule {__version__}")

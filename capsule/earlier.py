@@ -143,9 +143,7 @@ def keep(earlier: Earlier | Extended, path: Path) -> None:
         else:
             shutil.copyfile(source, path)
     except OSError as error:
-        raise ExecutionError(
-            f"cannot copy: {error.strerror or error}", where=str(source)
-        ) from None
+        raise ExecutionError(f"cannot copy: {error.strerror or error}", where=str(source)) from None
 
 
 def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:

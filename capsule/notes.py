@@ -172,9 +172,7 @@ def second_reading(*, capsule: str, later: int, gone: int) -> str:
     """
     claims = [f"{later} of its claims written or changed then"] * bool(later)
     claims += [f"{gone} of the claims sealed there removed or changed"] * bool(gone)
-    return "; ".join(
-        [f"values re-read from capsule {capsule[:12]} (nothing was run)", *claims]
-    )
+    return "; ".join([f"values re-read from capsule {capsule[:12]} (nothing was run)", *claims])
 
 
 NOTES |= {

@@ -322,9 +322,7 @@ class _Outcome:
             by_name.setdefault(line.metric.rpartition("/")[2], []).append(line)
         due = benchmark.due("command")
         missing = [
-            f"'{one.name}'"
-            for one in due
-            if not _is_whole(one, by_name.get(one.name, ()), ranks)
+            f"'{one.name}'" for one in due if not _is_whole(one, by_name.get(one.name, ()), ranks)
         ]
         if missing:
             return cls(reason="no-result", message=word_missing(missing))

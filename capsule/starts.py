@@ -47,6 +47,7 @@ def describe_world(world: str, ranks: int) -> str:
     word = world or NOT_SEEN
     return word if word in (NOT_SEEN, INDEPENDENT) else f"{ranks}, {word}"
 
+
 @dataclass(frozen=True, kw_only=True)
 class World:
     """World of several ranks as the test before their first trial saw it.

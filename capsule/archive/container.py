@@ -276,9 +276,7 @@ class Zip:
         if start > size:
             raise self._damage("the zip directory points outside the file")
         if size - start > MOST_DIRECTORY_BYTES:
-            raise self._damage(
-                f"the zip directory exceeds {MOST_DIRECTORY_BYTES} bytes, the limit"
-            )
+            raise self._damage(f"the zip directory exceeds {MOST_DIRECTORY_BYTES} bytes, the limit")
         return count, start
 
     def _read_central(self, data: bytes, position: int) -> Entry:

@@ -150,9 +150,7 @@ def _rate_faults(one: Read) -> Iterator[str]:
         for name, amount in (("samples_per_second", 1.0), ("data_bytes_per_second", size)):
             value, due = one.values[name][epoch], reading.rate(one.whole * amount, opened, seconds)
             if not isclose(value, due, rel_tol=_ROUNDING):
-                yield (
-                    f"{name} is {value:.9g} in epoch {epoch + 1}; its latencies give {due:.9g}"
-                )
+                yield (f"{name} is {value:.9g} in epoch {epoch + 1}; its latencies give {due:.9g}")
 
 
 def _cache_faults(one: Read) -> Iterator[str]:

@@ -147,9 +147,7 @@ class _Inventory:
                 break
             here = self._resolve(here)
         if len(way) + more > _MAX_LINKS:
-            raise DamagedError(
-                f"{place!a} is a link through more than {_MAX_LINKS} links"
-            )
+            raise DamagedError(f"{place!a} is a link through more than {_MAX_LINKS} links")
         for count, link in enumerate(reversed(way), start=more + 1):
             known[link] = here, count
         return here
@@ -161,9 +159,7 @@ class _Inventory:
             if part in ("", "."):
                 continue
             if here not in self._folders:
-                raise DamagedError(
-                    f"{place!a} is a link through {here!a}, which is not a folder"
-                )
+                raise DamagedError(f"{place!a} is a link through {here!a}, which is not a folder")
             if part != "..":
                 here = f"{here}/{part}" if here else part
             elif here:

@@ -81,9 +81,7 @@ _EXAMPLES = {"USER": "user", "LOGNAME": "user", "TERM": "xterm", "LANG": "C.UTF-
 _SECRET = re.compile(r"(?i)key|token|secret|passw|credential")
 _OF_TRIALS = {"PATH", "HOME", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH"}
 """Variables that every trial has, whatever the caller's are."""
-_FIND = (
-    'change the program to look below $CAPSULE_INPUTS, or set "cwd" to an input folder'
-)
+_FIND = 'change the program to look below $CAPSULE_INPUTS, or set "cwd" to an input folder'
 # e_machine of ELF, by what `uname -m` calls it
 _MACHINES = {
     3: ("i386", "i686"),
@@ -472,8 +470,7 @@ def _bring_in_file(near: str, *, is_input: bool, path: str) -> str:
         return f"{quote(near)} is among the inputs, but a trial starts in an empty folder: {_FIND}"
     more = "" if path.startswith("/") else f", and {_FIND}"
     return (
-        f"{quote(near)} is beside the manifest, but not among the inputs: add it to"
-        f' "inputs"{more}'
+        f'{quote(near)} is beside the manifest, but not among the inputs: add it to "inputs"{more}'
     )
 
 

@@ -99,9 +99,7 @@ def _require_result(workspace: Workspace, plan: Plan, setting: Setting) -> None:
     number, first = next(one for one in log.attempts if one[1].outcome == "failed")
     logs = places.near(workspace.folder / "starts" / f"{number:04}")
     hints = hint_at(workspace, first, plan.groups, setting)
-    hints.append(
-        f"its logs are in {logs}; mend the cause, test it with `run --try`, and run again"
-    )
+    hints.append(f"its logs are in {logs}; mend the cause, test it with `run --try`, and run again")
     kind = FirstStartError if first.reason == "not-started" else FirstTrialError
     raise kind(
         f"the first trial failed ({first.reason}); the run stopped, and nothing is sealed:"

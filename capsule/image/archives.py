@@ -247,7 +247,5 @@ def _read(store: Store, name: str, where: str) -> bytes:
     stream, size = store.open(name)
     with stream:
         if size > _MOST_BYTES:
-            raise DamagedError(
-                f"file {name[:200]!r} exceeds {_MOST_BYTES} bytes", where=where
-            )
+            raise DamagedError(f"file {name[:200]!r} exceeds {_MOST_BYTES} bytes", where=where)
         return stream.read(_MOST_BYTES)

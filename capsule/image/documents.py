@@ -180,9 +180,7 @@ def _take(read_part: Callable[[], _T], what: str, where: str) -> _T:
         return read_part()
     except (KeyError, TypeError, ValueError, UsageError) as error:
         fault = f"{type(error).__name__}: {str(error)[:200]!r}"
-        raise DamagedError(
-            f"the {what} breaks its specification: {fault}", where=where
-        ) from None
+        raise DamagedError(f"the {what} breaks its specification: {fault}", where=where) from None
 
 
 def _offer(entry: Json) -> Offer:

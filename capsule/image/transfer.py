@@ -253,8 +253,7 @@ class Transfer:
     def _unreachable(self, error: Exception) -> CannotRunError:
         way = "plain HTTP, as on every loopback address" if self._reference.is_loopback else "HTTPS"
         return CannotRunError(
-            f"the registry {self._reference.registry} did not answer ({way}):"
-            f" {web.explain(error)}",
+            f"the registry {self._reference.registry} did not answer ({way}): {web.explain(error)}",
             where=str(self._reference),
             advice="check host and port, and whether this machine can reach them; if not, run"
             " `capsule stage` on a machine that can, and add --offline here",

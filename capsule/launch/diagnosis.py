@@ -233,9 +233,7 @@ def _explain_meeting(reports: Sequence[Report]) -> str:
             " each node's name leads to their common network (GLOO_SOCKET_IFNAME in the image"
             " selects another)"
         )
-    return (
-        "check that the ranks, all on one machine, can use its network and write the run folder"
-    )
+    return "check that the ranks, all on one machine, can use its network and write the run folder"
 
 
 def _name(ranks: Sequence[int]) -> str:

@@ -31,8 +31,8 @@ def find_stranger(
     if report.message:
         return Fault(
             what=f"cannot load the image's mpi4py: {report.message}",
-    advice="name the MPI library in MPI4PY_LIBMPI or LD_LIBRARY_PATH of the image, or add it"
-            " to `binds` of the site file",
+            advice="name the MPI library in MPI4PY_LIBMPI or LD_LIBRARY_PATH of the image, or add"
+            " it to `binds` of the site file",
         )
     own = families.find(report.library)
     if not family or own is None or own.name == family:

@@ -79,8 +79,8 @@ def _picks(claim: Claim, benchmarks: Sequence[Benchmark]) -> Iterator[str]:
         if one.search and benchmark_id in ("*", one.id) and case in one.case_names:
             yield (
                 "is about one point of a search, and the best point is partly luck. Claim"
-                f" {one.id}/{SEARCH}/*/{SCORE}, the median over the studies; for a single point, run"
-                " it again under fresh seeds (capsule sweep winner) and claim that"
+                f" {one.id}/{SEARCH}/*/{SCORE}, the median over the studies; for a single point,"
+                " run it again under fresh seeds (capsule sweep winner) and claim that"
             )
 
 

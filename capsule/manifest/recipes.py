@@ -347,9 +347,7 @@ def _settings(
         batch = int(whole["batch"]) * (ranks or 1 if raw.get("scaling") == "weak" else 1)
         require_count("batch", batch)
         if batch % accumulate:
-            raise ValueError(
-                f"accumulate {accumulate} does not divide batch {batch}"
-            )
+            raise ValueError(f"accumulate {accumulate} does not divide batch {batch}")
         if accumulate > 1 and network.module:
             raise ValueError("accumulate does not work for a torch.nn.Module")
         return Settings(

@@ -199,7 +199,7 @@ def missing_file(*, word: str, near: str | None) -> str:
 
 WARNINGS |= {
     "import-missing": "{script:quote} imports {module:quote}, which lies beside it and is not"
-    " among the inputs, so the import fails. Add it to the benchmark's \"inputs\"",
+    ' among the inputs, so the import fails. Add it to the benchmark\'s "inputs"',
     "windows-lines": "the first line of {file:quote} ends with a carriage return, so no interpreter"
     " is found. Save the file with Unix line ends",
     "byte-order-mark": "{file:quote} begins with a byte order mark, which hides its #! line from"

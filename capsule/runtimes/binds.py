@@ -57,9 +57,7 @@ def _find(target: str, site: Site) -> Path:
             advice="name a folder or a file; request GPUs with gpus_per_rank in the manifest",
         )
     if fault := _fault(path):
-        raise UsageError(
-            f"cannot bind {path}: {fault[0]}", where=where, advice=fault[1]
-        )
+        raise UsageError(f"cannot bind {path}: {fault[0]}", where=where, advice=fault[1])
     return path
 
 

@@ -251,8 +251,7 @@ class Docker(ContainerEngine):
                 self.remove(name)
         if not seen:
             raise CannotRunError(
-                f"Docker's daemon at {self._daemon.address} cannot see this machine's files"
-                f"{why}",
+                f"Docker's daemon at {self._daemon.address} cannot see this machine's files{why}",
                 advice="run capsule on the machine of that daemon",
             )
 

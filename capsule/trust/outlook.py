@@ -160,9 +160,7 @@ def describe_network(online: Sequence[str], *, contained: bool) -> str:
 
 def describe_limits(limits: Limits) -> str:
     """Return what a run may take, and the options that change it."""
-    whole = (
-        "" if limits.walltime is None else f"{duration(limits.walltime)} in all (--walltime)",
-    )
+    whole = ("" if limits.walltime is None else f"{duration(limits.walltime)} in all (--walltime)",)
     each = (
         "" if limits.disk is None else f"{size(limits.disk)} of disk (--disk)",
         "" if limits.pids is None else f"{limits.pids} processes and threads (--pids)",

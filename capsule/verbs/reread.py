@@ -25,9 +25,7 @@ class Arguments(RereadOptions):
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "capsule", type=verb.path, metavar="CAPSULE", help="capsule file or folder"
-    )
+    parser.add_argument("capsule", type=verb.path, metavar="CAPSULE", help="capsule file or folder")
     parser.add_argument(
         "--manifest",
         type=Path,

@@ -122,8 +122,7 @@ def add_execution(parser: ArgumentParser) -> None:
         "--work",
         type=Path,
         metavar="DIR",
-        help="run folder, removed after sealing (default: a new NAME-*.run in the current"
-        " folder)",
+        help="run folder, removed after sealing (default: a new NAME-*.run in the current folder)",
     )
     parser.add_argument(
         "--follow",

@@ -205,9 +205,7 @@ def _word(judged: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
     assert judged.word != "REPORTED"
     assert judged.word != "SKIPPED"
     log = claim.scale == "log"
-    limits = wording.limits(
-        judged.estimate, judged.lower, judged.upper, log=log, is_signed=not log
-    )
+    limits = wording.limits(judged.estimate, judged.lower, judged.upper, log=log, is_signed=not log)
     allowed = wording.margin(claim, pair.original)
     if claim.type == "noninferiority":
         sentence = words.judgements.noninferiority(

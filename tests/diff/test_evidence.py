@@ -62,7 +62,9 @@ def test_a_copy_under_another_name_is_known_by_its_times() -> None:
     there = original(step_times=times)
     copied = dict(zip(FRESH, times.values(), strict=True))
     reason = refusal(there, rerun(step_times=copied))
-    assert "trials train/default/command/101 and train/default/command/17 have exactly the" in reason
+    assert (
+        "trials train/default/command/101 and train/default/command/17 have exactly the" in reason
+    )
     assert "same times for step_time: one is a copy" in reason
 
 

@@ -222,7 +222,7 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
         (
             '{"metric": "Loss", "value": 3}\n',
             "no-result",
-            "exit code 0, but metrics 'loss', 'time' are missing; reported Loss, which the manifest",
+            "metrics 'loss', 'time' are missing; reported Loss, which the manifest",
         ),
         ('{"metric": ["loss"], "value": 3}\n', "bad-result", "has the invalid metric name"),
         ('{"metric": "loss", "value": "3"}\n', "bad-result", "'3' is not a number"),

@@ -73,7 +73,10 @@ def test_a_number_is_what_programs_print(word: str, value: float) -> None:
 def test_what_looks_like_a_number_is_none(word: str) -> None:
     extract = read(LOSS, f"loss: {word}\n".encode())
     assert (extract.reason, dict(extract.values)) == ("bad-result", {})
-    assert f"the match of loss: ([^ ]+) in line 1 of stdout is not a number: {word!a}" in extract.message
+    assert (
+        f"the match of loss: ([^ ]+) in line 1 of stdout is not a number: {word!a}"
+        in extract.message
+    )
     assert "stdout ends with\n  | loss: " in extract.message
 
 

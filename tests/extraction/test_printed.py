@@ -54,7 +54,9 @@ def test_what_was_read_before_has_its_steps_and_its_room(monkeypatch: pytest.Mon
         Value(value=5.0, step=1.0, line=1),
         Value(value=4.0, step=3.0, line=2),
     )
-    with pytest.raises(UnreadError, match="the step in line 2 is empty: its group did not take part"):
+    with pytest.raises(
+        UnreadError, match="the step in line 2 is empty: its group did not take part"
+    ):
         before("all", b"step 1 loss: 5\nloss: 4\n", STEPS)
     monkeypatch.setattr(values, "MOST_VALUES", 1)
     assert len(before("last", text, STEPS).values) == 1

@@ -94,7 +94,12 @@ def test_what_comes_is_written_and_has_its_digest(tmp_path: Path, algorithm: str
         (Answer(), None, DamagedError, "the server sends no bytes"),
         (Answer(b"PK\x03", b"\x04<"), None, DamagedError, ""),
         (Answer(b"PK", b"KP"), None, DamagedError, ""),
-        (Answer(b"  <html>"), None, DamagedError, "the server sends a web page instead of a capsule"),
+        (
+            Answer(b"  <html>"),
+            None,
+            DamagedError,
+            "the server sends a web page instead of a capsule",
+        ),
         (
             Answer(b"x", headers={"Content-Type": "text/html; charset=utf-8"}),
             *(None, DamagedError, "the server sends a web page instead of a capsule"),

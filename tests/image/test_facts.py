@@ -70,7 +70,12 @@ def test_all_that_is_known_follows_from_reference_and_bytes() -> None:
         (f"{NAME}:1", make_index(b"x"), None, "does not list the manifest"),
         (f"{NAME}:1", make_index(MANIFEST, architecture="arm64"), None, "for linux/arm64"),
         (f"{NAME}:1", None, make_manifest(b"x"), "the image's configuration is"),
-        (f"{NAME}:1", None, make_manifest(CONFIG, layers=[]), "lists 0 layers, the configuration 2"),
+        (
+            f"{NAME}:1",
+            None,
+            make_manifest(CONFIG, layers=[]),
+            "lists 0 layers, the configuration 2",
+        ),
     ],
 )
 def test_a_link_that_does_not_hold_is_damaged(

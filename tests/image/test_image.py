@@ -131,7 +131,9 @@ def test_an_index_is_followed_to_this_platform_and_kept(served: Served) -> None:
     pinned = resolve(served, ":2")
     assert (str(pinned.manifest_digest), pinned.index_digest) == (own, of_bytes(body))
     assert pinned.index == body
-    with pytest.raises(CannotRunError, match=r"no image for linux/s390x; the registry has .*linux/arm64"):
+    with pytest.raises(
+        CannotRunError, match=r"no image for linux/s390x; the registry has .*linux/arm64"
+    ):
         registry.resolve(served.reference(":2"), platform="linux/s390x")
 
 
@@ -199,7 +201,9 @@ def test_documents_that_contradict_each_other_are_damaged(
 )
 def test_what_is_no_image_cannot_run(served: Served, changes: JsonObject) -> None:
     make(served, manifest=changes)
-    with pytest.raises(CannotRunError, match=r"not an image of Docker's schema 2|not a container image"):
+    with pytest.raises(
+        CannotRunError, match=r"not an image of Docker's schema 2|not a container image"
+    ):
         resolve(served)
 
 

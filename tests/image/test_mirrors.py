@@ -122,14 +122,20 @@ def test_offline_the_kept_documents_are_the_image(
     assert heads == []
     tagged = f"docker://{NOWHERE}/group/made:1"
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with offline.enforce(True), pytest.raises(CannotRunError, match="was not staged on this machine"):
+    with (
+        offline.enforce(True),
+        pytest.raises(CannotRunError, match="was not staged on this machine"),
+    ):
         resolve(access, tagged)
     kept.note_tag(tagged, of_bytes(INDEX))
     with offline.enforce(True):
         assert resolve(access, tagged).pinned == image.pinned
     (file,) = (tmp_path / "state/capsule/tags").iterdir()
     file.write_text("no digest")
-    with offline.enforce(True), pytest.raises(CannotRunError, match="was not staged on this machine"):
+    with (
+        offline.enforce(True),
+        pytest.raises(CannotRunError, match="was not staged on this machine"),
+    ):
         resolve(access, tagged)
 
 

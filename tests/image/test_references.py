@@ -83,7 +83,10 @@ def test_what_docker_fills_in_is_filled_in(text: str, whole: str, endpoint: str)
         ("docker-archive:/a/b.sif", "is named by its path.*sif:FILE.*docker-archive:FILE"),
         ("oci:folder:1", "is named by its path.*sif:FILE.*docker-archive:FILE"),
         ("oci-archive:x.tar", "is named by its path.*sif:FILE.*docker-archive:FILE"),
-        ("./images/torch", "a folder is not a reference: run `docker build -t torch ./images/torch`"),
+        (
+            "./images/torch",
+            "a folder is not a reference: run `docker build -t torch ./images/torch`",
+        ),
         ("/images/torch", "and name docker-daemon:torch; where others are to fetch it"),
         ("localhost:5000/torch:1", "did you mean docker://localhost:5000/torch:1"),
         ("docker://", "not an image name"),

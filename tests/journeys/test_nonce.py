@@ -37,7 +37,10 @@ def test_seeds_follow_from_the_word_and_everything_tells_it(author: User) -> Non
     assert set(losses(record)) == due(capsule_id, 5)
     assert (record.nonce, verified["sides"]["rerun"]["nonce"]) == (WORD, WORD)
     (change,) = verified["changes"]
-    assert change == {"code": "nonce", "sentence": f"a re-run under seeds drawn with --nonce {WORD!r}"}
+    assert change == {
+        "code": "nonce",
+        "sentence": f"a re-run under seeds drawn with --nonce {WORD!r}",
+    }
     assert verified["sentence"].endswith(change["sentence"])
     assert author.json("show", "b.zip")["nonce"] == WORD
     assert f"nonce {WORD}" in " ".join(author.run("show", "b.zip").stdout.split())

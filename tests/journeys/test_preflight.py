@@ -18,7 +18,11 @@ pytestmark = pytest.mark.usefixtures("bare_python")
 
 # what stands in the place of python3, and words of the explanation
 WRONG_WORLDS = {
-    "env -i": (5, f'exec env -i PATH="$PATH" {BARE}/python3 "$@"', "takes itself for the only rank"),
+    "env -i": (
+        5,
+        f'exec env -i PATH="$PATH" {BARE}/python3 "$@"',
+        "takes itself for the only rank",
+    ),
     "literal": (6, "export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "its shell variable is unexpanded"),
     "hung": (5, '[ "$CAPSULE_RANK$CAPSULE_RANKS" = 12 ] && exec sleep 600', "rank 1 of 2 did not"),
 }

@@ -114,7 +114,9 @@ def test_what_decides_runs_as_in_the_whole_and_no_more(author: User) -> None:
         numbers = ("estimate", "look", "advice", "p_different", "p_different_holm", "alpha_used")
         assert [claim["verdict"], *map(claim.get, numbers)] == ["SKIPPED", *[None] * 6]
         assert claim["rerun"]["seeds"] == []
-        assert claim["sentence"] == "not run: with --quick, the re-run left out what decides nothing"
+        assert (
+            claim["sentence"] == "not run: with --quick, the re-run left out what decides nothing"
+        )
     assert len(skipped) == 2
     assert {one["metric"].partition("/")[0] for one in judged["reported"]} == {"main"}
     check_what_reads_it(author)
@@ -131,9 +133,7 @@ def check_what_reads_it(author: User) -> None:
     assert author.run("check", "quick.zip").returncode == 0
     with zipfile.ZipFile(author.folder / "quick.zip") as sealed:
         readme = sealed.read("data/README.md").decode()
-    assert (
-        "- Not run, because no primary claim needs it (`--quick`): `bare`, `beside`" in readme
-    )
+    assert "- Not run, because no primary claim needs it (`--quick`): `bare`, `beside`" in readme
     assert f"| `{metric('beside')}` | not run |" in readme
     assert "`main`, seed " in readme
     assert "`beside`, seed " not in readme
@@ -337,7 +337,10 @@ def test_a_quick_one_stands_beside_others(author: User) -> None:
     author.json("verify", "a.zip", "--output", "whole.zip")
     several = author.json("diff", "a.zip", "quick.zip", "whole.zip")
     assert several["verdict"] == "REPRODUCED"
-    assert "B compared: a re-run under seeds drawn with --nonce '7', a re-run with --quick (without 2" in several["sentence"]
+    assert (
+        "B compared: a re-run under seeds drawn with --nonce '7', a re-run with --quick (without 2"
+        in several["sentence"]
+    )
     assert [side["quick"] for side in several["sides"]] == [False, True, False]
     (beside,) = [one for one in several["metrics"] if one["metric"] == metric("beside")]
     left_out = [note["sentence"] for note in beside["notes"] if note["code"] == "left-out"]

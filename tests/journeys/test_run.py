@@ -131,7 +131,11 @@ def test_too_few_runs_are_inconclusive(author: User) -> None:
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal", "SIGSEGV"),
         ("pass", "no-result", "metric 'loss' is missing"),
         (REPORT + 'report("loss", float("nan"))', "non-finite", "loss is nan"),
-        (REPORT + 'report("accuracy", 1.0)', "no-result", "metric 'loss' is missing; reported accuracy"),
+        (
+            REPORT + 'report("accuracy", 1.0)',
+            "no-result",
+            "metric 'loss' is missing; reported accuracy",
+        ),
     ],
 )
 def test_a_failure_is_an_outcome_that_is_named_and_sealed(

@@ -150,7 +150,8 @@ def test_a_winner_runs_under_seeds_that_nobody_chose(author: User, searched: Pat
         ended = author.run(verb, "winner.json")
         assert ended.returncode == 2
         assert (
-            "the seeds of a search's winner must be the ones derived from the search" in ended.stderr
+            "the seeds of a search's winner must be the ones derived from the search"
+            in ended.stderr
         )
 
 

@@ -46,7 +46,9 @@ def test_a_command_reads_an_input_here_and_where_it_is_verified(
         assert capsule.read("data/inputs/repo/small.in") == b"40\n2\n"
     refused = stranger.run("verify", path)
     assert refused.returncode == 4
-    assert "command python3 repo/measure.py (stdin repo/small.in)" in " ".join(refused.stderr.split())
+    assert "command python3 repo/measure.py (stdin repo/small.in)" in " ".join(
+        refused.stderr.split()
+    )
     ended = stranger.run("verify", path, "--trust", "--allow-host", "--output", "b.zip")
     with zipfile.ZipFile(stranger.folder / "b.zip") as capsule:
         assert capsule.read("data/logs/0001-stdout.txt") == b"size: 42\n", ended.stderr

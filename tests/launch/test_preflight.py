@@ -76,7 +76,11 @@ CAUSES = {
         "would form separate worlds",
     ),
     "no rendezvous": ("unset CAPSULE_RENDEZVOUS", "it names no place", "what deletes"),
-    "a rank that never starts": ("exit 3", "rank 1 never started: exit code 3", "one task for each rank"),
+    "a rank that never starts": (
+        "exit 3",
+        "rank 1 never started: exit code 3",
+        "one task for each rank",
+    ),
     "a program that is not there": ("exec /no/such/python", "rank 1 never started", "not found"),
 }
 

@@ -263,7 +263,9 @@ def test_a_survey_that_cannot_be_started_says_why(tmp_path: Path) -> None:
 
 
 def test_an_engine_with_a_service_of_its_own_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CannotRunError, match="docker starts containers through each machine's service"):
+    with pytest.raises(
+        CannotRunError, match="docker starts containers through each machine's service"
+    ):
         Srun(TWO_NODES).start(Docker(), PREPARED, ranks(tmp_path, "true", "true"))
 
 

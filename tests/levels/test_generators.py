@@ -230,7 +230,11 @@ def test_another_seed_makes_other_data(name: str) -> None:
             " storms, mass-maps, markov, regression",
         ),
         ("regression", {"sample": 3}, "no parameter 'sample'; it has samples, features, seed"),
-        ("regression", {"samples": 0}, "samples of regression is 0, expected a whole number from 1"),
+        (
+            "regression",
+            {"samples": 0},
+            "samples of regression is 0, expected a whole number from 1",
+        ),
         ("regression", {"samples": 1.5}, "samples of regression is 1.5"),
         ("regression", {"samples": True}, "samples of regression is True"),
         ("regression", {"seed": 2**32}, "seed of regression is 4294967296"),

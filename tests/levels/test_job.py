@@ -164,5 +164,7 @@ def test_sizes_of_operators_and_networks_stay_whole_numbers(value: float | str) 
     numpy = frameworks.load("numpy", "cpu", 1, "default")
     with pytest.raises(ValueError, match=f"n of relu is {value!r}, expected a whole number >= 1"):
         trials.values(numpy, operator="relu", parameters={"n": value})
-    with pytest.raises(ValueError, match=f"batch of lenet is {value!r}, expected a whole number >= 1"):
+    with pytest.raises(
+        ValueError, match=f"batch of lenet is {value!r}, expected a whole number >= 1"
+    ):
         trials.values(numpy, network="lenet", parameters={"batch": value})

@@ -115,9 +115,13 @@ def test_a_step_is_a_finite_number(report: Report, lines: Lines, step: float) ->
 def test_a_metric_has_steps_or_none(report: Report, lines: Lines) -> None:
     report.point("loss", 0, 1.0)
     report.samples("time", [1.0])
-    with pytest.raises(ValueError, match="loss was reported without a step after values with steps"):
+    with pytest.raises(
+        ValueError, match="loss was reported without a step after values with steps"
+    ):
         report.samples("loss", [1.0])
-    with pytest.raises(ValueError, match="time was reported with a step after values without steps"):
+    with pytest.raises(
+        ValueError, match="time was reported with a step after values without steps"
+    ):
         report.point("time", 1, 1.0)
     assert len(lines) == 2
 

@@ -67,7 +67,5 @@ def test_a_warning_about_runs_stands_at_its_claim() -> None:
         {"metric": LOSS, "type": "bound", "at_most": 0.5},
     ]
     record = make_record(asked=claims)
-    (warning,) = [
-        one for one in lint.warnings_of_runs(record) if one.code == "claim-contradicted"
-    ]
+    (warning,) = [one for one in lint.warnings_of_runs(record) if one.code == "claim-contradicted"]
     assert warning.pointer == "/claims/1/margin"

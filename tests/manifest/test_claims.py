@@ -79,7 +79,10 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
         on_loss(margin=0.02),
         ['0.02: write {"absolute": 0.02} in the metric', '{"relative": 0.02} as a part'],
     ),
-    "a text for a margin": (on_loss(margin="5 %"), ['"5 %": write {"absolute": 0.1} in the metric']),
+    "a text for a margin": (
+        on_loss(margin="5 %"),
+        ['"5 %": write {"absolute": 0.1} in the metric'],
+    ),
     "a truth for a margin": (on_loss(margin=True), ['true: write {"absolute": 0.1}']),
     "three segments of a command": (
         with_claim(metric="train/command/loss"),
@@ -397,8 +400,8 @@ def test_a_bound_is_told_which_share_of_bad_runs_its_seeds_leave() -> None:
     (one,) = lint.outlook(read(on_loss(type="bound", at_most=1)))
     assert (one.margin, one.narrowest, one.runs) == (None, None, (None, None))
     assert one.sentence == (
-        f"{LOSS}: one run beyond the bound is DIFFERENT; if 3 re-runs keep the bound, at most 63.2 %"
-        " of all runs break it (95 % confidence); 29 re-runs for 10 %, 59 re-runs for 5 %"
+        f"{LOSS}: one run beyond the bound is DIFFERENT; if 3 re-runs keep the bound, at most"
+        " 63.2 % of all runs break it (95 % confidence); 29 re-runs for 10 %, 59 re-runs for 5 %"
     )
 
 

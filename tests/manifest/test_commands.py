@@ -111,7 +111,10 @@ def test_wrong_cases_are_told(raw: Json, message: str) -> None:
 @pytest.mark.parametrize(
     ["word", "message"],
     [
-        ("{sed}", "unknown placeholder {sed}; did you mean {seed}? (write {{sed}} for the text itself)"),
+        (
+            "{sed}",
+            "unknown placeholder {sed}; did you mean {seed}? (write {{sed}} for the text itself)",
+        ),
         ("--x={lrr}", "unknown placeholder {lrr}; did you mean {lr}?"),
         ("{zzzzzz}", "unknown placeholder {zzzzzz}; there are: {lr}, {seed}, {case}"),
         ("{data:mnits}", "unknown placeholder {data:mnits}; there are: {data:mnist}"),
@@ -195,7 +198,10 @@ def test_a_working_folder_lies_among_the_inputs() -> None:
 def test_a_working_folder_is_there_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo" / "a.py").touch()
-    for cwd, message in (("repo/a.py", "is a file, expected a folder"), ("repo/b", "does not exist")):
+    for cwd, message in (
+        ("repo/a.py", "is a file, expected a folder"),
+        ("repo/b", "does not exist"),
+    ):
         assert message in complaint(cwd=cwd, inputs=["repo"], folder=tmp_path)
 
 

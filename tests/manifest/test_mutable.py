@@ -234,7 +234,10 @@ def test_what_is_set_stays_within_the_rules() -> None:
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"optimizer": {"name": "adam", "lr": 0.1}}, "the optimizer must be sgd by mlperf-hpc-closed"),
+        (
+            {"optimizer": {"name": "adam", "lr": 0.1}},
+            "the optimizer must be sgd by mlperf-hpc-closed",
+        ),
         ({"optimizer": {"name": "sgd", "lr": 0.1}}, "momentum of sgd is 0.9"),
         ({"target": {"metric": "mean_absolute_error", "at_most": 0.13}}, "has to reach 0.124"),
         ({"schedule": {"name": "cosine"}}, "the schedule must be constant or step"),

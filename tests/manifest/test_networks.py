@@ -263,9 +263,7 @@ def test_what_a_file_lacks_is_told_with_its_line(
 def test_a_network_s_file_without_a_batch_is_told(folder: Path) -> None:
     own = {**RESNET, "network": {"file": "ops/net.py"}, "inputs": ["ops"], "cases": {"batch": [1]}}
     (folder / "ops" / "net.py").write_text(NET.replace('"batch"', '"n"'))
-    assert "net.py, line 2: parameters is ('n',), expected ('batch',)" in complaint(
-        folder, own
-    )
+    assert "net.py, line 2: parameters is ('n',), expected ('batch',)" in complaint(folder, own)
     (folder / "ops" / "net.py").write_text(NET.replace("def network", "def net"))
     assert "net.py, line 1: defines no network" in complaint(folder, own)
 

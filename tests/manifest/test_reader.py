@@ -141,7 +141,10 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
         ["/benchmarks/0/cases/1", "a second case 'm1n1k1'"],
     ),
     "repeated size": (operator(cases={"m": [1, 1], "n": [1], "k": [1]}), ["stands here twice"]),
-    "level": (operator(level=4), ["/benchmarks/0/level: 4: unknown level: this version has level 0"]),
+    "level": (
+        operator(level=4),
+        ["/benchmarks/0/level: 4: unknown level: this version has level 0"],
+    ),
     "ids": (variant(benchmarks=[GEMM, GEMM], claims=[]), ["/1/id: a second benchmark", '"gemm"']),
     "name": (variant(name="a/b"), ["/name", "letters, digits"]),
     "name with a line break": (variant(name="small\n"), ["/name", "can't be printed"]),
@@ -222,7 +225,10 @@ def test_everything_wrong_is_told_at_once_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (b'{"name": "a",\n "seeds": [1],\n "name": "b"}', ["line 3, /name: this key is given twice"]),
+        (
+            b'{"name": "a",\n "seeds": [1],\n "name": "b"}',
+            ["line 3, /name: this key is given twice"],
+        ),
         (b'{"a":\n {"b": NaN}}', ["line 2, /a/b: NaN is no number"]),
         (b'{"a": [1,\n -Infinity]}', ["line 2, /a/1: -Infinity is no number"]),
         (b'{"a": 1e999}', ["line 1, /a: 1e999 is no number"]),

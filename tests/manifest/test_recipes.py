@@ -213,7 +213,11 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
             "",
             "multilabel, and not for unet",
         ),
-        ({"cases": {"workers": [-1]}}, "/cases", "workers is -1, expected a whole number from 0 to 64"),
+        (
+            {"cases": {"workers": [-1]}},
+            "/cases",
+            "workers is -1, expected a whole number from 0 to 64",
+        ),
         (
             {"cases": [{"accumulate": 2}, {"accumulate": 8}]},
             "/cases/1",

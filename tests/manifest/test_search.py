@@ -218,9 +218,7 @@ def test_written_points_are_held_to_the_space(
 def test_a_point_that_is_missing_is_told() -> None:
     raw = json.loads(searched().source)
     raw["benchmarks"][0]["cases"].pop()
-    assert "63 points are written, expected 64 in 4 studies" in complaint(
-        json.dumps(raw).encode()
-    )
+    assert "63 points are written, expected 64 in 4 studies" in complaint(json.dumps(raw).encode())
 
 
 @pytest.mark.parametrize(

@@ -207,9 +207,7 @@ def test_a_daemon_of_another_machine_is_refused(answers: dict[str, bytes], tmp_p
     refusal = b'{"message": "bind source path does not exist: /x"}'
     for created in (http(400, refusal), http(201, b'{"Id": "x", "Warnings": []}')):
         answers["/containers/create"] = created
-        with pytest.raises(
-            CannotRunError, match="cannot see this machine's files"
-        ) as caught:
+        with pytest.raises(CannotRunError, match="cannot see this machine's files") as caught:
             Docker().prepare(image, cache=tmp_path)
         assert caught.value.advice == "run capsule on the machine of that daemon"
 

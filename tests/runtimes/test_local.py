@@ -124,7 +124,9 @@ def test_without_the_engine_it_is_told(
     with pytest.raises(CannotRunError, match=r"not on the PATH|no Docker daemon answers"):
         resolve(f"{store}:torch:1")
     with (
-        pytest.raises(CannotRunError, match="no registry and no engine on this machine has image") as caught,
+        pytest.raises(
+            CannotRunError, match="no registry and no engine on this machine has image"
+        ) as caught,
         stores.save(of_bytes(b"image")),
     ):
         pass

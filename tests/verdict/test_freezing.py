@@ -151,7 +151,10 @@ def test_a_fraction_of_a_test_set_blurs_by_its_own_standard_error() -> None:
     one = frozen(original, type="equivalence")
     assert one.upper == pytest.approx(0.03)
     judgement = judge(original, metric([0.9] * 3, first_seed=9), type="equivalence")
-    assert "lies within the margin of 0.03 (one standard error of 100 test examples)" in judgement.sentence
+    assert (
+        "lies within the margin of 0.03 (one standard error of 100 test examples)"
+        in judgement.sentence
+    )
 
 
 def test_published_numbers_stand_for_the_original() -> None:

@@ -313,7 +313,15 @@ def test_the_words_are_there_without_colour_at_any_width(width: int) -> None:
     assert all(len(line) <= width for line in shown.splitlines())
     assert re.match("DIFFERENT +A tiny training run\n +1 of 2 re-runs differs", shown)
     flat = " ".join(shown.split())
-    for words in ("A and B", "A and C", "C DIFFERENT: difference", "s_R", "no mean:", "1 failed", "Holm"):
+    for words in (
+        "A and B",
+        "A and C",
+        "C DIFFERENT: difference",
+        "s_R",
+        "no mean:",
+        "1 failed",
+        "Holm",
+    ):
         assert words in flat
     assert "\x1b" not in shown
 

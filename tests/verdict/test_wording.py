@@ -52,7 +52,10 @@ def test_a_percentage_of_a_test_set_blurs_as_its_fraction_does() -> None:
     assert part.upper is not None
     assert frozen(percent, type="equivalence").upper == pytest.approx(100 * part.upper)
     judgement = judge(percent, metric([90.0] * 3, first_seed=9, unit="%"), type="equivalence")
-    assert "lies within the margin of 3 (one standard error of 100 test examples)" in judgement.sentence
+    assert (
+        "lies within the margin of 3 (one standard error of 100 test examples)"
+        in judgement.sentence
+    )
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,10 @@ def exact(
     """
     both = f"seed {seed}: original {there!r}, re-run {here!r}"
     if values == 1:
-        found = f"the only common value differs; {both}" if unequal else (
-            f"the only common value, of seed {seed}, is equal"
+        found = (
+            f"the only common value differs; {both}"
+            if unequal
+            else (f"the only common value, of seed {seed}, is equal")
         )
     elif not unequal:
         found = f"{every(values, 'values')} are equal, seed by seed"
@@ -359,6 +361,5 @@ JUDGEMENTS |= {
     "one-run-of-samples": "a distribution claim needs at least two runs per side: one run does"
     " not show how runs differ",
     "no-curve": "not every run of the {side} is a curve, with a step for each value",
-    "no-bundle": "the curves have {has_steps:one run on each side, so no spread|no step in"
-    " common}",
+    "no-bundle": "the curves have {has_steps:one run on each side, so no spread|no step in common}",
 }

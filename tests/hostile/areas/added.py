@@ -39,7 +39,9 @@ CASES = (
     _refuse("bad-one-left-out", extending.without_a_bad_one, f"{_SEEDS} 2 derived"),
     _refuse("better-first-run", extending.with_a_better_first_run, "logs/0001-stdout.txt: not as"),
     _refuse("another-attempt", extending.with_another_attempt, "attempts under the first seeds"),
-    _refuse("claims-made-primary", extending.with_primary_claims, "contradicts its text in the manifest"),
+    _refuse(
+        "claims-made-primary", extending.with_primary_claims, "contradicts its text in the manifest"
+    ),
     _refuse("wider-margin", extending.with_a_margin_of_all_runs, "allows -9 to 9"),
     _refuse("note-dropped", extending.without_its_note, "a note is missing: 3 of its 6 seeds"),
     _refuse("another-node", extending.on_another_node, "nodes do not begin with its predecessor"),
@@ -49,7 +51,9 @@ CASES = (
         extending.with_an_added_run_from_before,
         ", before its predecessor ended",
     ),
-    _refuse("another-engine", extending.by_another_engine, "its runtime differs from its predecessor's"),
+    _refuse(
+        "another-engine", extending.by_another_engine, "its runtime differs from its predecessor's"
+    ),
     _refuse("another-manifest", extending.by_another_manifest, "in more than its seeds"),
     Case(
         name="added/strangers",

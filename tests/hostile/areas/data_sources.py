@@ -149,7 +149,10 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "above": (lambda: _file("a/../../owned"), "an entry outside its folder"),
     "steers": (lambda: _file(f"../{_SHOWN}"), "an entry outside its folder"),
     "through-a-link": (_through_link, "is a link out of the archive"),
-    "through-an-inner-link": (_through_inner_link, "contains 'way' both as a folder and as something else"),
+    "through-an-inner-link": (
+        _through_inner_link,
+        "contains 'way' both as a folder and as something else",
+    ),
     "link-out": (
         lambda: _tar(("a/b", tarfile.SYMTYPE, "../../x")),
         "is a link out of the archive",
@@ -158,7 +161,10 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: _tar(("a", tarfile.LNKTYPE, "/etc/passwd")),
         "is a link out of the archive",
     ),
-    "hard-link-to-nothing": (lambda: _tar(("a", tarfile.LNKTYPE, "b")), "which is missing in the archive"),
+    "hard-link-to-nothing": (
+        lambda: _tar(("a", tarfile.LNKTYPE, "b")),
+        "which is missing in the archive",
+    ),
     "device": (lambda: _tar(("a", tarfile.BLKTYPE, "")), "neither a file, a folder nor a link"),
     "pipe": (lambda: _tar(("a", tarfile.FIFOTYPE, "")), "neither a file, a folder nor a link"),
     "twice": (

@@ -223,9 +223,7 @@ CASES = (
         ),
         "but has no primary claim other than `ratio`",
     ),
-    _refuse(
-        "quick-of-all", _diff(forging.quick()), "but primary claims need every benchmark"
-    ),
+    _refuse("quick-of-all", _diff(forging.quick()), "but primary claims need every benchmark"),
     _refuse(
         "quick-added",
         _add(forging.quick(forging.only_of("also")), "whole", "several", "--quick"),
@@ -299,7 +297,9 @@ CASES = (
         "'..' is not allowed in a name",
     ),
     _refuse(
-        "name-with-a-slash", _check_files(_with_inputs("a=2Fx")), "should be written as 'inputs/a/x'"
+        "name-with-a-slash",
+        _check_files(_with_inputs("a=2Fx")),
+        "should be written as 'inputs/a/x'",
     ),
     _refuse(
         "name-that-is-absolute", _check_files(_with_inputs("=2Fetc/x")), "'' may not be a part"
@@ -309,8 +309,14 @@ CASES = (
     _refuse(
         "name-that-turns-text", _check_files(_with_inputs("=E2=80=AEyp.x")), "character, '\\u202e'"
     ),
-    _refuse("name-of-git", _check_files(_with_inputs("=2Egit/config")), "'.git' is reserved for git"),
-    _refuse("name-of-git-on-windows", _check_files(_with_inputs("=67it~1/config")), "is reserved for git"),
+    _refuse(
+        "name-of-git", _check_files(_with_inputs("=2Egit/config")), "'.git' is reserved for git"
+    ),
+    _refuse(
+        "name-of-git-on-windows",
+        _check_files(_with_inputs("=67it~1/config")),
+        "is reserved for git",
+    ),
     _refuse("name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "should be written as"),
     _refuse("name-with-half-an-escape", _check_files(_with_inputs("a=3")), "as 'inputs/a=3D3'"),
     _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "as 'inputs/a'"),
@@ -328,7 +334,9 @@ CASES = (
         _check_files(_with_inputs("=61ux.c", "=61UX.c")),
         "are one name where case does not count",
     ),
-    _refuse("name-of-a-device", _check_files(_with_inputs("AUX.=63")), "is a device name on Windows"),
+    _refuse(
+        "name-of-a-device", _check_files(_with_inputs("AUX.=63")), "is a device name on Windows"
+    ),
     # every door
     _refuse("shown", _show(forging.widen), "allows -1e+06 to 1e+06"),
     _refuse("verified", _verify(forging.widen), "allows -1e+06 to 1e+06"),
@@ -343,8 +351,14 @@ CASES = (
         "copied-times", forging.copy_runs((forging.STEP,), 1), "one is a copy of the other"
     ),
     # what the first line tells
-    _tell("separate", ("diff", "a", "other"), "two independent runs (not a verification; seeds of B chosen by"),
-    _tell("reversed", ("diff", "b", "a"), "a verification with its own original, whose author chose"),
+    _tell(
+        "separate",
+        ("diff", "a", "other"),
+        "two independent runs (not a verification; seeds of B chosen by",
+    ),
+    _tell(
+        "reversed", ("diff", "b", "a"), "a verification with its own original, whose author chose"
+    ),
     _tell("of-another", ("diff", "other", "b"), "a verification of another capsule ("),
     _tell(
         "unplanned", ("diff", "a", "seven"), "7 fresh seeds, a number that nobody planned (--runs)"

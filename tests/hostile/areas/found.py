@@ -53,7 +53,9 @@ CASES = (
         {"pattern": "(x)", "file": "out.json"},
     ),
     fail("deep", "open('out.json', 'w').write('[' * 10**6)", "is not a JSON document", _FILE),
-    fail("empty-lists", "open('out.json', 'w').write('[],' * 10**7)", "a JSON file may have", _FILE),
+    fail(
+        "empty-lists", "open('out.json', 'w').write('[],' * 10**7)", "a JSON file may have", _FILE
+    ),
     fail("endless-digits", "print('loss: ' + '1' * 10**6 + 'x')", "is not a number"),
     fail("steers", r"print('loss: \x1b[2J')", r"\x1b[2J"),
     fail("names-that-steer", r"open('\x1b[2J\n', 'w')", _NONE, _FILE),

@@ -34,7 +34,9 @@ def _refuse(name: str, change: Change, says: str) -> Case:
 
 CASES = (
     Case(name="reread/nothing", prepare=_check(rereading.as_it_is), status=0, says="intact"),
-    _refuse("claims-made-primary", rereading.with_primary_claims, "contradicts its text in the manifest"),
+    _refuse(
+        "claims-made-primary", rereading.with_primary_claims, "contradicts its text in the manifest"
+    ),
     _refuse("wider-margin", rereading.with_a_wider_margin, "capsule.json: not as capsule"),
     _refuse("of-another", rereading.of_another, "is not of capsule 0000"),
     _refuse("another-log", rereading.with_another_log, "logs/0001-stdout.txt: not as capsule"),
@@ -43,9 +45,15 @@ CASES = (
         rereading.with_an_invented_predecessor,
         "manifest-sha256.txt differs from its predecessor's",
     ),
-    _refuse("failure-put-in", rereading.with_a_failure, "its attempts contradict the texts of its predecessor"),
+    _refuse(
+        "failure-put-in",
+        rereading.with_a_failure,
+        "its attempts contradict the texts of its predecessor",
+    ),
     _refuse("note-dropped", rereading.without_its_note, "a note is missing: values re-read"),
-    _refuse("another-date", rereading.with_a_later_start, "its started differ from its predecessor's"),
+    _refuse(
+        "another-date", rereading.with_a_later_start, "its started differ from its predecessor's"
+    ),
     _refuse("another-command", rereading.with_another_command, "manifest.json: not as capsule"),
     _refuse("log-more", rereading.with_a_file_more, "logs/9999-stdout.txt"),
     Case(name="reread/many-ways", prepare=_again("^(l+)+b$"), status=5, says="no line of standard"),

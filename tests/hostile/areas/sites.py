@@ -174,7 +174,12 @@ CASES = (
         status=4,
         says="a note is missing: the machine's MPI replaced the image's",
     ),
-    Case(name="site/fifo", prepare=_site(os.mkfifo), status=2, says="the site file is not a regular file"),
+    Case(
+        name="site/fifo",
+        prepare=_site(os.mkfifo),
+        status=2,
+        says="the site file is not a regular file",
+    ),
     Case(
         name="site/device",
         prepare=_site(lambda path: path.symlink_to("/dev/zero")),

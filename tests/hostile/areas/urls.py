@@ -228,7 +228,9 @@ CASES = (
     _case("steered", 6, "redirects to an address which"),
     _case("changed", 4, "changed data/README.md"),
     _case("another-capsule", 4, "another capsule than requested", _check("honest", *_OTHER)),
-    _case("another-capsule-to-run", 4, "another capsule than requested", _verify("honest", *_OTHER)),
+    _case(
+        "another-capsule-to-run", 4, "another capsule than requested", _verify("honest", *_OTHER)
+    ),
     _case("id-of-eleven-digits", 2, "not an id", _check("honest", *_SHORT)),
     _case("damaged-copy", 0, "intact", _changed_twice),
     _case(

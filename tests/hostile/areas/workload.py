@@ -197,7 +197,12 @@ NEIGHBOURS = tuple(
         ("all-starts-removed", "shutil.rmtree(first.parent)", 5, _CHANGED),
         ("nodes-removed", "shutil.rmtree(run / 'nodes')", 0, "sealed tiny-"),
         ("node-of-no-form", "(run / 'nodes' / '0000.json').write_text('[]')", 0, "sealed tiny-"),
-        ("digests-removed", "(run / 'digests.txt').unlink()", 4, "the list of copied files was changed"),
+        (
+            "digests-removed",
+            "(run / 'digests.txt').unlink()",
+            4,
+            "the list of copied files was changed",
+        ),
         ("log-removed", "(run / 'attempts.jsonl').unlink()", 0, "sealed tiny-"),
         ("header-removed", "(run / 'run.json').unlink()", 0, "sealed tiny-"),
         ("lock-removed", "(run / 'lock').unlink()", 0, "sealed tiny-"),

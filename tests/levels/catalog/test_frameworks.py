@@ -65,7 +65,9 @@ def test_what_cannot_be_read_of_a_build_is_null_with_its_reason(
     assert [inventory["frameworks"]["odd"][field] for field in unread] == [None] * 3
     reasons = [inventory["missing"][f"frameworks.odd.{field}"] for field in unread]
     assert reasons[0].startswith("AttributeError: module 'numpy' has no attribute 'verson'")
-    assert reasons[1] == ("LookupError: numpy.newaxis is None: this numpy was built without numpy.newaxis")
+    assert reasons[1] == (
+        "LookupError: numpy.newaxis is None: this numpy was built without numpy.newaxis"
+    )
     assert reasons[2] == "ModuleNotFoundError: No module named 'no_such_package'"
     assert inventory["frameworks"]["odd"]["version"]
 

@@ -245,7 +245,9 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, data: bytes, says: st
     ],
 )
 def test_what_is_wrong_with_an_example_is_said(message: bytes, says: str) -> None:
-    with pytest.raises(FormatError, match=f"a/b has a record that is not a tf.train.Example: {says}"):
+    with pytest.raises(
+        FormatError, match=f"a/b has a record that is not a tf.train.Example: {says}"
+    ):
         records.parse(memoryview(message), Path("a/b"))
 
 

@@ -131,7 +131,11 @@ def test_a_trial_reports_what_is_due(tmp_path: Path) -> None:
         ("draws random numbers", "mean((2, 3))", "mean((2, 3)) * torch.rand(1)"),
         ("returned int", "return Net()", "return 5"),
         ("returns a int", "return torch.log_softmax(", "return 5 or ("),
-        ("data decides which operations run", "y = self", "x = x * 2 if self.sum() > 0 else x; y = self"),
+        (
+            "data decides which operations run",
+            "y = self",
+            "x = x * 2 if self.sum() > 0 else x; y = self",
+        ),
     ],
 )
 def test_a_module_without_a_reference_is_refused(

@@ -218,7 +218,10 @@ ODD = [
     ("network = lambda: 3", "network\\(\\) of net.py returned int"),
     ("network = lambda: nn.ReLU()", "has no parameters to train"),
     ("network = lambda: nn.LazyLinear(3)", "lazy parameters"),
-    ("network = lambda: nn.Linear(12, 3)", r"net.py returned \(20, 1, 12, 3\), expected shape \(20, 3\)"),
+    (
+        "network = lambda: nn.Linear(12, 3)",
+        r"net.py returned \(20, 1, 12, 3\), expected shape \(20, 3\)",
+    ),
     ("network = lambda: nn.Sequential(nn.Flatten(), nn.Linear(144, 4))", r"returned \(20, 4\)"),
     ("def network():\n    raise KeyError('mine')", "mine"),
     (

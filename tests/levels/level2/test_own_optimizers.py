@@ -387,5 +387,7 @@ def torch(parameters, numbers):
 """
     how = {"numbers": {"lr": 0.1}, "folder": tmp_path, "checkpoint_epochs": 1}
     train(torch, text.replace("WHAT", "None, 1e-3, 7"), **how)
-    with pytest.raises(ValueError, match=r"\['past'\]\[1\]\['x'\]\[0\] is a set, which checkpoints"):
+    with pytest.raises(
+        ValueError, match=r"\['past'\]\[1\]\['x'\]\[0\] is a set, which checkpoints"
+    ):
         train(torch, text.replace("WHAT", "{1}"), **how)

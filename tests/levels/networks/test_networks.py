@@ -255,7 +255,9 @@ def test_what_is_wrong_with_a_users_network_is_said_in_a_line(
 @pytest.mark.parametrize("side", [4, 9, 12, 96])
 def test_a_volume_that_cannot_be_halved_until_four_are_left_is_refused(side: int) -> None:
     if side < 8:
-        with pytest.raises(ValueError, match="side of cosmoflow is 4, expected a whole number >= 8"):
+        with pytest.raises(
+            ValueError, match="side of cosmoflow is 4, expected a whole number >= 8"
+        ):
             networks.build("cosmoflow", {"batch": 1, "side": side})
         return
     with pytest.raises(ValueError, match=f"side of cosmoflow is {side}, expected a power of two"):

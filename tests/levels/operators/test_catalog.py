@@ -94,7 +94,11 @@ def test_options_are_in_a_name_where_they_differ_from_their_default() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("gemm", {"m": 1, "n": 1, "k": 1, "ta": 2}, "ta of gemm is 2, expected a whole number >= 0 and"),
+        (
+            "gemm",
+            {"m": 1, "n": 1, "k": 1, "ta": 2},
+            "ta of gemm is 2, expected a whole number >= 0 and",
+        ),
         ("gemm", {"m": 1, "n": 1}, "takes the parameters m, n, k and may take ta, tb, bias"),
         ("conv1d", {"n": 1, "c": 1, "w": 1, "k": 1, "s": 1, "stride": 0}, "stride of conv1d is 0"),
     ],

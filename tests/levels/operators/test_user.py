@@ -163,7 +163,9 @@ def test_an_image_without_a_compiler_says_what_it_lacks(
     write(tmp_path, "", "kernel.cu")
     monkeypatch.setenv("PATH", str(tmp_path))
     context = user.Context(tmp_path)
-    with pytest.raises(RuntimeError, match=r"cannot build square.cpp: this environment has no c\+\+"):
+    with pytest.raises(
+        RuntimeError, match=r"cannot build square.cpp: this environment has no c\+\+"
+    ):
         context.library("square.cpp")
     with pytest.raises(RuntimeError, match=r"no ninja, no nvcc"):
         context.build("kernel.cu")

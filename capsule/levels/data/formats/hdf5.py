@@ -71,9 +71,7 @@ def _find(h5py: Any, file: Any, where: str, path: Path, most: int) -> Any:
     if holder.is_virtual or holder.external:
         raise FormatError(path, f"has {where} in other files, which capsule does not read")
     if holder.dtype.kind not in "iuf" or holder.shape is None or not holder.size:
-        raise FormatError(
-            path, f"has {where} of {holder.dtype} {holder.shape}, expected numbers"
-        )
+        raise FormatError(path, f"has {where} of {holder.dtype} {holder.shape}, expected numbers")
     for shape in filter(None, (holder.shape, holder.chunks)):
         claim = holder.dtype.itemsize
         for length in shape:

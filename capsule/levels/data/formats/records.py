@@ -45,9 +45,7 @@ def locate(path: Path) -> list[Place]:
             file.seek(at)
             head = file.read(_HEAD.size)
             if not _has_length(head):
-                raise FormatError(
-                    path, f"has no record at byte {at}: wrong checksum of its length"
-                )
+                raise FormatError(path, f"has no record at byte {at}: wrong checksum of its length")
             start, length = at + _HEAD.size, _HEAD.unpack(head)[0]
             at = start + length + _CRC_BYTES
             if at > size:
