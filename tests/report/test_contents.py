@@ -184,7 +184,7 @@ def test_claimed_metrics_stay_longest_among_the_runs() -> None:
 
 
 def test_further_claims_on_a_metric_have_rows_of_their_own() -> None:
-    asked = [
+    asked: list[dict[str, object]] = [
         {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.05}, "label": "Table 2"},
         {"metric": LOSS, "type": "threshold", "at_most": 2, "primary": False},
         {"metric": STEP_TIME, "type": "noninferiority", "margin": {"ratio": 1.5}},

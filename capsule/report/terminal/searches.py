@@ -49,8 +49,8 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "winner", f"{outcome.winner}: {values}"
         yield (
             "",
-            f"{_write(outcome, outcome.value)}, selected as the best of all, so it is biased: run it"
-            " again under fresh seeds with the manifest from `capsule sweep winner`",
+            f"{_write(outcome, outcome.value)}, selected as the best of all, so it is biased: run"
+            " it again under fresh seeds with the manifest from `capsule sweep winner`",
         )
 
 
