@@ -1,0 +1,86 @@
+"""Numbers of capsules that 0.5.0 sealed: only texts for people may differ in what `--json` prints.
+
+Each folder of `tests/data/kept` with a version in its name holds an original, a verification of it,
+and what that version printed of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capsule import cli
+from tests.support.kept import KEPT
+
+# of a member of a list any index
+COMPARISON_TEXTS = frozenset(
+    (
+        *("/sentence", "/changes/*/sentence", "/notes/*/sentence"),
+        *(f"/{part}/*/sentence" for part in ("claims", "reported")),
+        *(f"/{part}/*/notes/*/sentence" for part in ("claims", "reported")),
+        *(f"/{part}/*/advice/sentence" for part in ("claims", "reported")),
+    )
+)
+TEXTS = {
+    "check": frozenset(("/checked/*", "/refused/*")),
+    "show": frozenset(("/notes/*/sentence",)),
+    "diff": COMPARISON_TEXTS,
+    "verify": COMPARISON_TEXTS,
+    "lint": frozenset(("/claims/*/sentence", "/warnings/*/sentence")),
+}
+"""Paths in the JSON of a verb at which a text for people stands."""
+
+FREE = frozenset(("tool", "code", "label"))
+"""Keys that may differ, be added or go, wherever they stand."""
+
+VERSIONS = sorted(path.name for path in KEPT.iterdir() if path.is_dir())
+ARGUMENTS = {
+    "check": ("original.zip",),
+    "show": ("original.zip",),
+    "diff": ("original.zip", "rerun.zip"),
+    "lint": ("original.zip",),
+}
+
+
+def leaves(value: Any, path: str = "", pattern: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Every number, text and empty container of a document: its path, that with * for indices."""
+    if isinstance(value, dict) and value:
+        for key, member in value.items():
+            if key not in FREE:
+                yield from leaves(member, f"{path}/{key}", f"{pattern}/{key}")
+    elif isinstance(value, list) and value:
+        for index, member in enumerate(value):
+            yield from leaves(member, f"{path}/{index}", f"{pattern}/*")
+    else:
+        yield path, pattern, value
+
+
+def numbers(verb: str, document: Any) -> dict[str, Any]:
+    """What of a verb's JSON must stay: all but texts for people, by path."""
+    return {
+        path: None if pattern in TEXTS[verb] else value for path, pattern, value in leaves(document)
+    }
+
+
+@pytest.mark.parametrize("verb", ARGUMENTS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_document_says_the_same(
+    version: str,
+    verb: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = KEPT / version
+    for name in ARGUMENTS[verb]:
+        (tmp_path / name).write_bytes(gzip.decompress((folder / f"{name}.gz").read_bytes()))
+    monkeypatch.chdir(tmp_path)
+    expected = json.loads((folder / "printed.json").read_text())[verb]
+    assert cli.main([verb, *ARGUMENTS[verb], "--json"]) == expected["exit_code"]
+    found = json.loads(capsys.readouterr().out)
+    assert numbers(verb, found) == numbers(verb, expected["document"])
