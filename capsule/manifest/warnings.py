@@ -252,7 +252,7 @@ def margin_out_of_reach(
     return (
         f"the margin {'factor ' * is_ratio}{allowed:.3g} is too tight: with the spread of these"
         f" {runs} runs, {confirm}."
-        f" {_remedy(needed and str(needed), is_sealed=True, added=added)}"
+        f" {_remedy(None if needed is None else str(needed), is_sealed=True, added=added)}"
     )
 
 

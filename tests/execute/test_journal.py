@@ -120,24 +120,33 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("events", "complaint"),
     [
-        ([{"event": "begin", "trial": "b/default/numpy/9"}], "not given"),
+        ([{"event": "begin", "trial": "b/default/numpy/9"}], "not in its job"),
         ([begin(ONE), begin(TWO)], "out of order"),
         ([begin(TWO)], "out of order"),
-        ([samples(ONE, "loss", 1.0)], "not under way"),
-        ([begin(ONE), samples(TWO, "loss", 1.0)], "not under way"),
+        ([samples(ONE, "loss", 1.0)], "which it has not begun"),
+        ([begin(ONE), samples(TWO, "loss", 1.0)], "which it has not begun"),
         ([begin(ONE), samples(ONE, "speed", 1.0)], "undeclared metric 'speed'"),
         ([HELLO], "has two hello events"),
         ([begin(ONE), samples(ONE, "loss")], "not a list of values"),
         ([begin(ONE), samples(ONE, "loss", 1), samples(ONE, "loss", 2, 3, warmup=1)], "warms up"),
-        ([begin(ONE), point(ONE, "loss", 1, 0.5), samples(ONE, "loss", 0.4)], "a step beside some"),
+        (
+            [begin(ONE), point(ONE, "loss", 1, 0.5), samples(ONE, "loss", 0.4)],
+            "a step for only some",
+        ),
         ([begin(ONE), point(ONE, "loss", 1, 0.5), point(ONE, "loss", 1, 0.4)], "step 1 after step"),
         (
             [begin(ONE), *(point(ONE, "loss", step, 0.5) for step in (1, 3, 2))],
             "step 2 after step 3",
         ),
-        ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "steps": [1, 2]}], "not as many steps"),
-        ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "steps": ["NaN"]}], "the step nan"),
-        ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "wall": "soon"}], "not as many wall"),
+        (
+            [begin(ONE), {**point(ONE, "loss", 1, 0.5), "steps": [1, 2]}],
+            "numbers of steps and of values",
+        ),
+        ([begin(ONE), {**point(ONE, "loss", 1, 0.5), "steps": ["NaN"]}], "has step nan"),
+        (
+            [begin(ONE), {**point(ONE, "loss", 1, 0.5), "wall": "soon"}],
+            "numbers of wall and of values",
+        ),
         ([begin(ONE), end(ONE, seconds=True)], "without a duration"),
         ([begin(ONE), samples(ONE, "loss", "fast")], "'fast' is not a number"),
         ([begin(ONE), samples(ONE, "loss", True)], "not a number"),
@@ -217,7 +226,7 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason", "words"),
     [
-        ("", "no-result", "loss, time"),
+        ("", "no-result", "metrics 'loss', 'time' are missing"),
         ("loss 3\n", "bad-result", "line 1 is not JSON: 'loss 3'"),
         (
             '{"metric": "Loss", "value": 3}\n',
@@ -235,7 +244,7 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
         (
             '{"metric": "loss", "value": 1}\n{"metric": "loss", "value": 1, "step": 2}\n',
             "bad-result",
-            "line 2: loss has a step beside some values",
+            "line 2: loss has a step for only some of its values",
         ),
         (
             '{"metric": "loss", "value": 1, "step": 2}\n{"metric": "loss", "value": 1, "step": 2}',
@@ -245,7 +254,11 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
         ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has step nan"),
         ('{"metric": "loss", "value": 1, "step": null}', "bad-result", "'None' is not a number"),
         ('{"metric": "loss", "value": 1, "epoch": 1}', "bad-result", "line 1"),
-        (f'{{"metric": "loss", "value": 1{"0" * 400}}}', "bad-result", "larger than any"),
+        (
+            f'{{"metric": "loss", "value": 1{"0" * 400}}}',
+            "bad-result",
+            "too large for a floating-point number",
+        ),
         (
             '{"metric": "loss", "value": NaN}\n{"metric": "time", "value": 1}\n',
             "non-finite",
@@ -291,8 +304,8 @@ def test_samples_of_one_metric_come_in_several_lines_while_the_trial_runs(tmp_pa
     ("hello", "complaint"),
     [
         ({**HELLO, "format": "capsule-journal/2"}, "'capsule-journal/2', not 'capsule-journal/1'"),
-        ({**HELLO, "ranks": 2}, "rank 0 of 2, and was started as rank 0 of 1"),
-        ({**HELLO, "rank": 1}, "rank 1 of 1"),
+        ({**HELLO, "ranks": 2}, "rank as 0 of 2, and was started as rank 0 of 1"),
+        ({**HELLO, "rank": 1}, "rank as 1 of 1"),
         (begin(ONE), "lacks its hello event"),
     ],
 )
@@ -460,8 +473,8 @@ def test_what_ranks_report_is_what_their_metrics_are_declared_to_be(
 @pytest.mark.parametrize(
     ("per", "text", "words"),
     [
-        ("trial", "loss=1 loss=2", "one number for the whole trial, and has 2"),
-        ("step", "loss=1 loss=2", "declared per step, and was reported without steps"),
+        ("trial", "loss=1 loss=2", "declared as one number per trial, but has 2"),
+        ("step", "loss=1 loss=2", "declared per step, but was reported without steps"),
     ],
 )
 def test_several_values_are_what_their_metric_says_they_are(

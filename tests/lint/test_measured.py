@@ -185,9 +185,7 @@ def test_a_busy_machine_is_told_of_at_sealing_in_show_and_beside_the_verdict() -
     assert "busy" not in draw(report.draw_record(idle, None, full=True), 200)
     differences = diff.compare(busy, idle)
     (note,) = [one for one in differences.notes if one.code == "busy"]
-    assert note.sentence.startswith(
-        f"the machine of the original was busy when its run began, {BUSY}"
-    )
+    assert note.sentence.startswith(f"machine of the original busy at start ({BUSY})")
     assert "busy" not in codes(diff.compare(idle, idle))
 
 

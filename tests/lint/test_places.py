@@ -12,7 +12,7 @@ from capsule.jsons import Json, JsonObject
 from capsule.manifest.lines import scan
 from capsule.manifest.starter import NOBODY
 from tests.manifest.test_reader import read, variant
-from tests.support.records import LOSS, make_record
+from tests.support.records import LOSS, ClaimDocument, make_record
 
 ON_LOSS = "train/default/command/loss"
 
@@ -53,7 +53,7 @@ def test_a_warning_about_a_command_stands_at_its_command(tmp_path: Path) -> None
     (tmp_path / "a.py").write_text("")
     benchmark: Json = {"id": "b", "command": ["python3", "a.py"], "metrics": {"n": {}}}
     checked = manifest.read(
-        json.dumps(variant(benchmarks=[benchmark], claims=[])).encode(),
+        json.dumps(variant(benchmarks=[benchmark], claims=[], datasets={})).encode(),
         where="m.json",
         folder=tmp_path,
     )
@@ -62,7 +62,7 @@ def test_a_warning_about_a_command_stands_at_its_command(tmp_path: Path) -> None
 
 
 def test_a_warning_about_runs_stands_at_its_claim() -> None:
-    claims = [
+    claims: list[ClaimDocument] = [
         {"metric": LOSS, "type": "equivalence"},
         {"metric": LOSS, "type": "bound", "at_most": 0.5},
     ]

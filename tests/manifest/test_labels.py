@@ -32,9 +32,9 @@ def test_a_claim_needs_no_label() -> None:
     [
         ("x" * 61, "is longer than 60 characters"),
         ("", "is shorter than 1"),
-        ("two\nlines", "holds a character that can't be printed"),
-        ("\x1b[31mred", "holds a character that can't be printed"),
-        ("\u202edetrever", "holds a character that can't be printed"),
+        ("two\nlines", "contains a character that cannot be printed"),
+        ("\x1b[31mred", "contains a character that cannot be printed"),
+        ("\u202edetrever", "contains a character that cannot be printed"),
         (3, "is not a text"),
         (None, "is not a text"),
     ],

@@ -88,7 +88,7 @@ class _Screen:
         metrics = summary.run_values(record)
         names = ShortNames(order_paths(record, metrics))
         facts = render(_draw_head(record, self._id, self._refused, _FACT_LINES), _HEAD_LINES)
-        rules = render(_draw_rules(record, metrics, names, self._lines), _FACT_LINES)
+        rules = render(draw_rules(record, metrics, names, self._lines), _FACT_LINES)
         extras = render(_draw_extras(record, metrics, _TABLE_LINES), _EXTRA_LINES)
         runs = render(_draw_runs(record, metrics, names, _RUN_LINES), _RUN_LINES)
         notes = render(_draw_notes(record), _NOTE_LINES)
@@ -174,10 +174,10 @@ def _draw_metrics(
         yield list_metrics(record, metrics, names, most_lines)
 
 
-def _draw_rules(
+def draw_rules(
     record: Record, metrics: Metrics, names: ShortNames, lines: Lines
 ) -> Iterator[RenderableType]:
-    """How values of runs are made, where a run gave several numbers."""
+    """Draw how values of runs are made, where a run gave several numbers."""
     paths: dict[str, list[str]] = {}
     for path, rule in derivation.of_commands(record, metrics, lines).items():
         paths.setdefault(rule, []).append(names.shorten(path))

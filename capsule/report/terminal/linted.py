@@ -109,7 +109,7 @@ class _Warnings:
         if left := Counter(one.code for one in self._warnings) - shown:
             codes = ", ".join(f"{number} {code}" for code, number in left.items())
             yield Prose(f"and {count(left.total(), 'more warning')} ({codes}): --full", "dim")
-        anchor = f"#{[*shown][0]}" if len(shown) == 1 else ", by code"
+        anchor = f"#{next(iter(shown))}" if len(shown) == 1 else ", by code"
         yield Prose(f"explained in {_PAGE}{anchor}", "dim")
 
 

@@ -179,10 +179,10 @@ class _Rows:
             "type": [one.type for one in rows],
             "margin": [one.margin for one in rows],
             "seeds": [one.seeds for one in rows],
-            **_join("seeds needed", [one.needed for one in rows]),
+            **_join("needed", [one.needed for one in rows]),
             **_join("smallest margin", [one.margins for one in rows]),
             **_join("largest sd", [one.sds for one in rows]),
-            "measured sd": [one.measured for one in rows],
+            "measured\nsd": [one.measured for one in rows],
         }
         self._columns = {heading: cells for heading, cells in columns.items() if any(cells)}
 
