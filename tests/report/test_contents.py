@@ -88,7 +88,7 @@ def test_any_number_of_metrics_fits_and_no_name_is_broken(
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_thousand_runs_fit_and_are_counted(width: int) -> None:
     seeds = tuple(range(1000))
-    shown = show(make_record(seeds=seeds, losses=dict.fromkeys(seeds, 1.0)), width)
+    shown = show(make_record(seeds=seeds, losses={seed: 1.0 + seed for seed in seeds}), width)
     assert_fits(shown, width)
     assert "1000 completed, seeds 0-999" in " ".join(shown.split())
     assert re.search(r"and 9\d\d more seeds: --full", shown)
