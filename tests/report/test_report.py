@@ -266,7 +266,7 @@ def test_show_tells_what_ran_and_what_is_claimed() -> None:
         image_digest(record),
         "Example CPU",
         LOSS,
-        "within 0.05 (the author's margin)",
+        "equivalence, within 0.05",
         "5 completed",
         "5 of 5",
     ):
