@@ -179,7 +179,7 @@ def test_other_names_are_none(name: str) -> None:
 
 
 def test_variables_that_settings_make_name_the_setting() -> None:
-    assert "set that" in complaint(environment={"OMP_NUM_THREADS": "1"})
+    assert "change that" in complaint(environment={"OMP_NUM_THREADS": "1"})
     assert '"determinism": "strict"' in complaint(environment={"TF_DETERMINISTIC_OPS": "1"})
 
 
@@ -192,7 +192,7 @@ def test_other_variables_are_free(name: str) -> None:
 
 def test_a_working_folder_lies_among_the_inputs() -> None:
     assert '"src" is not among this benchmark\'s inputs' in complaint(cwd="src", inputs=["repo"])
-    assert "leads out" in complaint(cwd="repo/../..", inputs=["repo"])
+    assert "is outside of the manifest's folder" in complaint(cwd="repo/../..", inputs=["repo"])
 
 
 def test_a_working_folder_is_there_and_a_folder(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_standard_input_is_a_file_among_the_inputs(tmp_path: Path) -> None:
         stdin="a.in", inputs=["repo"]
     )
     for path, message in (
-        ("repo/b", "is no file; a file is due"),
+        ("repo/b", "is not a file"),
         ("repo/c", "does not exist"),
-        ("repo/../../etc/passwd", "leads out"),
+        ("repo/../../etc/passwd", "is outside of the manifest's folder"),
     ):
         assert message in complaint(stdin=path, inputs=["repo"], folder=tmp_path)
 

@@ -221,7 +221,7 @@ def test_a_network_of_one_s_own_trains_where_it_is_asked_to(
         ({"dtype": "float64"}, ["/0/dtype", "resnet18 has no float64; there are: float32"]),
         ({"cases": [{"batch": 0}]}, ["0 is not a whole number >= 1"]),
         ({"cases": [{"side": 64}]}, ["parameter 'batch' of resnet18 is missing"]),
-        ({"inputs": ["ops"]}, ["/0/inputs", "this network has none"]),
+        ({"inputs": ["ops"]}, ["/0/inputs", "this network does not have"]),
         ({"level": 4}, ["this version has level 0, level 1, level 2, level 3 and commands"]),
     ],
 )
@@ -236,13 +236,13 @@ def test_a_mistake_about_a_network_is_told(
     ("old", "new", "words"),
     [
         ("def flops", "def work", "cube.py, line 1: defines no flops"),
-        ('("n",)', "tuple('n')", "line 3: parameters is no literal"),
-        ('("n",)', '"n"', "line 3: parameters is not a tuple of names"),
+        ('("n",)', "tuple('n')", "line 3: parameters is not a literal"),
+        ('("n",)', '"n"', "line 3: parameters must be a tuple"),
         ('("n",)', '("n", "n")', "line 3: parameters"),
         ('("n",)', '("n1",)', "line 3: parameters"),
         ('("n",)', '("name",)', "line 3: parameters"),
-        ('"power": 3', '"power": -3', "line 4: options is not a dictionary"),
-        ('"power": 3', '"power": 1 + 1', "line 4: options is no literal"),
+        ('"power": 3', '"power": -3', "line 4: options must be a dictionary"),
+        ('"power": 3', '"power": 1 + 1', "line 4: options is not a literal"),
         ('"power": 3', '"n": 3', "line 4: options"),
         ("def torch", "def tensorflow", "cube.py has no function for torch; it runs in numpy"),
         ("def torch(context, sizes, x): ...", "import torch", "no function for torch"),
@@ -290,7 +290,7 @@ def test_out_of_a_capsule_a_file_is_what_the_plan_states(folder: Path) -> None:
     subjects = list(map(subject_to_json, first.benchmarks))
     second = manifest.read(encode(OWN), where="m.json", folder=None, subjects=subjects)
     assert second.benchmarks == first.benchmarks
-    assert "cannot be read" in complaint(None, OWN)
+    assert "cannot read ops/cube.py" in complaint(None, OWN)
 
 
 def test_host_and_image_make_the_same_of_a_file(folder: Path) -> None:

@@ -169,9 +169,9 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"schedule": {"name": "cosine", "every": 1}}, "/schedule/every", "takes no"),
         ({"schedule": {"name": "step"}}, "", "every is missing"),
         ({"schedule": {"name": "multistep"}}, "", "milestones is missing"),
-        ({"schedule": {"name": "multistep", "milestones": [2, 2]}}, "", "that rise"),
+        ({"schedule": {"name": "multistep", "milestones": [2, 2]}}, "", "increasing whole numbers"),
         ({"schedule": {"name": "multistep", "milestones": [1.5]}}, "/schedule", "1.5"),
-        ({"schedule": {"name": "cosine", "milestones": [2]}}, "", "cosine takes none"),
+        ({"schedule": {"name": "cosine", "milestones": [2]}}, "", "cosine has none"),
         ({"optimizer": {"name": "lamp", "lr": 1}}, "/optimizer/name", "did you mean 'lamb'"),
         (
             {"optimizer": {"name": "lamb", "lr": 1, "max_norm": 1}},
@@ -211,7 +211,7 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         (
             {"network": "unet", "augmentation": {"flip": True}},
             "",
-            "multilabel, and not for unet",
+            "multilabel), not for unet",
         ),
         (
             {"cases": {"workers": [-1]}},
@@ -221,7 +221,7 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         (
             {"cases": [{"accumulate": 2}, {"accumulate": 8}]},
             "/cases/1",
-            "accumulate is 8, which does not",
+            "accumulate 8 does not divide",
         ),
         ({"cases": {"bacth": [1]}}, "/cases/bacth", "did you mean 'batch'"),
         ({"cases": {"limit_mib": [1]}}, "/cases/limit_mib", "a case cannot vary"),

@@ -94,7 +94,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
             "share no batch",
         ),
         ({"scheme": None}, "/benchmarks/0", "level 3 needs a scheme"),
-        ({"level": 2}, "/benchmarks/0", "a training of level 2 has no scheme; write level 3"),
+        ({"level": 2}, "/benchmarks/0", "a training of level 2 has no scheme; set level 3"),
         (
             {"scheme": {"name": "all-reduce"}},
             "/benchmarks/0/scheme/name",

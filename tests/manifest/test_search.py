@@ -155,19 +155,19 @@ def test_a_hundred_thousand_points_are_read() -> None:
     drawn = read(whole(entry, seeds=[1]))
     assert len(only(drawn).cases) == 100_000
     entry["search"] |= {"points": 20_001}
-    assert "at most 100000 points of" in complaint(whole(entry))
+    assert "the limit is 100000 points of" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"points": None}, "/search: halton needs points"),
+        ({"points": None}, '/search: halton needs "points"'),
         ({"method": "sobol"}, '"sobol" is unknown'),
         ({"metric": "final_acuracy"}, "did you mean 'final_accuracy'?"),
         ({"metric": "parameters"}, "parameters has no direction"),
         ({"studies": 2}, "/search/studies"),
         ({"space": {}}, "/search/space"),
-        ({"space": {"lr": {"from": 1, "to": 1}}}, "1 to 1 is no range"),
+        ({"space": {"lr": {"from": 1, "to": 1}}}, "1 to 1 is not a range"),
         ({"space": {"lr": {"from": 0, "to": 1, "scale": "log"}}}, "0 has no logarithm"),
         ({"space": {"epochs": {"from": 1, "to": 2.5, "whole": True}}}, "must be whole"),
         ({"space": {"lr": {"from": 0.1, "to": 1, "count": 3}}}, "count is only for grids"),
@@ -204,7 +204,7 @@ def test_a_wrong_grid_is_told(change: dict[str, Any], message: str) -> None:
         ((0, "lr"), 2, "lr of s1-p01 is 2, which is not in the space"),
         ((0, "batch"), 11, "batch of s1-p01 is 11"),
         ((1, "epochs"), 1.5, "epochs of s1-p02"),
-        ((0, "name"), "best", '"best" stands where s1-p01 is due'),
+        ((0, "name"), "best", 'found "best", expected s1-p01'),
     ],
 )
 def test_written_points_are_held_to_the_space(
@@ -245,7 +245,7 @@ def test_more_numbers_than_a_manifest_holds_are_not_drawn() -> None:
         "metric": "loss",
         "space": {name: [1, 2, 3] for name in space},
     }
-    assert "at most 100000 points of" in complaint(whole(entry))
+    assert "the limit is 100000 points of" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(
