@@ -84,7 +84,7 @@ def test_the_measured_software_is_named(stranger: User, sealed: Path) -> None:
     with zipfile.ZipFile(sealed) as capsule:
         software = json.loads(capsule.read("data/records/software.json"))["software"]["command"]
     count = f"{len(software['distributions'])} packages"
-    for ended in (stranger.run("show", NAME), stranger.run("verify", NAME)):
+    for ended in (stranger.run("show", NAME, "--full"), stranger.run("verify", NAME)):
         words = " ".join(f"{ended.stdout} {ended.stderr}".split())
         assert f"CPython {software['python']['version']}" in words
         assert count in words

@@ -196,7 +196,9 @@ def test_a_run_goes_on_with_the_data_that_it_began_with(author: User) -> None:
     copy.write_bytes(DATA)
     resumed = author.run(*resume)
     # the first trial, which failed, is an outcome; the others read the copy
-    assert (resumed.returncode, "[5/5]" in resumed.stderr) == (5, True), resumed.stderr
+    assert (resumed.returncode, "5 of 5 trials finished in" in resumed.stderr) == (5, True), (
+        resumed.stderr
+    )
     assert resumed.stderr.count("Traceback") == 1
     assert names(author.folder / "a.capsule.zip") == ["corpus/ramp.bin"]
 

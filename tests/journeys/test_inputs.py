@@ -407,7 +407,7 @@ def test_files_that_look_like_keys_are_named_before_anything_runs(author: User) 
     path = manifest(author, ".", script="run.py")
     ended = author.run("run", path, "--output", "a.zip")
     assert ended.returncode == 0, ended.stderr
-    before, _, _ = ended.stderr.partition("[0/1]")
+    before, _, _ = ended.stderr.partition("trial 1 of 1")
     for name in names:
         assert f"inputs/{name}" in before
     for name in others:

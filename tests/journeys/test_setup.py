@@ -48,7 +48,7 @@ def test_a_setup_prepares_every_start_and_its_output_is_kept_apart(author: User)
     manifest = write(author)
     ended = author.run("run", manifest, "--runtime", "host", "--output", "a.zip")
     assert ended.returncode == 0, ended.stderr
-    assert "[2/2]" in ended.stderr
+    assert "2 of 2 trials finished in" in ended.stderr
     with zipfile.ZipFile(author.folder / "a.zip") as capsule:
         setup = capsule.read("data/logs/0002-setup-stdout.txt").decode()
         own = capsule.read("data/logs/0002-stdout.txt").decode()

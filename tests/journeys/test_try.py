@@ -170,5 +170,5 @@ def test_what_a_killed_one_leaves_the_next_start_ends_and_removes(
     write_script(author.folder)
     ended = author.run("run", *words)
     assert ended.returncode == 0, ended.stderr
-    assert "ended 1 process(es)" in ended.stderr
+    assert "ended 1 process that" in ended.stderr
     assert left(author) == sealed
