@@ -1,16 +1,19 @@
 """The table of claims at every width: no name broken, no narrow column, never endless."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from capsule import verdict
-from capsule.diff import Pair
+from capsule.diff import Pair, SeedRule
 from capsule.manifest import Claim, Margin, Published
 from capsule.summary import MetricRuns
+from capsule.verdict.model import Judged, Verdict
 from tests.report.test_brief import draw, judge_all
 from tests.support.judging import NEAR, curves, metric
 
@@ -34,7 +37,7 @@ def sides(name: str, shift: float, **known: Any) -> tuple[MetricRuns, MetricRuns
     return there, metric([value + shift for value in NEAR], path=name, first_seed=50, **known)
 
 
-EQUIVALENCE = {"type": "equivalence", "margin": Margin(absolute=0.05)}
+EQUIVALENCE: dict[str, Any] = {"type": "equivalence", "margin": Margin(absolute=0.05)}
 SHIFTS = {"REPRODUCED": 0.0, "DIFFERENT": 0.5, "INCONCLUSIVE": 0.05}
 CLAIMS: Mapping[str, dict[str, Any]] = {
     "equivalence": EQUIVALENCE,
@@ -54,14 +57,27 @@ CLAIMS: Mapping[str, dict[str, Any]] = {
 }
 
 
-def pairs(claim: Mapping[str, Any], count: int, shift: float, **known: Any) -> Iterator[Pair]:
-    for number in range(count):
-        there, here = sides(path(number), shift, **known)
-        (one,) = verdict.freeze([Claim(metric=path(number), **claim)], {path(number): there})
-        if one.type == "exact" or one.paired:
-            here = metric([run.value for run in here.runs], path=path(number), **known)
-        rule = "same" if one.type == "exact" or one.paired else "fresh"
-        yield Pair(metric=path(number), claim=one, seeds=rule, original=there, rerun=here)
+@cache
+def judged(kind: str, shift: float) -> tuple[Pair, Judged]:
+    """One claim and its judgement, which hundreds of others repeat."""
+    name, claim = path(0), CLAIMS[kind]
+    there, here = sides(name, shift)
+    (one,) = verdict.freeze([Claim(metric=name, **claim)], {name: there})
+    if one.type == "exact" or one.paired:
+        here = metric([value + shift for value in NEAR], path=name)
+    rule: SeedRule = "same" if one.type == "exact" or one.paired else "fresh"
+    pair = Pair(metric=name, claim=one, seeds=rule, original=there, rerun=here)
+    return pair, judge_all(pair).claims[0]
+
+
+def judge_many(kind: str, count: int, word: str) -> Verdict:
+    """The verdict on so many claims of one kind."""
+    pair, one = judged(kind, SHIFTS[word])
+    names = [path(number) for number in range(count)]
+    outcome = judge_all(pair)
+    claims = tuple(replace(one, metric=name) for name in names)
+    pairs = tuple(replace(pair, metric=name) for name in names)
+    return replace(outcome, claims=claims, differences=replace(outcome.differences, pairs=pairs))
 
 
 def check(shown: str, width: int, names: set[str]) -> None:
@@ -82,7 +98,7 @@ def check(shown: str, width: int, names: set[str]) -> None:
 @pytest.mark.parametrize("word", SHIFTS)
 @pytest.mark.parametrize("kind", CLAIMS)
 def test_a_claim_of_any_type_keeps_the_rules(kind: str, word: str, width: int) -> None:
-    outcome = judge_all(*pairs(CLAIMS[kind], 2, SHIFTS[word]))
+    outcome = judge_many(kind, 2, word)
     check(draw(outcome, width), width, {path(0), path(1)})
 
 
@@ -90,7 +106,7 @@ def test_a_claim_of_any_type_keeps_the_rules(kind: str, word: str, width: int) -
 @pytest.mark.parametrize("count", [1, 40, 1000])
 @pytest.mark.parametrize("word", SHIFTS)
 def test_any_number_of_claims_fits_on_a_screen(count: int, word: str, width: int) -> None:
-    outcome = judge_all(*pairs(EQUIVALENCE, count, SHIFTS[word]))
+    outcome = judge_many("equivalence", count, word)
     shown = draw(outcome, width)
     if word == "REPRODUCED" and count > 1:
         assert len(shown.splitlines()) <= 120

@@ -15,7 +15,8 @@ from capsule.diff.several import Across
 from capsule.manifest import Claim, Margin
 from capsule.record import FrozenClaim
 from capsule.report.documents.comparison import claim_to_json
-from capsule.report.terminal.agreement import group, list_claims, word_claim
+from capsule.report.terminal.agreement import group, list_claims
+from capsule.report.terminal.claims import ClaimNames
 from capsule.summary import MetricRuns
 from capsule.verdict import spread, wording
 from capsule.verdict.model import Judged, Verdict
@@ -139,11 +140,11 @@ def test_two_claims_on_one_metric_are_told_apart_wherever_they_are_named() -> No
     assert mean.p_different_holm is not None
     claims = list_claims(judged)
     assert [len(one) for one in group(claims)] == [1, 1]
-    assert [word_claim(one, one.name).partition(":")[0] for one in claims] == [
+    names = ClaimNames(judged.claims)
+    assert [names.name(one) for one in judged.claims] == [
         "loss, mean of the last 3 evaluations",
         "loss",
     ]
-    assert claims[0].path == f"{PATH}, mean of the last 3 evaluations"
     documents = [claim_to_json(one.claim)["value"] for one in claims]
     assert documents == [{"mean_of_last": 3}, None]
 

@@ -33,7 +33,7 @@ def test_a_look_is_judged_at_its_own_level(runs: int, number: int | None, level:
     assert (own.number, own.runs, own.planned) == (number, runs, (3, 6, 12))
     assert own.alpha == judgement.level == pytest.approx(level, abs=2e-4)
     assert judgement.alpha_used == judgement.level
-    words = f"look {number} of 3" if number else "none of the planned looks (3, 6, 12)"
+    words = f"look {number} of 3 planned" if number else "not a planned look (3, 6, 12)"
     assert any(words in note.sentence for note in judgement.notes)
 
 

@@ -147,10 +147,13 @@ def _failure_rates(verdict: Verdict) -> Iterator[str]:
     first, second = verdict.differences.names.heads
     ran: list[Judged] = [one for one in verdict.claims if one.word != "SKIPPED"]
     both = {(_failures(one.original), _failures(one.rerun)) for one in ran}
-    for there, here in sorted(both):
+    for there, here in sorted(filter(all, both)):
         yield f"{first} {there}, {second} {here}, with 95 % confidence"
 
 
 def _failures(side: Counts) -> str:
+    """Return how many runs of a side failed; empty without a run."""
     ended = side.values + side.failed
+    if not ended:
+        return ""
     return f"{side.failed} of {ended} (true rate below {number(100 * side.failure_bound, 2)} %)"

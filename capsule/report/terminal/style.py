@@ -55,11 +55,6 @@ def draw_notes(sentences: Sequence[str]) -> Iterator[Text]:
     yield from draw_rest(len(sentences) - _NOTES, "notes")
 
 
-def word(verdict: ClaimWord) -> Text:
-    """A verdict's word in its colour."""
-    return text(verdict, STYLES[verdict])
-
-
 def grid(style: str = "bold") -> Table:
     """Names and values without a rule, one below the other.
 

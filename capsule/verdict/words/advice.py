@@ -18,7 +18,7 @@ _Two = tuple[int | None, int | None]
 
 
 def _chance(numbers: _Two) -> str:
-    more = "" if numbers[1] is None else f", {numbers[1]} with 90 %"
+    more = "" if numbers[1] in (None, numbers[0]) else f", {numbers[1]} with 90 %"
     return f"with 80 % chance{more}"
 
 
