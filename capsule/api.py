@@ -180,7 +180,7 @@ def resume(
         watch: Receiver of progress.
 
     Raises:
-        UsageError: The folder is no run folder, or belongs to a verification or a pair.
+        UsageError: The folder is not a run folder, or belongs to a verification or a pair.
         UntrustedError: The run folder is untrusted, and `options.trust` is not set.
         CannotRunError: Another process uses the run folder, or as in `run`.
         DamagedError: As in `run`.

@@ -86,7 +86,8 @@ class Console:
     def show(self, *items: RenderableType) -> None:
         """Print tables and text for people on standard output."""
         # a pipe has no width of its own: 100 columns keep a table's lines whole
-        width = None if self._out.isatty() else 100
+        has_width = self._out.isatty() or "COLUMNS" in os.environ
+        width = None if has_width else 100
         console = make_printer(self._out, width=width)
         for item in items:
             console.print(item, soft_wrap=False)

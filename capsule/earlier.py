@@ -76,7 +76,7 @@ def take(original: Capsule, paths: Sequence[Path], how: How = How()) -> Earlier 
 
     Args:
         original: The capsule.
-        paths: Of its verifications.
+        paths: Paths of earlier verifications.
         how: Further runs will be made.
 
     Returns:
@@ -187,7 +187,7 @@ def merge(record: Record, earlier: Earlier | Extended) -> Record:
     """Merge the runs of both verifications into one record; earlier nodes come last.
 
     Args:
-        record: Of what ran now. Its plan is that of both.
+        record: Record of the present run; its plan is that of both.
         earlier: What ran before.
     """
     if isinstance(earlier, Extended):

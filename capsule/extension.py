@@ -93,7 +93,7 @@ def merge(record: Record, extended: Extended) -> Record:
     """Merge the runs of both records, the first ones unchanged.
 
     Args:
-        record: Of what ran now. Its plan is that of both.
+        record: Record of the present run; its plan is that of both.
         extended: What ran before.
     """
     before = extended.record

@@ -21,7 +21,7 @@ def derive(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, Metric
 
     Args:
         benchmark: Any.
-        metrics: Of its trials; those of a framework may be left out.
+        metrics: Metrics of its trials; those of a framework may be left out.
     """
     serving = meaning.of(benchmark)
     if serving is None:

@@ -23,7 +23,7 @@ class Description:
         name: As in a manifest.
         sizes: Its batch and every option, those that were left out with their defaults.
         parameters: How many numbers are trained.
-        forward_flops_per_sample: Of inference; a product and its addition are two.
+        forward_flops_per_sample: FLOP of inference; a product and its addition are two.
         inputs: Shapes by name, the batch first; what the loss alone reads too.
         outputs: Shapes of what inference yields.
         frameworks: That can run it.

@@ -32,7 +32,7 @@ class Added:
     """A verification whose runs count with those of a later one.
 
     Attributes:
-        id: Of its capsule, 64 hex digits.
+        id: Id of the capsule, 64 hex digits.
         runs: Number of fresh seeds that it ran itself.
     """
 

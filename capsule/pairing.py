@@ -48,7 +48,7 @@ class CutOffPair:
     """A pair that was interrupted, as its folder has it.
 
     Attributes:
-        targets: As of `Sides`.
+        targets: See `Sides`.
     """
 
     folder: Path
@@ -387,7 +387,7 @@ def seal(
         sides: The pair.
         executions: What became of A and of B.
         targets: As `targets` gave them; what is sealed already is kept.
-        strict_privacy: As of `sealing.seal`.
+        strict_privacy: See `sealing.seal`.
         watch: As there.
 
     Raises:

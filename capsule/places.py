@@ -118,8 +118,7 @@ def shorten(path: Path) -> str:
 
 
 def weak_spot(path: Path, *, whosever: bool = False) -> Path | None:
-    """Return the first part of a path, from the root on, that others may exchange; None without
-    one.
+    """Return the first part of a path, from the root on, that others may replace; or None.
 
     Args:
         path: A file or folder, which need not exist.

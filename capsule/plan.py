@@ -218,7 +218,7 @@ def add_controls(plan: Plan, trial_ids: Collection[str]) -> Plan:
     fresh seed. Those of them that the plan has already are not added again.
 
     Args:
-        plan: Of a verification.
+        plan: Plan of a verification.
         trial_ids: `benchmark/case/framework/seed`, with a seed of the original's.
     """
     known: set[str] = set()

@@ -17,7 +17,7 @@ class LeftOut(NamedTuple):
 
     Attributes:
         benchmarks: Ids of those that no deciding claim is about, in the manifest's order.
-        ran: How many others there are.
+        ran: Number of benchmarks that ran.
         claims: Number of claims about them, none of which decides.
     """
 
@@ -54,7 +54,7 @@ def deciding(origin: Origin, claims: Iterable[FrozenClaim]) -> frozenset[str] | 
     """Return ids of the benchmarks that a run with this origin is of, None for all.
 
     Args:
-        origin: Of the run.
+        origin: Origin of the run.
         claims: As frozen by the original of a verification.
     """
     if not isinstance(origin, Verification) or not origin.quick:
@@ -71,7 +71,7 @@ def leave_out(manifest: Manifest, claims: Collection[FrozenClaim]) -> LeftOut:
     """Return the benchmarks that a quick verification leaves out.
 
     Args:
-        manifest: Of the capsule that is verified.
+        manifest: Manifest of the capsule that is verified.
         claims: As that capsule froze them.
     """
     kept = deciding_benchmarks(claims)

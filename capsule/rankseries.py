@@ -32,7 +32,7 @@ def count_values(ranks: int, count: int, *, whole: bool) -> int:
 
     Args:
         ranks: Their number.
-        count: Of the values of each.
+        count: Number of values of each.
         whole: True if all of them are to be kept where they can be.
     """
     if not can_be_reduced(ranks, count) or (whole and ranks * count <= MOST_WHOLE):
@@ -53,9 +53,9 @@ def fold(
     """Put the series of all ranks of an attempt into one, for each metric that asks for it.
 
     Args:
-        samples: Of one process start.
+        samples: Samples of one process start.
         attempts: Its attempts, by the id of their trial.
-        kept: Of each metric to fold, by benchmark and name, whether all of its values are kept.
+        kept: Whether all values of a metric to fold are kept, by benchmark and name.
     """
     many: dict[tuple[str, str], list[Samples]] = {}
     for line in samples:

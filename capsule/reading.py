@@ -47,7 +47,7 @@ def read(path: Path, expected: str | None = None, hashing: Hashing | None = None
     Args:
         path: Where it lies.
         expected: Its id, or how that begins; looked at before anything else. None for any.
-        hashing: Of the same file, where that was begun before.
+        hashing: Hash of the same file, if it was begun before.
 
     Raises:
         UsageError: There is no such file.

@@ -297,8 +297,8 @@ class _Outcome:
     """Outcome of a trial by the values that were read; failed if it has a reason.
 
     Attributes:
-        reason: Of a failure.
-        message: Of a failure, or what whoever reads the numbers must know of them.
+        reason: Reason of a failure.
+        message: Message of a failure, or a remark that readers of the numbers need.
     """
 
     reason: Reason | None = None

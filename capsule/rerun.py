@@ -119,7 +119,7 @@ def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Pl
 
     Args:
         original: The capsule.
-        options: How many runs, of what, and which ones count.
+        options: Number and choice of runs, and the verifications that count.
         watch: Is told what a quick one leaves out.
 
     Raises:
@@ -192,7 +192,7 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
 
     Args:
         original: The capsule.
-        planned: Of the verification.
+        planned: Plan of the verification.
         options: As asked for.
         own: True if the capsule is this user's, which needs no bounds.
     """
@@ -230,7 +230,7 @@ def runs(
     """Return the largest number of fresh seeds of a verification.
 
     Args:
-        record: Of the original.
+        record: Record of the original.
         wanted: By whoever verifies, None for the next planned look.
         looks: The planned ones, if all of them are taken.
         added: A verification whose runs count.

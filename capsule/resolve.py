@@ -40,7 +40,7 @@ def cache_near(folder: Path | None, watch: Watch = SILENT) -> Iterator[None]:
     """Have a cache for as long as a run takes, where its user can write no other one.
 
     Args:
-        folder: Of the run, beside which it lies; None for one in the current folder.
+        folder: Folder of the run, beside which it lies; None for one in the current folder.
         watch: Is told of it.
 
     Raises:
@@ -209,7 +209,7 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
     Args:
         request: What is wanted.
         watch: Follows what takes long.
-        choice: Of engine and image, where somebody consented to it; None to choose now.
+        choice: Engine and image that the user consented to; None to choose now.
 
     Raises:
         UsageError: Engine and image do not fit together, or a reference is none.

@@ -24,7 +24,7 @@ def scores(benchmark: Benchmark, metrics: Metrics) -> Iterator[tuple[str, Metric
 
     Args:
         benchmark: Any.
-        metrics: Of its trials; those of a framework may be left out.
+        metrics: Metrics of its trials; those of a framework may be left out.
     """
     meaning = benchmark.score
     if meaning is None:

@@ -73,7 +73,7 @@ def added_seeds(
     Args:
         capsule_id: 64 lower-case hex digits.
         originals: Seeds of the run.
-        count: How many.
+        count: Number of seeds.
         within: Lowest and highest seed that the benchmarks take.
 
     Raises:
@@ -105,9 +105,9 @@ def winner_seeds(
     As `fresh_seeds`, of sha256("capsule-winner-seed-1\n<id>\n<i>\n").
 
     Args:
-        capsule_id: Of the search, 64 lower-case hex digits.
+        capsule_id: Id of the search's capsule, 64 lower-case hex digits.
         originals: Seeds of the search.
-        count: How many.
+        count: Number of seeds.
         within: Lowest and highest seed that the benchmark takes.
 
     Raises:

@@ -30,7 +30,7 @@ class Segment:
 
     Attributes:
         path: Its name, as whoever maps it sees it: a container may have another /dev/shm.
-        device: Of its file system, which tells that apart.
+        device: Device number of its file system.
         inode: There.
     """
 

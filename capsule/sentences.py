@@ -216,7 +216,7 @@ def _freeze(fact: object) -> Fact:
     if isinstance(fact, list | tuple):
         return tuple(map(_freeze, fact))
     if not (fact is None or isinstance(fact, str | int | float)):
-        raise TypeError(f"no fact of a sentence: {fact!r}")
+        raise TypeError(f"not a fact of a sentence: {fact!r}")
     return str(fact) if isinstance(fact, str) else fact
 
 

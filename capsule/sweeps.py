@@ -25,7 +25,7 @@ class Mean:
 
     Attributes:
         value: In the metric's unit; of ratios the geometric mean.
-        interval: Of the mean at `LEVEL`, each end erring half of the rest at most; None of one run.
+        interval: Interval of the mean at `LEVEL`, half of the rest on either side; None of one run.
     """
 
     value: float
@@ -38,14 +38,14 @@ class Size:
 
     Attributes:
         case: Its name.
-        ranks: How many.
+        ranks: Number of ranks.
         base: Name of the case that it is held to; None where it is the one that others are.
         throughput: Samples a second.
         step_time: Seconds, of the slowest rank's median step.
         speedup: Against `base`.
         efficiency: Likewise.
-        communication_share: Of the steps' seconds, from 0 to 1; None of one rank alone.
-        bytes_sent: Of the rank that sends most in its median step.
+        communication_share: Share of the steps' seconds, from 0 to 1; None of one rank alone.
+        bytes_sent: Bytes of the rank that sends most in its median step.
         shared: Ranks that have fewer cores than threads, with whom they share them, in any run:
             how fast they are says nothing of a machine.
     """

@@ -92,10 +92,10 @@ def write(record: Record, capsule_id: str, which: Outcome, count: int = SEEDS) -
     margin, where nothing was.
 
     Args:
-        record: Of the search.
+        record: Record of the search.
         capsule_id: 64 lower-case hex digits.
         which: One of its `outcomes`.
-        count: How many seeds.
+        count: Number of seeds.
 
     Raises:
         UsageError: No point won, or the range of seeds has not so many left.

@@ -74,7 +74,7 @@ def lines(
     """Yield Markdown lines that run commands by hand.
 
     Args:
-        record: Of the capsule, of one rank.
+        record: Record of the capsule; it has one rank.
         benchmarks: Commands that were planned.
         payload: Files below `data/`, with their digests where these are known.
     """

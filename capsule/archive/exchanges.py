@@ -24,8 +24,8 @@ class Shared:
 
     Attributes:
         where: For messages.
-        scheme: Of its recipe.
-        item_bytes: Of an element of a parameter.
+        scheme: Scheme of its recipe.
+        item_bytes: Bytes of an element of a parameter.
         ranks: Processes that were started for it together.
         work: What they do in a step.
         parameters: Trained numbers, None where nobody said.

@@ -162,7 +162,7 @@ class _Reader:
             block: Whole lines.
             start: Where the first one starts.
             stop: Where the last one ends.
-            before: How many lines there are before.
+            before: Number of lines before.
 
         Raises:
             DamagedError: Names the line.

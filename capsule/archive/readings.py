@@ -37,7 +37,7 @@ class Read:
     Attributes:
         trial: Id of the trial.
         attempt: From 1.
-        seed: Of the trial.
+        seed: Seed of the trial.
         benchmark: Id of the benchmark.
         subject: How it reads.
         cache: `cold` or `warm`.

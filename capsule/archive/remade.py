@@ -19,7 +19,7 @@ def fingerprint(
     Args:
         settings: How it trains, or reads.
         count: Samples to train on.
-        seed: Of the trial.
+        seed: Seed of the trial.
         epochs: Of which the order is reported.
         kept: Pieces of the file of lengths or weights, not looked at for a sampler without.
 

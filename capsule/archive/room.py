@@ -57,8 +57,8 @@ class _Subject:
     """A case in one framework.
 
     Attributes:
-        expected: Of each trial to come: the middle one of those that ended, if any did.
-        to_come: How many trials.
+        expected: Size of each trial that is left: the median of the ended ones, if any.
+        to_come: Number of trials that are left.
         ended: Sorted, so that the one in the middle is at hand.
     """
 

@@ -32,7 +32,7 @@ class Reading:
         attempt: Whose.
         rank: Which rank.
         sources: Where its metrics are, by the metric's name.
-        paths: Of its texts below `data/`, by their names.
+        paths: Paths of its texts below `data/`, by their names.
         texts: The texts.
         extract: What they give.
     """
@@ -57,7 +57,7 @@ class Quotation:
         rank: Whose text it is.
         value: The number.
         step: Where on its way it was taken, None where that is not said.
-        path: Of the text, below `data/`.
+        path: Path of the text, below `data/`.
         line: Where it stands, from 1; None in what has no lines.
         words: The line; in a JSON document the pointer, in event files step, time, tag and value.
     """

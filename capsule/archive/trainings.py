@@ -41,7 +41,7 @@ class Training:
     Attributes:
         trial: Id of the trial.
         attempt: From 1.
-        seed: Of the trial.
+        seed: Seed of the trial.
         completed: True if the attempt ended well.
         diverged: True if it is said to have diverged.
         quality: Name of the metric that is the network's quality.

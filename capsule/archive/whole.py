@@ -36,7 +36,7 @@ class Whole(NamedTuple):
 
     Attributes:
         path: The file or folder.
-        digests: Of each file, by path; that of the tag manifest is the capsule's id.
+        digests: Digest of each file, by path; that of the tag manifest is the capsule's id.
         kept: The bytes of small documents, which need not be read twice.
     """
 

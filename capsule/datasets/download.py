@@ -49,8 +49,8 @@ class _Work:
     """State shared by the downloading and the waiting thread.
 
     Attributes:
-        done_bytes: Of the file, so far.
-        total_bytes: Of the whole file, 0 while that is not known.
+        done_bytes: Bytes received so far.
+        total_bytes: Size of the whole file; 0 while it is unknown.
         stop: Nobody waits any longer.
     """
 
@@ -72,7 +72,7 @@ def download(
 
     Args:
         url: Its address, https, or http.
-        folder: Of this download alone, locked by whoever calls.
+        folder: Folder of this download alone, locked by whoever calls.
         most_bytes: That it may have.
         trusts_bytes: True if a digest is held against the whole afterwards, so that the rest may be
             asked for even where the server cannot say that its file is the same as before.

@@ -40,8 +40,8 @@ class Fetched:
     Attributes:
         name: In the manifest.
         state: True if it was here, came, needs nothing, or is missing.
-        digest: Of what is here, None where nothing is.
-        bytes: Of all its files, None where nothing is here.
+        digest: Digest of the present files; None without any.
+        bytes: Size of all present files; None without any.
         path: Where it is, None where nothing is or a capsule carries it.
         url: Its address.
         sentence: What is to be done, None for nothing.

@@ -22,7 +22,7 @@ class Entry:
     Attributes:
         name: Path below the dataset's folder with `/`; the file's own name when it is the dataset.
         path: Where it is.
-        status: Of the file itself, never of a link.
+        status: Status of the file itself, never of a link.
     """
 
     name: str

@@ -109,7 +109,7 @@ class _Inventory:
         """Keep a link for the end, when all files are there.
 
         Args:
-            name: Of the entry.
+            name: Name of the entry.
             to: A path from the entry's folder, of a hard link from the top of the archive.
             is_hard: True if it is a hard link.
         """
@@ -130,7 +130,7 @@ class _Inventory:
         """Return the file that a link leads to.
 
         Args:
-            place: Of the link.
+            place: Place of the link.
             known: Link -> its file and the number of links on the way; is added to.
         """
         way: list[str] = []

@@ -40,9 +40,9 @@ class ZipEntry:
         mode: Of Unix, with the kind of file; 0 if it is not stated.
         method: How it is compressed, None if it is not.
         packed_bytes: Size in the archive.
-        size: Of the content in bytes.
+        size: Size of the content in bytes.
         crc: CRC-32 of the content.
-        place: Of its local header.
+        place: Place of its local header.
     """
 
     raw_name: bytes

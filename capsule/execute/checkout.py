@@ -184,7 +184,7 @@ def find(folder: Path, *, within: Path) -> Checkout | None:
 
     Args:
         folder: An absolute path.
-        within: Of folders that do not lie below this one, only those of this user count: another
+        within: Folder; of folders outside it, only those of this user count: another
             one may have put a `.git` into a folder that all can write.
     """
     for root in (folder, *folder.parents):

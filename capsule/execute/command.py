@@ -135,7 +135,7 @@ class _Surroundings:
     """Environment of one rank's command and setup.
 
     Attributes:
-        values: Of the placeholders.
+        values: Values of the placeholders.
         inputs: Where the inputs lie for it.
     """
 

@@ -85,7 +85,7 @@ class Gatherer:
 
     Args:
         workspace: The run folder.
-        kept: As of `rankseries.fold`.
+        kept: See `rankseries.fold`.
     """
 
     def __init__(self, workspace: Workspace, kept: Mapping[tuple[str, str], bool] = {}) -> None:

@@ -23,7 +23,7 @@ class Header:
         setup: What was decided before the first process start.
         folder: Where the manifest's relative paths start, None for a manifest out of a capsule.
         keep_hosts: Record host names and serial numbers in the clear.
-        salt: Of the hashes that stand for them.
+        salt: Salt of the hashes that stand for them.
         runs: Number of fresh seeds of a verification, None for as many as the original has.
         plan: Digest of the plan.
         subjects: What the plan says of cases and metrics, see `manifest.read`.

@@ -83,9 +83,9 @@ class _Folder:
 
     Attributes:
         name: Below the manifest's folder.
-        parts: Of its absolute path.
+        parts: Parts of its absolute path.
         checkout: What it is of.
-        rules: Of git, those that count more come later.
+        rules: Rules of git; a later rule overrides an earlier one.
         ignored: Git ignores it, but for files in it that it keeps all the same.
         is_whole: True if it is the manifest's own, or lies in it, where that is the input.
     """

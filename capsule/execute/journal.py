@@ -110,7 +110,7 @@ class _Reader:
         world = event.get("rank", 0), event.get("ranks", 1)
         if world != (self._rank, self._ranks):
             raise Defect(
-                f"gives its rank as {str(world[0])[:20]} of {str(world[1])[:20]}, and was"
+                f"gives its rank as {str(world[0])[:20]} of {str(world[1])[:20]}, but was"
                 f" started as rank {self._rank} of {self._ranks}"
             )
         self.hello = event

@@ -232,7 +232,7 @@ def _read_left(event: JsonObject) -> Left:
                 first=tuple(name for name in first if isinstance(name, str)),
                 segments=tuple(name for name in segments if isinstance(name, str)),
             )
-    raise TypeError("the field `left` has another form")
+    raise TypeError("the field `left` has an unknown form")
 
 
 def _read_start(start: JsonObject) -> Begun:

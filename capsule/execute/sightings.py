@@ -27,7 +27,7 @@ class Made:
     Attributes:
         by: Name of the library.
         rank: Own number there.
-        ranks: How many there are.
+        ranks: Number of ranks.
         token: A word that all ranks of this world share and no other world has; empty for none.
     """
 
@@ -96,7 +96,7 @@ def judge(sightings: Sequence[Sighting], command: Command, *, joined: bool) -> F
     """Judge whether a command's ranks formed the planned world.
 
     Args:
-        sightings: Of every rank, by rank.
+        sightings: Sightings of every rank, by rank.
         command: What they ran.
         joined: True if each needs MPI of the family of a launcher that was seen to join as many.
     """

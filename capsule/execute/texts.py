@@ -37,7 +37,7 @@ def read(
         files: What one rank left. The scalars of its event files are laid out beside it, as they
             will be sealed.
         trial: The trial, whose benchmark declares the metrics.
-        paths: Of this machine, which are not sealed.
+        paths: Paths of this machine, which are not sealed.
         ended_well: True if the command ended with exit code 0; of one that did not, nothing is
             read: what it would still have printed is not known.
         rank: Whose files.
@@ -64,7 +64,7 @@ def find_echoes(
     Args:
         files: What each rank left, by rank.
         trial: The trial, whose benchmark declares the metrics.
-        paths: Of this machine, which are not sealed.
+        paths: Paths of this machine, which are not sealed.
         series: What was read of the first rank.
     """
     shared = [one for one in trial.benchmark.due(trial.framework) if one.per != "rank"]

@@ -64,7 +64,7 @@ class Traces:
 
     Args:
         workspace: The run folder.
-        group: Of the start.
+        group: Group of the start.
         setting: How it is started.
 
     Raises:

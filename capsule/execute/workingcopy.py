@@ -65,7 +65,7 @@ class WorkingCopy:
     Args:
         folder: Where it is made; what lies there is removed first.
         pristine: Folder of the files as they were sealed, which is only read.
-        digests: Of the files to copy, by their paths below that folder.
+        digests: Digests of the files to copy, by their paths below that folder.
         folders: Which are there, too, whether or not they have files.
 
     Raises:

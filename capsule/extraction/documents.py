@@ -32,7 +32,7 @@ def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
     Args:
         source: The place.
         text: The document.
-        name: Of the text, in words.
+        name: Name of the text, for messages.
 
     Raises:
         UnreadError: It is no document, or something else is at the place.
@@ -82,7 +82,7 @@ def of_column(source: Column, text: bytes, name: str) -> Found:
     Args:
         source: Names the columns.
         text: The table, separated by commas, semicolons or tabs, as its header is.
-        name: Of the text, in words.
+        name: Name of the text, for messages.
 
     Raises:
         UnreadError: There is no such column, or nothing in it, or something else than numbers.
@@ -136,7 +136,7 @@ def _cell_number(cell: str, what: str, unit: str, units: dict[str, int], line: i
     Args:
         cell: Without white space at its ends.
         what: It is, for a message.
-        unit: Of the metric.
+        unit: Unit of the metric.
         units: Collects the units that stand in cells, each with its first line.
         line: Where the cell is.
 

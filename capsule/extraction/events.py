@@ -50,7 +50,7 @@ class Log:
     """Scalars of event files under some tags.
 
     Attributes:
-        points: Of each tag, by increasing steps.
+        points: Points of each tag, by increasing steps.
         others: Tags that hold something else than scalars.
         names: Some tags of scalars, for a message.
         fault: Where the bytes are no event file, None where they are one.
@@ -141,7 +141,7 @@ def of_tag(source: EventTag, log: Log, name: str) -> tuple[Value, ...]:
     Args:
         source: The tag.
         log: What the event files have.
-        name: Of the event files, in words.
+        name: Name of the event files, for messages.
 
     Raises:
         UnreadError: They have nothing under the tag, or no scalar, or are broken.

@@ -31,7 +31,7 @@ class Extract:
     """Values read from texts.
 
     Attributes:
-        values: Of each metric that has some, in the order of the text.
+        values: Values of each metric that has some, in the order of the text.
         lines: Of each metric with a pattern, how many lines of its text that fits.
         notes: What whoever reads the numbers must know of them.
         reason: Why the trial has failed by them, None where every metric has its values.
@@ -83,7 +83,7 @@ def select(metrics: Sequence[Metric], rank: int, values: Mapping[str, str]) -> d
     Args:
         metrics: All that are due.
         rank: Whose texts.
-        values: Of the placeholders that the names of files may have.
+        values: Values of the placeholders that the names of files may have.
     """
     return {
         metric.name: replace(metric.source, text=templates.fill(metric.source.text, values))

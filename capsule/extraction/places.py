@@ -66,9 +66,9 @@ class Hit:
     """A line that a pattern fits, or that has something else in the place of the number.
 
     Attributes:
-        number: Of the line, from 1.
+        number: Number of the line, from 1.
         line: As it was searched.
-        match: Of the pattern, or of the one with another group that fits.
+        match: Match of the pattern.
         pattern: Which of them.
         state: What stands in the number's place.
         word: That, without white space at its ends.

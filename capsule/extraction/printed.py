@@ -35,7 +35,7 @@ def by_pattern(source: Pattern, text: bytes, name: str) -> Found:
     Args:
         source: The pattern.
         text: What is searched.
-        name: Of the text, in words.
+        name: Name of the text, for messages.
 
     Raises:
         UnreadError: It fits no line, or several where one is due, or what it gives is no whole
@@ -73,7 +73,7 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
     Args:
         source: The pattern.
         text: What is searched.
-        name: Of the text, in words.
+        name: Name of the text, for messages.
 
     Raises:
         UnreadError: It fits no line, or several where one is due, or what it gives is no number.
@@ -124,7 +124,7 @@ def by_key(source: LogKey, text: bytes, name: str) -> tuple[Value, ...]:
     Args:
         source: The key.
         text: What is searched.
-        name: Of the text, in words.
+        name: Name of the text, for messages.
 
     Raises:
         UnreadError: No line has the key, or one is none of MLPerf's.

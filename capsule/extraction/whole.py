@@ -143,7 +143,7 @@ def judge(
         span: Where the group's number begins and ends, in bytes, without white space at its ends.
         pattern: What found it, None where nothing beside the number is asked for.
         group: Number of the group in the pattern.
-        unit: Of the metric, `1` for none.
+        unit: Unit of the metric, `1` for none.
     """
     start, end = span
     if end == len(line) and line[max(0, start - 1) : start] in (b" ", b"=", b""):
@@ -431,7 +431,7 @@ def split_unit(cell: str, unit: str) -> tuple[str, str] | Fault:
 
     Args:
         cell: Without white space at its ends.
-        unit: Of the metric.
+        unit: Unit of the metric.
 
     Returns:
         All of the cell, and no unit, where anything else is in it.
@@ -451,7 +451,7 @@ def require_one_unit(units: Mapping[str, int], name: str) -> None:
 
     Args:
         units: Those that stand there, each with its first line.
-        name: Of the text, in words.
+        name: Name of the text, for messages.
 
     Raises:
         UnreadError: There are several.
@@ -469,8 +469,8 @@ def tell_units(units: Mapping[str, int], unit: str, name: str) -> Iterator[str]:
 
     Args:
         units: Those that stand there, each with its first line.
-        unit: Of the metric.
-        name: Of the text, in words.
+        unit: Unit of the metric.
+        name: Name of the text, for messages.
     """
     for found, line in units.items():
         if not _means(found, unit):
@@ -487,7 +487,7 @@ def suggest(source: str, line: bytes, fault: Fault, unit: str) -> str | None:
         source: The pattern that took a part of it.
         line: The line.
         fault: What it left out.
-        unit: Of the metric.
+        unit: Unit of the metric.
     """
     pattern = compile_pattern(source)
     match = pattern.search(line) if len(line) <= _LONGEST_LINE else None
@@ -512,7 +512,7 @@ def suggest_at(source: str, line: bytes, start: int, begin: int, unit: str) -> s
         line: The line.
         start: Where what the pattern fits begins, but for the number.
         begin: Where the number's place begins.
-        unit: Of the metric.
+        unit: Unit of the metric.
     """
     if len(line) > _LONGEST_LINE:
         return None

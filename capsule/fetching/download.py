@@ -37,7 +37,7 @@ class Source:
         open: Asks for it, and returns an answer whose body is not read yet.
         size_bytes: How long somebody said that it is.
         algorithm: `sha256` or `md5`, of `digest`.
-        digest: Of its bytes, in hexadecimal digits, empty where nobody said so.
+        digest: Expected digest of its bytes, in hexadecimal digits; empty if none is known.
     """
 
     open: Callable[[], Response]

@@ -29,7 +29,7 @@ def make(
     Args:
         reference: As the user wrote it.
         index: What stands behind the reference, None when that is the manifest itself.
-        manifest: Of the platform.
+        manifest: Manifest of the platform.
         config: The configuration.
         where: The image, for messages.
 

@@ -24,7 +24,7 @@ def lay_out(image: Image, folder: Path) -> None:
     """Write an OCI layout of one manifest, whatever the archive looks like.
 
     Args:
-        image: Of a layout or an archive.
+        image: Image of a layout or an archive.
         folder: New; gets a copy of every blob, hashed while it is written.
 
     Raises:

@@ -48,7 +48,7 @@ def note_tag(reference: str, digest: Digest) -> None:
 
     Args:
         reference: With a tag and no digest, in full.
-        digest: Of the index or manifest that it names.
+        digest: Digest of the index or manifest that it names.
 
     Raises:
         CannotRunError: It cannot be kept, or others could change it.

@@ -23,8 +23,8 @@ class Seen:
     """Digests and size of a layer that was read.
 
     Attributes:
-        digest: Of the blob.
-        size_bytes: Of the blob.
+        digest: Digest of the blob.
+        size_bytes: Size of the blob.
         diff_id: Digest of the tar inside.
         tar_bytes: Size of that.
     """
@@ -48,10 +48,10 @@ def apply(
 
     Args:
         stream: The blob, from its beginning to its end.
-        tree: Of the layers below.
-        number: Of the layer, from 1.
+        tree: Tree of the layers below.
+        number: Number of the layer, from 1.
         kind: Its media type, None where nothing states one.
-        allowance: Of the image, for what comes out.
+        allowance: Limit on the unpacked bytes of the image.
         where: The image, for messages.
 
     Raises:

@@ -42,7 +42,7 @@ class Reference:
         registry: `HOST[:PORT]`; `docker.io` when the reference named none.
         repository: The name inside the registry.
         tag: None when only a digest was given; `latest` when nothing was.
-        digest: Of the manifest or index, None when only a tag is known.
+        digest: Digest of the manifest or index; None when only a tag is known.
     """
 
     registry: str

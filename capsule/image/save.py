@@ -38,7 +38,7 @@ def save(image: Image, target: Path, watch: Callable[[Layer], None], hold: Hold)
     """Write an image to a new file; returns the digest of its manifest.
 
     Args:
-        image: Of a registry, or of an engine of this machine; such a one gets a manifest here.
+        image: Image of a registry, or of an engine of this machine, which gets a manifest here.
         target: Nothing may lie there.
         watch: Hears of each layer before it is copied.
         hold: Has the engine of an image write it to an archive.

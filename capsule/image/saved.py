@@ -18,7 +18,7 @@ def describe(path: Path, written: str, *, where: str) -> Image:
     """Describe an image that no registry has, from the bytes that an engine saved of it.
 
     Args:
-        path: Of the archive.
+        path: Path of the archive.
         written: What the user calls it.
         where: What the engine calls it, for messages.
 

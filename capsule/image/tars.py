@@ -54,8 +54,8 @@ class Entry:
         kind: `f`, `d`, `l` for a link, `h` for a further name of a file, `x` for a device or pipe.
         path: As it is written.
         mode: Permissions.
-        size: Of the content in bytes.
-        target: Of a link or a further name.
+        size: Size of the content in bytes.
+        target: Target of a link or a further name.
     """
 
     kind: str

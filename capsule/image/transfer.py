@@ -88,7 +88,7 @@ class Transfer:
         """Fetch `/v2/NAME/<path>` piece by piece, in two minutes and a second for each 128 KiB.
 
         Args:
-            path: Of a blob.
+            path: Path of a blob.
             write: Gets the pieces, in a thread; what it raises ends the transfer.
             size_bytes: How long the blob is.
 

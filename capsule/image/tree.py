@@ -40,7 +40,7 @@ class Node:
         kind: `f`, `l` or `d`; `x` for a device or pipe, which takes its place and does not count.
         mode: Permissions.
         value: Hex digits of a file's SHA-256, or a link's target.
-        children: Of a folder, by name.
+        children: Children of a folder, by name.
         layer: Number of the layer that it is of.
     """
 
@@ -115,7 +115,7 @@ class Tree:
 
         Args:
             path: Below the root.
-            layer: Of folders that are made; None makes them in a copy that nobody keeps.
+            layer: Layer of folders that are made; None for a temporary copy.
             where: The image, for messages.
         """
         parts = [part for part in path.split(b"/") if part not in (b"", b".")]

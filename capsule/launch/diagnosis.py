@@ -84,7 +84,7 @@ def explain_silence(reports: Sequence[Report], launcher: str, seconds: float) ->
     Args:
         reports: By rank, as far as they go.
         launcher: Name of what started them.
-        seconds: Of silence.
+        seconds: Seconds of silence.
     """
     within = f"within {seconds:.0f} s"
     missing = [rank for rank, one in enumerate(reports) if not one.arrived]

@@ -21,8 +21,8 @@ def find_stranger(
     itself.
 
     Args:
-        report: Of a rank that was asked which MPI it has.
-        family: Of the launcher's own MPI, empty where it has none.
+        report: Report of a rank that was asked which MPI it has.
+        family: Family of the launcher's own MPI; empty if it has none.
         launcher: Name of what is to start the ranks.
         expected: Libraries of this machine that it was to load, MPI itself first.
     """
@@ -92,7 +92,7 @@ def explain_world(report: Report, launcher: str) -> str:
     """Return why MPI has another world than the launcher.
 
     Args:
-        report: Of a rank in it.
+        report: Report of a rank in it.
         launcher: Name of what started it.
     """
     library = report.library or "the image's MPI"

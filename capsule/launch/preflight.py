@@ -74,7 +74,7 @@ def probe(
         launcher: What is to start all of them.
         runtime: The engine.
         prepared: The image.
-        request: Of the one rank, with the nodes of all.
+        request: Request of the one rank, with the nodes of all.
         patience_seconds: How long it may take.
 
     Returns:

@@ -34,7 +34,7 @@ def find_change(report: Report, started: Invocation, *, are_apart: bool) -> Faul
     """Return why ranks of an image would never meet, by what one says that was started by itself.
 
     Args:
-        report: Of that one.
+        report: Report of that rank.
         started: As it was started, with a place where no other rank ever comes.
         are_apart: True if the ranks are to be on several nodes.
     """

@@ -48,11 +48,11 @@ class Script:
     """Contents of a job script.
 
     Attributes:
-        name: Of the job.
+        name: Name of the job.
         folder: Where it runs.
         work: The submission's folder.
         manifest: What it runs, by its absolute path.
-        digest: Of the manifest, which may be changed while the job waits.
+        digest: Digest of the manifest, which may be changed while the job waits.
         begin: Command line that begins the run.
         resume: Command line that goes on with it.
         resources: What one start of the run gets, on all nodes.

@@ -68,7 +68,7 @@ class Job:
         state: Slurm's word, such as PENDING.
         reason: Why it waits, where it waits.
         nodes: Where it runs, as Slurm writes it: `n[1-2]`.
-        exit_code: Of its script, None unless it ended by itself.
+        exit_code: Exit code of its script; None unless it ended by itself.
     """
 
     state: str

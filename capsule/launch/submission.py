@@ -270,7 +270,7 @@ def begin(folder: Path, wish: Wish, *, name: str) -> Submission:
     Args:
         folder: Where.
         wish: What is to run; how it is resumed, and for how long, may differ from what is there.
-        name: Of the manifest.
+        name: Name of the manifest.
 
     Raises:
         UsageError: Something else lies there.

@@ -22,7 +22,7 @@ class Wish:
 
     Attributes:
         manifest: Absolute path of it.
-        digest: Of its bytes.
+        digest: Digest of its bytes.
         begin: Command line that begins the run, given `--work`.
         resume: Command line that goes on with it.
         walltime: Seconds that a job has, None for what the manifest says.
@@ -40,7 +40,7 @@ class State:
     """All that the file says.
 
     Attributes:
-        name: Of the jobs.
+        name: Name of the jobs.
         folder: Where they run.
         wish: What they run.
         jobs: Their ids in order; None for one that was to be handed in, and perhaps was.

@@ -20,7 +20,7 @@ class Sum:
     Attributes:
         means: `gloo`, `sockets` or `mpi`.
         rank: Its number there.
-        ranks: How many there are.
+        ranks: Number of ranks.
         bytes: That it added up; 0 as long as it has not.
         digest: SHA-256 of the result.
         faults: What the rank itself sees wrong in it.

@@ -257,7 +257,7 @@ def connect(
         ranks: How many come.
         rendezvous: Where they meet: a URL that torch takes, of which a file is not there yet; None
             for a rank that is alone.
-        name: Of the trial; ranks meet by it.
+        name: Name of the trial; ranks meet by it.
         device: `cpu` for gloo, `cuda` for NCCL.
 
     Raises:

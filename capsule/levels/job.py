@@ -43,7 +43,7 @@ class Context:
 
     Attributes:
         framework: As in the catalogue.
-        seed: Of every random generator, 32 bits.
+        seed: Seed of every random generator, 32 bits.
         determinism: `default`, or `strict` for deterministic algorithms only.
         device: `cpu` or `cuda`.
         threads: Threads inside one operation.
@@ -81,15 +81,15 @@ class Trial:
         trains: True if the training of a network is measured where it has a loss.
         dtype: Word of `catalog.DTYPES`.
         case: Name of the case.
-        parameters: Of the case, by name.
+        parameters: Parameters of the case, by name.
         repetitions: Timed calls after the warm-up, at least 1; of trainings and readings always 1.
         warmup: Calls before those.
         roofline: True if the machine's roofline is measured beside an operator.
         serving: How queries come to a network, whose latencies are measured too; None for none.
         conditions: Those of `catalog.CONDITIONS` under which it is timed.
-        recipe: Of a training of Level 2 or 3 alone.
-        reading: Of a trial of Level 2 that only reads.
-        collective: Of a trial of Level 3 that only exchanges.
+        recipe: Recipe; only of a training of Level 2 or 3.
+        reading: Settings of a trial of Level 2 that only reads.
+        collective: Settings of a trial of Level 3 that only exchanges.
         datasets: Names of the datasets that it reads, keys of `context.data`.
     """
 

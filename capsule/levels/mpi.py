@@ -14,7 +14,7 @@ def join(rank: int, ranks: int) -> World:
     """Return the world of MPI, which is seen to be that of the job.
 
     Args:
-        rank: Of this process, from 0.
+        rank: Rank of this process, from 0.
         ranks: How many the job has.
 
     Raises:

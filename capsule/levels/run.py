@@ -34,7 +34,7 @@ def load_level(level: int) -> Measure:
     """Import what measures the trials of a level, which a folder without that level need not have.
 
     Args:
-        level: Of Deep500, 0 to 3.
+        level: Level of Deep500, 0 to 3.
     """
     measure: Measure = import_module(f".level{level}", __package__).measure
     return measure

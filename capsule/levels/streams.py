@@ -22,8 +22,8 @@ def words(label: str, count: int, start: int = 0) -> Any:
     """`count` words of the stream that `label` names, uint64 of shape (count,).
 
     Args:
-        label: Of the stream.
-        count: How many words.
+        label: Label of the stream.
+        count: Number of words.
         start: Which of its words, from 0, is the first of them.
 
     >>> [hex(int(word)) for word in words("example", 2)]

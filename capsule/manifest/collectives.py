@@ -65,7 +65,7 @@ def check(benchmark: Benchmark, ranks: int, here: str, problems: Problems) -> No
 
     Args:
         benchmark: One that exchanges.
-        ranks: How many there are.
+        ranks: Number of ranks.
         here: Its JSON pointer.
         problems: Collects what is wrong.
     """

@@ -159,7 +159,7 @@ class OwnOptimizer(NamedTuple):
     """Facts about a user's optimizer.
 
     Attributes:
-        path: Of the file, below the inputs.
+        path: Path of the file, below the inputs.
         numbers: What it takes besides the learning rate, with defaults.
         has_formula: True if its steps can be held to one.
     """

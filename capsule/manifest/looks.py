@@ -15,7 +15,7 @@ def plan(claims: Iterable[Claim], runs: int) -> tuple[int, ...]:
 
     Args:
         claims: As the author wrote them; those that plan looks plan the same ones.
-        runs: Of the original, whose number is the first look and twice that the second.
+        runs: Runs of the original: as many are the first look, twice as many the second.
 
     >>> plan([Claim(metric="a/b/c/d", type="equivalence")], 5)
     (5, 10)
@@ -32,7 +32,7 @@ def place(plans: Iterable[tuple[int, ...]], runs: int) -> int | None:
     """Return the number of the look with some re-run seeds, from 1; None if not planned.
 
     Args:
-        plans: Of every claim of a capsule.
+        plans: Plan of every claim of a capsule.
         runs: Number of fresh seeds.
 
     >>> place([(), (5, 10)], 5), place([(5, 10)], 10), place([(5, 10)], 7)

@@ -79,8 +79,8 @@ def find_word_pitfalls(benchmark: Benchmark, folder: Path | None) -> Iterator[Pi
     named.
 
     Args:
-        benchmark: As of `find_pitfalls`.
-        folder: As of `find_pitfalls`.
+        benchmark: See `find_pitfalls`.
+        folder: See `find_pitfalls`.
     """
     command = benchmark.subject
     if not isinstance(command, Command):
@@ -98,7 +98,7 @@ def seed_pitfall(benchmark: Benchmark, folder: Path | None) -> Sentence | None:
 
     Args:
         benchmark: The benchmark.
-        folder: As of `find_pitfalls`.
+        folder: See `find_pitfalls`.
     """
     command = benchmark.subject
     if not isinstance(command, Command) or folder is None or command.injects_seed:
@@ -144,7 +144,7 @@ def ranks_pitfall(
 
     Args:
         benchmark: The benchmark.
-        folder: As of `find_pitfalls`.
+        folder: See `find_pitfalls`.
         ranks: How many are asked for.
         joins: True if what starts them joins ranks of MPI.
     """
@@ -309,7 +309,7 @@ def name_interpreter(benchmark: Benchmark, folder: Path | None) -> str | None:
 
     Args:
         benchmark: The benchmark.
-        folder: As of `find_pitfalls`.
+        folder: See `find_pitfalls`.
     """
     command = benchmark.subject
     if not isinstance(command, Command) or folder is None:

@@ -21,7 +21,7 @@ def starter(name: str) -> bytes:
     """Return the text of a manifest that runs on any machine with numpy.
 
     Args:
-        name: Of the capsule: letters, digits and `. _ + -`.
+        name: Name of the capsule: letters, digits and `. _ + -`.
 
     Raises:
         UsageError: `name` is not such a name.
@@ -60,7 +60,7 @@ def starter_of(
     """Return the text of a manifest that runs a command: of one metric fifteen lines.
 
     Args:
-        name: Of the capsule, as for `starter`.
+        name: Name of the capsule, as for `starter`.
         words: The command as it is typed. Those that name a file or folder beside the manifest are
             its inputs, as the manifest names inputs: without `./` or a slash at the end. So are
             the modules beside a Python script that it imports.
@@ -125,7 +125,7 @@ def require_name(name: str, what: str) -> None:
     """Stop where a name is none.
 
     Args:
-        name: Of `what`.
+        name: Name of the missing thing.
         what: As it is called in the error.
 
     Raises:

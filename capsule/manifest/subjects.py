@@ -106,7 +106,7 @@ def check_input(path: str, form: str, where: str, raw: Raw, problems: Problems) 
     """Note where a user's file is no input of its entry, or ends otherwise; whether all is well.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         form: What it is, a key of `ENDINGS`.
         where: JSON pointer of what names it.
         raw: The entry.
@@ -152,7 +152,7 @@ def read_optimizer(path: str, files: Files, taken: Iterable[str]) -> optimizers.
     """Read a user's file about its optimizer.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         files: Where it is read from.
         taken: What cases vary besides, under these names.
 

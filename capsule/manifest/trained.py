@@ -17,7 +17,7 @@ class Trained(NamedTuple):
     """Network and optimizer of a training.
 
     Attributes:
-        name: Of the network in the catalogue, or the path of the user's file.
+        name: Name of the network in the catalogue, or the path of the user's file.
         module: What that file says, None for a network of the catalogue.
         optimizer: What the user's file says, None for an optimizer of the catalogue.
     """

@@ -19,7 +19,7 @@ class ImageFacts:
 
     Attributes:
         identity: What the engine calls it: digest of its configuration, or of its manifest.
-        digests: Of manifests and indexes that it was fetched by.
+        digests: Digests of manifests and indexes that it was fetched by.
         layers: Digests of the layers' contents, lowest first.
     """
 

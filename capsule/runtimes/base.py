@@ -165,7 +165,7 @@ class Library:
         path: Where they see it.
         name: By which they ask for it: its SONAME.
         place: Whose part of the machine it is of.
-        digest: Of the file.
+        digest: Digest of the file.
     """
 
     path: str

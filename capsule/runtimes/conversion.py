@@ -23,7 +23,7 @@ def convert(
     """Make a SIF at a path.
 
     Args:
-        image: Of any form but a SIF.
+        image: Image of any form but a SIF.
         target: Where nothing is yet.
         program: Apptainer or Singularity.
         try_start: None when a SIF starts here, else what the engine says.

@@ -41,7 +41,7 @@ def soname(path: Path) -> str | None:
     library.
 
     Args:
-        path: Of the file itself, which no link leads to.
+        path: Path of the file itself, which no link leads to.
     """
     stream = leavings.open_file(path)
     if stream is None:

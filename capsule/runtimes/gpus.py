@@ -113,7 +113,7 @@ def by_rank(
     """Return the devices of each rank, none shared, equal on every node.
 
     Args:
-        resources: How many ranks there are, and devices of each.
+        resources: Number of ranks, and of devices of each.
         environment: Where a scheduler says which devices it left visible; this process's own by
             default.
 

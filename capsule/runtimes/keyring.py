@@ -56,7 +56,7 @@ def require_reachable(paths: Iterable[Path]) -> None:
     """Stop where a path that a run needs cannot be read without the user's keys.
 
     Args:
-        paths: Of this machine; one that does not exist stands for the folder that it will lie in.
+        paths: Paths of this machine; a missing one stands for the folder that will hold it.
 
     Raises:
         CannotRunError: Names the path; or no keyring can be had here.

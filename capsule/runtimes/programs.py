@@ -174,7 +174,7 @@ class Origin:
     Attributes:
         kind: `user` for packages of `pip install --user`, `path` for a folder of PYTHONPATH, `own`
             for the Python's own, `none` where it has no such module, or cannot be asked.
-        folder: Of PYTHONPATH, where that is the kind; else empty.
+        folder: Folder of PYTHONPATH, where that is the kind; else empty.
     """
 
     kind: Literal["user", "path", "own", "none"]

@@ -58,8 +58,8 @@ def make(label: str, scratch: Scratch) -> Folders:
     What other starts of this run left on this node is removed: a launcher or a node was killed.
 
     Args:
-        label: Of the run.
-        scratch: Of the rank of a start.
+        label: Label of the run.
+        scratch: Scratch folder of the rank of a start.
 
     Raises:
         CannotRunError: They cannot be made anywhere here.

@@ -42,7 +42,7 @@ class Sif:
 
     Attributes:
         path: Where it lies, out of others' reach.
-        digest: Of its bytes.
+        digest: Digest of its bytes.
         hashing_seconds: What it took to know that.
     """
 

@@ -185,7 +185,7 @@ def prune(value: Any, name: str) -> Any:
 
     Args:
         value: The parsed document, not changed.
-        name: Of the schema.
+        name: Name of the schema.
     """
     return _prune(value, load(name))
 

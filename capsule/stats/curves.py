@@ -55,7 +55,7 @@ class CurveDecision:
         first_step: Where the common grid begins: at the latest start of any run.
         last_step: Where it ends: at the earliest end of any run.
         worst_step: The point nearest to or farthest beyond the margin; None without any point.
-        interval: Of the shift there, at level `alpha`; None when the spread is unknown.
+        interval: Interval of the shift there, at level `alpha`; None when the spread is unknown.
         p_reproduced: Largest of all points, against `alpha`.
         p_different: Smallest of the checkpoints times their number, against `alpha`.
         alpha: One-sided error rate of either verdict.

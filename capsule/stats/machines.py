@@ -16,7 +16,7 @@ class Machines:
 
     Attributes:
         sides: At least two, at least one of them with two runs.
-        means: Of each side, as `(mean - centre) / scale`.
+        means: Mean of each side, as `(mean - centre) / scale`.
         within: The pooled variance between runs of one machine over `scale` squared, at least that
             of rounding to the resolution.
     """

@@ -75,7 +75,7 @@ class Mean:
     Attributes:
         between_sd: Paule and Mandel's tau, their estimate of what ISO calls s_L.
         sides: How many machines have a value.
-        df: Of Student's t: one less than there are machines, or those of s_r if these are fewer.
+        df: Degrees of freedom of Student's t: those of the machines, or of s_r if fewer.
         lower: Lower limit with one-sided error `alpha`.
         upper: Upper limit with one-sided error `alpha`.
     """
@@ -181,8 +181,8 @@ def paule_mandel(means: Sequence[float], variances: Sequence[float]) -> float:
     less one.
 
     Args:
-        means: Of each side, at least two.
-        variances: Of each of these means: all positive, or all 0.
+        means: Mean of each side; at least two sides.
+        variances: Variance of each of these means: all positive, or all 0.
 
     Returns:
         0 when the means lie no further apart than their own variances explain.

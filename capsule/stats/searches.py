@@ -14,7 +14,7 @@ def order(values: Iterable[float | None], *, lower: bool) -> list[float | None]:
     """Return values from the worst on; None first.
 
     Args:
-        values: Of trials or studies, None of what failed.
+        values: Values of trials or studies, None of what failed.
         lower: True if less is better.
 
     >>> order([0.9, None, 0.7], lower=False)
@@ -54,7 +54,7 @@ def best_of(values: Sequence[float | None], k: int, *, lower: bool) -> float | N
     probability C(i, k) / C(n, k); the median is the first where that is 1/2 or more.
 
     Args:
-        values: Of all trials, n of them.
+        values: Values of all trials, n of them.
         k: From 1 to n.
         lower: True if less is better.
 

@@ -97,7 +97,7 @@ def percentile_interval(
 
     Args:
         values: Finite, in any order.
-        share: Of the distribution that lies below the percentile, between 0 and 1.
+        share: Share of the distribution that lies below the percentile, between 0 and 1.
         level: Above 0 and below 1.
         worth: How many independent values they are worth, where they depend on each other
             (`effective_sample_size` of whether each is above the percentile); None for all.
@@ -121,8 +121,8 @@ def _ranks_beyond(n: int, share: float, tail: float) -> int:
     """Up to which rank values of n lie above the percentile with a probability of at most `tail`.
 
     Args:
-        n: How many independent values there are.
-        share: Of the distribution that lies below the percentile.
+        n: Number of independent values.
+        share: Share of the distribution that lies below the percentile.
         tail: Between 0 and 1.
     """
     return bisect_right(range(n), tail, key=lambda k: float(special.bdtr(k, n, share)))

@@ -14,9 +14,9 @@ class Summary:
     """Published summary of a paper's runs.
 
     Attributes:
-        mean: Of the runs, in the metric's unit.
+        mean: Mean of the runs, in the metric's unit.
         sd: Between the runs; without meaning for a single one.
-        n: How many runs, at least one.
+        n: Number of runs, at least one.
         resolution: Smallest step that a value can make, for instance of the last printed digit.
     """
 

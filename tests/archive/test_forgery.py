@@ -148,13 +148,13 @@ def image_layer(field: str) -> Forge:
         ),
         (
             forge_json("data/capsule.json", set_in("ended", to="2026-99-01T10:00:00+00:00")),
-            "no time",
+            "not a time",
         ),
         (forge_json("data/capsule.json", set_in("claims", 0, "metric", to="a/b/c/d")), "no metric"),
         (forge_json("data/capsule.json", set_in("claims", 0, "lower", to=1)), "allows nothing"),
         (
             forge_json("data/capsule.json", set_in("claims", 0, "pattern", to=1)),
-            "no claim number 1",
+            "lacks claim number 1",
         ),
         *(
             (
@@ -291,7 +291,7 @@ def test_a_capsule_of_another_layout_is_told_in_a_sentence(files: Files, tmp_pat
         path = tmp_path / "old" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    with pytest.raises(DamagedError, match=r"in a layout that .* does not read"):
+    with pytest.raises(DamagedError, match=r"in a layout that .* cannot read"):
         archive.read(tmp_path / "old")
 
 

@@ -117,7 +117,7 @@ def test_a_divergence_that_no_loss_shows_is_none(sealed: Path) -> None:
 
 FORGED = [
     ("final_accuracy", lambda values: [values[0] + 0.01], "final_accuracy is .* follows from its"),
-    ("best_accuracy", lambda values: [1.0], "best_accuracy is 1, and"),
+    ("best_accuracy", lambda values: [1.0], "best_accuracy is 1;"),
     ("accuracy", lambda values: [*values[:-1], 0.99], "final_accuracy is"),
     ("accuracy", lambda values: values[:-1], "completed with 4 of 5 epochs"),
     ("epochs_to_target", lambda values: [values[0] + 1], "epochs_to_target is"),
@@ -130,11 +130,11 @@ FORGED = [
     ("largest_class_share", lambda values: [values[0] / 2], "largest_class_share is"),
     ("class_counts", lambda values: [*values[:-1], 1e6], "largest_class_share is"),
     ("class_counts", lambda values: [value + 1 for value in values], "expected 80 labels"),
-    ("class_counts", lambda values: [-1.0] * len(values), "class_counts count nothing"),
+    ("class_counts", lambda values: [-1.0] * len(values), "class_counts are all 0"),
     ("train_loss", lambda values: [*values[:-1], 99.0], "its loss diverged in epoch 5"),
     ("untrained_loss", lambda _: [0.01], "its loss diverged in epoch 2"),
     ("accuracy", lambda values: [0.1] * len(values), "the target was missed"),
-    ("training_samples", lambda values: [80.0], "training_samples is 80, and 90 is what its gen"),
+    ("training_samples", lambda values: [80.0], "training_samples is 80; 90 is what its gen"),
     (
         "learning_rate",
         lambda values: [2 * values[0], *values[1:]],
@@ -206,7 +206,7 @@ PREDICTIONS: list[tuple[Change | None, str]] = [
     (lambda array: array[:-1], "does not fit the last evaluations"),
     (lambda array: array[:, :-1], "does not fit the last evaluations"),
     (lambda array: array.reshape(len(array), -1, 2), "does not fit the last evaluations"),
-    (lambda array: array.astype("<f4"), "it holds float32, and no accuracy"),
+    (lambda array: array.astype("<f4"), "it has float32, from which accuracy"),
     (lambda array: array.astype("<i8"), "it is not a file of predictions"),
     (lambda array: encode(array)[:-1], "its length contradicts its shape"),
     (lambda array: encode(array) + b"\0", "its length contradicts its shape"),
@@ -241,12 +241,12 @@ LIES = [
     (
         '    report.samples("training_samples", [trial.train.count])\n',
         '    report.samples("training_samples", [80])\n',
-        "training_samples is 80, and 90 is what its generator makes",
+        "training_samples is 80; 90 is what its generator makes",
     ),
     (
         "[sum(last) / len(last)]",
         "[1.0]",
-        "final_accuracy is 1, and",
+        "final_accuracy is 1;",
     ),
     (
         "rates.append(trial.rate(number))",

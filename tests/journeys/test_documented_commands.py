@@ -208,7 +208,7 @@ COMMANDS: dict[str, Here | There] = {
         f"capsule doctor docker://registry.example/torch:1{more}": Here(
             command=f"capsule doctor docker://127.0.0.1:1/torch:1{more}",
             codes=(6,),
-            says="does not answer",
+            says="did not answer",
         )
         for more in ("", " --json")
     },

@@ -108,7 +108,7 @@ def test_docker_is_found_without_its_program(author: User) -> None:
 
 def test_a_registry_that_is_named_is_asked(author: User) -> None:
     areas = examine(author, "docker://127.0.0.1:1/none:1", code=6, **bare(author))
-    assert "does not answer" in areas["registry"][0]["what"]
+    assert "did not answer" in areas["registry"][0]["what"]
     areas = examine(author, "no reference", code=6, **bare(author))
     assert "not an image reference" in areas["registry"][0]["what"]
 

@@ -229,7 +229,11 @@ def test_another_seed_makes_other_data(name: str) -> None:
             "unknown generator 'blobs'; known: gaussian-blobs, glyphs, scenes, jets, universe,"
             " storms, mass-maps, markov, regression",
         ),
-        ("regression", {"sample": 3}, "no parameter 'sample'; it has samples, features, seed"),
+        (
+            "regression",
+            {"sample": 3},
+            "no parameter 'sample'; its parameters: samples, features, seed",
+        ),
         (
             "regression",
             {"samples": 0},
@@ -312,7 +316,7 @@ def test_names_that_are_no_file_names_are_refused(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("array", [numpy.array([{}]), numpy.array(["a"]), numpy.array([1j])])
 def test_arrays_that_are_not_plain_numbers_are_refused(array: NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match="not booleans, integers or floats"):
+    with pytest.raises(ValueError, match="expected booleans, integers or floats"):
         generators.digest({"x": array})
 
 

@@ -102,7 +102,10 @@ def test_a_field_of_the_wrong_type_is_named(fields: Mapping[str, Any], message: 
         ({"repetitions": 0}, "trials[0].repetitions is 0, expected a whole number >= 1"),
         ({"warmup": -1}, "trials[0].warmup is -1, expected a whole number >= 0"),
         ({"datasets": "digits"}, 'trials[0].datasets is "digits", expected an array'),
-        ({"datasets": ["digits", 1]}, 'trials[0].datasets is ["digits", 1], expected strings'),
+        (
+            {"datasets": ["digits", 1]},
+            'trials[0].datasets is ["digits", 1], expected a list of strings',
+        ),
         ({"datasets": ["digits"]}, "trials[0].datasets names 'digits', which is missing in data"),
         ({"id": "x" * 10**6, "level": "y" * 10**6}, f'trials[0].level is "{"y" * 79}...'),
     ],

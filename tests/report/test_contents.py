@@ -88,7 +88,7 @@ def test_any_number_of_metrics_fits_and_no_name_is_broken(
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_thousand_runs_fit_and_are_counted(width: int) -> None:
     seeds = tuple(range(1000))
-    shown = show(make_record(seeds=seeds, losses=dict.fromkeys(seeds, 1.0)), width)
+    shown = show(make_record(seeds=seeds, losses={seed: 1.0 + seed for seed in seeds}), width)
     assert_fits(shown, width)
     assert "1000 completed, seeds 0-999" in " ".join(shown.split())
     assert re.search(r"and 9\d\d more seeds: --full", shown)
@@ -184,7 +184,7 @@ def test_claimed_metrics_stay_longest_among_the_runs() -> None:
 
 
 def test_further_claims_on_a_metric_have_rows_of_their_own() -> None:
-    asked = [
+    asked: list[dict[str, object]] = [
         {"metric": LOSS, "type": "equivalence", "margin": {"absolute": 0.05}, "label": "Table 2"},
         {"metric": LOSS, "type": "threshold", "at_most": 2, "primary": False},
         {"metric": STEP_TIME, "type": "noninferiority", "margin": {"ratio": 1.5}},

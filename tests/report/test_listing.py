@@ -9,14 +9,14 @@ from tests.report.test_report import draw
 CLAIM = "equivalence within a margin of a few words that do not fit in a line"
 
 
-def make(names: list[str], most_lines: int | None = 20, **fields: int) -> Listing:
+def make(names: list[str], most_lines: int | None = 20, more_rows: int = 0) -> Listing:
     rows = len(names)
     columns = [
         Column(heading="mean", cells=["0.12345"] * rows),
         Column(heading="min", cells=["0.1"] * rows, rank=2),
         Column(heading="claim", cells=[CLAIM] * rows, is_text=True),
     ]
-    return Listing(names=names, columns=columns, most_lines=most_lines, **fields)
+    return Listing(names=names, columns=columns, most_lines=most_lines, more_rows=more_rows)
 
 
 def test_words_wrap_beside_names_that_do_not() -> None:

@@ -131,7 +131,7 @@ def traffic(name: str, size: int, rank: int, ranks: int) -> tuple[int, int, int]
         name: Key of `COLLECTIVES`.
         size: S, in bytes.
         rank: From 0.
-        ranks: How many there are.
+        ranks: Number of ranks.
 
     Returns:
         Bytes sent, bytes received, messages.

@@ -121,7 +121,7 @@ def faults(variables: Mapping[str, str], threads: int, seed: int) -> Iterator[st
     Args:
         variables: The environment.
         threads: Threads inside one operation.
-        seed: Of the trials.
+        seed: Seed of the trials.
     """
     for one in VARIABLES:
         if one.name in variables:
@@ -154,7 +154,7 @@ def refusal(framework: str, device: str, name: str) -> str | None:
     Args:
         framework: Key of `FRAMEWORKS`.
         device: `cpu` or `cuda`.
-        name: Of an operator or a network of the catalogue, or a user's.
+        name: Name of an operator or a network of the catalogue, or a user's.
     """
     without = FRAMEWORKS[framework].nondeterministic if device == "cuda" else {}
     reasons = (without.get(part) for part in ("", name, *_OPERATORS.get(name, ())))

@@ -22,12 +22,12 @@ def make_operator(
     """Return an entry of the catalogue.
 
     Args:
-        name: Of the operator.
+        name: Name of the operator.
         parameters: Names of its sizes, with spaces between.
         options: That a case may leave out.
-        module: Of `levels.operators`, where it is not called as the operator.
+        module: Module of `levels.operators`, where it is not called as the operator.
         computes: True if it has FLOPs.
-        dtypes: Of its tensors.
+        dtypes: Element types of its tensors.
         sets: Cases by the name of their set, each a point or the sizes in their order.
     """
     sizes, chosen = tuple(parameters.split()), tuple(options)

@@ -38,7 +38,7 @@ class Sample:
     """One array of a dataset.
 
     Attributes:
-        shape: Of one sample.
+        shape: Shape of one sample.
         below: Whole numbers are smaller than that; None for numbers with fractions.
     """
 

@@ -17,9 +17,9 @@ class Schedule:
     Attributes:
         name: Key of `training.SCHEDULES`.
         numbers: All that it takes.
-        milestones: Of `multistep`: epochs after each of which the rate is multiplied by its factor.
+        milestones: Epochs after which `multistep` multiplies the rate by its factor.
         peak: The optimizer's `lr`.
-        epochs: Of the training.
+        epochs: Number of epochs of the training.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Schedule:
         follows counts epochs from the start of training, the warm-up included.
 
         Args:
-            step: Of the optimizer, from 0.
+            step: Number of the optimizer's step, from 0.
             per_epoch: Steps of an epoch.
 
         >>> schedule = Schedule("cosine", {"warmup_epochs": 1, "end": 0.0}, (), 1.0, 3)

@@ -222,7 +222,7 @@ def refuse_shares(
         name: Key of `SCHEMES`.
         network: Its name.
         batch: Samples of a step, of all ranks together.
-        ranks: How many there are.
+        ranks: Number of ranks.
         accumulate: Micro-batches of a step on each rank.
         group: Samples that are normalized together; None where nothing says it.
 
@@ -291,11 +291,11 @@ def traffic(
         name: Key of `SCHEMES`.
         numbers: All that it takes.
         rank: From 0.
-        ranks: How many there are.
-        elements: Of all trained parameters.
+        ranks: Number of ranks.
+        elements: Number of elements of all trained parameters.
         item: Bytes of each.
         step: From 1.
-        work: Of a scheme that splits the network.
+        work: Work per step of a scheme that splits the network.
 
     Returns:
         Bytes sent, bytes received, messages.

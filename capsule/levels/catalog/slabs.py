@@ -22,7 +22,7 @@ class Layer:
     """A convolution or pooling of a trunk.
 
     Attributes:
-        name: Of the node in the network's graph.
+        name: Name of the node in the network's graph.
         row: Elements of one row of one sample of what it reads, of all channels.
         window: Rows that one row of its result depends on.
         stride: Rows between two of these.
@@ -47,7 +47,7 @@ class Trunk:
     """Part of a network that is cut into slabs.
 
     Attributes:
-        rows: Of the input.
+        rows: Rows of the input.
         layers: In their order.
         row: Elements of one row of one sample of the last one's result, of all channels.
     """
@@ -62,11 +62,11 @@ class Halo:
     """Rows that a rank needs around its slab, and that others need of it.
 
     Attributes:
-        zeros_before: Of the padding before the first row of all.
+        zeros_before: Zeros of the padding before the first row of all.
         from_before: Of the rank before.
         own: Of its slab, from its first row on.
         from_after: Of the rank after it.
-        zeros_after: Of the padding after the last row of all.
+        zeros_after: Zeros of the padding after the last row of all.
         to_before: First rows of the slab that the rank before needs.
         to_after: Last rows of the slab that the rank after it needs.
     """
@@ -213,8 +213,8 @@ def traffic(
         batch: Samples of a step.
         parts: Micro-batches that they are taken in.
         rank: From 0.
-        ranks: How many there are.
-        elements: Of all trained parameters.
+        ranks: Number of ranks.
+        elements: Number of elements of all trained parameters.
         item: Bytes of each.
 
     Returns:

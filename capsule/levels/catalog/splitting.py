@@ -32,7 +32,7 @@ def refuse(name: str, network: str, sizes: Mapping[str, int], ranks: int) -> str
         name: Key of `schemes.SCHEMES`, of a scheme that splits networks.
         network: Its name.
         sizes: Options of the network, any of them.
-        ranks: How many there are.
+        ranks: Number of ranks.
 
     >>> refuse("spatial", "cosmoflow", {"side": 8}, 8)
     >>> refuse("spatial", "cosmoflow", {"side": 8}, 9)[:54]

@@ -19,7 +19,7 @@ class Cut:
     """A place at which a network can be cut.
 
     Attributes:
-        name: Of the value that passes, in the network's graph.
+        name: Name of the value that passes, in the network's graph.
         elements: Of it, of one sample.
     """
 
@@ -68,7 +68,7 @@ def traffic(
         batch: Samples of a step.
         parts: Micro-batches that they are taken in.
         rank: From 0.
-        ranks: How many there are.
+        ranks: Number of ranks.
         item: Bytes of each number.
 
     Returns:

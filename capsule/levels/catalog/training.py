@@ -281,7 +281,7 @@ def diverges(epoch: int, epochs: int, loss: float, untrained: float, quality: st
 
     Args:
         epoch: From 1.
-        epochs: Of the whole training.
+        epochs: Number of epochs of the whole training.
         loss: Mean loss of the epoch's steps.
         untrained: Loss of the first step, before any parameter has moved.
         quality: Name of the metric; with one of `GENERATES` losses only have to be finite.
@@ -318,7 +318,7 @@ def metrics(
     """Return the metrics of a recipe's trial, in every framework that trains.
 
     Args:
-        name: Of the quality.
+        name: Name of the quality.
         has_target: True if a quality is to be reached.
         stops: True if training ends there; what it ends with is no quality of the recipe then.
         is_module: True if it is a user's module, of which there is no reference.

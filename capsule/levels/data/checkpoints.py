@@ -30,7 +30,7 @@ def write(
     """Put a checkpoint in the place of the last one, so that a kill at any instant leaves either.
 
     Args:
-        place: Of the file.
+        place: Place of the file.
         before: Where the last one is put, None for nowhere.
         facts: What JSON can hold, NaN and infinities included.
         arrays: Numpy arrays by name, none of objects.

@@ -50,9 +50,9 @@ class Evaluation:
         """Count a batch.
 
         Args:
-            outputs: Of the network, a numpy array.
+            outputs: Outputs of the network, a numpy array.
             inputs: Arrays that the graph was given, with what it should have said.
-            samples: How many there are in it.
+            samples: Number of samples.
         """
         due = inputs[_DUE[self._quality]]
         if self._quality == "spectrum_distance":

@@ -48,8 +48,8 @@ def order(
 
     Args:
         sampler: Key of `catalog.training.SAMPLERS`.
-        count: How many samples there are.
-        seed: Of the training.
+        count: Number of samples.
+        seed: Seed of the training.
         epoch: From 0.
         batch: Samples of a step, of all ranks together.
         measure: Length or weight of each sample, what `check_measure` gives, where the sampler
@@ -87,10 +87,10 @@ def share(order: Any, batch: int, *, rank: int = 0, ranks: int = 1) -> Any:
     by at most one.
 
     Args:
-        order: Of an epoch.
+        order: Order of an epoch.
         batch: Samples of a step, of all ranks together.
         rank: From 0.
-        ranks: How many there are.
+        ranks: Number of ranks.
 
     Returns:
         (steps, N): of each whole batch the numbers of the rank's samples.
@@ -106,7 +106,7 @@ def check_measure(sampler: str, array: Any, count: int) -> Any:
     Args:
         sampler: Key of `catalog.training.SAMPLERS`.
         array: What its file holds.
-        count: How many samples there are.
+        count: Number of samples.
 
     Raises:
         ValueError: They are no such numbers; one sentence.

@@ -50,11 +50,11 @@ def draw_glyphs(
 
     Args:
         prefix: "" for the samples to train on, `TEST` for the others.
-        count: How many samples.
+        count: Number of samples.
         side: Height and width.
         classes: From 0 on.
-        channels: Of a picture.
-        seed: Of everything.
+        channels: Number of channels of a picture.
+        seed: Seed of all random draws.
 
     Yields:
         image, float32 (n, channels, side, side), and label, int64 (n,), of the next n samples.
@@ -189,9 +189,9 @@ def draw_universes(prefix: str, count: int, side: int, seed: int) -> Iterator[tu
 
     Args:
         prefix: "" for the samples to train on, `TEST` for the others.
-        count: How many samples.
-        side: Of the cube.
-        seed: Of everything.
+        count: Number of samples.
+        side: Length of a side of the cube.
+        seed: Seed of all random draws.
 
     Yields:
         volume, float32 (4, side, side, side), and target, float32 (4,), of the next sample.
@@ -235,10 +235,10 @@ def draw_storms(
 
     Args:
         prefix: "" for the samples to train on, `TEST` for the others.
-        count: How many samples.
-        height: Of a map.
+        count: Number of samples.
+        height: Height of a map.
         width: Likewise.
-        seed: Of everything.
+        seed: Seed of all random draws.
 
     Yields:
         map, float32 (16, height, width), and label, int64 (height, width), of the next sample.
@@ -294,9 +294,9 @@ def draw_mass_maps(prefix: str, count: int, side: int, seed: int) -> Iterator[An
 
     Args:
         prefix: "" for the samples to train on, `TEST` for the others.
-        count: How many samples.
-        side: Of a map, in pixels.
-        seed: Of everything.
+        count: Number of samples.
+        side: Length of a side of a map, in pixels.
+        seed: Seed of all random draws.
 
     Yields:
         map, float32 (side, side), of the next sample.

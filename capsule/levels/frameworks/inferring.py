@@ -61,7 +61,7 @@ class DifferentiatedModule(Protocol):
         """Return seconds of each operation of the backward pass alone, in its order.
 
         Args:
-            inputs: As of `training`.
+            inputs: See `training`.
             clock: Times it.
         """
 
@@ -71,7 +71,7 @@ class DifferentiatedModule(Protocol):
         """Return the loss in more bits, and the size of what it is computed from.
 
         Args:
-            inputs: As of `right`.
+            inputs: See `right`.
             seed: Likewise.
             parameters: The trained ones, in order.
         """
@@ -101,7 +101,7 @@ class InferringModule(Protocol):
 
         Args:
             inputs: Arrays that the dtype holds exactly.
-            dtype: Of the module.
+            dtype: Element type of the module.
             seed: For the signs of moves.
 
         Raises:
@@ -112,14 +112,14 @@ class InferringModule(Protocol):
         """Return the reference of `right`, without bounds.
 
         Args:
-            inputs: As of `right`.
+            inputs: See `right`.
         """
 
     def layers(self, inputs: Mapping[str, NativeTensor], clock: Clock) -> list[float]:
         """Return seconds of each operation alone, in order, with what reaches it.
 
         Args:
-            inputs: As of `inference`.
+            inputs: See `inference`.
             clock: Times it.
         """
 
@@ -128,7 +128,7 @@ class InferringModule(Protocol):
         `roofs.fewest`.
 
         Args:
-            inputs: As of `inference`.
+            inputs: See `inference`.
         """
 
     def differentiation(self) -> DifferentiatedModule:
@@ -147,7 +147,7 @@ class StartInferring(Protocol):
 
         Args:
             source: See `catalog.modules`.
-            seed: Of the framework's own generator, when the module is made.
+            seed: Seed of the framework's own generator, when the module is made.
             like: A tensor that has the device and the dtype of its parameters.
 
         Raises:

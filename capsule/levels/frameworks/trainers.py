@@ -39,7 +39,7 @@ class Trainer(Protocol):
 
         Args:
             graph: What `graphs.statistics.evaluation` makes of the network, for any batch size.
-            inputs: As of `step`.
+            inputs: See `step`.
         """
 
     def parameters(self) -> dict[str, NativeTensor]:
@@ -159,7 +159,7 @@ class ModuleTrainer(Resumable, Protocol):
 
         Args:
             values: What these are; the module keeps them.
-            inputs: As of `step`.
+            inputs: See `step`.
         """
 
 
@@ -173,7 +173,7 @@ class StartModule(Protocol):
 
         Args:
             source: The user's file; see `catalog.modules`.
-            seed: Of the framework's own generator, when the module is made.
+            seed: Seed of the framework's own generator, when the module is made.
             like: A tensor that has the device and the dtype of its parameters.
             optimizer: See `StartTraining`.
             numbers: Likewise.

@@ -44,7 +44,7 @@ class Bounds:
 
     Attributes:
         outputs: In the order of `graph.outputs`.
-        loss: Of the loss, None for a network without one.
+        loss: Bound of the loss; None for a network without one.
         gradients: By the names of `graph.trainable`; empty without a loss.
     """
 

@@ -1,4 +1,4 @@
-"""A network while it is written down: its values by name, and both forms of what normalizes.
+"""Network under construction: values by name, and both forms of normalization.
 
 `builder` has a method for each layer, which end here.
 """
@@ -21,7 +21,7 @@ class Draft:
     """A graph under construction.
 
     Attributes:
-        name: Of the network.
+        name: Name of the network.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,7 +52,7 @@ class Draft:
         return "int64" if is_whole else None
 
     def input(self, name: str, shape: Iterable[int], below: int | None = None) -> str:
-        """Something that each call takes, the batch first; whole numbers with `below`."""
+        """Add an input of each call, batch first; whole numbers with `below`."""
         self._inputs[self._new(name)] = Input(tuple(shape), below)
         return name
 
@@ -66,7 +66,7 @@ class Draft:
         return name
 
     def labels(self, name: str, rows: int, classes: int) -> str:
-        """Return the right class of each row, for a loss: whole numbers of shape (rows,)."""
+        """Add the right class of each row, for a loss: whole numbers of shape (rows,)."""
         return self.input(name, (rows,), classes)
 
     def parameter(
@@ -79,7 +79,7 @@ class Draft:
         trainable: bool = True,
         value: Any = None,
     ) -> str:
-        """Return a weight or a constant; see `graph.Parameter`."""
+        """Add a weight or a constant; see `graph.Parameter`."""
         self._parameters[self._new(name)] = Parameter(
             tuple(shape), initial, bound, trainable, value
         )
@@ -92,13 +92,13 @@ class Draft:
         sizes: Mapping[str, Any],
         name: str | None = None,
     ) -> str:
-        """Any operator of Level 0 or of `structure`, on values that are there.
+        """Add any operator of Level 0 or of `structure` to existing values.
 
         Args:
             operator: Its name.
             inputs: In the order of the operator's `tensors`.
             sizes: Its case; options of Level 0 may be left out.
-            name: Of the node; None for the operator's with a number.
+            name: Name of the node; None for the operator's with a number.
 
         Raises:
             ValueError: There is no such operator or value, the sizes are wrong, or shapes differ

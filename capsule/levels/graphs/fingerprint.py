@@ -22,7 +22,7 @@ def fingerprint(graph: Graph) -> int:
     network do, since data, masks and initial values follow from them.
 
     Args:
-        graph: Of one sample, where networks are told apart and not batches; with a loss.
+        graph: Graph of one sample, which tells networks apart and not batches; with a loss.
 
     Raises:
         ValueError: It has no loss, or no form for evaluation.

@@ -59,7 +59,7 @@ class Node:
         operator: Name of an operator of Level 0 or of `graphs.structure`.
         sizes: The operator's case, complete.
         inputs: Names of graph inputs, parameters and earlier nodes, in the order of the call.
-        shape: Of the value.
+        shape: Shape of the value.
         type: numpy's name of the type of the value's elements; None for the trial's real numbers.
     """
 
@@ -82,7 +82,7 @@ class File:
     """The ONNX file that a network is, for what runs it as it is.
 
     Attributes:
-        content: Of the file.
+        content: Content of the file.
         real: numpy's name of the type of its real numbers.
         inputs: By the network's names: the file's name, shape and type.
         outputs: The file's names of `values`.

@@ -42,7 +42,7 @@ def differentiate(
         graph: The network for a micro-batch.
         kept: Its statistics.
         values: Parameters by name, those that keep statistics included.
-        inputs: Of the batch, by name; see `split`.
+        inputs: Inputs of the batch, by name; see `split`.
         first: How the first micro-batch is computed.
 
     Returns:

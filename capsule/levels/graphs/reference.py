@@ -113,7 +113,7 @@ def pull_back(node: Node, values: Values, upstream: Any) -> dict[str, Any]:
     """Return the gradients of one node by the names of what it reads.
 
     Args:
-        node: Of a network.
+        node: Node of a network.
         values: All that it reads, by name.
         upstream: The gradient of what it yields.
     """

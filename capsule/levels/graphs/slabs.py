@@ -133,7 +133,7 @@ def split(graph: Graph, rank: int, ranks: int) -> Graph:
     Args:
         graph: The network for a batch.
         rank: From 0.
-        ranks: How many there are.
+        ranks: Number of ranks.
 
     Raises:
         ValueError: See `share`.

@@ -86,7 +86,7 @@ def follow(kept: Iterable[Kept], values: Values, results: Values) -> dict[str, A
     """Return the running statistics after a step of numpy's, by name, each in its dtype.
 
     Args:
-        kept: Of the network.
+        kept: Running statistics of the network.
         values: Inputs and parameters of the step, by name.
         results: The value of each node.
 

@@ -48,7 +48,7 @@ def noise(graph: Graph, seed: int, step: int) -> dict[str, Any]:
     Args:
         graph: The network.
         seed: The trial's seed.
-        step: Of the training, from 0.
+        step: Number of the step in the training, from 0.
 
     Returns:
         float32 arrays.

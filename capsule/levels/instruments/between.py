@@ -30,7 +30,7 @@ def prepare(conditions: Iterable[str], calls: int, refill: Callable[[int], objec
 
     Args:
         conditions: Words of `catalog.CONDITIONS`.
-        calls: How many.
+        calls: Number of calls.
         refill: Puts other values into the operands; gets what to add to the trial's seed.
 
     Raises:

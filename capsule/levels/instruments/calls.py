@@ -76,7 +76,7 @@ class Timed:
     """Timed calls, and what the first and the last one of them returned.
 
     Attributes:
-        seconds: Of each call.
+        seconds: Seconds of each call.
         first: As `keep` made it.
         last: As the framework returned it.
         peak: Bytes of memory that the first call took at most; those that follow may find what it
@@ -134,10 +134,10 @@ def arrays(
 
     Args:
         framework: Whose they are.
-        name: Of what yielded them.
+        name: Name of the operator or network that yielded them.
         dtype: The trial's.
-        results: Of the framework's own type.
-        shapes: Of each.
+        results: Results, of the framework's own type.
+        shapes: Shape of each.
         types: numpy's name of the type of each, None for the trial's; empty where all have that.
 
     Raises:

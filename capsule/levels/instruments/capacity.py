@@ -59,7 +59,7 @@ def network_fits(
     Args:
         graph: The network for as many examples as run at once.
         checked: The same for those that are held to the reference.
-        dtype: Of its tensors.
+        dtype: Element type of its tensors.
         framework: Where it runs.
         trains: True if it is trained.
         arrays: How many there are of `checked`.

@@ -130,8 +130,8 @@ def hold_nodes(framework: Framework, graph: Graph, inputs: Arrays, record: Recor
     Args:
         framework: Where.
         graph: The network.
-        inputs: Of the step, by name.
-        record: Of the same step of the reference.
+        inputs: Inputs of the step, by name.
+        record: Record of the same step of the reference.
 
     Returns:
         The largest ratio of all nodes; the share is that of the gradients by trained parameters,

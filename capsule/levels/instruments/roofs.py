@@ -105,7 +105,7 @@ def series(
         dtype: A key of `ARITHMETIC`.
         threads: That copy where memory is the host's.
         work: FLOPs and bytes of a call.
-        seconds: Of a call.
+        seconds: Seconds of a call.
     """
     products = product_rates(framework, dtype)  # type: ignore[arg-type]
     copies = copy_rates(framework, threads)  # type: ignore[arg-type]

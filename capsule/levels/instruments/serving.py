@@ -27,7 +27,7 @@ def serve(serving: Serving, query: Query, warmup: int, batch: int, seed: int) ->
         query: Answers one.
         warmup: Queries before those, which nothing is kept of.
         batch: Examples of a query.
-        seed: Of the trial, which arrivals follow from.
+        seed: Seed of the trial, from which arrivals follow.
     """
     for number in range(warmup):
         query(number)

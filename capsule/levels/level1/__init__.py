@@ -57,7 +57,7 @@ class _Reached:
         training: Loss and gradients of these; empty where there is no training.
         again: Outputs, and loss and gradients, for other values in the same tensors.
         same: True if further calls yielded the bits of the last one.
-        seconds: Of a call of inference, the middle one of those timed.
+        seconds: Duration of a call of inference: the median of the timed calls.
         once: Seconds until the first results were there, of inference and of training.
     """
 

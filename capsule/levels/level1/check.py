@@ -30,7 +30,7 @@ class Right:
     """The reference, in more bits than the dtype has.
 
     Attributes:
-        outputs: Of the whole minibatch.
+        outputs: Outputs of the whole minibatch.
         output_bounds: The largest right L2 norm of the error of each.
         training: Loss, and gradients in the order of `graph.trainable`; empty without a loss.
         training_bounds: As `output_bounds`.

@@ -33,7 +33,7 @@ def measure(trial: Prepared, parts: Sequence[Part], seconds: Seconds) -> tuple[f
 
     Args:
         trial: Says how often, and where.
-        parts: Of one minibatch.
+        parts: Parts of one minibatch.
         seconds: `forward` or `backward`.
     """
     calls = trial.calls - trial.warmup
@@ -73,7 +73,7 @@ def forward(
         graph: The network.
         values: Tensors of all inputs and parameters, by name.
         framework: Where it runs.
-        dtype: Of the values.
+        dtype: Element type of the values.
         clock: Times a call.
     """
 

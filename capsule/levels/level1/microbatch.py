@@ -31,7 +31,7 @@ class Cost:
     """Cost of training one part.
 
     Attributes:
-        seconds: Of one forward and backward run.
+        seconds: Seconds of one forward and backward run.
         peak: Bytes of memory at once.
     """
 
@@ -46,7 +46,7 @@ class Part:
     Attributes:
         graph: The network for that many.
         inputs: Their arrays, by name.
-        share: Of the minibatch.
+        share: Share of the minibatch.
     """
 
     graph: Graph
@@ -136,7 +136,7 @@ def fastest(batch: int, seconds: Mapping[int, float]) -> tuple[int, ...]:
 
     Args:
         batch: Number of examples.
-        seconds: Of each size that may be used, as often as one likes; 1 is one of them.
+        seconds: Seconds of each size that may be used, any number of times; 1 is one of them.
 
     >>> fastest(7, {1: 1.0, 2: 1.5, 4: 3.5})
     (2, 2, 2, 1)

@@ -47,7 +47,7 @@ def measure(
     """Run one trial; see `level1.measure`.
 
     Args:
-        trial: Of a module.
+        trial: Trial of a module.
         framework: Where it runs.
         report: Where the values go.
         subject: The module's entry.
@@ -82,7 +82,7 @@ class _Measured:
     """Parts of one trial.
 
     Attributes:
-        seconds: Of a call of inference, the middle one of those timed.
+        seconds: Duration of a call of inference: the median of the timed calls.
     """
 
     trial: Trial

@@ -23,7 +23,7 @@ class Prepared:
 
     Attributes:
         graph: Builds the network for a batch, once.
-        batch: Of the case.
+        batch: Batch of the case.
         parameters: Numpy arrays by name.
         tensors: The same on the device.
         trains: True if training is measured.

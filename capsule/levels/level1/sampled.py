@@ -60,7 +60,7 @@ def hold(
     """Return the largest error over its bound of some examples, 0 where they depend on others.
 
     Args:
-        inputs: Of the whole batch.
+        inputs: Inputs of the whole batch.
         batch: Its examples.
         count: How many are held, at least 2.
         results: Outputs of the whole batch, for these inputs.

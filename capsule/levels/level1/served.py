@@ -38,7 +38,7 @@ def measure(
     Args:
         trial: Whose network.
         serving: How queries come.
-        parts: Of its batch, with the case's own values.
+        parts: Parts of its batch, with the values of the case.
         others: The same with other ones, several times.
         answers: The last one is put before those that are there.
     """
@@ -69,7 +69,7 @@ class Room:
 
         Args:
             framework: Where.
-            call: Of inference.
+            call: Call of inference.
             placed: Its tensors by name, of each part.
             values: Sets of arrays for the parts' inputs; the last query alone has the first set,
                 where there are others.

@@ -21,9 +21,9 @@ class Epoch:
 
     Attributes:
         loss: Mean of its steps.
-        first_loss: Of its first step.
+        first_loss: Loss of its first step.
         rate: Mean of the learning rates of its steps.
-        steps: How many there were.
+        steps: Number of steps.
         samples: How many were taken.
         seconds: From its begin until the last step was done.
         waited: Seconds of these that went by until the data of steps was there, on the device.

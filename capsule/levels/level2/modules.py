@@ -93,7 +93,7 @@ def follow(
         rates: The learning rate of each.
         chosen: Key of `catalog.training.OPTIMIZERS`, or a user's that has a formula.
         numbers: All that it takes.
-        seed: Of the initial values, and of what the module draws in each step.
+        seed: Seed of the initial values, and of what the module draws in each step.
     """
     import numpy
 

@@ -35,7 +35,7 @@ class Prepared:
         mixed: True if it trains in `training.MIXED`; `dtype` is that of the parameters then.
         order: Gives the numbers of the samples in the order of an epoch, from 0.
         quality: Name of the metric.
-        steps: Of an epoch.
+        steps: Number of steps of an epoch.
         kept: Path of the file that keeps what the last evaluations chose.
         source: The file of a user's module, None for a network of the catalogue. The graphs of a
             module have nothing but its inputs, and `parameters` is empty.
@@ -88,7 +88,7 @@ class Prepared:
 
         Args:
             epoch: From 0.
-            number: Of the step, from 0 in the training.
+            number: Number of the step, from 0 in the training.
             indices: Numbers of its samples.
         """
         batch, arrays = self.recipe.batch, self.train.take(indices)

@@ -30,9 +30,9 @@ class Progress:
         of_steps: Values of the steps, by the name of the metric, where many ranks train.
         resumed: How many of the epochs an earlier attempt trained.
         order: Numbers of the samples as they were taken in the first epochs.
-        order_fingerprint: Of those, once it is known.
-        test_fingerprint: Of what the first evaluation was made with.
-        initial_fingerprint: Of a module's parameters before the first step.
+        order_fingerprint: Fingerprint of the order of samples, once it is known.
+        test_fingerprint: Fingerprint of the data of the first evaluation.
+        initial_fingerprint: Fingerprint of a module's parameters before the first step.
         evaluations: What was due and what was predicted in the last ones, None where that is much.
         reached: Epoch at which the target was first met.
         untrained: Loss of the first step.
@@ -102,7 +102,7 @@ def save(
     """Write a checkpoint.
 
     Args:
-        places: Of the file, and of the one before it where that is kept.
+        places: Places of the file, and of its predecessor if that is kept.
         identity: Says of which training it is.
         progress: After the last epoch.
         state: What the trainer keeps, numpy arrays by name.
@@ -137,8 +137,8 @@ def load(place: Path, identity: str, quality: str) -> Resumed | None:
     A file that is damaged, or of another training, is discarded with a note on standard error.
 
     Args:
-        place: Of the file, which need not be there.
-        identity: Of this training.
+        place: Place of the file, which need not be there.
+        identity: Identity of this training.
         quality: Name of its metric.
     """
     try:

@@ -31,9 +31,9 @@ class Samples:
 
     Attributes:
         source: Where they are.
-        rows: Of one sample in each array, by the names of the graph's inputs.
+        rows: Rows of one sample in each array, by the names of the graph's inputs.
         below: By name, what labels are below that nobody has looked through yet.
-        count: How many samples there are.
+        count: Number of samples.
     """
 
     source: Source
@@ -96,10 +96,10 @@ def make_order(
     """Return the order of the samples in an epoch, from 0; what its sampler goes by is kept.
 
     Args:
-        trial: Of a training.
+        trial: Trial of a training.
         recipe: Its own.
         folder: Where the dataset lies.
-        count: How many samples there are to train on.
+        count: Number of samples to train on.
         report: Where files are kept.
 
     Raises:

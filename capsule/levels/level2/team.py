@@ -54,7 +54,7 @@ class Team:
             trial: What is trained.
             trainer: With so many micro-batches of a step.
             batch: Samples of all.
-            parts: How many micro-batches.
+            parts: Number of micro-batches.
         """
 
     def open_epoch(self, steps: int) -> None:

@@ -101,7 +101,7 @@ def evaluate(
     Args:
         graph: What `graphs.statistics.evaluation` makes of the network.
         parameters: All of them, numpy arrays by name.
-        inputs: Of the batch.
+        inputs: Inputs of the batch.
     """
     results = reference.evaluate(graph.nodes, _widen({**parameters, **inputs}))
     return [results[name] for name in (*graph.outputs, graph.require_loss())]

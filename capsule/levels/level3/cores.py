@@ -30,7 +30,7 @@ def count_threads_per_core(communicator: Communicator, threads: int) -> float:
 
     Args:
         communicator: Of all ranks; what they tell each other here is counted by it.
-        threads: Of this rank.
+        threads: Number of threads of this rank.
     """
     own, rank = find_own(), communicator.rank
     width = torch.tensor([max(own) + 1])

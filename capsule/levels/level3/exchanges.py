@@ -32,8 +32,8 @@ class Member:
         communicator: What counts.
         weight: The rank's share of the samples of a batch.
         parts: Micro-batches of its step, whose gradients add up.
-        numbers: Of the scheme.
-        trainer: Of the rank.
+        numbers: Numbers of the scheme.
+        trainer: Trainer of the rank.
         graph: What is trained, for a micro-batch.
         work: What all ranks do.
         leaves: Trained parameters by name, whose `grad` are their gradients.

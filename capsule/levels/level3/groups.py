@@ -30,8 +30,8 @@ class Parts:
         Args:
             tensors: Those that a step moves by each of the rank's groups.
             rank: From 0.
-            ranks: How many there are.
-            groups: Of a batch on each rank.
+            ranks: Number of ranks.
+            groups: Groups of a batch on each rank.
         """
         self.tensors = tensors
         self._of_earlier = (1 - SHARE) ** (groups * rank)

@@ -62,7 +62,7 @@ class Pipelined(Exchange):
         """Run all micro-batches of a step forward and backward; the loss, where the stage has it.
 
         Args:
-            inputs: Of the whole network, for the batch.
+            inputs: Inputs of the whole network for the batch.
         """
         losses: list[Any] = []
         began, computed = perf_counter(), self._stage.computing

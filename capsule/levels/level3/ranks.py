@@ -76,7 +76,7 @@ class Ranks(Team):
 
         Args:
             recipe: One with a scheme.
-            threads: Of this rank.
+            threads: Number of threads of this rank.
             work: What all ranks do.
         """
         assert recipe.scheme is not None

@@ -35,7 +35,7 @@ class Setting:
         group: Samples that are normalized together; None for all that a process has.
         batches: The inputs of each step.
         rates: The learning rate of each.
-        order: Of an asynchronous scheme, see `staleness.Server`.
+        order: Order of an asynchronous scheme, see `staleness.Server`.
     """
 
     graph: Callable[[int], Graph]

@@ -141,7 +141,7 @@ def trade(
     """Hand rows to the rank before and to the one after, and return theirs.
 
     Args:
-        communicator: Of all ranks.
+        communicator: Communicator of all ranks.
         rows: For either; none of them is sent.
         counts: How many come from either.
     """

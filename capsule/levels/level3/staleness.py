@@ -94,7 +94,7 @@ class Asynchronous(Exchange):
     """`asynchronous-parameter-server` and `stale-synchronous`.
 
     Attributes:
-        server: Of rank 0 alone.
+        server: Server; only on rank 0.
     """
 
     def __init__(self, member: Member) -> None:
@@ -154,7 +154,7 @@ def serve(server: Server, peer: int, like: Any, steps: int, traffic: list[Traffi
         server: Whose parameters they are.
         peer: The rank.
         like: A tensor as the gradients are.
-        steps: Of the rank.
+        steps: Number of steps of the rank.
         traffic: Gets one for each.
     """
     communicator = server.communicator.renew()

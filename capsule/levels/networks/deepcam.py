@@ -52,7 +52,7 @@ class _Parts:
 
     Args:
         g: Writes them.
-        divisor: Of all numbers of channels.
+        divisor: Divisor of all channel counts.
     """
 
     def __init__(self, g: Builder, divisor: int) -> None:

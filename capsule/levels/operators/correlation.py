@@ -117,7 +117,7 @@ def _parts(samples: int, height: int, counts: tuple[int, ...]) -> Iterator[tuple
     """Yield samples and places along the first axis, some at once; all places where a sample fits.
 
     Args:
-        samples: How many there are.
+        samples: Number of samples.
         height: Numbers of one column.
         counts: Positions of the window along each spatial axis.
     """

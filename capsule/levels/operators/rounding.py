@@ -354,7 +354,7 @@ class Rounding:
         Args:
             value: The exact one.
             walk: The root of the sum of the squares of its terms.
-            terms: How many there are, at most.
+            terms: Number of terms, at most.
             passes: See `linear`.
         """
         # the sum of their sizes is at most that

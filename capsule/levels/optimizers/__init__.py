@@ -28,8 +28,8 @@ class Step:
     Attributes:
         numbers: All that the optimizer takes.
         rate: Learning rate.
-        number: Of the step, from 1.
-        sqrt: Of an array.
+        number: Number of the step, from 1.
+        sqrt: Square root of an array.
         total: The sum of an array's elements.
         where: Of a condition and two numbers, the first where it holds, else the second.
         squares: The sum of the squares of all gradients' elements; 0 but for formulas in `GLOBAL`,

@@ -34,7 +34,7 @@ class _Point:
         way: Along the direction.
         loss: There.
         gradient: There, flat.
-        slope: Of the loss along the direction.
+        slope: Slope of the loss along the direction.
     """
 
     way: float
@@ -196,7 +196,7 @@ class _Search:
 
         Args:
             start: Where the direction begins.
-            way: Of the first trial.
+            way: Length of the first trial step.
             most: Trials behind the first one.
         """
         before, point = start, self._look(way)

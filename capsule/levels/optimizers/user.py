@@ -18,7 +18,7 @@ class UserOptimizer:
     """Optimizer that a user's file defines.
 
     Attributes:
-        name: Of the file, for messages.
+        name: Name of the file, for messages.
         facts: What the file says.
         torch: Makes an optimizer of torch of parameters and numbers.
         formula: See `optimizers.FORMULAS`; None where there is none.

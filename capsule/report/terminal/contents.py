@@ -109,7 +109,7 @@ def _draw_whole(
     yield from _draw_head(record, capsule_id, refused, None)
     yield ""
     yield from _draw_metrics(record, metrics, names, None)
-    if rules := derivation.of_commands(record, metrics, lines):
+    if rules := derivation.of_commands(record, metrics, lines, whole=True):
         yield ""
         yield Listing(
             title="How the value of a run is made",
@@ -180,8 +180,7 @@ def draw_rules(
     """Draw how values of runs are made, where a run gave several numbers."""
     paths: dict[str, list[str]] = {}
     for path, rule in derivation.of_commands(record, metrics, lines).items():
-        if rule != derivation.ONLY_LINE:
-            paths.setdefault(rule, []).append(names.shorten(path))
+        paths.setdefault(rule, []).append(names.shorten(path))
     if paths:
         words = "; ".join(f"{rule} ({join_first(some, _NAMES)})" for rule, some in paths.items())
         yield Prose(f"value of a run: {words}", "dim", most_lines=_FACT_LINES)

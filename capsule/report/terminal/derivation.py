@@ -15,8 +15,7 @@ _WORDS: Mapping[Aggregate, str] = {
     "max": "largest",
 }
 _PARTS: Mapping[Per, str] = {"node": "nodes", "block": "blocks"}
-ONLY_LINE = "the last of 1 line"
-"""What `describe` says of the only number of a text."""
+_ONLY_LINE = "the last of 1 line"
 
 
 def describe(
@@ -43,7 +42,7 @@ def describe(
         what = "steps" if is_curve else _PARTS.get(metric.per, "values")
         told.append(f"{chosen or usual} of {_span(min(sizes), max(sizes))} {what}")
     elif sizes and lines is not None:
-        told.append(ONLY_LINE if lines == (1, 1) else f"the last of {_span(*lines)} lines")
+        told.append(_ONLY_LINE if lines == (1, 1) else f"the last of {_span(*lines)} lines")
     ranks = [len(run) for run in runs if run]
     if max(ranks, default=0) > 1:
         told.append(f"{chosen or worst} of {_span(min(ranks), max(ranks))} ranks")
@@ -51,15 +50,27 @@ def describe(
 
 
 def of_commands(
-    record: Record, metrics: Mapping[str, MetricRuns], lines: Mapping[str, tuple[int, int]]
+    record: Record,
+    metrics: Mapping[str, MetricRuns],
+    lines: Mapping[str, tuple[int, int]],
+    *,
+    whole: bool = False,
 ) -> dict[str, str]:
-    """`describe` for every metric of a record's commands, by its path."""
+    """`describe` for every metric of a record's commands, by its path.
+
+    Args:
+        record: Whose metrics.
+        metrics: Its values, by their paths.
+        lines: See `describe`, by the path.
+        whole: Also say of a number that its text had no other.
+    """
     commands = {one.id for one in record.manifest.benchmarks if one.frameworks == ("command",)}
     return {
         path: sentence
         for path, metric in metrics.items()
         if path.partition("/")[0] in commands
         and (sentence := describe(metric, [run.samples for run in metric.runs], lines.get(path)))
+        and (whole or sentence != _ONLY_LINE)
     }
 
 

@@ -146,8 +146,12 @@ class Listing:
         )
         drawn.add_column(self.heading, width=self._name_width, no_wrap=True)
         for one, own in zip(columns, widths, strict=True):
-            justify = "left" if one.is_text else "right"
-            drawn.add_column(Path(one.heading), width=own, no_wrap=True, justify=justify)
+            drawn.add_column(
+                Path(one.heading),
+                width=own,
+                no_wrap=True,
+                justify="left" if one.is_text else "right",
+            )
         rows = [
             [
                 wrap(plain.clean(one.cells[row]), own)

@@ -266,7 +266,7 @@ CASES = (
         name="registry/chunk-line-without-end",
         prepare=_resolve("chunk-line"),
         status=6,
-        says="does not answer",
+        says="did not answer",
         mib=256,
     ),
     Case(

@@ -56,6 +56,6 @@ CASES = (
     ),
     _refuse("another-command", rereading.with_another_command, "manifest.json: not as capsule"),
     _refuse("log-more", rereading.with_a_file_more, "logs/9999-stdout.txt"),
-    Case(name="reread/many-ways", prepare=_again("^(l+)+b$"), status=5, says="no line of standard"),
+    Case(name="reread/many-ways", prepare=_again("^(l+)+b$"), status=5, says="no line of stdout"),
     Case(name="reread/look-ahead", prepare=_again("(?=x)(y)"), status=2, says="look-around"),
 )

@@ -54,7 +54,7 @@ def test_slabs_are_all_rows_and_halos_are_what_others_send(
 @pytest.mark.parametrize(
     ("layers", "rows", "ranks", "message"),
     [
-        ([("conv", 9, 1, 4)], 8, 4, "conv reaches 4 rows beyond the slab of rank 0, and the slab"),
+        ([("conv", 9, 1, 4)], 8, 4, "conv reads 4 rows beyond the slab of rank 0; the slab"),
         ([("conv", 3, 1, 1)], 3, 4, "its 3 rows allow at most 3 slabs"),
         ([("pool", 3, 2, 0)], 8, 2, "pool has windows of 3 rows, stride 2"),
         ([("pool", 2, 2, 1)], 8, 2, "padding 1; only pooling without overlap"),

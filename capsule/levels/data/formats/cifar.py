@@ -21,7 +21,7 @@ def read(path: Path, classes: Sequence[int]) -> tuple[Any, Any]:
     """Return the pictures of a file, which is mapped.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         classes: For each byte of labels, a value of `CLASSES`.
 
     Returns:
@@ -53,7 +53,7 @@ def write(images: Any, labels: Any, path: Path) -> None:
     Args:
         images: uint8 (samples, 3, 32, 32).
         labels: uint8 (samples, bytes of labels).
-        path: Of the file.
+        path: Path of the file.
 
     Raises:
         OSError: It cannot be written.

@@ -21,8 +21,8 @@ def read(path: Path, names: Sequence[str], cut: Cut = ()) -> list[Any]:
     """Return some datasets of a file.
 
     Args:
-        path: Of the file.
-        names: Of the datasets: the groups that they are in and their own, with slashes between.
+        path: Path of the file.
+        names: Names of the datasets with their groups, separated by slashes.
         cut: Read of the first of them.
 
     Returns:
@@ -89,7 +89,7 @@ def write(arrays: Mapping[str, Any], path: Path) -> None:
 
     Args:
         arrays: By their paths in the file.
-        path: Of the file.
+        path: Path of the file.
 
     Raises:
         ModuleNotFoundError: h5py is not installed.

@@ -58,8 +58,8 @@ def write(array: Any, path: Path) -> None:
     """Write what `read` reads.
 
     Args:
-        array: Of one to eight axes of 1 to 2**32 - 1 elements, of a type of `TYPES`.
-        path: Of the file.
+        array: Array of a type of `TYPES`, with one to eight axes of 1 to 2**32 - 1 elements.
+        path: Path of the file.
 
     Raises:
         ValueError: It is another array.

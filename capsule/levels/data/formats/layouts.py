@@ -149,7 +149,7 @@ def read_tokens(kind: str, folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG0
     Args:
         kind: Key of `tokens.TYPES`.
         folder: Where the files lie.
-        shapes: Of what a network takes.
+        shapes: Shapes of a network's inputs.
 
     Returns:
         token, int64 (tokens - 1,), and label, the one that comes after each.
@@ -217,8 +217,8 @@ def read_universes(folder: Path, shapes: Shapes) -> Parts:
 
     Args:
         folder: Where the files lie.
-        shapes: Of what a network takes: into cubes of its side universes are cut, along the last
-            axis first.
+        shapes: Shapes of a network's inputs; universes are cut into cubes of this side, along
+            the last axis first.
 
     Returns:
         As `read_cosmoflow`.

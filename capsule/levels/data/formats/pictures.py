@@ -30,7 +30,7 @@ def read(path: Path, channels: int) -> Any:
     """Return the picture of a file.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         channels: 1 for shades of grey, or 3, of which a grey picture has the same three.
 
     Returns:
@@ -98,7 +98,7 @@ def write(image: Any, path: Path) -> None:
 
     Args:
         image: uint8 (1 or 3, height, width).
-        path: Of the file.
+        path: Path of the file.
 
     Raises:
         OSError: It cannot be written.

@@ -60,7 +60,7 @@ def read(path: Path, place: Place) -> memoryview:
     """Return a record, its checksum held against it.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         place: One of `locate`.
 
     Raises:

@@ -23,9 +23,9 @@ class Column:
 
     Attributes:
         length: Rows of all samples together.
-        shape: Of a row.
-        dtype: Of what is taken.
-        rows: Of each sample; None where as many as a network likes are one.
+        shape: Shape of a row.
+        dtype: Element type of the rows that are taken.
+        rows: Rows of each sample; None if the network decides their number.
         is_stream: True if it may end within a sample, which is then left out.
     """
 
@@ -127,7 +127,7 @@ class Items:
 
     Args:
         folder: Where the files lie.
-        places: Of each sample: the name of its file below the folder, and what `read` takes
+        places: Places of each sample: the name of its file below the folder, and what `read` takes
             besides.
         read: Gives the arrays of the sample in a file; the first axis of each is its rows.
         decode: By the names of the arrays.

@@ -18,7 +18,7 @@ def read(path: Path, kind: str) -> Any:
     """Return the tokens of a file.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         kind: Key of `TYPES`; the file does not tell.
 
     Returns:

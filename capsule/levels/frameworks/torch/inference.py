@@ -95,7 +95,7 @@ class Timed(TorchDispatchMode):  # type: ignore[misc]
     """Times each operation with copies of what it reads, and lets it run once.
 
     Attributes:
-        seconds: Of each operation that is timed.
+        seconds: Seconds of each operation that is timed.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -122,7 +122,7 @@ def build(name: str, function: Callable[[], Any]) -> torch.nn.Module:
     """Return the module that a file's `network` makes.
 
     Args:
-        name: Of the file.
+        name: Name of the file.
         function: The file's.
 
     Raises:

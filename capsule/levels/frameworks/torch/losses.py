@@ -25,7 +25,7 @@ class Loss:
         """Read what the file says of it.
 
         Args:
-            name: Of the file.
+            name: Name of the file.
             file: As it was imported, with `inputs` and `quality`.
 
         Raises:

@@ -74,7 +74,7 @@ class ModuleTrainer:
 
         Args:
             values: What these are, by name; they stay so.
-            inputs: As of `step`.
+            inputs: See `step`.
         """
         trained = self._leaves_to_train()
         with torch.no_grad():

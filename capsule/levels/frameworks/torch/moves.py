@@ -156,7 +156,7 @@ class Limits:
         Args:
             dtype: A key of `ARITHMETIC`.
             label: Names the random bits.
-            pairs: Of moved calls, by which it is seen how far results move.
+            pairs: Pairs of moved calls, which show how far results move.
         """
         self._arithmetic = ARITHMETIC[dtype]
         self._label = label

@@ -155,7 +155,7 @@ def keep(optimizer: Any, names: Sequence[str]) -> dict[str, NativeTensor]:
 
     Args:
         optimizer: What `start` gave, after a step.
-        names: Of its parameters, in their order.
+        names: Names of its parameters, in their order.
 
     Raises:
         ValueError: See `UserTorchOptimizer.state`.

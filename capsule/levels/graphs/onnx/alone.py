@@ -29,8 +29,8 @@ class Step:
     """A node, read.
 
     Attributes:
-        kind: Of the node.
-        version: Of the operator set of its domain.
+        kind: Kind of the node.
+        version: Version of the operator set of its domain.
         node: As ONNX has it.
         how: Its attributes by name.
         operands: Names of what it reads that is no constant, each once.
@@ -61,7 +61,7 @@ def pack(node: Any, types: Mapping[str, Any], constants: Mapping[str, Any], opse
         node: As ONNX has it.
         types: ONNX's type and the shape of each operand, by name.
         constants: Arrays by name.
-        opsets: Of the file.
+        opsets: Operator sets of the file.
     """
     graph = helper.make_graph(
         [node],

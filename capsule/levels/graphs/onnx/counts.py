@@ -68,7 +68,7 @@ def flops(step: Step, of: Shapes, shape: Shape) -> int:
     Args:
         step: The node.
         of: Shapes of its operands.
-        shape: Of its result.
+        shape: Shape of its result.
     """
     if step.kind in _MOVES or (step.kind.startswith("Scatter") and is_exact(step)):
         return 0

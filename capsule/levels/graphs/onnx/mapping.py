@@ -210,8 +210,8 @@ def is_usual(node: Any, version: int) -> bool:
     on.
 
     Args:
-        node: Of a file, or made of several.
-        version: Of the operators that the file uses.
+        node: Node of a file, or made of several.
+        version: Version of the operators that the file uses.
     """
     here = alone.schema(node.op_type, version)
     if here is None:  # put in the place of nodes that the version has

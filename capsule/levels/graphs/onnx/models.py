@@ -34,7 +34,7 @@ def serialize(
         outputs: Name and numpy dtype of each output.
         constants: Name and array of each constant.
         metadata: Words that go with it.
-        versions: Of the operators of each domain; None for `OPSET` alone.
+        versions: Versions of the operators of each domain; None for `OPSET` alone.
     """
     graph = helper.make_graph(
         list(nodes),

@@ -18,7 +18,7 @@ class Graph:
     Attributes:
         nodes: In the order that they run.
         constants: Further tensors by name; floating ones are cast to the dtype of the case.
-        outputs: How many results there are.
+        outputs: Number of results.
     """
 
     nodes: tuple[Any, ...]

@@ -45,7 +45,7 @@ class Reader:
         constants: Arrays that no input has a part in.
         opsets: Versions of the operators, as the file states them.
         read: Values that a node reads, or the file yields.
-        ranges: Of what is looked up by an input of whole numbers how many there are, by the input.
+        ranges: Number of rows that an input of whole numbers looks up, by input.
     """
 
     def __init__(self, model: Any, name: str, batch: int) -> None:
