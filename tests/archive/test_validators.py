@@ -18,6 +18,9 @@ from tests.support.records import Document, make_files, make_record, manifest_do
 
 BIN = Path(sys.executable).parent
 CRATE = "data/ro-crate-metadata.json"
+# recommended: an absolute URI of the application. The measuring program is published at none, so
+# its entity has a name of the crate's own, and its place and digest
+UNMET = {"process-run-crate-0.5_5.1"}
 
 Graph = dict[str, dict[str, Any]]
 """The entities of a crate, by id."""
@@ -120,7 +123,7 @@ def validate_crate(bag: Path, cache: Path) -> set[str]:
 @crates
 def test_the_crate_is_a_process_run_crate(tmp_path: Path, cache: Path, record: Record) -> None:
     files = unpack(seal(tmp_path, record))
-    assert validate_crate(write_folder(files, tmp_path / "bag"), cache) == set()
+    assert validate_crate(write_folder(files, tmp_path / "bag"), cache) == UNMET
 
 
 def test_escaped_names_are_the_same_to_every_tool(tmp_path: Path, cache: Path) -> None:
@@ -128,7 +131,7 @@ def test_escaped_names_are_the_same_to_every_tool(tmp_path: Path, cache: Path) -
     path = seal_odd_names(tmp_path)
     bag = tmp_path / "bag"
     assert run("unzip", "-q", path, "-d", bag, cwd=tmp_path).returncode == 0
-    assert validate_crate(bag, cache) == set()
+    assert validate_crate(bag, cache) == UNMET
     for command in (
         [BIN / "bagit.py", "--validate", bag],
         ["sha256sum", "-c", "--quiet", "manifest-sha256.txt"],
