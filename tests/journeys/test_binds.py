@@ -293,7 +293,7 @@ def test_the_doctor_looks_at_them(author: User, tmp_path: Path) -> None:
     tree.unlink()
     (finding,) = findings(author)
     assert finding["word"] == "missing"
-    assert f"{file}#/binds/~1opt~1vendor: {tree} cannot be shown" in finding["what"]
+    assert f"{file}#/binds/~1opt~1vendor: cannot bind {tree} at /opt/vendor" in finding["what"]
     assert "remove the line from the site file" in finding["mend"]
 
 

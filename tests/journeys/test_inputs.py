@@ -293,7 +293,7 @@ def test_a_name_that_nobody_can_read_is_refused(author: User, name: str) -> None
     ended = author.run("run", manifest(author, "repo"))
     assert ended.returncode == 2
     assert "file names that a capsule cannot hold: " in ended.stderr
-    assert "rename them, or `exclude`" in ended.stderr
+    assert "rename the files, or `exclude`" in ended.stderr
 
 
 def test_names_that_look_the_same_are_refused(author: User) -> None:

@@ -28,6 +28,7 @@ _LEAST_TEXT = 8
 _EASY_TEXT = 24
 _VALUE_LINES = 3
 _NAMED_WIDTH = 60
+_NONE = "-"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,7 +173,9 @@ class Listing:
         """A row as lines: its name, and below it what its columns hold."""
         name = plain.clean(self.names[row])
         cells = [
-            f"{one.heading} {cell}" for one in self.columns if (cell := plain.clean(one.cells[row]))
+            f"{one.heading} {cell}"
+            for one in self.columns
+            if (cell := plain.clean(one.cells[row])) not in ("", _NONE)
         ]
         values = wrap(", ".join(cells), width - len(_INDENT))
         if self.most_lines is not None and len(values) > _VALUE_LINES:
