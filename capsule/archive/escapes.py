@@ -51,7 +51,7 @@ def fault(path: str) -> str | None:
 
     >>> fault("inputs/数据.csv")
     >>> fault("inputs/.git/config")
-    "'.git' is git's own: a later git would be led by it"
+    "'.git' is reserved for git, and could mislead a later git"
     """
     try:
         path.encode()

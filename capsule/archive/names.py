@@ -33,7 +33,7 @@ def fault(path: str) -> str | None:
 
     >>> fault("data/logs/stdout.txt")
     >>> fault("data/../etc/passwd")
-    "'..' may not be a part of a name"
+    "'..' is not allowed in a name"
     """
     if len(path.encode("utf-8", "surrogatepass")) > MOST_NAME_BYTES:
         return f"longer than {MOST_NAME_BYTES} bytes"

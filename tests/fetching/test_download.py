@@ -75,7 +75,7 @@ def test_what_comes_is_written_and_has_its_digest(tmp_path: Path, algorithm: str
     how = {"algorithm": algorithm, "size_bytes": 9}
     assert save(tmp_path, answer, digest=right, **how) == BODY
     (tmp_path / "part/a.capsule.zip").unlink()
-    with pytest.raises(DamagedError, match=f"its {algorithm} is {right}, expected 00"):
+    with pytest.raises(DamagedError, match=f"{algorithm} of the download is {right}, expected 00"):
         save(tmp_path, Answer(BODY), digest="00", **how)
 
 
@@ -88,9 +88,9 @@ def test_what_comes_is_written_and_has_its_digest(tmp_path: Path, algorithm: str
             DamagedError,
             "the server sends 9 bytes, expected 8",
         ),
-        (Answer(BODY, headers=length(10)), None, CannotRunError, "ended after 9 of 10 bytes"),
-        (Answer(BODY, headers=length(8)), None, CannotRunError, "ended after 9 of 8 bytes"),
-        (Answer(BODY, Broken("gone")), None, CannotRunError, "ended after 9 bytes: "),
+        (Answer(BODY, headers=length(10)), None, CannotRunError, "connection lost after 9 of 10 bytes"),
+        (Answer(BODY, headers=length(8)), None, CannotRunError, "connection lost after 9 of 8 bytes"),
+        (Answer(BODY, Broken("gone")), None, CannotRunError, "connection lost after 9 bytes: "),
         (Answer(), None, DamagedError, "the server sends no bytes"),
         (Answer(b"PK\x03", b"\x04<"), None, DamagedError, ""),
         (Answer(b"PK", b"KP"), None, DamagedError, ""),
@@ -143,7 +143,7 @@ def test_each_status_is_told_by_what_it_means(tmp_path: Path, status: int, messa
 def test_what_is_compressed_is_refused(tmp_path: Path) -> None:
     assert save(tmp_path, Answer(BODY, headers={"Content-Encoding": "identity"})) == BODY
     (tmp_path / "part/a.capsule.zip").unlink()
-    with pytest.raises(DamagedError, match="compresses it"):
+    with pytest.raises(DamagedError, match="compresses the file"):
         save(tmp_path, Answer(BODY, headers={"Content-Encoding": "gzip"}))
 
 
@@ -169,7 +169,7 @@ def test_a_capsule_has_as_many_bytes_as_it_may(
 
 
 def test_a_length_of_nineteen_digits_is_believed(tmp_path: Path) -> None:
-    with pytest.raises(DamagedError, match="it is larger than"):
+    with pytest.raises(DamagedError, match="the download exceeds the limit"):
         save(tmp_path, Answer(BODY, headers=length("1" * 19)))
 
 
