@@ -28,6 +28,8 @@ _LEAST_TEXT = 8
 _EASY_TEXT = 24
 _VALUE_LINES = 3
 _NAMED_WIDTH = 60
+# a cell of a table that has nothing to say; a list leaves it out
+_NOTHING = "-"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,7 +174,9 @@ class Listing:
         """A row as lines: its name, and below it what its columns hold."""
         name = plain.clean(self.names[row])
         cells = [
-            f"{one.heading} {cell}" for one in self.columns if (cell := plain.clean(one.cells[row]))
+            f"{one.heading} {cell}"
+            for one in self.columns
+            if (cell := plain.clean(one.cells[row])) not in ("", _NOTHING)
         ]
         values = wrap(", ".join(cells), width - len(_INDENT))
         if self.most_lines is not None and len(values) > _VALUE_LINES:
