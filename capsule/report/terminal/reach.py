@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -231,7 +232,7 @@ class _Rows:
     def _block(self, row: int, width: int) -> list[Text]:
         """Return a row as lines: its name, and below it what its columns hold."""
         values = ", ".join(
-            f"{' '.join(heading.split())} {' '.join(cells[row].split())}"
+            _word_cell(heading, cells[row])
             for heading, cells in self._columns.items()
             if cells[row]
         )
@@ -249,6 +250,15 @@ class _Rows:
             if self._most is not None and used > self._most:
                 return shown
         return len(blocks)
+
+
+def _word_cell(heading: str, cell: str) -> str:
+    """Return a cell as words, each number of a pair with its chance."""
+    name, _, below = heading.partition("\n")
+    if "%" not in below:
+        return f"{heading} {cell}".replace("\n", " ")
+    chances = zip(*(re.split(" {2,}", words) for words in (cell, below)), strict=False)
+    return f"{name} {' and '.join(f'{value} ({chance})' for value, chance in chances)}"
 
 
 def _join(heading: str, pairs: Sequence[Pair]) -> Mapping[str, Sequence[str]]:
