@@ -127,8 +127,9 @@ def tell_outcome(sealed: Sealed, console: Console, *, as_json: bool) -> int:
             }
         )
     else:
-        lines = sealed.line_counts()
-        console.show(*report.draw_sealed(sealed.record, sealed.id, warnings, lines))
+        lines, checked = sealed.line_counts(), sealed.record.manifest
+        shown = [one for one in warnings if lint.is_relevant(one, checked)]
+        console.show(*report.draw_sealed(sealed.record, sealed.id, shown, lines))
         console.data(f"sealed {sealed.path}")
     if sealed.failures:
         raise report.failure(sealed.record, sealed.path)

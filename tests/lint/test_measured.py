@@ -189,6 +189,14 @@ def test_a_busy_machine_is_told_of_at_sealing_in_show_and_beside_the_verdict() -
     assert "busy" not in codes(diff.compare(idle, idle))
 
 
+def test_a_busy_machine_matters_to_machine_metrics_alone() -> None:
+    busy = on_node(9.04)
+    (warning,) = [one for one in lint.warnings_of_runs(busy) if one.code == "busy"]
+    assert not lint.is_relevant(warning, busy.manifest)
+    timed = make_record(asked=[claim(metric=STEP_TIME, type="ratio")])
+    assert lint.is_relevant(warning, timed.manifest)
+
+
 def test_a_load_that_nobody_recorded_is_none() -> None:
     assert "busy" not in "\n".join(lint.warnings_of_runs(make_record(image=False)))
     assert "busy" not in "\n".join(lint.warnings_of_runs(on_node(3.9, threads=8)))
