@@ -33,7 +33,7 @@ def find_blocks(heading: str) -> Iterator[Block]:
 def mask(text: str) -> str:
     """Replace what differs from run to run: ids, numbers, and how many spaces separate words."""
     text = re.sub(r"\b[0-9a-f]{8,}\b", "#", text)
-    return " ".join(re.sub(r"-?\d+(\.\d+)?", "#", text).split())
+    return " ".join(re.sub(r"[-+]?\d+(\.\d+)?", "#", text).split())
 
 
 def enter(user: User, block: str, code: int = 0) -> str:
