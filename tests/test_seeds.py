@@ -60,5 +60,5 @@ def test_a_nonce_is_a_word_that_all_read_alike(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["", "x" * 201, " x", "x ", "a\tb", "a\u200bb"])
 def test_what_two_people_could_read_differently_is_no_nonce(word: str) -> None:
-    with pytest.raises(UsageError, match="is no nonce"):
+    with pytest.raises(UsageError, match="not a nonce"):
         seeds.fresh_seeds(ID, [17, 18], nonce=word)

@@ -275,7 +275,7 @@ class _Transfer:
         length = response.headers.get("Content-Length", "")
         total = start + int(length) if length.isdecimal() and len(length) < 19 else 0
         if total > self._most_bytes:
-            raise self._size_error(f"{total} bytes")
+            raise self._size_error(f"{total} bytes, ")
         self._require_space(total - start)
         work.done_bytes, work.total_bytes = start, total
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -284,7 +284,7 @@ class _Transfer:
                 if work.stop.is_set():
                     return
                 if work.done_bytes + len(piece) > self._most_bytes:
-                    raise self._size_error("more")
+                    raise self._size_error("")
                 stream.write(piece)
                 work.done_bytes += len(piece)
             os.fsync(stream.fileno())
@@ -310,7 +310,7 @@ class _Transfer:
     def _size_error(self, size: str) -> DamagedError:
         self._forget()
         return DamagedError(
-            f"has {size}, more than the {self._most_bytes} bytes allowed",
+            f"has {size}more than the {self._most_bytes} bytes allowed",
             where=self._url,
             advice="raise the limit with --most, unless a capsule states the size of the data",
         )

@@ -126,7 +126,7 @@ def test_documents_samples_and_attempts_share_what_is_kept() -> None:
     budget.spend(document, where="it")
     for _ in range((limits.MOST_KEPT_BYTES - kept) // piece):
         budget.spend_lines(1000 * line, limits.LINE_BYTES, where="it")
-    with pytest.raises(DamagedError, match="together more than 212 MiB"):
+    with pytest.raises(DamagedError, match="together they need more than 212 MiB"):
         budget.spend_lines(1000 * line, limits.LINE_BYTES, where="it")
 
 
@@ -134,7 +134,10 @@ def test_what_no_reader_would_take_is_not_sealed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = bulk.make(commands(20, 50), bulk.normal(20, 1))
-    for name, words in (("MOST_KEPT_BYTES", "together more than"), ("MOST_LINE_BYTES", "longer")):
+    for name, words in (
+        ("MOST_KEPT_BYTES", "together they need more than"),
+        ("MOST_LINE_BYTES", "longer"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(limits, name, 100)
             with pytest.raises(ExecutionError, match=words) as caught:

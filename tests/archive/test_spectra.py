@@ -62,7 +62,7 @@ def without_a_power(array: Any) -> Any:
         (lambda array: array[[0, 1, 2, 0]], "distance is .*; its predictions give 0"),
         (lambda array: array[[0, 1, 3, 2]], "distance is .*; its predictions give"),
         (lambda array: array[:, :, :-1], "does not fit the last evaluations"),
-        (lambda array: array.astype("|u1"), "it holds uint8, and no spectrum_distance"),
+        (lambda array: array.astype("|u1"), "it has uint8, from which spectrum_distance"),
         (without_a_power, "the labels are not spectra"),
     ],
 )

@@ -214,11 +214,11 @@ def test_no_more_comes_than_a_capsule_says(tmp_path: Path) -> None:
     used = make_used(DIGEST, len(DATA) - 1)
     with (
         shelve(DATA) as shelf,
-        pytest.raises(DamagedError, match=f"has {len(DATA)} bytes, and {len(DATA) - 1}"),
+        pytest.raises(DamagedError, match=f"has {len(DATA)} bytes, more than the {len(DATA) - 1}"),
     ):
         fetch(spec(shelf.url()), tmp_path, used)
     endless = always(b"HTTP/1.0 200 OK\r\n\r\n" + bytes(1 << 20))
-    with serve(endless) as host, pytest.raises(DamagedError, match="has more, and 1000 are"):
+    with serve(endless) as host, pytest.raises(DamagedError, match="has more than the 1000 bytes"):
         fetch(spec(f"http://{host}/x"), tmp_path, most_bytes=1000)
 
 
@@ -396,4 +396,4 @@ def test_a_doi_alone_is_told(tmp_path: Path) -> None:
     fetched = fetch(wanted, tmp_path)
     assert fetched.state == "missing"
     assert fetched.sentence is not None
-    assert "it is published as https://doi.org/10.5555/1: get it, and say where" in fetched.sentence
+    assert "published as https://doi.org/10.5555/1; obtain the dataset, and" in fetched.sentence

@@ -60,7 +60,7 @@ def test_two_libraries_may_show_it() -> None:
 
 WRONG = {
     "each alone": ([by("torch", 1, 0)] * 2, "rank 0 is alone"),
-    "half a world": ([*world("torch", 2), PYTHON, PYTHON], "rank 0 is one of 2 by torch, and 4"),
+    "half a world": ([*world("torch", 2), PYTHON, PYTHON], "rank 0 is one of 2 by torch, but 4"),
     "two worlds of two": (world("mpi4py", 2) * 2, "rank 0 is one of 2"),
     "more than were started": ([by("torch", 4, 0, 1), by("torch", 4, 2, 3)], "one of 4"),
     "a world in each rank": ([by("torch", 2, 0, 1)] * 2, "ranks 0 and 1 are both number 0"),
@@ -68,8 +68,8 @@ WRONG = {
         [by("torch", 2, 0, token="a"), by("torch", 2, 1, token="b")],
         "are in two separate worlds of 2",
     ),
-    "all in one rank": ([by("jax", 2, 0, 1), PYTHON], "rank 1 made no world"),
-    "one left out": ([*world("torch", 3)[:2], PYTHON], "rank 2 made no world"),
+    "all in one rank": ([by("jax", 2, 0, 1), PYTHON], "rank 1 formed no world"),
+    "one left out": ([*world("torch", 3)[:2], PYTHON], "rank 2 formed no world"),
     "none at all": ([PYTHON] * 3, "none of the 3 ranks formed a world"),
     "alone by torch in a world of MPI": (
         [

@@ -250,7 +250,7 @@ def test_no_answer_of_a_registry_is_our_fault(body: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(404, "has no manifests/1"), (403, "refuses"), (500, "HTTP 500"), (429, "HTTP 429")],
+    [(404, "lacks manifests/1"), (403, "refuses"), (500, "HTTP 500"), (429, "HTTP 429")],
 )
 def test_a_registry_that_does_not_serve_is_told_with_its_host(
     served: Served, status: int, words: str

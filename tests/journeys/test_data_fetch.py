@@ -192,7 +192,10 @@ def test_a_run_goes_on_with_the_data_that_it_began_with(author: User) -> None:
     copy = author.folder / "w.run/datasets/corpus/ramp.bin"
     copy.write_bytes(b"changed")
     refused = author.run(*resume)
-    assert (refused.returncode, "the dataset 'corpus' is gone" in refused.stderr) == (4, True)
+    assert (refused.returncode, "the copy of dataset 'corpus' is missing" in refused.stderr) == (
+        4,
+        True,
+    )
     copy.write_bytes(DATA)
     resumed = author.run(*resume)
     # the first trial, which failed, is an outcome; the others read the copy

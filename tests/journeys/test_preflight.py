@@ -144,7 +144,7 @@ def test_ranks_of_mpi_in_containers_are_joined_by_an_mpirun_of_their_family(
     ended = author.run(*words, **named, PATH=programs("Open MPI"))
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 6, said
-    assert "mpirun here is Open MPI's, and the image has MPICH Version: 5.0.2" in said
+    assert "mpirun belongs to Open MPI, and the image has MPICH Version: 5.0.2" in said
     assert not list(author.folder.glob("*.capsule.zip"))
 
     (work,) = author.folder.glob("*.run")

@@ -135,7 +135,7 @@ def test_a_real_registry_hands_it_out(stranger: User, sealed: Path) -> None:
         assert f"id {number}" in ended.stdout
     ended = stranger.run("check", f"oci://{registry_host()}/capsule-test/published:none")
     assert ended.returncode == 6
-    assert "has no manifests/none of this capsule" in ended.stderr
+    assert "lacks manifests/none of this capsule" in ended.stderr
     ended = stranger.run("check", small_image().replace("docker://", "oci://"))
     assert ended.returncode == 6
     assert "the registry sent a container image, not a capsule" in ended.stderr

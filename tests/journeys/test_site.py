@@ -94,7 +94,7 @@ def test_a_cache_that_others_write_and_a_ledger_that_they_do(author: User, tmp_p
     (cache,) = areas["cache"]
     assert cache["word"] == "limited"
     assert "10 bytes in 1 files" in cache["what"]
-    assert f"others may write {shared}, so Apptainer's images cannot lie there" in cache["what"]
+    assert f"other users may write {shared}, so Apptainer cannot keep images there" in cache["what"]
     assert areas["ledger"][0]["word"] == "missing"
     assert "chmod" in areas["ledger"][0]["mend"]
 

@@ -60,7 +60,7 @@ def test_two_families_are_refused_before_the_ranks_start(
     with pytest.raises(CannotRunError, match="two families of MPI") as caught:
         probe(Mpirun(), alone)
     assert caught.value.exit_code == 6
-    assert f"mpirun here is {family}'s, and the image has {other}" in str(caught.value)
+    assert f"mpirun belongs to {family}, and the image has {other}" in str(caught.value)
     assert "put a mpirun of the image's family first on the PATH" in str(caught.value)
 
 

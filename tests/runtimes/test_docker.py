@@ -80,7 +80,7 @@ def test_a_socket_that_accepts_and_never_answers_is_told(
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({**VERSION, "ApiVersion": "1.39"}, "speaks version 1.39 of its API, and capsule needs"),
+        ({**VERSION, "ApiVersion": "1.39"}, "API version 1.39; capsule needs"),
         ({**VERSION, "Components": [{"Name": "Podman Engine"}]}, "Podman answers as Docker"),
         ({"Version": "20"}, "no Docker daemon answers at .*: KeyError: 'ApiVersion'"),
         (["x"], "no Docker daemon answers"),

@@ -221,12 +221,12 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     "idx-that-claims-exbibytes": (
         "idx",
         _replace("train-images-idx3-ubyte", b"\0\0\x08\x03" + b"\xff" * 12 + bytes(99)),
-        *(_GLYPHS, "has 99 bytes of elements, and its head, [4294967295, 4294967295, 4294967295]"),
+        *(_GLYPHS, "has 99 bytes of elements; its header [4294967295, 4294967295, 4294967295]"),
     ),
     "idx-cut-short": (
         "idx",
         lambda folder: os.truncate(folder / "train-images-idx3-ubyte", 999),
-        *(_GLYPHS, "has 983 bytes of elements, and its head, [12, 12, 12], says 1728"),
+        *(_GLYPHS, "has 983 bytes of elements; its header [12, 12, 12] says 1728"),
     ),
     "picture-of-gigabytes": (
         *("image-folder", _draw, _GLYPHS),

@@ -181,14 +181,14 @@ CASES = (
     _refuse("nonce-put-in", _diff(forging.with_origin(nonce="x")), "fresh seed number 1"),
     _refuse("nonce-taken-out", _diff(forging.with_origin(nonce=None), "word"), "fresh seed"),
     _refuse("nonce-changed", _diff(forging.with_origin(nonce="7"), "word"), "fresh seed number 1"),
-    _refuse("nonce-unseen", _diff(forging.with_origin(nonce="\u200b"), "word"), "is no nonce"),
+    _refuse("nonce-unseen", _diff(forging.with_origin(nonce="\u200b"), "word"), "not a nonce"),
     # runs
     _refuse("trial-missing", _diff(forging.without_a_trial), "ends after 4 of 5 fresh seeds"),
     _refuse("outcome-missing", _diff(forging.without_an_outcome), "has no outcome"),
     _refuse("runs-changed", _diff(forging.with_origin(runs=7)), "it ends after 5 of 7"),
     _refuse("fewer-runs-said", _diff(forging.with_origin(runs=3)), "fresh seed number 4"),
-    _refuse("look-changed", _diff(forging.with_origin(look=2)), "its origin says 2"),
-    _refuse("look-dropped", _diff(forging.with_origin(look=None)), "its origin says None"),
+    _refuse("look-changed", _diff(forging.with_origin(look=2)), "the origin says look 2"),
+    _refuse("look-dropped", _diff(forging.with_origin(look=None)), "the origin says look None"),
     _refuse("earlier-date", _diff(forging.earlier), "before the original ended"),
     _refuse("earlier-trial", _diff(forging.earlier_trial), "before the original ended"),
     # what a quick one left out
@@ -268,10 +268,10 @@ CASES = (
     _refuse("claims-dropped-here", _diff(forging.without_claims), "the claim on"),
     _refuse("claims-doubled", _check(forging.with_claims_twice), "is not in the manifest"),
     _refuse("claims-exchanged", _check(forging.with_claims_exchanged), "in place of one on"),
-    _refuse("margin-widened", _check(forging.widen), "allows -1e+06 to 1e+06, and -0.0"),
+    _refuse("margin-widened", _check(forging.widen), "allows -1e+06 to 1e+06; the runs give -0.0"),
     _refuse("margin-widened-here", _diff(forging.widen), "is not the original's on"),
     # where it comes from
-    _refuse("origin-dropped", _diff(forging.as_original), "and none follows"),
+    _refuse("origin-dropped", _diff(forging.as_original), "id gives none"),
     _refuse("origin-made-up", _check(forging.as_verification), "fresh seed number 1 is none"),
     _refuse("origin-to-come", _check(forging.as_extension), "predecessor/"),
     # what is derived
@@ -373,7 +373,7 @@ CASES = (
     ),
     # words that are none
     *(
-        Case(name=f"forged/nonce-{name}", prepare=_with_nonce(word), status=2, says="is no nonce")
+        Case(name=f"forged/nonce-{name}", prepare=_with_nonce(word), status=2, says="not a nonce")
         for name, word in {
             "empty": "",
             "of-control": "a\x1b[2Jb",

@@ -201,7 +201,7 @@ CASES = (
             ("wrong-layer", 4, "the layer"),
             ("short-layer", 4, "ends 2 bytes early"),
             ("endless-layer", 4, "longer than 7 bytes"),
-            ("boundless-layer", 6, "MiB are free here"),
+            ("boundless-layer", 6, "MiB are free"),
         )
     ),
     Case(
@@ -253,7 +253,7 @@ CASES = (
         name="registry/redirect-with-endless-body",
         prepare=_resolve("endless-redirect"),
         status=6,
-        says="has no manifests/1",
+        says="lacks manifests/1",
         mib=256,
     ),
     Case(
@@ -285,7 +285,7 @@ CASES = (
         name="registry/another-manifest-behind-the-index",
         prepare=_resolve("other-manifest"),
         status=4,
-        says="and calls them",
+        says="under the name",
     ),
     *(
         Case(

@@ -355,7 +355,7 @@ STOPS = (
             PLACES + "import shutil\nshutil.rmtree(os.path.join(out, '../../..'))\n", seeds=[1, 2]
         ),
         status=4,
-        says="was changed, or is gone",
+        says="was changed or removed",
     ),
     Case(
         name="workload/takes-its-log-away",

@@ -314,18 +314,33 @@ tell_three = replace_part(0, CUBE, numpy.zeros(3))
 mix_sizes = replace_part(1, CUBE[:4, :4, :4], numpy.zeros(4))
 
 WRONG: list[tuple[str, Write, Write, str]] = [
-    ("idx", write_idx, remove("t10k-labels-idx1-ubyte"), "t10k-labels-idx1-ubyte is not there"),
-    ("idx", write_idx, cut("train-images-idx3-ubyte"), "bytes of elements, and its head"),
-    ("idx", write_idx, put("train-labels-idx1-ubyte", draw(3, 5)), "a byte for each of 6 is due"),
+    (
+        "idx",
+        write_idx,
+        remove("t10k-labels-idx1-ubyte"),
+        "t10k-labels-idx1-ubyte is missing, or not a file",
+    ),
+    ("idx", write_idx, cut("train-images-idx3-ubyte"), "bytes of elements; its header"),
+    ("idx", write_idx, put("train-labels-idx1-ubyte", draw(3, 5)), "expected a byte for each of 6"),
     ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6)), "expected bytes of pictures"),
     ("idx", write_idx, put("train-labels-idx1-ubyte", draw(1, 6) + 3), "beyond 0 to 2"),
     ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6, 13, 12)), "lenet takes"),
-    ("cifar10", write_cifar10, remove("data_batch_1.bin"), "data_batch_1.bin is not there"),
-    ("cifar10", write_cifar10, remove("test_batch.bin"), "test_batch.bin is not there"),
+    (
+        "cifar10",
+        write_cifar10,
+        remove("data_batch_1.bin"),
+        "data_batch_1.bin is missing, or not a file",
+    ),
+    (
+        "cifar10",
+        write_cifar10,
+        remove("test_batch.bin"),
+        "test_batch.bin is missing, or not a file",
+    ),
     ("cifar10", write_cifar10, cut("data_batch_2.bin"), "expected a multiple of"),
     ("cifar100", write_cifar100, cut("test.bin"), "expected a multiple of"),
     ("tokens-uint16", write_tokens, cut("val.bin"), "expected a multiple of"),
-    ("tokens-uint16", write_tokens, remove("val.bin"), "val.bin is not there"),
+    ("tokens-uint16", write_tokens, remove("val.bin"), "val.bin is missing, or not a file"),
     (
         "image-folder",
         write_folders,
@@ -340,7 +355,12 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         "is a class without training samples",
     ),
     ("image-folder", write_folders, remove("val/class-b/0.PPM"), "class-b has no picture"),
-    ("image-folder", write_folders, cut("train/class-b/0.PPM"), "3071 bytes of pixels, and 3072"),
+    (
+        "image-folder",
+        write_folders,
+        cut("train/class-b/0.PPM"),
+        "3071 bytes of pixels, expected 3072",
+    ),
     ("image-folder", write_folders, draw_wide, "has image .*33.*, others .*32"),
     ("cosmoflow-hdf5", write_universe_files, cut_short, "not divisible into cubes of 8"),
     ("cosmoflow-hdf5", write_universe_files, tell_words, "full of float64"),

@@ -83,10 +83,10 @@ def test_a_damaged_gzip_file_is_refused_or_another_array(tmp_path: Path, data: b
     [
         (b"", "is not an IDX file: it begins with nothing"),
         (b"\x89PNG", "begins with 89504e47"),
-        (bytes((0, 0, 9, 0)), "has 0 axes, and 1 to 8 are read"),
+        (bytes((0, 0, 9, 0)), "has 0 axes, expected 1 to 8"),
         (bytes((0, 0, 7, 1)) + bytes(8), "begins with 00000701"),
         (bytes((0, 0, 8, 3)) + bytes(11), "is truncated within its header"),
-        (struct.pack(">ii", 2049, 5) + bytes(4), r"has 4 bytes of elements, and its head, \[5\]"),
+        (struct.pack(">ii", 2049, 5) + bytes(4), r"has 4 bytes of elements; its header \[5\]"),
         (struct.pack(">ii", 2049, 5) + bytes(6), r"has 6 bytes of elements, .* says 5"),
         (struct.pack(">iII", 2050, 2**32 - 1, 2**32 - 1), "says 18446744065119617025"),
         (struct.pack(">iII", 2050, 0, 2**32 - 1), "says 0"),
@@ -163,8 +163,8 @@ def test_cifar_is_as_it_is_published(tmp_path: Path) -> None:
         (b"", (10,), "has 0 bytes, expected a multiple of 3073"),
         (bytes(3074), (10,), "has 3074 bytes, expected a multiple of 3073"),
         (b"\x0a" + bytes(3072), (10,), "has the label 10, expected labels below 10"),
-        (b"\x14\x05" + bytes(3072), (20, 100), "has the label 20, and 20 classes"),
-        (b"\x05\x64" + bytes(3072), (20, 100), "has the label 100, and 100 classes"),
+        (b"\x14\x05" + bytes(3072), (20, 100), "has the label 20, expected labels below 20"),
+        (b"\x05\x64" + bytes(3072), (20, 100), "has the label 100, expected labels below 100"),
     ],
 )
 def test_what_is_wrong_with_a_cifar_file_is_said(

@@ -240,7 +240,7 @@ def test_two_jobs_in_one_process_do_not_see_each_other_s_operators(
             assert numpy.allclose(compute(loaded, own), x * x)
             assert numpy.allclose(compute(loaded, other), 2 * x * x)
             assert numpy.array_equal(compute(loaded, relu), numpy.maximum(x, 0))
-    with pytest.raises(ValueError, match="no operator 'square'"):
+    with pytest.raises(ValueError, match="unknown operator 'square'"):
         operators.find("square", None)
 
 
