@@ -120,7 +120,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     (
         "line-twice",
         _edited(_LIST, lambda data: data + data.splitlines(keepends=True)[-1]),
-        "out of order, or doubled",
+        "out of order or repeated",
     ),
     (
         "wrong-size-in-bag-info",
@@ -130,7 +130,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     (
         "other-version-of-bagit",
         _edited("bagit.txt", lambda data: data.replace(b"1.0", b"0.97")),
-        "bagit.txt does not say",
+        "bagit.txt contradicts the payload",
     ),
     ("tag-file-that-no-list-names", _with("notes.txt", b""), "surplus notes.txt"),
     ("tag-folder", _with("notes/readme.txt", b""), "surplus notes/readme.txt"),

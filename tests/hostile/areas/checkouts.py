@@ -174,7 +174,7 @@ CASES = (
     _told("a-list-that-is-a-fifo", _fifo_for_a_list, ", modified"),
     _told("a-list-that-is-a-link", _link_for_a_list, ", modified"),
     _told("a-pattern-that-backtracks", _list(_BACKTRACKING), ", modified"),
-    _refused("too-many-patterns", _list("a*b\n" * 2001), "has 2001 patterns, and 2000 are"),
-    _refused("a-pattern-without-end", _list("a" * 1001), "has a pattern of 1001 characters"),
+    _refused("too-many-patterns", _list("a*b\n" * 2001), "has 2001 patterns, at most 2000 are"),
+    _refused("a-pattern-without-end", _list("a" * 1001), "too long a pattern (1001 characters)"),
     _refused("a-list-without-end", _list("#" * (1 << 20) + "\n"), "has more than 1048576 bytes"),
 )
