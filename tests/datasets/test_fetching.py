@@ -117,7 +117,7 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:%b\nsize 1234
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (PAGE, f"a page of HTML came in place of the data ({len(PAGE)} bytes)"),
+        (PAGE, f"the server sent an HTML page ({len(PAGE)} bytes) instead of the data"),
         (b"\xef\xbb\xbf\n<!-- x -->\n<HTML lang=en>", "the server sent an HTML page"),
         (POINTER, "whose 12345678 bytes are not here"),
     ],
@@ -132,7 +132,7 @@ def test_a_page_in_place_of_data_is_told_as_such(
         with pytest.raises(DamagedError) as raised:
             fetch(wanted, tmp_path)
     assert words in str(raised.value)
-    assert "owner has changed" not in str(raised.value)
+    assert "owner changed it" not in str(raised.value)
     assert left(tmp_path) in ([], ["fetching"])
 
 
@@ -156,7 +156,7 @@ def test_a_later_call_goes_on_too(tmp_path: Path) -> None:
     with shelve(DATA, most=1000) as shelf:
         with pytest.raises(CannotRunError, match="stopped after 3000 bytes") as caught:
             fetch(spec(shelf.url()), tmp_path)
-        assert caught.value.advice == "try again later: it goes on where it ended"
+        assert caught.value.advice == "try again later; the download continues where it stopped"
         shelf.most = None
         assert fetch(spec(shelf.url()), tmp_path).digest == DIGEST
     assert "Range: bytes=3000-" in shelf.heads[-1]

@@ -32,7 +32,7 @@ def test_a_pointer_names_members_and_entries(pointer: str, found: list[float]) -
         ("/a/-1", "the list has 2 entries"),
         ("/a/\u0661", "the list has 2 entries"),
         ("/a/9999999999999", "the list has 2 entries"),
-        ("/b", "beside 'b' there is a, c"),
+        ("/b", "'b' is missing among a, c"),
         ("/c/x", "no 'x' in 5"),
         ("/a/0/x", "no 'x' in 7"),
     ],
@@ -47,7 +47,7 @@ def test_a_place_that_is_not_there_is_told_beside_what_is(pointer: str, message:
 def test_a_json_document_has_as_many_bytes_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MOST_JSON_BYTES", 8)
     assert at("/a", b'{"a": 1}') == [1.0]
-    with pytest.raises(UnreadError, match="it has 9 bytes, and 8 are the most"):
+    with pytest.raises(UnreadError, match="it has 9 bytes; a JSON file may have 8"):
         at("/a", b'{"a": 12}')
 
 

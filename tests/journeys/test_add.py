@@ -95,7 +95,7 @@ def test_two_verifications_have_the_seeds_and_the_judgement_of_one_longer(author
     ran_now = [attempt.seed for attempt in one.attempts][5:]
     assert time["rerun"]["seeds"] == sorted(ran_now)
     assert time["look"]["number"] is None
-    assert "judged by the 5 runs made now" in " ".join(note["sentence"] for note in time["notes"])
+    assert "judged by the 5 new runs" in " ".join(note["sentence"] for note in time["notes"])
     check_what_is_told(author, summed)
 
 
@@ -110,8 +110,8 @@ def check_what_is_told(author: User, summed: Document) -> None:
         assert name in author.run(*words).stdout, words
     compared = author.run("diff", "a.zip", "sum.zip")
     assert compared.returncode == 0
-    assert "10 runs (5 of them before)" in compared.stdout
-    assert f"5 of {name[:12]}; metrics of the machine" in " ".join(compared.stdout.split())
+    assert "(n=10)" in compared.stdout
+    assert f"5 of {name[:12]}; machine metrics are" in " ".join(compared.stdout.split())
     # every attempt of the first one is there, on its own node, with its log
     assert [a.started for a in counted.attempts[:5]] == [a.started for a in first.attempts]
     assert counted.nodes[counted.attempts[0].nodes[0]] == first.nodes[0]

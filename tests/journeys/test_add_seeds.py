@@ -197,7 +197,7 @@ def test_runs_that_a_clock_dates_before_the_first_ones_are_sealed_with_a_note(
         (("--frameworks", "torch"), 2, "--add-seeds and --frameworks exclude each other"),
         (("--try",), 2, "--try and --add-seeds exclude each other"),
         (("--dry-run",), 2, "--add-seeds and --dry-run exclude each other"),
-        (("--resume", "x.run"), 2, "but not both"),
+        (("--resume", "x.run"), 2, "exclude each other"),
         (("--add-seeds", "4"), 2, "is given twice"),
     ],
 )

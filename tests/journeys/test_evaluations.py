@@ -63,7 +63,7 @@ def test_a_workload_without_steps_is_told_in_its_first_trial(author: User) -> No
     write_script(author.folder, CURVE.replace(', "step": epoch', ""))
     ended = author.run("run", manifest(author.folder))
     assert ended.returncode != 0
-    assert "declared per step, and was reported without steps" in ended.stderr
+    assert "declared per step, but was reported without steps" in ended.stderr
 
 
 def test_a_manifest_that_does_not_declare_steps_is_refused_with_the_remedy(author: User) -> None:

@@ -61,9 +61,9 @@ def test_seeds_that_a_script_cannot_take_are_named_and_nobody_is_called_differen
     named = "fresh seeds {}, {}, {} and 2 more".format(*seeds)
     assert named in claim["sentence"]
     assert named in report
-    assert "under the original's seed 1 did not fail here" in claim["sentence"]
+    assert "under seed 1 of the original did not fail on this machine" in claim["sentence"]
     assert claim["advice"]["answer"] == "mend"
-    assert claim["advice"]["sentence"].startswith("no number of runs decides this")
+    assert claim["advice"]["sentence"].startswith("more re-runs cannot settle this")
     assert "seed_range" in claim["advice"]["sentence"]
     assert controls_of(attempts) == [(CONTROL, "completed")]
     # the control run is in the capsule, and counts nowhere
@@ -93,8 +93,8 @@ def test_a_machine_on_which_nothing_runs_is_at_fault_itself(
     assert "FileNotFoundError" in report.partition("title")[0]
     assert "FileNotFoundError" in verdict["sentence"]
     assert "the cause is this machine or its software" in verdict["sentence"]
-    assert "under the original's seed 1 failed here too" in claim["sentence"]
-    assert claim["advice"]["sentence"].startswith("no number of runs decides this: mend what")
+    assert "under seed 1 of the original failed on this machine too" in claim["sentence"]
+    assert claim["advice"]["sentence"].startswith("install what the failed runs lack")
     with zipfile.ZipFile(author.folder / "b.capsule.zip") as opened:
         logs = [opened.read(one) for one in opened.namelist() if one.startswith("data/logs/")]
     assert any(b"FileNotFoundError" in log for log in logs)

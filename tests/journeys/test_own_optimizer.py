@@ -77,7 +77,7 @@ LINE = "    mean = one * state[0]"
     ("before", "code", "message"),
     [
         ("if step.number == 3: raise RuntimeError('no third step')", 5, "no third step"),
-        ("if step.number == 3: raise SystemExit(0)", 5, "without a result"),
+        ("if step.number == 3: raise SystemExit(0)", 5, "but no result"),
     ],
 )
 def test_what_goes_wrong_in_it_is_told_and_seals_nothing(
@@ -111,7 +111,7 @@ def test_a_step_that_is_not_its_formulas_breaks_the_bound(author: User) -> None:
     change(author, 'rate = group["lr"] / (1 - one ** kept["step"])', 'rate = group["lr"]')
     ended = author.run("run", path, "--runtime", "host", "--output", "own.capsule.zip")
     assert ended.returncode == 0, ended.stderr
-    beyond = r"exact_trajectory_error: a run of these, 0\.8\d*, is beyond what the claim"
+    beyond = r"exact_trajectory_error: a run of these, 0\.8\d*, already breaks the claim"
     assert re.search(beyond, " ".join(ended.stdout.split()))
 
 

@@ -105,7 +105,7 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
     kill_tree(running)
     for words, advice in (
         (("run", "--resume", "w/a.run"), "capsule pair --resume w"),
-        (("pair", a, "--resume", "w"), "but not both"),
+        (("pair", a, "--resume", "w"), "exclude each other"),
         (("pair", "--resume", "w", "--pairs", "9"), "exclude each other"),
         (("pair", "--resume", "a"), "pair.json is missing"),
         (("pair", "--resume", "w/b.run"), "capsule pair --resume w"),
@@ -127,7 +127,7 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
     [
         (["--margin", "0.99"], "for example --margin 1.01"),
         (["--margin", "nan"], "for example --margin 1.01"),
-        (["--pairs", "1"], "from 2 to 1000 rounds, not 1"),
+        (["--pairs", "1"], "2 to 1000 rounds; got 1"),
         (["--metrics", "tiny/*/*/loss"], f"such as {TIME}"),
         (["--output-b", "a/tiny.json"], "name another file with --output-b"),
         (["--output-a", "nowhere/a.zip"], "name another place with --output-a"),

@@ -139,7 +139,7 @@ def check_what_reads_it(author: User) -> None:
     assert "`beside`, seed " not in readme
     full = flat(author.run("diff", "a.zip", "quick.zip", "--full").stdout)
     assert "SKIPPED beside/default/command/loss" in full
-    assert "secondary claim: no part" not in full
+    assert "secondary claim: does not" not in full
 
 
 def test_what_would_run_is_told_before(author: User, stranger: User) -> None:
@@ -191,7 +191,7 @@ def test_each_type_is_judged_as_in_the_whole(author: User) -> None:
     ]
     assert about[0] == about[1]
     # a paired claim is judged twice, and is one claim
-    assert "with --quick: 4 claims that decide nothing were not run" in one["sentence"]
+    assert "a re-run with --quick (without 4 claims that decide nothing)" in one["sentence"]
     quick, whole = (record_of(author.folder / name) for name in ("quick.zip", "whole.zip"))
     assert planned(quick) == of(kept, planned(whole))
     sources = {(one["benchmark"], one["seed_source"]) for one in summary.planned_trials(quick.plan)}
@@ -325,7 +325,7 @@ def test_a_killed_quick_verification_goes_on_quickly(author: User) -> None:
     assert "--resume and --quick exclude each other" in refused.stderr
     ended = author.run("verify", "a.zip", "--resume", folder, "--output", "quick.zip")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "with --quick: 2 claims that decide nothing were not run" in flat(ended.stdout)
+    assert "a re-run with --quick (without 2 claims that decide nothing)" in flat(ended.stdout)
     assert is_quick(author.folder / "quick.zip")
     tried = [attempt["trial"] for attempt in attempts_in(author.folder / "quick.zip")]
     assert of({"main"}, tried) == tried

@@ -64,7 +64,7 @@ def test_a_second_reading_is_verified_as_any_capsule(author_with_run: User) -> N
     ended = user.run("verify", "b", "--trust", "--allow-host", "--output", "v.zip", "--full")
     assert ended.returncode in (0, 3), ended.stdout + ended.stderr
     shown = " ".join(ended.stdout.split())
-    assert "secondary claim: no part of the capsule's verdict" in shown
+    assert "secondary claim: does not count for the capsule's verdict" in shown
     assert "values re-read from capsule" in shown
     assert user.run("check", "v.zip").returncode == 0
     assert user.run("diff", "b", "v.zip").returncode == ended.returncode
@@ -135,7 +135,7 @@ with open(os.environ["CAPSULE_RESULTS"], "w") as results:
         "reread", "a.zip", "--manifest", correct(author, {**declared, "extra": {}}, claims=claims)
     )
     assert refused.returncode == 2
-    assert '"from" may read it in "file": "results.jsonl"' in " ".join(refused.stderr.split())
+    assert 'read it with "from" and "file": "results.jsonl"' in " ".join(refused.stderr.split())
     pattern = '"extra", "value": ([0-9]+)'
     extra = {"from": {"pattern": pattern, "file": "results.jsonl"}}
     right = correct(author, {"loss": {"direction": "higher"}, "extra": extra}, claims=claims)

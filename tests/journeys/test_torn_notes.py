@@ -96,7 +96,7 @@ def test_a_note_without_its_facts_is_refused_before_the_run_goes_on(
 ) -> None:
     with pytest.raises(error, match=message) as caught:
         reopen(cut_off, change)
-    assert "start anew" in str(caught.value.advice)
+    assert "start a new run" in str(caught.value.advice)
 
 
 @pytest.mark.parametrize(("change", "code"), [(with_note(), 0), (with_note(facts=None), 4)])
