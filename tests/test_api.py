@@ -146,7 +146,7 @@ def test_several_re_executions_are_judged_together(here: Path) -> None:
     assert [pair.verdict.word for pair in judged.pairs] == ["REPRODUCED", "REPRODUCED"]
     assert [side.id for side in judged.sides] == [sealed.id, first.id, second.id]
     none: list[Path] = []
-    with pytest.raises(UsageError, match="one other or more"):
+    with pytest.raises(UsageError, match="at least one to compare with"):
         api.diff(sealed.path, *none)
 
 
@@ -241,7 +241,7 @@ def test_an_image_that_no_engine_would_start_is_refused(here: Path) -> None:
 @pytest.mark.parametrize("runs", [0, -1])
 def test_a_verification_has_a_run(here: Path, runs: int) -> None:
     sealed = api.run("tiny.json")
-    with pytest.raises(UsageError, match=f"one run or more, not {runs}"):
+    with pytest.raises(UsageError, match=f"needs at least one run; got {runs}"):
         api.verify(sealed.path, api.VerifyOptions(runs=runs))
 
 

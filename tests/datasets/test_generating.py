@@ -26,7 +26,7 @@ def test_generating_files_of_a_format(tmp_path: Path) -> None:
     made = datasets.generate("glyphs", sizes, target, form="idx", cache=cache)
     assert made == datasets.digest(target, cache=cache)
     assert made.files == 4
-    with pytest.raises(UsageError, match="regression is not written as idx; it is as arrays"):
+    with pytest.raises(UsageError, match="regression cannot be written as idx; use"):
         datasets.generate("regression", {}, tmp_path / "other", form="idx", cache=cache)
     with pytest.raises(UsageError, match="cifar10 needs channels=3 and side=32"):
         datasets.generate("glyphs", sizes, tmp_path / "other", form="cifar10", cache=cache)

@@ -101,7 +101,7 @@ def test_a_path_without_an_image_is_named(tmp_path: Path) -> None:
         ("gone.sif", "No such file"),
         ("text.sif", "no image found"),
         ("folder", "no image found"),
-        ("pipe.sif", "no regular file"),
+        ("pipe.sif", "not a readable regular file"),
     ):
         with pytest.raises(UsageError, match=says) as error:
             files.locate(f"{tmp_path}/{name}", None)

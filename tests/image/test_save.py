@@ -202,7 +202,7 @@ def test_a_capsule_without_an_image_has_none_to_save(author: User) -> None:
     assert ran.returncode == 0, ran.stderr
     ended = author.run("image", "save", "a.capsule.zip", "image.tar")
     assert ended.returncode == 2
-    assert "sealed without an image" in ended.stderr
+    assert "this capsule has no image: it ran on the host" in ended.stderr
 
 
 def test_a_name_that_is_nothing_is_bad_usage(author: User) -> None:

@@ -176,7 +176,7 @@ def test_a_claim_that_is_dropped_is_told(author_with_run: User) -> None:
     user = author_with_run
     path = correct(user, METRICS, claims=CLAIMS[:1])
     shown = " ".join(user.run("reread", "a", "--manifest", path, "-o", "c").stdout.split())
-    assert "1 that were sealed there are gone or changed" in shown
+    assert "1 of the claims sealed there removed or changed" in shown
 
 
 def test_a_capsule_that_is_a_folder_is_read_again(author_with_run: User) -> None:

@@ -89,7 +89,7 @@ CAUSES = {
 def test_a_silent_failure_is_found_and_explained(tmp_path: Path, cause: str) -> None:
     line, what, advice = CAUSES[cause]
     if cause == "no rendezvous":
-        advice = "takes CAPSULE_RENDEZVOUS away"
+        advice = "check what deletes CAPSULE_RENDEZVOUS"
     start = f'if [ "$CAPSULE_RANK" = 1 ]; then {line}; fi'
     message = refuse(request(tmp_path, start=start))
     assert what in message
@@ -127,7 +127,7 @@ def test_a_place_that_cannot_be_written_is_the_cause_whoever_else_was_there(
     (tmp_path / "meeting").mkdir()
     message = refuse(request(tmp_path))
     assert "arrived, but failed to exchange data with the other ranks: IsADirectoryError" in message
-    assert "shared folder" in message
+    assert "write the run folder" in message
 
 
 # what becomes of what rank 1 sends, as Python has it in `data`, and the words of the explanation
@@ -136,15 +136,15 @@ LOSSES = {
         "bytes(data)[: 2**22] + bytes(2**22)",
         "524288 of 1048576 numbers, from number 524288 on",
     ),
-    "lost": ("bytes(len(bytes(data)))", "what rank 1 gave is in it 0 times"),
+    "lost": ("bytes(len(bytes(data)))", "the part of rank 1 is in it 0 times"),
     "doubled": (
         "array.array('d', [2 * x for x in data])",
-        "what rank 1 gave is in it 2 times",
+        "the part of rank 1 is in it 2 times",
     ),
     "another rank's": (
         "array.array('d', [x + (i % 2 == 0) * (i + 1) - (i % 2) * (i + 1)"
         " for i, x in enumerate(data)])",
-        "what rank 0 gave is in it 2 times, what rank 1 gave is in it 0 times",
+        "the part of rank 0 is in it 2 times, the part of rank 1 is in it 0 times",
     ),
     "off by one bit": ("array.array('d', [*data[:-1], data[-1] + 1])", "1 of 1048576 numbers"),
 }

@@ -167,7 +167,7 @@ def test_a_job_outlives_its_submission_and_its_time_limit_can_be_gone_on_from(
 
     words = way_on.removeprefix("to follow it again: capsule submit ").split()
     second = start(ordinary, *words)
-    heard(ordinary, f"job {job} was submitted before, and is followed")
+    heard(ordinary, f"following job {job}, which was submitted before")
     heard(ordinary, "running tiny/default/command/1")
     # what Slurm sends before the time is up, and whom
     slurm("scancel", "--signal=TERM", "--batch", job)

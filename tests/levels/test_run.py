@@ -262,7 +262,7 @@ def test_error_norms_repeat_bit_for_bit_and_only_with_the_seed(tmp_path: Path) -
         (
             job([operator("relu", n=5)], "torch"),
             "import sys\nsys.modules['torch'] = None\n",
-            f"FrameworkError: torch is not installed for {sys.executable}, which measures",
+            f"FrameworkError: torch is not installed for the measuring Python, {sys.executable}",
         ),
         (
             job([operator("relu", n=5)], device="cuda"),

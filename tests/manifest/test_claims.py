@@ -228,7 +228,7 @@ def test_a_mistake_is_told(name: str) -> None:
 
 @pytest.mark.parametrize("margin", [0.1, 3, "5 %", None, [0.1], True])
 def test_only_a_claim_on_a_distribution_hears_of_one(margin: Json) -> None:
-    assert "a distance is the margin of" not in complaint(on_loss(margin=margin))
+    assert "distance is for claims of" not in complaint(on_loss(margin=margin))
 
 
 def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> None:

@@ -66,9 +66,9 @@ def test_a_plan_is_read_as_it_was_made() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"scaling": None}, 'say by "scaling" whether batch is that of all ranks'),
-        ({"cases": None}, "scaling compares numbers of ranks, which cases say"),
-        ({"cases": {"lr": [0.1, 0.2]}}, "scaling compares numbers of ranks, which cases say"),
+        ({"scaling": None}, 'set "scaling" to "strong" if batch is that of all ranks together'),
+        ({"cases": None}, "scaling needs several numbers of ranks in cases"),
+        ({"cases": {"lr": [0.1, 0.2]}}, "scaling needs several numbers of ranks in cases"),
         ({"cases": {"ranks": [1]}}, "several numbers of ranks for each case"),
         ({"cases": {"ranks": [2, 2]}}, "a value is given twice"),
         ({"cases": {"ranks": [2, 2.0]}}, "a value is given twice"),

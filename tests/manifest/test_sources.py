@@ -78,7 +78,7 @@ def test_what_means_nothing_is_refused(source: JsonObject, words: str) -> None:
     ("source", "words"),
     [
         ({"pattern": "(x)"}, 'needs "occurrence": "all" and a group (?P<step>...)'),
-        ({"csv": "a", "file": "a"}, 'needs "step", the column that holds it'),
+        ({"csv": "a", "file": "a"}, 'needs "step", the name of the column with the steps'),
         ({"json": "", "file": "a"}, "a place in a JSON document has no steps"),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_registry_out_of_reach_is_told_as_such(image: Image, tmp_path: Path, h
     with pytest.raises(CannotRunError, match="cannot pull the image") as caught:
         Apptainer().prepare(away, cache=tmp_path)
     assert caught.value.advice == (
-        f"{host} cannot be reached: check its name and port, and this machine's network"
+        f"cannot reach {host}: check its name and port, and this machine's network"
     )
 
 

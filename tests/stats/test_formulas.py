@@ -32,7 +32,7 @@ def made(method: Method = "welch", **changes: float) -> Interval:
 def test_a_region_may_have_no_width_and_no_less() -> None:
     assert Region(lower=1.0, upper=1.0).lower == 1.0
     assert Region() == Region(lower=-math.inf, upper=math.inf)
-    with pytest.raises(ValueError, match="not a region"):
+    with pytest.raises(ValueError, match="invalid region"):
         Region(lower=1.0, upper=math.nextafter(1.0, 0.0))
 
 

@@ -48,7 +48,7 @@ REFUSED: dict[str, Refused] = {
     "writable": (
         lambda: make_sif(Part(body=b"x" * 200, system=2)),
         CannotRunError,
-        "can be written",
+        "is writable",
     ),
     "of no architecture": (
         lambda: make_sif(Part(body=b"x" * 200, architecture=b"99\0")),
@@ -56,7 +56,7 @@ REFUSED: dict[str, Refused] = {
         "names an unknown architecture",
     ),
     "no squashfs": (lambda: make_sif(Part(body=b"x" * 200)), DamagedError, "not a squashfs 4.0"),
-    "packed with lz4": (lambda: _squashfs(compressor=5), CannotRunError, "packed with lz4"),
+    "packed with lz4": (lambda: _squashfs(compressor=5), CannotRunError, "compressed with lz4"),
     "blocks of a gigabyte": (lambda: _squashfs(block=1 << 30), DamagedError, "block's size"),
     "a root outside": (lambda: _squashfs(root=1 << 60), DamagedError, "a position"),
     "a file without end": (

@@ -107,7 +107,7 @@ def test_no_run_is_advised_once_five_looks_were_taken() -> None:
     assert judged.word == "INCONCLUSIVE"
     assert judged.advice is not None
     assert judged.advice.answer == "looks-taken"
-    assert "80 runs are the last of 5 looks" in judged.advice.sentence
+    assert "80 runs were the last of the 5 looks" in judged.advice.sentence
 
 
 def test_where_the_last_look_would_not_do_as_many_runs_as_it_takes_are_advised() -> None:
@@ -122,6 +122,6 @@ def test_where_the_last_look_would_not_do_as_many_runs_as_it_takes_are_advised()
     number, _ = judged.advice.as_seen
     assert number is not None
     assert number > 80
-    assert "as no planned look, judged at 0.0169" in judged.advice.sentence
+    assert "not a planned look, so at level 0.0169" in judged.advice.sentence
     # and then none
     assert Look(planned=(5, 10), runs=number, number=None, alpha=0.0169).coming == ()

@@ -138,7 +138,7 @@ def test_pairs_of_a_machine_are_those_of_the_first_verification() -> None:
         for one in (paired, fresh)
     )
     assert of_paired == [
-        "judged by the first verification's runs, which alone have the original's seeds"
+        "judged by the first verification's runs: only they have the original's seeds"
     ]
     assert of_fresh == [
         "judged by the 2 runs made now: of 2 earlier ones the machine may have been another, or the"

@@ -104,7 +104,7 @@ def _elsewhere(file: Any) -> None:
     ("make", "says"),
     [
         (_link_out, "has a link as climate/data, which capsule does not follow"),
-        (_link_softly, "has a link for climate/data|has no dataset climate/data"),
+        (_link_softly, "has a link as climate/data|has no dataset climate/data"),
         (_store_out, "has climate/data in other files, which capsule does not read"),
         (_lay_over, "has climate/data in other files, which capsule does not read"),
         (_claim, "claims 8796093022208 bytes for climate/data"),

@@ -323,7 +323,7 @@ WRONG: list[tuple[str, Write, Write, str]] = [
     ("idx", write_idx, cut("train-images-idx3-ubyte"), "bytes of elements; its header"),
     ("idx", write_idx, put("train-labels-idx1-ubyte", draw(3, 5)), "expected a byte for each of 6"),
     ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6)), "expected bytes of pictures"),
-    ("idx", write_idx, put("train-labels-idx1-ubyte", draw(1, 6) + 3), "beyond 0 to 2"),
+    ("idx", write_idx, put("train-labels-idx1-ubyte", draw(1, 6) + 3), "outside 0 to 2"),
     ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6, 13, 12)), "lenet takes"),
     (
         "cifar10",

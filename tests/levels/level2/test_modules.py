@@ -251,8 +251,8 @@ ODD = [
         "network = Net",
         "replaced its parameter last.weight",
     ),
-    ("quality = 'beauty'\nnetwork = lambda: 3", "net.py: quality is 'beauty', not one of"),
-    ("inputs = {'image': 3}\nnetwork = lambda: 3", "net.py: inputs has as image 3, not the shape"),
+    ("quality = 'beauty'\nnetwork = lambda: 3", "net.py: quality is 'beauty', expected one of"),
+    ("inputs = {'image': 3}\nnetwork = lambda: 3", "net.py: inputs has image 3, expected the shape"),
 ]
 
 
@@ -277,14 +277,14 @@ def test_what_has_no_modules_says_so(
     [
         ({"x": (3,), "label": {"below": 2}}, "mean_absolute_error", "inputs has no target"),
         ({"label": {"below": 2}}, "accuracy", "inputs has nothing that forward takes"),
-        ({"x": (3,), "label": (1,)}, "accuracy", r"inputs has as label \(1,\), not something"),
-        ({"x": (3,), "target": {"below": 3}}, "mean_absolute_error", "as target"),
-        ({"x": (0,), "label": {"below": 2}}, "accuracy", "inputs has as x"),
-        ({"x": (3,), "label": {"below": True}}, "accuracy", "inputs has as label"),
+        ({"x": (3,), "label": (1,)}, "accuracy", r"inputs has label \(1,\), expected for example"),
+        ({"x": (3,), "target": {"below": 3}}, "mean_absolute_error", "has target"),
+        ({"x": (0,), "label": {"below": 2}}, "accuracy", "inputs has x"),
+        ({"x": (3,), "label": {"below": True}}, "accuracy", "inputs has label"),
         ({"x": (3,), "label": {"below": 2, "above": 1}}, "accuracy", "expected shape and below"),
-        ({"../x": (3,), "label": {"below": 2}}, "accuracy", "inputs is not a dictionary of names"),
-        ([], "accuracy", "inputs is not a dictionary"),
-        ({"x": (2**20, 2**20), "label": {"below": 2}}, "accuracy", "inputs has as x"),
+        ({"../x": (3,), "label": {"below": 2}}, "accuracy", "inputs must be a dictionary of names"),
+        ([], "accuracy", "inputs must be a dictionary"),
+        ({"x": (2**20, 2**20), "label": {"below": 2}}, "accuracy", "inputs has x"),
     ],
 )
 def test_what_a_file_says_is_checked(inputs: Any, quality: str, message: str) -> None:

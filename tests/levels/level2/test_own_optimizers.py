@@ -145,7 +145,7 @@ def test_a_step_that_is_not_the_formulas_shows(train: Train, torch: Framework, f
 
 WRONG_TORCH = {
     "return None": "returned NoneType, not a torch Optimizer",
-    "return torch.optim.SGD(parameters[1:], lr=0.1)": "are not the 10 parameters, each once",
+    "return torch.optim.SGD(parameters[1:], lr=0.1)": "each of the 10 parameters once",
     "return torch.optim.SGD([torch.zeros(1)], lr=0.1)": "an optimizer of 1 tensors",
     """
     with torch.no_grad():
@@ -202,7 +202,7 @@ WRONG_FORMULA = {
     "return -step.rate * gradient.sum(), state": r"a change of shape \(\)",
     "return -step.rate * gradient[..., None], state": "a change of shape",
     "return -step.rate * gradient, (gradient > 0,)": "a state of shape .* and type bool",
-    "return -step.rate * gradient, ()": "a state of 0 arrays, and slots is 1",
+    "return -step.rate * gradient, ()": "a state of 0 arrays, but slots is 1",
     "return -step.rate * gradient": "must return a pair of change and state",
     "gradient += parameter; return -step.rate * gradient, state": "read-only",
     "parameter *= 0.9; return -step.rate * gradient, state": "read-only",
@@ -230,7 +230,7 @@ def test_a_formula_that_yields_something_else_fails_with_its_reason(
         (HEAD + TORCH, {"lr": 0.1}, "numbers are lr, momentum, the recipe has lr"),
         (HEAD + TORCH, {**BALL, "beta": 1.0}, "the recipe has lr, momentum, beta"),
         (HEAD + TORCH, {**BALL, "lr": 0.0}, "mine.py: lr is 0"),
-        (HEAD.replace("0.5", "float('nan')") + TORCH, BALL, "numbers is not a dictionary"),
+        (HEAD.replace("0.5", "float('nan')") + TORCH, BALL, "numbers must be a dictionary"),
         ("raise RuntimeError('not today')", BALL, "not today"),
     ],
 )
