@@ -181,7 +181,7 @@ def test_a_node_is_kept_once(tmp_path: Path) -> None:
 def test_a_folder_that_was_not_filled_to_the_end_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), Workspace.create(tmp_path / "a.run", HEADER):
         raise ZeroDivisionError
-    with pytest.raises(UsageError, match=r"no run\.json"):
+    with pytest.raises(UsageError, match=r"not a run folder: run\.json is missing"):
         Workspace.open(tmp_path / "a.run")
 
 

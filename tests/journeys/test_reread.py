@@ -76,7 +76,9 @@ def test_two_readings_of_a_run_are_no_evidence_of_each_other(author_with_run: Us
         reading.read(author_with_run.folder / "b") as b,
     ):
         differences = diff.compare(a.record, b.record)
-    assert all("of the same run" in (pair.refused or "") for pair in differences.pairs)
+    assert all(
+        "both capsules hold the same run" in (pair.refused or "") for pair in differences.pairs
+    )
 
 
 def test_a_run_that_failed_for_its_pattern_is_rescued(author: User) -> None:

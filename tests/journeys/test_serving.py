@@ -67,7 +67,11 @@ def test_tails_are_sealed_shown_and_judged(author: User) -> None:
             "100 queries give the 99th percentile no interval at 95%: it needs at least 368",
         ),
         ({"scenario": "offline"}, "latency_p90", 'scenario "offline" has no latencies'),
-        ({"scenario": "server"}, "latency", 'needs a rate in queries per second, for example "rate": 20'),
+        (
+            {"scenario": "server"},
+            "latency",
+            'needs a rate in queries per second, for example "rate": 20',
+        ),
         ({"scenario": "offline", "rate": 5}, "service_time", 'only scenario "server" has a rate'),
         ({"scenario": "servers", "rate": 5}, "latency", "did you mean 'server'?"),
     ],

@@ -56,7 +56,7 @@ VERSION = '[ "$1" = --version ] && echo apptainer version 9 && exit 0; '
 @pytest.mark.parametrize(
     ("program", "word", "words"),
     [
-        ("exit 0", "good", "started a container without a network"),
+        ("exit 0", "good", "started a test container without a network"),
         ("echo FATAL: no user namespaces >&2; exit 255", "missing", "no user namespaces"),
         (
             'case "$*" in *--net*) echo FATAL: no network namespaces >&2; exit 255;; esac',
