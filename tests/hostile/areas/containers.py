@@ -140,12 +140,12 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("absolute-path", _with_names("/tmp/x"), "'' is not allowed in a name"),
     ("backslash", _with_names("..\\x"), "is not allowed in a name"),
     ("nul-in-a-name", _with_names("data/x\0y"), r"'x\x00y' is not allowed in a name"),
-    ("escape-in-a-name", _with_names("data/\x1b[2J\n"), r"'\x1b[2J\n' may not be a part"),
+    ("escape-in-a-name", _with_names("data/\x1b[2J\n"), r"'\x1b[2J\n' is not allowed in a name"),
     ("drive-letter", _with_names("C:/x"), "'C:' is not allowed in a name"),
     ("device-with-a-space", _with_names("data/con .x"), "'con .x' is a device name on Windows"),
     ("device-of-windows", _with_names("data/NUL"), "'NUL' is a device name on Windows"),
     ("stream-of-windows", _with_names("data/a:b"), "'a:b' is not allowed in a name"),
-    ("dot-or-space-at-the-end", _with_names("data/x.", "data/x "), "'x ' may not be a part"),
+    ("dot-or-space-at-the-end", _with_names("data/x.", "data/x "), "'x ' is not allowed in a name"),
     ("git-folder", _with_names("data/.GIT/config"), "'.GIT' is not allowed in a name"),
     ("hidden-file", _with_names("data/.x"), "surplus data/.x"),
     ("names-equal-but-for-case", _with_names("data/a", "data/A"), "where case does not count"),
@@ -153,7 +153,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("alias-with-a-dot", _with_names("data/./README.md"), "'.' is not allowed in a name"),
     ("alias-with-two-slashes", _with_names("data//README.md"), "'' is not allowed in a name"),
     ("file-and-folder-of-one-name", _with_names("data/a", "data/a/b"), "is a file and a folder"),
-    ("deep-path", _with_names("data/" + "d/" * 2000 + "x"), "longer than 200 bytes"),
+    ("deep-path", _with_names("data/" + "d/" * 2000 + "x"), "a zip entry's name exceeds 200 bytes"),
     # entries that are no plain files
     ("symbolic-link", _rewritten(_set("external_attr", 0o120777 << 16)), _FORM),
     (
@@ -189,7 +189,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
         "zip",
     ),
     ("split-over-disks", _raw(lambda: _patched(_END_RECORD, _DISK, 1)), _FORM),
-    ("no-zip", _raw(lambda: bytes(1000)), "not a capsule: it is no zip file"),
+    ("no-zip", _raw(lambda: bytes(1000)), "not a capsule: it is not a zip file"),
     ("nothing", _raw(lambda: b""), "not a capsule: it is empty"),
 )
 

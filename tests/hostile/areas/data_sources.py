@@ -169,7 +169,7 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "pipe": (lambda: _tar(("a", tarfile.FIFOTYPE, "")), "neither a file, a folder nor a link"),
     "twice": (
         lambda: _tar(("a", tarfile.REGTYPE, ""), ("./a", tarfile.REGTYPE, "")),
-        "has 'a' twice",
+        "contains 'a' twice",
     ),
     "dangling": (lambda: _tar(("a", tarfile.SYMTYPE, "b")), "which is missing in the archive"),
     "gzip-bomb": (_gzip_bomb, "unpacks to more than"),
@@ -179,7 +179,7 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "header-of-digits": (REFUSED_TARS["pax-digits-mebibyte"], "an extended header is invalid"),
     "large-header": (_large_header, "a name takes more than"),
     "chained-headers": (_chained_headers, "has more than 8 headers"),
-    "deep": (_deep, "too long, or too deep"),
+    "deep": (_deep, "with too long or too deep a name"),
     "encrypted": (_encrypted, "'a' is encrypted"),
     "zip-link": (_zip_link, "is a link out of the archive"),
     "zip-above": (lambda: _zip("../owned"), "an entry outside its folder"),
@@ -187,7 +187,7 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "no-archive": (lambda: b"hello" * 1000, "is neither a tar nor a zip archive"),
     "unread": (lambda: b"\x28\xb5\x2f\xfd" + bytes(999), "is packed by zstd, which is not read"),
     "gzip-alone": (lambda: gzip.compress(b"x" * 999), "is neither a tar nor a zip archive"),
-    "cut-short": (lambda: gzip.compress(_file("a"))[:40], "is truncated"),
+    "cut-short": (lambda: gzip.compress(_file("a"))[:40], "compressed data truncated"),
 }
 
 

@@ -242,7 +242,7 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     ),
     "chunks-of-a-terabyte": (
         *("cosmoflow-hdf5", _claim_chunk, _UNIVERSE),
-        "claims 2199023255552 bytes for full: more than 100 times its own",
+        "claims 2199023255552 bytes for full, more than 100 times its own",
     ),
     "link-into-another-file": (
         *("cosmoflow-hdf5", _link_elsewhere, _UNIVERSE),
@@ -251,7 +251,7 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     "pickled-array": (None, _pickle, _GLYPHS, "image.npy is not a readable array"),
     "pixels-that-are-no-numbers": (
         *(None, _spoil("image.npy", numpy.nan), _GLYPHS),
-        "failed (diverged): the loss is nan in epoch 1",
+        "failed (diverged): the loss rose to nan in epoch 1",
     ),
     "labels-out-of-range": (
         *(None, _spoil("label.npy", 1 << 40), _GLYPHS),

@@ -125,7 +125,7 @@ CASES = (
     _case("start-of-a-list", _edit(LOG, lambda d: d["start"].update(group=[])), "log", status=2),
     _case("start-number-9", _edit(LOG, lambda d: d["start"].update(number=9)), "another number"),
     _case("start-on-node-7", _edit(LOG, lambda d: d["start"].update(nodes=[7])), "on a node"),
-    _case("end-of-nothing", _edit(LOG, lambda d: d.update(end=77), 1), "of no process start"),
+    _case("end-of-nothing", _edit(LOG, lambda d: d.update(end=77), 1), "has no process start"),
     _case("end-without-time", _edit(LOG, lambda d: d.update(at=None), 1), "log", status=2),
     _case(
         "attempt-of-half-a-surrogate",
@@ -169,5 +169,5 @@ CASES = (
         _edit(NODE, lambda d: d.update({"class": 3})),
         "holds data that no capsule can hold",
     ),
-    _case("inputs-are-gone", lambda folder: shutil.rmtree(folder / "inputs"), "is not there"),
+    _case("inputs-are-gone", lambda folder: shutil.rmtree(folder / "inputs"), "is missing"),
 )

@@ -91,7 +91,9 @@ CASES = (
         status=4,
         says="is missing",
     ),
-    Case(name="sif/a-pipe", prepare=_pipe, status=2, says="no regular file", seconds=10),
+    Case(
+        name="sif/a-pipe", prepare=_pipe, status=2, says="not a readable regular file", seconds=10
+    ),
     Case(
         name="sif/under-another-name",
         prepare=_run_another_form,

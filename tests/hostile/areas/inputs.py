@@ -122,7 +122,7 @@ CASES = (
         name="inputs/a-terabyte-of-nothing",
         prepare=_input(_hollow),
         status=2,
-        says="at most 68719476736 bytes of logs",
+        says="a capsule holds at most 68719476736",
     ),
     Case(
         name="inputs/a-link-that-is-named",

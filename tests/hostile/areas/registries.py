@@ -208,7 +208,7 @@ CASES = (
         name="registry/control-character-in-variant",
         prepare=_resolve("variant"),
         status=4,
-        says="is no part of a platform",
+        says="is not a valid part of a platform",
         says_not="\x1b",
     ),
     Case(

@@ -148,7 +148,7 @@ CASES = (
         name="screen/note-without-end",
         prepare=_sealed("show", note="x" * 4_400_000, tool="0.9.0"),
         status=0,
-        says="which nobody checked: workloads could reach",
+        says="(unverified text of the capsule): workloads could reach",
         reads_only=True,
     ),
     Case(

@@ -231,7 +231,7 @@ CASES = (
     _case(
         "another-capsule-to-run", 4, "another capsule than requested", _verify("honest", *_OTHER)
     ),
-    _case("id-of-eleven-digits", 2, "not an id", _check("honest", *_SHORT)),
+    _case("id-of-eleven-digits", 2, "not a capsule id", _check("honest", *_SHORT)),
     _case("damaged-copy", 0, "intact", _changed_twice),
     _case(
         "login-in-the-clear",
@@ -248,13 +248,13 @@ CASES = (
     _case(
         "no-address",
         2,
-        "this is no address",
+        "not the address of a capsule",
         lambda user: ["check", f"https://me:{_SECRET}@[::1/b"],
     ),
     _case(
         "another-protocol",
         2,
-        "not fetched by gopher://",
+        "cannot fetch a capsule by gopher://",
         lambda user: ["check", "gopher://a.example/b"],
     ),
     _case("image", 6, "the registry sent a container image, not a capsule", _artifact("image")),
@@ -269,6 +269,6 @@ CASES = (
     _deposit("file-record", 4, "gives the file address"),
     _deposit("size-record", 4, "does not fit in 64 bits"),
     _deposit("name-record", 6, "no file of the record ends in .capsule.zip"),
-    _deposit("checksum-record", 4, "its md5 is"),
+    _deposit("checksum-record", 4, "md5 of the download is"),
     _deposit("lost-record", 6, "nothing lies there"),
 )

@@ -88,19 +88,19 @@ ENDS = (
         name="workload/real-time-signal",
         prepare=_run(PLACES + "os.kill(os.getpid(), 40)\n"),
         status=5,
-        says="3 times in a row ended by signal 40",
+        says="ended 3 times in a row by signal 40",
     ),
     Case(
         name="workload/kills-itself",
         prepare=_run(PLACES + "os.kill(os.getpid(), signal.SIGKILL)\n"),
         status=5,
-        says="3 times in a row ended by SIGKILL",
+        says="ended 3 times in a row by SIGKILL",
     ),
     Case(
         name="workload/terminates-itself-before-any-trial",
         prepare=_measure("os.remove(path)\nos.kill(os.getpid(), 15)\n"),
         status=5,
-        says="3 times in a row ended by SIGTERM",
+        says="ended 3 times in a row by SIGTERM",
     ),
     Case(
         name="workload/exit-status-of-a-signal",
