@@ -96,7 +96,7 @@ def test_products_are_measured_once_and_only_if_a_rate_is_doubted(
     check(roofs.BELIEVED)
     assert not asked
     check(7e11)
-    with pytest.raises(roofs.ImpossibleRateError, match=r"does 7e\+10: more than 10 times that"):
+    with pytest.raises(roofs.ImpossibleRateError, match=r"more than 10 times .*, 7e\+10 FLOP/s"):
         check(7.1e11)
     assert sorted(asked) == measured
 

@@ -120,7 +120,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str, str]] = [
     (FILE, {"inputs": ["own/mine.py"], "rules": "mlperf-hpc-closed"}, "/rules", "no rules"),
     (FILE, {"inputs": None}, "/file", "is not among this benchmark's inputs"),
     (FILE, {"cases": {"beta2": [0.1]}}, "/cases/beta2", "did you mean 'beta1'"),
-    (FILE, {"batch": 20, "accumulate": 3}, "", "accumulate is 3"),
+    (FILE, {"batch": 20, "accumulate": 3}, "", "accumulate 3 does not divide batch 20"),
 ]
 RECIPES: list[tuple[dict[str, Any], str, str]] = [
     ({"file": "own/mine.py", "lr": 0.1, "momentun": 0.5}, "/momentun", "did you mean 'momentum'"),

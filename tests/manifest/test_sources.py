@@ -61,7 +61,7 @@ def test_a_source_is_read(source: JsonObject, expected: Source) -> None:
         ({"json": "a/b"}, "not a JSON pointer"),
         ({"pattern": "x"}, "has no group for the number"),
         ({"pattern": "(x)(y)"}, "has 2 groups, and one must hold the number"),
-        ({"pattern": "(?P<loss>x)"}, "the group 'loss' means nothing"),
+        ({"pattern": "(?P<loss>x)"}, "unknown group 'loss': the groups are value and step"),
         ({"pattern": "(?P<step>x)", "occurrence": "all"}, "none for the number"),
         ({"pattern": CURVE}, 'add "occurrence": "all"'),
         ({"pattern": "(x"}, "invalid pattern: missing )"),

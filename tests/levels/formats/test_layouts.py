@@ -361,13 +361,13 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         cut("train/class-b/0.PPM"),
         "3071 bytes of pixels, expected 3072",
     ),
-    ("image-folder", write_folders, draw_wide, "has image .*33.*, others .*32"),
+    ("image-folder", write_folders, draw_wide, "has image .*33.*, other files .*32"),
     ("cosmoflow-hdf5", write_universe_files, cut_short, "not divisible into cubes of 8"),
     ("cosmoflow-hdf5", write_universe_files, tell_words, "full of float64"),
     ("cosmoflow-tfrecord", write_cosmoflow, empty, "has no record"),
     ("cosmoflow-tfrecord", write_cosmoflow, count_less_than_nothing, "has the count -1"),
     ("cosmoflow-tfrecord", write_cosmoflow, tell_three, "expected four floats"),
-    ("cosmoflow-tfrecord", write_cosmoflow, mix_sizes, "has volume .*4, 4, 4.*, others .*8, 8, 8"),
+    ("cosmoflow-tfrecord", write_cosmoflow, mix_sizes, "has volume .*4, 4, 4.*, other files .*8, 8, 8"),
 ]
 WRITE = {form: write for form, write, *_ in LAYOUTS}
 SIZES = {form: (network, sizes) for form, _, network, sizes in LAYOUTS}

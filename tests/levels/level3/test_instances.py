@@ -62,7 +62,7 @@ def test_those_that_reach_their_target_are_counted(
 
 
 @pytest.mark.parametrize(
-    ("identity", "message"), [("missing", "was not reached"), ("diverging", "the loss is")]
+    ("identity", "message"), [("missing", "was not reached"), ("diverging", "the loss rose to")]
 )
 def test_a_first_instance_that_misses_its_target_fails_the_trial_alone(
     outcomes: dict[str, dict[str, Outcome]], identity: str, message: str
