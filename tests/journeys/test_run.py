@@ -116,12 +116,11 @@ def test_too_few_runs_are_inconclusive(author: User) -> None:
     author.run("run", manifest, "--output", "a.capsule.zip")
     ended = author.run("verify", "a.capsule.zip")
     assert ended.returncode == 3
-    assert "Claims" not in ended.stdout
+    assert "authors" not in ended.stdout
     (second,) = author.folder.glob("*.verification.zip")
     assert f"sealed {second.name}\n" in ended.stdout
     full = author.run("diff", "a.capsule.zip", second, "--full").stdout
-    assert "Claims" in full
-    assert "mean, original" in full
+    assert "authors" in full
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ _NAMED = 3
 _WORDS: tuple[ClaimWord, ...] = ("DIFFERENT", "INCONCLUSIVE", "SKIPPED", "REPRODUCED")
 _WARNINGS = 3
 _NOTE_LINES = 2
+_REFUSAL_LINES = 5
 _REASON_LINES = 3
 _BEFORE_A_REPORT = "Before you report it: compare environments (--full), then ask the author."
 # these notes say what is compared, and warn of nothing
@@ -92,7 +93,7 @@ def draw_heading(verdict: Verdict, width: int) -> Iterator[Text]:
     yield from draw_labelled("", verdict.sentence, width)
     for code, label in ((REFUSED_VALUE, "refused"), (OTHER_METRIC, "metric")):
         notes = [note.sentence for note in differences.notes if note.code == code]
-        yield from draw_some(label, notes, width)
+        yield from draw_some(label, notes, width, most_lines=_REFUSAL_LINES)
 
 
 def _is_disjoint(differences: Differences) -> bool:
@@ -256,10 +257,12 @@ def draw_warnings(notes: Sequence[Note], width: int) -> Iterator[Text]:
     yield from draw_some("warning", warnings, width)
 
 
-def draw_some(label: str, sentences: Sequence[str], width: int) -> Iterator[Text]:
+def draw_some(
+    label: str, sentences: Sequence[str], width: int, most_lines: int = _NOTE_LINES
+) -> Iterator[Text]:
     """Yield the first of some sentences below a label, and how many more there are."""
     for sentence in sentences[:_WARNINGS]:
-        yield from draw_labelled(label, sentence, width, most_lines=_NOTE_LINES)
+        yield from draw_labelled(label, sentence, width, most_lines=most_lines)
     if (left := len(sentences) - _WARNINGS) > 0:
         yield from draw_labelled("", f"{left} more: --full", width)
 
