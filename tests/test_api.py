@@ -289,7 +289,7 @@ def test_a_verification_goes_on_after_an_interrupt_at_any_event(here: Path, even
     with pytest.raises(KeyboardInterrupt):
         api.verify(sealed.path, options, Raises(event, after=after))
     (folder,) = here.glob("*.run")
-    with pytest.raises(UsageError, match="verifies capsule"):
+    with pytest.raises(UsageError, match="belongs to a verification of capsule"):
         api.resume(folder)
     watch = Follows()
     going_on = api.ResumeOptions(until_decided=True)

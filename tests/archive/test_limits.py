@@ -183,7 +183,7 @@ def test_one_trial_that_says_much_does_not_end_a_run_of_many() -> None:
     room.require()
     for trial in trials[5:12]:
         room.add(trial, [("m00000", 4_000_000)])
-    with pytest.raises(UsageError, match="take about"):
+    with pytest.raises(UsageError, match="would need about"):
         room.require()
 
 

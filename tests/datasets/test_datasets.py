@@ -173,7 +173,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_nothing_has_no_digest(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="without a file"):
+    with pytest.raises(UsageError, match="the dataset is an empty folder"):
         digest(tmp_path)
     with pytest.raises(CannotRunError, match="No such file"):
         digest(tmp_path / "none")

@@ -197,12 +197,12 @@ def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author: User) -> Non
     [
         (["run", "none.json"], 2, "none.json"),
         (["run"], 2, "name a manifest"),
-        (["run", "tiny.json", "--resume", "x"], 2, "name a manifest"),
+        (["run", "tiny.json", "--resume", "x"], 2, "MANIFEST and --resume exclude each other"),
         (["run", "--resume", "nowhere.run"], 2, "the run folder does not exist"),
         (["check", "none.capsule.zip"], 2, "none.capsule.zip"),
-        (["run", "tiny.json", "--runtime", "apptainer"], 2, "names no image"),
+        (["run", "tiny.json", "--runtime", "apptainer"], 2, "the manifest names none"),
         (["rnu"], 2, "rnu"),
-        (["init", "tiny.json"], 2, "exists already"),
+        (["init", "tiny.json"], 2, "already exists"),
     ],
 )
 def test_a_wrong_command_line_is_one_clear_error(

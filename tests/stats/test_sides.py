@@ -166,7 +166,7 @@ def test_summaries_without_any_spread() -> None:
     ],
 )
 def test_what_is_no_summary_is_refused(mean: float, sd: float, n: int, resolution: float) -> None:
-    with pytest.raises(ValueError, match="not a"):
+    with pytest.raises(ValueError, match="invalid"):
         Summary(mean=mean, sd=sd, n=n, resolution=resolution)
 
 
