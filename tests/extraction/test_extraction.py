@@ -91,7 +91,12 @@ def test_what_looks_like_a_number_is_none(word: str) -> None:
             "bad-result",
             "its group did not take part",
         ),
-        (Pointer(text="out/a", pointer="/b/c"), '{"b": {"d": 1, "e": 2}}', "no-result", "missing among d, e"),
+        (
+            Pointer(text="out/a", pointer="/b/c"),
+            '{"b": {"d": 1, "e": 2}}',
+            "no-result",
+            "among d, e",
+        ),
         (Pointer(text="out/a", pointer="/1"), "[1]", "no-result", "the list has 1 entries"),
         (Pointer(text="out/a", pointer="/b/c"), '{"b": 3}', "no-result", "no 'c' in 3"),
         (Pointer(text="out/a", pointer="/b"), '{"b": "3"}', "bad-result", "is not a number"),

@@ -367,7 +367,12 @@ WRONG: list[tuple[str, Write, Write, str]] = [
     ("cosmoflow-tfrecord", write_cosmoflow, empty, "has no record"),
     ("cosmoflow-tfrecord", write_cosmoflow, count_less_than_nothing, "has the count -1"),
     ("cosmoflow-tfrecord", write_cosmoflow, tell_three, "expected four floats"),
-    ("cosmoflow-tfrecord", write_cosmoflow, mix_sizes, "has volume .*4, 4, 4.*, other files .*8, 8, 8"),
+    (
+        "cosmoflow-tfrecord",
+        write_cosmoflow,
+        mix_sizes,
+        "has volume .*4, 4, 4.*, other files .*8, 8, 8",
+    ),
 ]
 WRITE = {form: write for form, write, *_ in LAYOUTS}
 SIZES = {form: (network, sizes) for form, _, network, sizes in LAYOUTS}

@@ -252,7 +252,10 @@ ODD = [
         "replaced its parameter last.weight",
     ),
     ("quality = 'beauty'\nnetwork = lambda: 3", "net.py: quality is 'beauty', expected one of"),
-    ("inputs = {'image': 3}\nnetwork = lambda: 3", "net.py: inputs has image 3, expected the shape"),
+    (
+        "inputs = {'image': 3}\nnetwork = lambda: 3",
+        "net.py: inputs has image 3, expected the shape",
+    ),
 ]
 
 
