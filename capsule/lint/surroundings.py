@@ -127,9 +127,10 @@ def of_nodes(record: Record) -> Iterator[Located]:
 
 
 def is_relevant(warning: Located, manifest: Manifest) -> bool:
-    """Return whether a warning concerns a claim; a busy machine concerns machine metrics alone."""
+    """Return whether a warning concerns a judged claim; a busy machine concerns machine metrics."""
     return warning.code != "busy" or any(
         metric.kind == "machine"
         for claim in manifest.claims
+        if claim.type != "ratio"
         for _, metric in matches(claim.metric, manifest.benchmarks)
     )

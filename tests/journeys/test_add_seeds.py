@@ -198,7 +198,7 @@ def test_runs_that_a_clock_dates_before_the_first_ones_are_sealed_with_a_note(
         (("--try",), 2, "--try and --add-seeds exclude each other"),
         (("--dry-run",), 2, "--add-seeds and --dry-run exclude each other"),
         (("--resume", "x.run"), 2, "exclude each other"),
-        (("--add-seeds", "4"), 2, "is given twice"),
+        (("--add-seeds", "4"), 2, "given twice"),
     ],
 )
 def test_what_cannot_be_added_is_one_error(

@@ -290,8 +290,9 @@ def _word_nodes(description: str, nodes: int) -> str:
 
 
 def _claims_machine_metric(record: Record) -> bool:
+    """Return whether a claim that is judged, which a ratio is not, is on a machine metric."""
     metrics = summary.run_values(record)
-    claimed = (metrics.get(claim.metric) for claim in record.claims)
+    claimed = (metrics.get(claim.metric) for claim in record.claims if claim.type != "ratio")
     return any(metric is not None and metric.kind == "machine" for metric in claimed)
 
 
