@@ -157,7 +157,7 @@ def test_a_job_outlives_its_submission_and_its_time_limit_can_be_gone_on_from(
 ) -> None:
     path = manifest(ordinary, WAITING.replace("FOLDER", repr(str(ordinary.folder))) + NOISY)
     first = start(ordinary, path, "--runtime", "host")
-    heard(ordinary, "running tiny/default/command/1")
+    heard(ordinary, "trial 1 of 2 (seed 1), ")
     first.send_signal(signal.SIGINT)
     assert first.wait(PATIENCE_SECONDS) == 130
     (job,) = jobs(ordinary)
@@ -168,7 +168,7 @@ def test_a_job_outlives_its_submission_and_its_time_limit_can_be_gone_on_from(
     words = way_on.removeprefix("to follow it again: capsule submit ").split()
     second = start(ordinary, *words)
     heard(ordinary, f"following job {job}, which was submitted before")
-    heard(ordinary, "running tiny/default/command/1")
+    heard(ordinary, "trial 1 of 2 (seed 1), ")
     # what Slurm sends before the time is up, and whom
     slurm("scancel", "--signal=TERM", "--batch", job)
     assert second.wait(PATIENCE_SECONDS) == 143

@@ -72,5 +72,5 @@ def test_what_cannot_be_fetched_is_asked_for_once(
     program = engine(fast=fault, plain=fault)
     with pytest.raises(CannotRunError, match="cannot pull the image: dial tcp") as error:
         convert(make_image(), tmp_path / "made.sif", program=program, try_start=lambda _: None)
-    assert "cannot be reached" in str(error.value.advice)
+    assert "cannot reach" in str(error.value.advice)
     assert calls(tmp_path) == ["fast"]
