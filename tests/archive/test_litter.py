@@ -111,7 +111,7 @@ def test_a_zip_that_was_packed_again_is_read_once_it_is_unpacked(
     shutil.unpack_archive(again, unpacked)
     shutil.rmtree(unpacked / "__MACOSX", ignore_errors=True)
     if prefix:
-        assert f"name {unpacked / 'top'}" in str(refuse(unpacked).advice)
+        assert f"give {unpacked / 'top'}" in str(refuse(unpacked).advice)
         unpacked /= "top"
         follow(refuse(unpacked))
     archive.read(unpacked).close()

@@ -139,7 +139,7 @@ def test_a_wrong_entry_is_refused(
         ("inputs = {}\n", "line 1: defines no quality, network"),
         (
             "n = 5\ninputs = {'x': (n,)}\nquality = 'accuracy'\nnetwork = None\n",
-            "line 2: inputs is no literal",
+            "line 2: inputs is not a literal",
         ),
         (
             "inputs = {'x': (3,)}\nquality = 'accuracy'\nnetwork = None\n",
