@@ -162,7 +162,7 @@ def test_published_numbers_stand_for_the_original() -> None:
     assert frozen(metric(NEAR), **ask).upper == pytest.approx(2 * 0.1 / 0.939986, rel=1e-5)
     assert frozen(metric(NEAR), **ask, margin=Margin(relative=0.1)).upper == pytest.approx(0.2)
     judgement = judge(metric(NEAR), metric([2.0, 2.01, 1.99], first_seed=9), **ask)
-    assert judgement.sentence.startswith("shift from the published mean")
+    assert judgement.sentence.startswith("difference from the published mean")
     assert "(2 sd of the 5 published runs)" in judgement.sentence
 
 
