@@ -147,7 +147,7 @@ def test_what_was_set_follows_from_the_plan(sealed: User) -> None:
     reseal(sealed.folder / "plain.zip", sealed.folder / "claiming.zip", claim)
     ended = sealed.run("check", "claiming.zip")
     assert ended.returncode == 4
-    assert "the plan's set is not what follows" in " ".join(ended.stderr.split())
+    assert "the plan's set contradicts the manifest" in " ".join(ended.stderr.split())
 
 
 @pytest.mark.parametrize(

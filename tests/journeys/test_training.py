@@ -139,7 +139,7 @@ def test_a_divergence_is_an_outcome_with_its_curves(author: User, manifest: Path
     words = ("--runtime", "host", "--keep-going", "--output", "gone.capsule.zip")
     ended = author.run("run", manifest, *words)
     assert ended.returncode == 5
-    assert "lenet/grown/numpy/17 failed (diverged): the loss is " in ended.stderr
+    assert "lenet/grown/numpy/17 failed (diverged): the loss rose to " in ended.stderr
     checked = author.run("check", "gone.capsule.zip")
     assert checked.returncode == 0, checked.stderr
     with api.open(author.folder / "gone.capsule.zip") as sealed:
