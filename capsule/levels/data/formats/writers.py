@@ -41,7 +41,7 @@ def write(form: str, generator: str, parameters: Numbers, folder: Path) -> None:
     """
     known = WRITERS.get(generator, {})
     if form not in known:
-        forms = f"as {', '.join(known)}, or without a format as arrays" if known else "as arrays"
+        forms = f"{', '.join(known)}, or arrays (no format)" if known else "arrays"
         raise ValueError(f"{generator} cannot be written as {form}; use {forms}")
     known[form](parameters, folder)
 
