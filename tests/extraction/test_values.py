@@ -47,9 +47,9 @@ def test_what_is_quoted_is_cut(count: int, shown: str) -> None:
     ("steps", "message"),
     [
         ([1, 2, None, 3], None),
-        ([1, None, 1], "line 3 has step 1, after step 1"),
-        ([3, 1], "line 2 has step 1, after step 3"),
-        ([1, 3, 2], "line 3 has step 2, after step 3"),
+        ([1, None, 1], "line 3 has step 1 after step 1"),
+        ([3, 1], "line 2 has step 1 after step 3"),
+        ([1, 3, 2], "line 3 has step 2 after step 3"),
         ([0, math.inf], "line 2 has step inf"),
         ([-1, -0.5, 0], None),
     ],

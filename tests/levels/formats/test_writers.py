@@ -152,7 +152,7 @@ def test_files_are_the_same_without_the_vector_instructions_of_this_cpu(tmp_path
     ("form", "generator", "sizes", "says"),
     [
         ("idx", "regression", {}, "regression cannot be written as idx; use arrays$"),
-        ("idx", "markov", {}, "it is as tokens-uint8, tokens-uint16, tokens-uint32, or without"),
+        ("idx", "markov", {}, "use tokens-uint8, tokens-uint16, tokens-uint32, or arrays"),
         ("idx", "glyphs", {"channels": 3}, "channels=1 and at most classes=256"),
         ("idx", "glyphs", {"classes": 257}, "channels=1 and at most classes=256"),
         ("cifar10", "glyphs", {}, "cifar10 needs channels=3 and side=32"),

@@ -224,7 +224,7 @@ def test_every_optimizer_of_the_catalogue_is_there() -> None:
         ("sgd", {"lr": True}, "lr is True"),
         ("sgd", {"lr": "0.1"}, "lr is '0.1'"),
         ("sgd", {"lr": math.nan}, "lr is nan"),
-        ("sgd", {"lr": 0.1, "momentum": 1.1}, "momentum is 1.1, not a number >= 0 and <= 1"),
+        ("sgd", {"lr": 0.1, "momentum": 1.1}, "momentum is 1.1, expected a number >= 0 and <= 1"),
         ("sgd", {"lr": 0.1, "nesterov": 0.5}, "nesterov is 0.5, expected a whole number"),
         ("adam", {"lr": 0.1, "beta2": 1}, "beta2 is 1"),
         ("adam", {"lr": 0.1, "epsilon": 0}, "epsilon is 0"),

@@ -105,7 +105,7 @@ def test_ranks_that_nothing_joins_exchange_nothing(tmp_path: Path) -> None:
     mpi.start_ranks("MPICH", 2, *meeting, *run)
     (outcome,) = ranks.read(folder, scenario).values()
     assert {one["outcome"] for one in outcome.ends} == {"failed"}
-    assert "is rank 0 of 1 by MPI" in outcome.ends[1]["message"]
+    assert "is rank 0 of 1 in MPI" in outcome.ends[1]["message"]
 
 
 @pytest.fixture(scope="module")
