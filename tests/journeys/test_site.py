@@ -196,7 +196,7 @@ def test_data_of_the_site_is_found_by_its_digest(author: User) -> None:
     )
     ended = author.run("run", manifest)
     assert ended.returncode == 6
-    assert f'add {{"data": {{"{digest}"' in ended.stderr
+    assert f'{{"data": {{"{digest}"' in ended.stderr
     assert str(author.home / OWN) in ended.stderr
     ended = author.run("run", manifest, CAPSULE_SITE=str(wide))
     assert ended.returncode == 0, ended.stderr
