@@ -209,7 +209,7 @@ def test_what_only_one_rank_reports_is_missed(author: User) -> None:
     path = two_ranks(author, BOTH.replace('report("rate"', 'rank or report("rate"'))
     sealed = run(path, author.folder / "a.zip", "host", None)
     assert {attempt.reason for attempt in sealed.record.attempts} == {"no-result"}
-    assert "rate from rank 1" in sealed.record.attempts[0].message
+    assert "'rate' from rank 1" in sealed.record.attempts[0].message
 
 
 ENGINES = [
