@@ -142,7 +142,7 @@ def test_nothing_is_added_to_runs_that_all_failed_alike(author: User) -> None:
     author.run("verify", capsule, "--output", "b.capsule.zip")
     added = author.run("verify", capsule, "--add", "b.capsule.zip")
     assert added.returncode == 2
-    assert "failed alike" in added.stderr
+    assert "failed in the same way" in added.stderr
     assert "verify the original again" in added.stderr
 
 

@@ -48,7 +48,7 @@ def later(tmp_path: Path) -> Path:
             '    MetricFacts("new", "1", "none", "portable", 0.0, "trial"),\n'
             '    MetricFacts("l1_error"',
         ),
-        ("../archive/readme.py", '"## What is claimed"', '"## Claims"'),
+        ("../archive/readme.py", '"## Claims"', '"## What is claimed"'),
     ):
         path = copy / "levels" / name
         text = path.read_text()

@@ -67,7 +67,7 @@ def test_the_line_that_a_paper_prints_verifies(
     words = ("verify", place, "--id", number[:12], *CONSENT)
     ended = stranger.run(*words, CAPSULE_ZENODO=f"http://{host}")
     assert ended.returncode in (0, 3), ended.stderr
-    assert f"original    {number[:12]}" in ended.stdout
+    assert f"original     {number[:12]}" in ended.stdout
     (verification,) = stranger.folder.iterdir()
     assert verification.name.endswith(".verification.zip")
 
@@ -93,7 +93,7 @@ def test_what_goes_on_needs_neither_login_nor_server(
     files.clear()
     again = stranger.run(*shlex.split(way_on.partition(": capsule ")[2]))
     assert again.returncode in (0, 3), again.stderr
-    assert "of them before" in again.stdout
+    assert "counts runs of earlier verifications: 2 of" in again.stdout
 
 
 def test_every_reader_takes_what_was_published(stranger: User, sealed: Path, host: str) -> None:
@@ -148,7 +148,7 @@ def test_an_id_holds_for_a_file_too(stranger: User, sealed: Path, verb: str) -> 
     ended = stranger.run(verb, sealed, *rest, "--id", other)
     assert ended.returncode == 4, ended.stderr
     number = id_of(sealed.read_bytes())
-    assert f"its id is {number}, not {other}" in ended.stderr
+    assert f"its id is {number}, expected {other}" in ended.stderr
     assert list(stranger.folder.iterdir()) == []
 
 
