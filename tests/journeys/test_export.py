@@ -87,7 +87,7 @@ def test_curves_and_boxes_are_pictures_that_are_the_same_again(author: User) -> 
 @pytest.mark.parametrize(
     ("pattern", "name", "message"),
     [
-        ("tiny/*/*/lost", "a.svg", "no metric is 'tiny/*/*/lost'"),
+        ("tiny/*/*/lost", "a.svg", "no metric matches 'tiny/*/*/lost'"),
         ("tiny/width1/command/los", "a.svg", "did you mean tiny/width1/command/loss?"),
         ("tiny/*/*/*", "a.svg", "curves and single values"),
         ("tiny/*/*/loss", "a.gif", "unsupported figure format '.gif'; use .svg, .pdf, .png"),
