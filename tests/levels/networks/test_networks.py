@@ -236,7 +236,7 @@ def test_a_users_network_has_options_and_both_forms(tmp_path: Path) -> None:
         ("parameters = ('n',)\ndef network(g, sizes): pass", r"mine.py: .*\('batch',\)"),
         ("parameters = ('batch',)\ndef network(g, sizes): pass", "returned NoneType, not g.graph"),
         (USERS.replace("[x], loss", "[], loss"), "mine has no outputs"),
-        (USERS.replace("loss=g.mean_squared_error(x, target)", "loss=x"), r"not \(\)$"),
+        (USERS.replace("loss=g.mean_squared_error(x, target)", "loss=x"), r"expected \(\)$"),
         (USERS.replace("g.gelu(x)", "g.gelu('y')"), "mine has no value 'y'"),
         (USERS.replace("axis=1", "axis=4"), "cannot be concatenated along axis 4"),
         (USERS.replace("(0, 1, 3, 2)", "(0, 1, 3)"), "is not an order of the axes"),
