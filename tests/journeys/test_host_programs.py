@@ -44,7 +44,7 @@ def test_the_callers_path_goes_before_capsules_own(author: User) -> None:
     # asked once, a start for each of five seeds, and once for what it holds
     assert (python.parent / "started").read_text().count("mine") == 7
     version = ".".join(map(str, sys.version_info[:3]))
-    assert f"program python3: CPython {version}" in " ".join(ended.stdout.split())
+    assert f"CPython {version}" in " ".join(ended.stdout.split())
     programs = author.json("show", "a.zip")["programs"]
     assert programs.keys() == {"python3"}
     assert str(author.home) not in programs["python3"]
@@ -146,4 +146,4 @@ def test_a_module_that_the_callers_python_lacks_is_told_with_which_python_that_i
     ended = author.run("run", manifest, PATH=path_with(python.parent))
     assert ended.returncode == 5
     assert "No module named 'nothing_of_that_name'" in ended.stderr
-    assert f"python3 is {python} here and has no module nothing_of_that_name" in ended.stderr
+    assert f"python3 on this machine is {python}, which has no module nothing_of_that_name" in ended.stderr
