@@ -41,8 +41,8 @@ def test_a_trial_that_uses_more_has_failed_and_the_others_go_on(author: User) ->
     shown = author.json("show", "a.zip")
     loss = shown["metrics"]["tiny/default/command/loss"]
     assert (loss["n"], loss["failed"]) == (2, 1)
-    shown = " ".join(author.run("show", "a.zip").stdout.split())
-    assert "memory limit per process start: 200.0 MiB" in shown
+    screen = " ".join(author.run("show", "a.zip").stdout.split())
+    assert "memory limit per process start: 200.0 MiB" in screen
 
 
 def test_it_is_tried_once(author: User) -> None:
