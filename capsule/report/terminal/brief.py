@@ -83,7 +83,7 @@ def _draw(verdict: Verdict, width: int, plus_minus: str) -> Iterator[Text]:
 
 
 def draw_heading(verdict: Verdict, width: int) -> Iterator[Text]:
-    """Yield the word and what was measured, then the reason for the word."""
+    """Yield the word and what was measured, the reason for the word, and what ranks formed."""
     differences = verdict.differences
     if _is_disjoint(differences):
         yield from draw_labelled(verdict.word, "the two capsules measure nothing in common", width)
@@ -94,6 +94,9 @@ def draw_heading(verdict: Verdict, width: int) -> Iterator[Text]:
     for code, label in ((REFUSED_VALUE, "refused"), (OTHER_METRIC, "metric")):
         notes = [note.sentence for note in differences.notes if note.code == code]
         yield from draw_some(label, notes, width, most_lines=_REFUSAL_LINES)
+    first, second = differences.names.heads
+    sides = (first, differences.original), (second, differences.rerun)
+    yield from draw_labelled("world", describe_worlds(sides) or "", width)
 
 
 def _is_disjoint(differences: Differences) -> bool:
@@ -226,12 +229,10 @@ def _shorten_advice(advice: Advice) -> str:
 
 
 def draw_sides(differences: Differences, width: int) -> Iterator[Text]:
-    """Yield each side in a line, and what is known of their ranks and of equal images."""
+    """Yield each side in a line, and what makes their images equal."""
     first, second = differences.names.heads
     yield from draw_labelled(first, describe(differences.original), width)
     yield from draw_labelled(second, describe_rerun(differences), width)
-    sides = (first, differences.original), (second, differences.rerun)
-    yield from draw_labelled("world", describe_worlds(sides) or "", width)
     if differences.image in _SAME_BY:
         yield from draw_labelled(
             "image", f"the same, by the digest of its {_SAME_BY[differences.image]}", width
