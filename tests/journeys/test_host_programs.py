@@ -146,4 +146,7 @@ def test_a_module_that_the_callers_python_lacks_is_told_with_which_python_that_i
     ended = author.run("run", manifest, PATH=path_with(python.parent))
     assert ended.returncode == 5
     assert "No module named 'nothing_of_that_name'" in ended.stderr
-    assert f"python3 on this machine is {python}, which has no module nothing_of_that_name" in ended.stderr
+    assert (
+        f"python3 on this machine is {python}, which has no module nothing_of_that_name"
+        in ended.stderr
+    )
