@@ -133,7 +133,7 @@ def test_a_folder_that_is_not_of_its_format_fails_the_trial(tmp_path: Path) -> N
     write_manifest(user, LENET, format="idx")
     ended = user.run("run", "small.json", "--runtime", "host")
     assert ended.returncode != 0
-    assert "t10k-labels-idx1-ubyte is not there" in " ".join(ended.stderr.split())
+    assert "t10k-labels-idx1-ubyte is missing" in " ".join(ended.stderr.split())
 
 
 def test_an_unknown_format_is_told_with_those_that_there_are(tmp_path: Path) -> None:
