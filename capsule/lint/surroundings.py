@@ -31,8 +31,12 @@ def of_image(image: Image | None, override: str | None, manifest: Manifest) -> I
     written = override or (manifest.image.reference if manifest.image else None)
     if image is not None and image.pinned is None:
         is_engines = reference.owner_of(image.reference) is not None
-        code = "image-unpublished" if is_engines else "image-file"
-        yield Located.at(IMAGE, words.WARNINGS(code, reference=image.reference))
+        yield Located.at(
+            IMAGE,
+            words.WARNINGS(
+                "image-unpublished" if is_engines else "image-file", reference=image.reference
+            ),
+        )
     elif written is not None and _is_loopback(written):
         yield Located.at(IMAGE, words.WARNINGS("image-loopback", reference=written))
 
