@@ -198,8 +198,7 @@ def _name_warnings(manifest: Manifest) -> Iterator[Located]:
     for dataset in manifest.datasets:
         if dataset.digest is None:
             command = "capsule data fetch" if dataset.url else "capsule data hash"
-            facts = {"dataset": dataset.name, "command": command}
-            sentence = words.WARNINGS("dataset-undigested", **facts)
+            sentence = words.WARNINGS("dataset-undigested", dataset=dataset.name, command=command)
             yield Located.at(pointer("datasets", dataset.name), sentence)
     yield from surroundings.of_image_file(manifest)
     yield from surroundings.of_image(None, None, manifest)

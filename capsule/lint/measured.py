@@ -241,9 +241,10 @@ def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterato
         ]
         if own and all(map(evidence.repeats, own)):
             first = own[0]
-            facts = {"runs": len(first.values), "value": first.values[0]}
-            sentence = about(first.metric, words.WARNINGS("equal-values", **facts))
-            yield Located.at(pointer("benchmarks", place, "command"), sentence)
+            runs, value = len(first.values), first.values[0]
+            sentence = words.WARNINGS("equal-values", runs=runs, value=value)
+            where = pointer("benchmarks", place, "command")
+            yield Located.at(where, about(first.metric, sentence))
 
 
 @dataclass(frozen=True, kw_only=True)

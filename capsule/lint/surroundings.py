@@ -51,8 +51,9 @@ def of_image_file(manifest: Manifest) -> Iterator[Located]:
     except UsageError as error:
         advice = error.advice or ""
         fault = ". ".join(filter(None, (error.what, advice[:1].upper() + advice[1:])))
-        facts = {"reference": written, "place": str(error.where), "fault": fault}
-        yield Located.at(IMAGE, words.WARNINGS("image-missing", **facts))
+        place = str(error.where)
+        sentence = words.WARNINGS("image-missing", reference=written, place=place, fault=fault)
+        yield Located.at(IMAGE, sentence)
 
 
 def _is_loopback(written: str) -> bool:
