@@ -106,7 +106,7 @@ def check_what_is_told(author: User, summed: Document) -> None:
         name = opened.id
     assert counted.chain == (Added(id=name, runs=5),)
     assert summed["sides"]["rerun"]["added"] == [{"id": name, "runs": 5}]
-    for words in (("check", "sum.zip"), ("show", "sum.zip")):
+    for words in (("check", "sum.zip"), ("show", "--full", "sum.zip")):
         assert name in author.run(*words).stdout, words
     compared = author.run("diff", "a.zip", "sum.zip")
     assert compared.returncode == 0

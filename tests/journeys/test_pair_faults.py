@@ -109,8 +109,8 @@ def sentences_of(document: object) -> Iterator[str]:
     ("broken", "condition", "code", "sentence"),
     [
         ("b", "seed == 3", 0, "0 of 6 runs of A failed, 1 of 6 of B"),
-        ("b", "True", 1, "no run of B has a value"),
-        ("a", "True", 1, "no run of A has a value"),
+        ("b", "True", 1, "B has no run with a value"),
+        ("a", "True", 1, "A has no run with a value"),
         ("a", "seed != 3", 3, "5 of 6 runs of A failed, 0 of 6 of B"),
     ],
 )
