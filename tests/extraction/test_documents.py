@@ -102,7 +102,7 @@ def test_a_column_of_steps_makes_a_curve() -> None:
         Value(value=6.0, step=4.0, line=4),
     )
     # the step's cell is missing, which is no number
-    with pytest.raises(UnreadError, match="s in line 2 of it is ''"):
+    with pytest.raises(UnreadError, match="s in line 2 of it is not a number: ''"):
         table("b,s\n5\n", step="s")
 
 

@@ -108,12 +108,22 @@ def test_what_looks_like_a_number_is_none(word: str) -> None:
         (Column(text="out/a", column="b"), "a,c\n1,2", "no-result", "its columns: a, c"),
         (Column(text="out/a", column="b"), "b,b\n1,2", "bad-result", "has column b 2 times"),
         (Column(text="out/a", column="b"), "a,b\n1,\n", "no-result", "is empty"),
-        (Column(text="out/a", column="b"), "a,b\n1,x\n", "bad-result", "b in line 2 of a is not a number: 'x'"),
+        (
+            Column(text="out/a", column="b"),
+            "a,b\n1,x\n",
+            "bad-result",
+            "b in line 2 of a is not a number: 'x'",
+        ),
         (Column(text="out/a", column="b", step="a"), "a,b\n,1", "bad-result", "a in line 2 of a"),
         (LogKey(text="stdout", key="k"), ':::MLLOG {"key": "j"}', "no-result", "has the key k"),
         (LogKey(text="stdout", key="k"), ':::MLLOG {"key": "k"', "bad-result", "has no JSON"),
         (LogKey(text="stdout", key="k"), ':::MLLOG ["k"]', "bad-result", "has no object"),
-        (LogKey(text="stdout", key="k"), ':::MLLOG {"key": "k"}', "bad-result", "is not a number: None"),
+        (
+            LogKey(text="stdout", key="k"),
+            ':::MLLOG {"key": "k"}',
+            "bad-result",
+            "is not a number: None",
+        ),
     ],
 )
 def test_what_is_not_there_or_is_something_else_is_told(

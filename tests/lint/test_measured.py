@@ -193,7 +193,10 @@ def test_a_busy_machine_matters_to_machine_metrics_alone() -> None:
     busy = on_node(9.04)
     (warning,) = [one for one in lint.warnings_of_runs(busy) if one.code == "busy"]
     assert not lint.is_relevant(warning, busy.manifest)
-    timed = make_record(asked=[claim(metric=STEP_TIME, type="ratio")])
+    told, timed = (
+        make_record(asked=[claim(metric=STEP_TIME, type=type)]) for type in ("ratio", "equivalence")
+    )
+    assert not lint.is_relevant(warning, told.manifest)
     assert lint.is_relevant(warning, timed.manifest)
 
 

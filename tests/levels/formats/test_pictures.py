@@ -87,7 +87,7 @@ def test_a_damaged_gzip_file_is_refused_or_another_array(tmp_path: Path, data: b
         (bytes((0, 0, 7, 1)) + bytes(8), "begins with 00000701"),
         (bytes((0, 0, 8, 3)) + bytes(11), "is truncated within its header"),
         (struct.pack(">ii", 2049, 5) + bytes(4), r"has 4 bytes of elements; its header \[5\]"),
-        (struct.pack(">ii", 2049, 5) + bytes(6), r"has 6 bytes of elements, .* says 5"),
+        (struct.pack(">ii", 2049, 5) + bytes(6), r"has 6 bytes of elements; .* says 5"),
         (struct.pack(">iII", 2050, 2**32 - 1, 2**32 - 1), "says 18446744065119617025"),
         (struct.pack(">iII", 2050, 0, 2**32 - 1), "says 0"),
     ],
