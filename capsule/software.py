@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from capsule.levels.catalog import FRAMEWORKS
 
 _UNKNOWN = "not known"
-_PACKAGES = dict.fromkeys(facts.package for facts in FRAMEWORKS.values())
+PACKAGES = tuple(dict.fromkeys(facts.package for facts in FRAMEWORKS.values()))
+"""The packages of the frameworks, the likeliest cause of another result first."""
 _LONGEST = 200
 
 
@@ -57,8 +58,8 @@ def packages(software: Mapping[str, object]) -> dict[str, str]:
 
 def _importance(name: str) -> int:
     """The place of a package among the frameworks, which cause what others do not."""
-    places = (place for place, one in enumerate(_PACKAGES) if _is_build(name, one))
-    return next(places, len(_PACKAGES))
+    places = (place for place, one in enumerate(PACKAGES) if _is_build(name, one))
+    return next(places, len(PACKAGES))
 
 
 def _parts(one: object) -> Iterator[str]:
@@ -80,7 +81,7 @@ def _interpreter(python: Mapping[str, object]) -> str:
 
 
 def _frameworks(versions: Mapping[str, object]) -> Iterator[str]:
-    for package in _PACKAGES:
+    for package in PACKAGES:
         matching = [name for name in versions if _is_build(name, package)]
         if matching:
             yield f"{package} {versions[matching[0]]}"

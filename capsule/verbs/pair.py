@@ -31,39 +31,7 @@ class Arguments(PairOptions):
 
 
 def _add(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "manifest",
-        nargs="?",
-        type=verb.path,
-        default=None,
-        metavar="A",
-        help="manifest of variant A",
-    )
-    parser.add_argument(
-        "other",
-        nargs="?",
-        type=Path,
-        default=None,
-        metavar="B",
-        help="manifest of variant B (default: A)",
-    )
-    for side in "ab":
-        parser.add_argument(
-            f"--runtime-{side}",
-            choices=_RUNTIMES,
-            help=f"container engine of {side.upper()} (default: auto)",
-        )
-        parser.add_argument(
-            f"--image-{side}",
-            metavar="REF",
-            help=f"image of {side.upper()} (default: its manifest's)",
-        )
-        parser.add_argument(
-            f"--output-{side}",
-            type=Path,
-            metavar="FILE",
-            help=f"capsule of {side.upper()} to write (default: a new file in the current folder)",
-        )
+    _add_variants(parser)
     parser.add_argument(
         "--pairs",
         type=verb.count,
@@ -97,6 +65,43 @@ def _add(parser: ArgumentParser) -> None:
     verb.add_keyring(parser)
     verb.add_permission(parser, "a pair folder that another user began")
     verb.add_json(parser)
+
+
+def _add_variants(parser: ArgumentParser) -> None:
+    """Add both manifests, and the options that each side has of its own."""
+    parser.add_argument(
+        "manifest",
+        nargs="?",
+        type=verb.path,
+        default=None,
+        metavar="A",
+        help="manifest of variant A",
+    )
+    parser.add_argument(
+        "other",
+        nargs="?",
+        type=Path,
+        default=None,
+        metavar="B",
+        help="manifest of variant B (default: A)",
+    )
+    for side in "ab":
+        parser.add_argument(
+            f"--runtime-{side}",
+            choices=_RUNTIMES,
+            help=f"container engine of {side.upper()} (default: auto)",
+        )
+        parser.add_argument(
+            f"--image-{side}",
+            metavar="REF",
+            help=f"image of {side.upper()} (default: its manifest's)",
+        )
+        parser.add_argument(
+            f"--output-{side}",
+            type=Path,
+            metavar="FILE",
+            help=f"capsule of {side.upper()} to write (default: a new file in the current folder)",
+        )
 
 
 def _pair(arguments: Arguments, console: Console) -> int:

@@ -194,7 +194,7 @@ def test_a_busy_machine_matters_to_machine_metrics_alone() -> None:
     (warning,) = [one for one in lint.warnings_of_runs(busy) if one.code == "busy"]
     assert not lint.is_relevant(warning, busy.manifest)
     told, timed = (
-        make_record(asked=[claim(metric=STEP_TIME, type=type)]) for type in ("ratio", "equivalence")
+        make_record(asked=[claim(metric=STEP_TIME, type=kind)]) for kind in ("ratio", "equivalence")
     )
     assert not lint.is_relevant(warning, told.manifest)
     assert lint.is_relevant(warning, timed.manifest)

@@ -9,13 +9,15 @@ from capsule.diff import Differences
 from capsule.diff.changes import SAME_IMAGE
 from capsule.diff.facts import Fact
 from capsule.report.terminal.prose import wrap
+from capsule.software import PACKAGES
 
 _NAMED = 3
 _LONGEST_VALUE = 24
 _INDENT = "    "
 # software that changes results or times, the likeliest first; others are named after these
 _CAUSES = (
-    *("torch", "tensorflow", "jax", "numpy", "cuda", "nvidia", "driver", "cudnn", "nccl"),
+    *PACKAGES,
+    *("cuda", "nvidia", "driver", "cudnn", "nccl"),
     *("python", "scipy", "mkl", "openblas", "onnx", "cupy", "triton", "numba", "scikit-learn"),
     *("pandas", "platform", "cpu", "gpus", "memory"),
 )
