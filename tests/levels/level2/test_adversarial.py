@@ -188,7 +188,7 @@ def test_micro_batches_take_their_parts_of_the_noise(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"side": 20, "layers": 3}, "side of cosmogan is 20, expected a multiple of 2"),
+        ({"side": 20, "layers": 3}, "side of cosmogan is 20, expected a multiple of 8"),
         ({"side": 3}, "side of cosmogan is 3, expected a whole number >= 4"),
         ({"layers": 0}, "layers of cosmogan is 0"),
     ],
