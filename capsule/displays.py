@@ -82,7 +82,7 @@ def lay_out(facts: Iterable[str], columns: int) -> Iterator[str]:
 
 
 class Progress:
-    """How far a run is: the counter and the clock of its progress line.
+    """Counter and clock of the progress line of an execution.
 
     Args:
         clock: Seconds that go on.

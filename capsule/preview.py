@@ -137,7 +137,7 @@ def preview_verification(original: Capsule, options: VerifyOptions) -> Preview:
 
 
 def _copies(original: Capsule) -> dict[str, Path]:
-    """Where the datasets that a capsule carries will lie: each a folder, or the one file in it."""
+    """Return the future place of each dataset in a capsule: a folder, or its one file."""
     copies: dict[str, Path] = {}
     for dataset in original.record.datasets:
         if dataset.embedded:
@@ -157,7 +157,7 @@ def _preview(
     carried: Mapping[str, Path] = {},
     kept: Mapping[str, Path] = {},
 ) -> Preview:
-    """What both have in common.
+    """Return the preview that a run and a verification have in common.
 
     Args:
         request: What is wanted.
@@ -210,7 +210,7 @@ def _choose(
 
 
 def _python(runtime: Runtime) -> str:
-    """What would start our own program; an interpreter of the user's choice is not tried."""
+    """Return the Python that would start capsule's program; the user's own is not tried."""
     if runtime.contained:
         return "python3"
     chosen, _ = sites.interpreter(sites.load())
@@ -245,7 +245,7 @@ def _data(request: Request, kept: Mapping[str, Path]) -> Iterator[Data]:
 def _resolve(
     request: Request, runtime: Runtime, data: Sequence[Data], carried: Mapping[str, Path]
 ) -> Resolved:
-    """What a run would use, as far as it is known before anything is fetched."""
+    """Return the resources of a run, as far as known before anything is fetched."""
     manifest, resources = request.manifest, request.manifest.resources
     launcher = launch.choose(resources, sites.load())
     shown = Prepared(handle="", python=_python(runtime))
@@ -274,7 +274,7 @@ def _first_start(
     image: Image | None,
     names: Iterable[str],
 ) -> tuple[Invocation | None, Invocation]:
-    """How the first process would be started, and what before it, by the code that starts it."""
+    """Return setup and command of the first process start, made by the code that starts it."""
     plan = prospect.plan
     manifest, group = plan.manifest, plan.groups[0]
     header = Header(

@@ -228,7 +228,7 @@ def _is_ours(fact: Fact, hint: object) -> bool:
 
 
 def _fits(fact: Fact, hint: object) -> bool:
-    """Whether a fact is of the type that a template takes."""
+    """Return whether a fact has the type that a template takes."""
     kind, parts = get_origin(hint), get_args(hint)
     if kind in (Union, types.UnionType):
         return any(_fits(fact, part) for part in parts)

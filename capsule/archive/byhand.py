@@ -27,7 +27,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True, kw_only=True)
 class _Places:
-    """Where a workload sees things."""
+    """Paths of a workload's files and folders, as the workload sees them."""
 
     out: str = "/out"
     inputs: str = "/capsule/inputs"
@@ -265,7 +265,7 @@ def _values(
     trial: Mapping[str, Any],
     places: _Places,
 ) -> dict[str, str]:
-    """What placeholders stand for."""
+    """Return the value of each placeholder."""
     case = {one.name: one for one in benchmark.cases}[trial["case"]]
     return {
         **{name: commands.show(value) for name, value in case.parameters.items()},
@@ -355,7 +355,7 @@ def _on_the_host(start: _Start) -> Iterator[str]:
 
 
 def _input(start: _Start) -> Iterator[str]:
-    """What the command reads, which the shell opens before any of it starts."""
+    """Yield the redirection of standard input, which the shell opens before the command starts."""
     if start.stdin is not None:
         yield f"<{shlex.quote(f'inputs/{start.stdin}')}"
 

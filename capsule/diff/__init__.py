@@ -201,7 +201,7 @@ def _machine(record: Record) -> str:
 def pair_up(
     claims: Sequence[FrozenClaim], there: Mapping[str, MetricRuns], here: Mapping[str, MetricRuns]
 ) -> Iterator[Pair]:
-    """Which runs meet which, for every claim and every metric that nobody claimed.
+    """Pair the runs of both sides for every claim and every unclaimed metric.
 
     Args:
         claims: The original's.

@@ -1,4 +1,4 @@
-"""What was set of a manifest's mutable part, and which runs are no evidence for a claim then."""
+"""Fields changed with `--set`, and the claims that their runs cannot judge."""
 
 from __future__ import annotations
 

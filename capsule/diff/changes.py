@@ -1,4 +1,4 @@
-"""What was changed of an experiment before it was run again: another thing is judged then."""
+"""Changes to an experiment before its re-run, which change what is judged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def between(
     original_id: str | None = None,
     rerun_id: str | None = None,
 ) -> tuple[Note, ...]:
-    """What the re-execution judges in place of the original's experiment; none of the same one.
+    """Return the changes of the re-run's experiment; none if it is the original's.
 
     Returns:
         Phrases that end the sentence of a verdict, such as "in another image". Options of whoever
@@ -71,12 +71,12 @@ def between(
 
 
 def verifies(rerun: Record, original_id: str | None) -> bool:
-    """Whether a record says that it verifies a capsule; one without an id is taken for it."""
+    """Return whether a record verifies a capsule; True if the capsule has no id."""
     return rerun.verifies is not None and original_id in (None, rerun.verifies)
 
 
 def _way(original: Record, rerun: Record) -> Iterator[Note]:
-    """How else than by itself `verify` was asked to draw seeds, and how many."""
+    """Yield the options of `verify` that changed how seeds were drawn, or their number."""
     assert isinstance(rerun.origin, Verification)
     if rerun.origin.nonce is not None:
         yield words.CHANGES("nonce", nonce=rerun.origin.nonce)
@@ -88,7 +88,7 @@ def _way(original: Record, rerun: Record) -> Iterator[Note]:
 
 
 def _seeds(original: Record, rerun: Record, rerun_id: str | None) -> Iterator[Note]:
-    """Who chose the seeds of runs that were not made to verify the original."""
+    """Yield the origin of the seeds of runs that do not verify the original."""
     if rerun_id is not None and original.verifies == rerun_id:
         yield words.CHANGES("original-last")
     else:
@@ -111,7 +111,7 @@ def _image(original: Record, rerun: Record) -> Iterator[Note]:
 
 
 def _is_unknown(a: Image | None, b: Image | None) -> bool:
-    """Whether a SIF, which has nothing but its tree, meets an image whose tree nobody took."""
+    """Return whether a SIF, known by its tree alone, meets an image without a recorded tree."""
     images = [image for image in (a, b) if image is not None]
     kinds = [image.identity.kind for image in images]
     return "tree" in kinds and any(image.tree_digest is None for image in images)

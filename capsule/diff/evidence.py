@@ -1,4 +1,4 @@
-"""Which runs are evidence: none that repeats a seed and with it its luck, and none that is a copy.
+"""Evidence of runs: a run that repeats a seed, or that is a copy, is none.
 
 Nothing here is a proof of intent: a workload that ignores its seed looks like a copy, and says as
 little. An author who fabricates runs with care is not found out by this.
@@ -78,7 +78,7 @@ def copy(one: Record, other: Record) -> Sentence | None:
 
 
 def common_run(one: Record, other: Record) -> Sentence | None:
-    """That two records are of one run, or have one run in them; None where neither is so."""
+    """Return the sentence that two records share runs, or None."""
     if one.uuid == other.uuid:
         return words.REFUSALS("one-run-twice", run=one.uuid)
     if shared := _runs_of(one) & _runs_of(other):
@@ -103,7 +103,7 @@ def repetition(metric: MetricRuns, side: str) -> Sentence | None:
 
 
 def repeats(metric: MetricRuns) -> bool:
-    """Whether every run has the same value, of a quantity that is not counted and not 0."""
+    """Return whether all runs have one value, of a quantity that is not counted and not 0."""
     return is_constant(metric) and metric.values[0] != 0
 
 
@@ -164,7 +164,7 @@ def _is_rounded(value: float) -> bool:
 
 
 def _is_mostly_copied(original: Sequence[float], rerun: Sequence[float]) -> bool:
-    """Whether most values of the shorter side are the other's: a copy with some of it changed.
+    """Return whether one side is a copy of the other, with some values changed.
 
     Values that come twice on one side are of few possible ones, and may come on both.
     """
@@ -175,7 +175,7 @@ def _is_mostly_copied(original: Sequence[float], rerun: Sequence[float]) -> bool
 
 
 def _clock_readings(record: Record) -> Iterator[tuple[str, str, Sequence[float]]]:
-    """What clocks said in each series, where it is enough never to be the same twice."""
+    """Yield the series of clock readings that are long enough to be unique."""
     for line in record.samples:
         if line.wall is not None and _is_telling(line.wall):
             yield line.metric, line.trial, line.wall
@@ -208,7 +208,7 @@ def _series(samples: tuple[Samples, ...]) -> tuple[bytes, ...]:
 
 
 def _tells(samples: tuple[Samples, ...]) -> bool:
-    """Whether a run has enough values never to be the same twice."""
+    """Return whether a run has enough values to be unique."""
     different = {value for line in samples for value in line.values}
     counted = any(line.resolution > 0 for line in samples)
     return len(different) >= (_TELLING if counted else 2)

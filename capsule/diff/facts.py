@@ -1,4 +1,4 @@
-"""What is not the same in two capsules: facts beside a verdict, never called its cause."""
+"""Differences between two capsules beside their numbers; no cause is implied."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _between_nodes(original: Record, rerun: Record) -> Iterator[Fact]:
 
 
 def _is_breath(fact: Fact) -> bool:
-    """Whether a node's memory is the same but for what its hypervisor lends it today."""
+    """Return whether two sizes of a node's memory differ only by its hypervisor's share."""
     a, b = fact.original, fact.rerun
     if not fact.pointer.endswith(_BREATHES) or not (isinstance(a, int) and isinstance(b, int)):
         return False
@@ -151,7 +151,7 @@ def _manifests(original: Record, rerun: Record) -> tuple[Json, Json]:
 
 
 def _plan(record: Record) -> Json:
-    """What was planned apart from seeds and their number: each benchmark, case and framework."""
+    """Return the planned benchmarks, cases and frameworks, without seeds."""
     return {
         trial["id"].rsplit("/", 1)[0]: "planned"
         for group in record.plan["groups"]

@@ -100,14 +100,14 @@ def controls(original: Record, rerun: Record) -> tuple[str, ...]:
 
 
 def last_lines(metric: MetricRuns) -> Iterator[str]:
-    """What each failed run ended with: its exception, or its own last words."""
+    """Yield the exception of each failed run, or the last line that it printed."""
     for run in metric.runs:
         if run.failure is not None:
             yield run.failure.last_line or str(run.failure.reason)
 
 
 def _kind(run: Run) -> _Kind | None:
-    """How a run failed; None for one that has a value, no outcome, or one that is not finite."""
+    """Return the kind of a run's failure; None for a value, no outcome, or a non-finite value."""
     failure = run.failure
     # a training that diverges was run, and infinity is what came of it
     if failure is None or failure.reason in ("non-finite", "diverged"):

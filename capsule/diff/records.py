@@ -1,4 +1,4 @@
-"""What each of two records says of itself that a reader of the verdict must see."""
+"""Notes of two records that belong beside a verdict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from capsule.record import Record
 
 
 def added_note(rerun: Record, added: tuple[Added, ...]) -> Note:
-    """Whose runs count, and that no time is compared with one of another day."""
+    """Return the note on runs of earlier verifications, whose times are not compared."""
     metrics = summary.run_values(rerun).values()
     return words.runs_added(
         counted=tuple((one.runs, one.id) for one in added),
@@ -22,7 +22,7 @@ def added_note(rerun: Record, added: tuple[Added, ...]) -> Note:
 
 
 def of_both(original: Record, rerun: Record, names: Names) -> Iterator[Note]:
-    """What each record says of itself, with whose it is."""
+    """Yield the notes of each record, with its side."""
     there, here = ({note.sentence: note for note in record.notes} for record in (original, rerun))
     for sentence, note in {**there, **here}.items():
         both = sentence in there and sentence in here

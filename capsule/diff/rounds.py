@@ -12,7 +12,7 @@ from capsule.record import FrozenClaim, Record
 
 
 def pair_of(original: Record, rerun: Record) -> Side | None:
-    """What the first's origin says, of two records that are the sides of one pair; else None."""
+    """Return the origin of the first of two records of one pair, else None."""
     a, b = original.origin, rerun.origin
     if not isinstance(a, Side) or not isinstance(b, Side) or a.side == b.side:
         return None
@@ -26,7 +26,7 @@ def names(side: Side) -> Names:
 
 
 def claim(side: Side, metric: str) -> FrozenClaim | None:
-    """What a pair claims of a machine metric, None where it claims nothing."""
+    """Return the claim of a pair on a machine metric, or None."""
     pattern = next((pattern for pattern in side.metrics if match(pattern, metric)), None)
     if pattern is None:
         return None

@@ -113,7 +113,7 @@ def _counted_twice(record: Record, other: str | None) -> Sentence | None:
 
 
 def label(index: int) -> str:
-    """What a side is called beside the others: A is the original.
+    """Return the letter of a side: A is the original.
 
     >>> label(0), label(25), label(26)
     ('A', 'Z', 'AA')

@@ -1,4 +1,4 @@
-"""What a quick verification did not run: claims that it says nothing of."""
+"""Notes on claims that a quick verification left out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pai
 
 
 def notes(original: Record, rerun: Record) -> Iterator[Note]:
-    """How much of what the original claims was not run, where the re-execution was quick."""
+    """Yield the note on the original's claims that a quick re-run left out."""
     left_out = quick.not_run(rerun)
     if not left_out:
         return

@@ -66,7 +66,7 @@ def files_of(dataset: Dataset, place: Path) -> dict[str, Path]:
 
 
 def within(copies: Path, dataset: Dataset, place: Path) -> Path:
-    """Where a dataset lies among the copies of a run.
+    """Return the place of a dataset among the copies in a run folder.
 
     Args:
         copies: Of the run's datasets.
@@ -80,7 +80,7 @@ def within(copies: Path, dataset: Dataset, place: Path) -> Path:
 def _files(
     dataset: Dataset, spec: DatasetSpec, place: Path, others: Mapping[str, Path]
 ) -> dict[str, Path] | None:
-    """What of a dataset is carried, None for nothing."""
+    """Return the part of a dataset that the capsule will contain, or None."""
     is_small = tree.is_small(dataset.bytes, dataset.files)
     is_made = dataset.source == "generator"
     if is_made or not (is_small if spec.embed is None else spec.embed):

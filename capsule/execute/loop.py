@@ -50,7 +50,7 @@ _TAIL_LETTERS = 2000
 
 
 class Watch(Listener, Protocol):
-    """Who is told how the run goes."""
+    """Receiver of the progress of an execution."""
 
     def attempt(self, attempt: Attempt) -> None:
         """An attempt ended."""

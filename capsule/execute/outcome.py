@@ -27,7 +27,7 @@ _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessEnd:
-    """How a process start ended, and whether it was us who ended it.
+    """End of a process start, and whether capsule ended it.
 
     Attributes:
         ended: What the engine saw, by rank; None when nobody saw it (`cut` then says why).
@@ -51,13 +51,13 @@ class ProcessEnd:
 
     @property
     def well(self) -> bool:
-        """Whether every rank ended by itself with exit code 0."""
+        """Return whether every rank ended by itself with exit code 0."""
         return self.ended is not None and not any(map(_severity, self.ended))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What every attempt of one process start has in common.
+    """Facts that all attempts of one process start share.
 
     Attributes:
         group: Id of its group.
@@ -78,7 +78,7 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True)
 class _Fate:
-    """What became of a trial.
+    """Outcome of a trial, with its reason and message.
 
     Attributes:
         ended: The rank's end that decided it, None where no process did.
@@ -199,7 +199,7 @@ def _fate(report: TrialReport, journal: Journal, end: ProcessEnd) -> _Fate:
 
 
 def _is_struck(report: TrialReport, end: ProcessEnd) -> bool:
-    """Whether a rank was killed meanwhile, for want of which another one says that it failed."""
+    """Return whether another rank was killed, which may be the cause of a reported failure."""
     if end.cut is not None or end.ended is None:
         return False
     signals = (end.ended[rank].signal for rank in report.unended)
@@ -207,7 +207,7 @@ def _is_struck(report: TrialReport, end: ProcessEnd) -> bool:
 
 
 def _end_fate(end: ProcessEnd, journal: Journal) -> _Fate:
-    """What the end of its process means for a trial under way."""
+    """Return the outcome of the trial under way when its process ended."""
     if end.cut == "limit":
         return _of(end, None, ("interrupted", "limit", end.fault))
     if end.cut == "memory":
@@ -233,7 +233,7 @@ def _of(end: ProcessEnd, ended: Ended | None, what: tuple[Outcome, Reason, str])
 
 
 def _severity(ended: Ended) -> int:
-    """How much an end says of the cause.
+    """Return how much a rank's end reveals of the cause, for comparison.
 
     Those that one takes with it are told as ended by SIGTERM. Others fail for want of one that is
     killed, whether or not that is seen first: their connections to it break.

@@ -43,7 +43,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialReport:
-    """What is said of one trial.
+    """Report of one rank on one trial.
 
     Attributes:
         trial: Its id.
@@ -71,7 +71,7 @@ class TrialReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """What a rank left behind, and the capsule keeps as evidence: a text, if not said otherwise.
+    """File of a rank that the capsule keeps as evidence: text unless stated otherwise.
 
     Attributes:
         name: `stdout`, `stderr`, or `out/` and its path below the rank's out folder.
@@ -143,7 +143,7 @@ def merge(journals: Sequence[Journal], trials: Sequence[Trial]) -> Journal:
 
 
 def _together(trial: str, reports: Sequence[TrialReport | None]) -> TrialReport:
-    """What all ranks say of one trial; None for a rank that has not come to it."""
+    """Combine the reports of all ranks on one trial; a rank without a report is None."""
     present = [report for report in reports if report is not None]
     series = tuple(one for report in present for one in report.series)
     seconds = [report.seconds for report in present if report.seconds is not None]

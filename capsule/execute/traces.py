@@ -1,4 +1,4 @@
-"""What a process start leaves where the next one could find it: inputs, /dev/shm, its own HOME."""
+"""Traces of a process start that a later one could find: inputs, /dev/shm, its own HOME."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Traces:
         yield from (os.fsdecode(one.path) for one in left)
 
     def _count_spared(self) -> int:
-        """What the inputs take by themselves, but for those that the start has copied."""
+        """Return the size of the inputs in bytes, without those that the start has copied."""
         work = self._workspace.work
         if not self._setting.writable:
             return 0
@@ -234,6 +234,6 @@ def _explain(
 
 
 def _names(message: str, segment: Segment) -> bool:
-    """Whether a message names a segment as programs do: without the folder."""
+    """Return whether a message names a segment as programs do: without the folder."""
     name = Path(os.fsdecode(segment.path)).name.removeprefix("sem.")
     return bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message))

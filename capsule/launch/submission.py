@@ -41,7 +41,7 @@ _INTERRUPTED = (130, 143)
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a job ended.
+    """End of a job.
 
     Attributes:
         job: Its id.
@@ -57,7 +57,7 @@ class Ended:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether another job goes on with it."""
+        """Return whether another job resumes this one."""
         return self.code is None or self.code in _INTERRUPTED or self.code > 128
 
 
@@ -70,7 +70,7 @@ class Submission:
 
     @property
     def wish(self) -> Wish:
-        """What it is to run."""
+        """Return the manifest or run folder that the job runs."""
         return self._state.wish
 
     def settle(

@@ -1,4 +1,4 @@
-"""What each claim's number of runs can confirm, known before anything runs."""
+"""Power of each claim's planned number of runs, before the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POWERS = (0.8, 0.9)
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What the runs of one claim can confirm, with one number for each power of `POWERS`.
+    """Power of the runs of one claim, with one number for each entry of `POWERS`.
 
     Attributes:
         metric: The claim's pattern.

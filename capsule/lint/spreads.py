@@ -1,4 +1,4 @@
-"""How many runs are enough for a margin in standard deviations between the original's runs.
+"""Numbers of runs needed for a margin in standard deviations between the original's runs.
 
 By a table, which `python tools/spreads.py` simulates and writes. It has as many runs on both sides:
 with more on one of them no fewer cases are confirmed than the table says for the smaller number.

@@ -17,7 +17,7 @@ from capsule.record import Record
 from capsule.schema import pointer
 
 IMAGE = "/image/reference"
-"""Where a manifest names its image."""
+"""Pointer of a manifest to its image."""
 
 
 def of_image(image: Image | None, override: str | None, manifest: Manifest) -> Iterator[Located]:

@@ -1,4 +1,4 @@
-"""What an author is told about a claim's margin before a run, one sentence a claim."""
+"""Sentences on the margin of each claim, before a run."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ ClaimType = Literal[
 ]
 Average = Literal["arithmetic", "geometric"]
 Per = Literal["call", "trial", "node", "block", "step", "rank"]
-"""What a metric has one value for, in one trial.
+"""Scope of one value of a metric within a trial.
 
 Repeated calls, the trial, each node of a network, block of a result, step of a curve, or rank. Only
 calls are repetitions: their median is the run's value.
@@ -74,7 +74,7 @@ class Metric:
 
     @property
     def is_of_one_attempt(self) -> bool:
-        """Whether it is a time of a whole trial: a resumed attempt has no value of it."""
+        """Return whether the metric is a time of a whole trial, which a resumed attempt lacks."""
         return self.kind == "machine" and self.per == "trial"
 
 
@@ -385,17 +385,17 @@ class Manifest:
 
     @property
     def trains(self) -> bool:
-        """Whether a benchmark trains a recipe."""
+        """Return whether the benchmark trains a recipe."""
         return any(isinstance(benchmark.subject, Recipe) for benchmark in self.benchmarks)
 
     @property
     def reads_data(self) -> bool:
-        """Whether a benchmark reads a dataset without training."""
+        """Return whether the benchmark reads a dataset without training."""
         return any(isinstance(benchmark.subject, Reading) for benchmark in self.benchmarks)
 
     @property
     def reads_texts(self) -> bool:
-        """Whether a metric is read from text that a command writes."""
+        """Return whether a metric is read from text that the command writes."""
         return any(
             metric.source is not None
             for benchmark in self.benchmarks

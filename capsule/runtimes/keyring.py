@@ -15,7 +15,7 @@ from capsule.notes import KEYRING, YOUR_KEYRING
 from capsule.runtimes import keyguard
 
 Keyring = Literal["kept", "outside", "inside", "userns"]
-"""Where the calls about keys are refused to a workload: nowhere; before its engine or program is
+"""Place at which a workload loses the calls about keys: nowhere; before its engine or program is
 started; inside one's own image, by its Python, where Apptainer's setuid starter must come first;
 before Apptainer is started, which is then told to leave out that starter. In all cases but the
 first the workload begins with a session keyring of its own."""

@@ -28,7 +28,7 @@ def require_loadable(image: Image) -> None:
 
 
 def names(image: Image) -> list[str]:
-    """What a daemon calls an image without a registry: the classic store by its configuration,
+    """Return a daemon's names of an image without a registry: the classic store by configuration,
     containerd's by its manifest.
     """
     digests = (image.config_digest, image.manifest_digest)

@@ -56,7 +56,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What a run would start and write.
+    """Process starts, limits and files of a planned run.
 
     Attributes:
         plan: The trials to start.

@@ -73,11 +73,11 @@ class Permission(Protocol):
 
     @property
     def trust(self) -> bool:
-        """Whether untrusted code may run."""
+        """Return whether untrusted code may run."""
 
     @property
     def allow_host(self) -> bool:
-        """Whether it may run without a container, or with an open network."""
+        """Return whether untrusted code may run without a container, or with an open network."""
 
 
 def of_capsule(opened: Capsule, *, own_levels: bool) -> Code:

@@ -132,7 +132,7 @@ class Privacy:
         return clean, findings[:_MOST]
 
     def scan_inputs(self, inputs: Mapping[str, Path]) -> list[Finding]:
-        """What stands in files that are text, of what a run carries: path below `data/`, and place.
+        """Return the findings in the text files of a run's inputs, by their path below `data/`.
 
         Raises:
             ExecutionError: One cannot be read.
@@ -198,7 +198,7 @@ def _name_matchers(*, keep_hosts: bool) -> Iterator[_Matcher]:
 def _lines(
     block: bytes, name: str, matchers: Sequence[_Matcher], *, first_line: int = 1
 ) -> list[Finding]:
-    """What matches, each kind once a line."""
+    """Return the matches in a block, each kind once a line."""
     places = set()
     for what, marker, pattern in matchers:
         # most text has none of them, and to look for a part costs a tenth of looking for the form

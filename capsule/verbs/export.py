@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvArguments:
-    """What was typed after `export csv`."""
+    """Arguments of `export csv`."""
 
     capsule: str
     id: str | None = None
@@ -26,7 +26,7 @@ class CsvArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class FigureArguments:
-    """What was typed after `export figure`."""
+    """Arguments of `export figure`."""
 
     capsule: str
     metric: str

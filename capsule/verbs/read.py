@@ -30,7 +30,7 @@ _MOST_DIGITS = 9
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """What was typed."""
+    """Arguments of the verbs that read a capsule."""
 
     capsule: str
     id: str | None = None

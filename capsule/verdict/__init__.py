@@ -75,7 +75,7 @@ def judge(differences: Differences) -> Verdict:
 
 
 def exit_code(verdict: Verdict) -> int:
-    """What `capsule verify` and `capsule diff` exit with."""
+    """Return the exit code of `capsule verify` and `capsule diff`."""
     return _EXIT_CODES[verdict.word]
 
 

@@ -1,4 +1,4 @@
-"""What would decide an open claim: so many more, none at all, or too many to be had."""
+"""Numbers of runs that would decide an open claim."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def runs(
     interval: stats.Interval,
     region: stats.Region,
 ) -> Advice:
-    """How many runs of the re-execution decide a claim, with the original as it is.
+    """Advise the number of re-runs that decides a claim, with the original as it is.
 
     A planned look that is still to come is advised where it has the power, else one of twice as
     many runs, or twice that: each as it does at the level that so many runs will be judged at. So
@@ -118,7 +118,7 @@ def _name_levels(judged: Judged, advice: Advice) -> Advice:
 
 
 def pairs(differences: stats.Runs, interval: stats.Interval, region: stats.Region) -> Advice:
-    """How many seeds both sides would need, which a re-execution cannot add to the original's.
+    """Advise the number of seeds for both sides, which a re-run cannot add to the original.
 
     Args:
         differences: Of each seed.
@@ -136,7 +136,7 @@ def pairs(differences: stats.Runs, interval: stats.Interval, region: stats.Regio
 
 
 def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Region) -> Advice:
-    """How many rounds a new pair would need, however many these are.
+    """Advise the number of rounds of a new pair.
 
     Args:
         differences: Of each round so far.
@@ -166,7 +166,7 @@ def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Regi
 
 
 def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:
-    """How many independent samples of the re-execution tell two distributions to be close.
+    """Advise the number of independent samples that shows two distributions to be close.
 
     Args:
         count: Of a power: how many in all, if the two are equal; None where no number does.
@@ -182,7 +182,7 @@ def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:
 
 
 def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
-    """How many runs of the re-execution make up for failures that may have been chance.
+    """Advise the number of re-runs that makes up for failures by chance.
 
     Args:
         failed_a: The original's failures.
@@ -200,7 +200,7 @@ def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
 def failure_margin(
     judged: Judged, failed_a: int, n_a: int, failed_b: int, n_b: int, *, margin: float
 ) -> Advice:
-    """How many runs of the re-execution confirm that failures are as rare as in the original.
+    """Advise the number of re-runs that confirms the failure margin.
 
     Args:
         judged: The claim, whose values are reproduced.

@@ -1,4 +1,4 @@
-"""What a single run decides: a bound holds for every run or it does not hold, so none is averaged.
+"""Judgement of bounds, which must hold for every single run: no value is averaged.
 
 No chance is involved, and none is corrected for: a run beyond the bound is DIFFERENT with a p of 0.
 What runs that keep the bound say of all others is a rate of bad runs, told in the sentence.
@@ -76,7 +76,7 @@ def judge(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 
 
 def notes(pair: Pair) -> Iterator[Note]:
-    """What a reader should know of values that are not finite where the original has none.
+    """Yield the note on values that are not finite, if the original has none.
 
     Of a claim that one run decides the judgement tells; for any other they are runs that failed.
     """
@@ -167,7 +167,7 @@ def _breaches(side: MetricRuns, claim: FrozenClaim) -> list[_Seeded]:
 
 
 def _badness(claim: FrozenClaim) -> Callable[[_Seeded], float]:
-    """How far a run lies beyond the bound: positive for those that break it."""
+    """Return a function that gives a run's distance beyond the bound: positive if it breaks it."""
     if claim.upper is not None:
         upper = claim.upper
         return lambda one: one[1] - upper

@@ -111,7 +111,7 @@ def _look(claim: FrozenClaim, rerun: MetricRuns | None) -> Look | None:
 
 
 def _name_look(look: Look, alpha: float) -> Note:
-    """Which planned look a judgement is, and what that costs."""
+    """Return the note on the planned look of a judgement and its level."""
     if look.number is not None:
         return words.notes.planned_look(
             place=look.number, planned=look.planned, level=look.alpha, alpha=alpha

@@ -1,4 +1,4 @@
-"""What a reader must know of runs whose value is a mean of their last evaluations."""
+"""Notes on runs whose value is the mean of their last evaluations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capsule.verdict import words
 
 
 def notes(pair: Pair) -> Iterator[Note]:
-    """Which runs have too few evaluations to be judged, and whether runs end at different steps."""
+    """Yield notes on runs with too few evaluations, and on runs that end at different steps."""
     last = pair.claim.pattern.mean_of_last if pair.claim is not None else None
     if last is None:
         return

@@ -19,7 +19,7 @@ _SHARE = 0.25  # of a claim's error rate, where a run failed; the values keep th
 
 
 def leave_open(blank: Judged, inability: Inability) -> Judged:
-    """What could not be run is never DIFFERENT: it says nothing of the number."""
+    """Leave a claim open whose runs all failed: failures do not contradict a number."""
     return replace(
         blank,
         failure=inability.last_line,
@@ -73,7 +73,7 @@ def judge(blank: Judged, pair: Pair, judge_values: Callable[[Judged], Judged]) -
 
 @dataclass(frozen=True, kw_only=True)
 class _Rates:
-    """How many runs of either side failed, of those that have an outcome."""
+    """Failed runs of each side, out of those with an outcome."""
 
     failed_a: int
     n_a: int
@@ -156,7 +156,7 @@ def _note(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
 
 
 def _last_line(pair: Pair) -> str | None:
-    """What failed re-runs ended with most often, or those of the original where none failed."""
+    """Return the most frequent last line of the failed re-runs, or of the original's if none failed."""
     for side in (pair.rerun, pair.original):
         lines = list(last_lines(side)) if side is not None else []
         if lines:

@@ -1,4 +1,4 @@
-"""What more to run where a verification left claims open: how many seeds, beside which runs."""
+"""Further seeds for claims that a verification left open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OTHER_PLAN = frozenset({"changed-manifest", "another-manifest"})
 
 @dataclass(frozen=True, kw_only=True)
 class Further:
-    """How to go on with a verification.
+    """Seeds and earlier runs with which a verification can continue.
 
     Attributes:
         runs: Number of fresh seeds in all.
@@ -33,7 +33,7 @@ class Further:
 
 
 def advise_further(verdict: Verdict) -> Further | None:
-    """What decides what is open, None where nothing is, or no number of runs is known to.
+    """Return the runs that would decide the open claims; None if no number of runs is known.
 
     Args:
         verdict: Of a capsule by a verification of it.

@@ -87,7 +87,7 @@ def threshold(blank: Judged, pair: Pair, claim: FrozenClaim) -> Judged:
 
 
 def ratio(blank: Judged, pair: Pair) -> Judged:
-    """How the two sides compare, where nobody claimed anything: reported, not judged."""
+    """Report the ratio of both sides for an unclaimed metric, without judging it."""
     a, b = both(pair, pair.claim)
     log = a.positive and b.positive
     if log:

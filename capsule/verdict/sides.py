@@ -1,4 +1,4 @@
-"""What became of the runs of one side of a comparison, and what a reader must know of them."""
+"""Outcomes of the runs of one side of a comparison, with notes on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from capsule.verdict.model import Counts
 
 
 def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
-    """What became of the runs of a side; with `all_count` a repeated run counts like any other."""
+    """Count the outcomes of a side's runs; with `all_count`, repeated runs are independent."""
     if metric is None:
         return Counts(
             seeds=(),
@@ -43,7 +43,7 @@ def counts(metric: MetricRuns | None, *, all_count: bool) -> Counts:
 
 
 def notes(original: Counts, rerun: Counts, names: Names) -> Iterator[Note]:
-    """What a reader must know of the runs before any number made from them."""
+    """Yield the notes on the runs that come before any number made from them."""
     for name, side in ((names.there, original), (names.here, rerun)):
         if side.missing:
             yield words.NOTES("no-outcome", side=name, runs=side.missing)
@@ -63,7 +63,7 @@ def range_notes(pair: Pair) -> Iterator[Note]:
 
 
 def earlier_notes(rerun: MetricRuns, seeds: SeedRule) -> Iterator[Note]:
-    """Which runs a metric of the machine is judged by, where earlier verifications count else."""
+    """Yield the note on the runs that judge a machine metric, if earlier verifications count."""
     if rerun.earlier:
         runs = None if seeds == "same" else len(rerun.runs)
         yield words.notes.earlier_runs(runs=runs, earlier=rerun.earlier)

@@ -1,4 +1,4 @@
-"""How far one metric lies apart over three machines or more, and what may be said of its mean."""
+"""Spread of one metric over three or more machines, and the precision of its mean."""
 
 from __future__ import annotations
 

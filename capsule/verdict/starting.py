@@ -1,4 +1,4 @@
-"""How many fresh seeds a re-execution has, before anything of it is known."""
+"""Number of fresh seeds of a verification, chosen before it starts."""
 
 from __future__ import annotations
 

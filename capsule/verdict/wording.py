@@ -172,7 +172,7 @@ def _mean_of(claim: FrozenClaim) -> str:
 
 
 def _source(claim: FrozenClaim, original: MetricRuns, end: float) -> str:
-    """Which of the things that a margin is no less than it equals."""
+    """Return the source of a default margin in words: a step, a test set or the spread."""
     step = original.resolution if claim.resolution is None else claim.resolution
     if step > 0 and end == 1.5 * step:
         return f"1.5 steps of {number(step)}"
@@ -213,7 +213,7 @@ def some(numbers: Sequence[int]) -> str:
 
 
 def region(claim: FrozenClaim, original: MetricRuns | None) -> str:
-    """What a frozen claim allows, for a table of claims."""
+    """Return the region that a frozen claim allows, for a table of claims."""
     if claim.type == "exact":
         return "equal values under equal seeds"
     if claim.type == "ratio":
@@ -233,6 +233,6 @@ def region(claim: FrozenClaim, original: MetricRuns | None) -> str:
 
 
 def constants(claim: FrozenClaim) -> str:
-    """What a claim holds a metric against, such as `at most 1`."""
+    """Return the constants of a claim in words, such as `at most 1`."""
     ends = (("at least", claim.pattern.at_least), ("at most", claim.pattern.at_most))
     return " and ".join(f"{name} {number(value)}" for name, value in ends if value is not None)

@@ -219,7 +219,7 @@ _COMPRESS: Mapping[str, Callable[[Any, Mapping[str, float]], Any]] = {
     "top-k": _choose_largest,
     "quantized": _quantize,
 }
-"""What of a rank's gradients it sends."""
+"""Compression of a rank's gradients before they are sent, by scheme."""
 
 
 def _replay(setting: Setting, world: World) -> list[After]:

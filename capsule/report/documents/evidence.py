@@ -1,4 +1,4 @@
-"""Where the numbers of a capsule were read, as JSON."""
+"""Sources of a capsule's numbers, as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run would start, as a JSON value."""
+"""Preview of a run, as a JSON value."""
 
 from __future__ import annotations
 

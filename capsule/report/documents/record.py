@@ -78,7 +78,7 @@ def _calls(values: Sequence[float]) -> dict[str, Json]:
 
 
 def _datasets(record: Record) -> list[dict[str, Json]]:
-    """What was used, and what the manifest says of where it comes from."""
+    """Return the datasets of a record with their origins from the manifest."""
     specs = {spec.name: spec for spec in record.manifest.datasets}
     return [
         {**asdict(one), **{name: getattr(specs[one.name], name) for name in _PROVENANCE}}
@@ -106,7 +106,7 @@ def _image(record: Record) -> dict[str, Json] | None:
 
 
 def _programs(record: Record) -> dict[str, Json]:
-    """Which of the machine's own programs ran where nothing was contained."""
+    """Return the machine's own programs that ran on the host."""
     return {
         name.removeprefix(PREFIX): program
         for name, program in record.image_observations.items()
@@ -115,7 +115,7 @@ def _programs(record: Record) -> dict[str, Json]:
 
 
 def _setups(record: Record) -> list[dict[str, Json]]:
-    """How long what ran before each attempt took, and on which nodes; no metric of anything."""
+    """Return duration and nodes of each attempt's setup, which is part of no metric."""
     return [
         {
             "trial": one.trial,

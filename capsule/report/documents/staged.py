@@ -1,4 +1,4 @@
-"""What `capsule stage` brought here, as a JSON value."""
+"""Images and data that `capsule stage` fetched, as a JSON value."""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def warnings_to_json(warnings: Sequence[Sentence]) -> list[Json]:
-    """What lint warns of, as every document tells it."""
+    """Return the warnings of lint in the form of every document."""
     return [{"code": one.code, "sentence": str(one)} for one in warnings]
 
 
 def tryout_to_json(tryout: Tryout, warnings: Sequence[Sentence]) -> JsonObject:
-    """What a trial that was not kept told, with what lint warns of in its manifest."""
+    """Return the values of a tried trial, with the warnings on its manifest."""
     attempt = tryout.attempt
     return {
         "trial": attempt.trial,

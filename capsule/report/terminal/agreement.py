@@ -41,7 +41,7 @@ class Claimed:
 
     @property
     def allowance(self) -> str:
-        """What the claim allows, in words."""
+        """Return the region that the claim allows, in words."""
         return region(self.claim, self.original)
 
 
@@ -134,7 +134,7 @@ def _worst_shift(claims: Sequence[Claimed]) -> str:
 
 
 def _shares(claims: Sequence[Claimed]) -> Iterator[float]:
-    """How much of each margin its shift takes; of a margin with one end only towards that end."""
+    """Yield the share of each margin that the difference takes, towards the end of a one-sided one."""
     for one in claims:
         shift, (lower, upper) = one.judged.estimate, one.judged.region
         if shift is not None:

@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the cells of a table stand.
+    """Widths and arrangement of the cells of a table.
 
     Attributes:
         is_named_above: Whether each name has lines of its own above its cells.

@@ -129,7 +129,7 @@ def _draw_whole(
 def _draw_head(
     record: Record, capsule_id: str | None, refused: Sequence[str], most_lines: int | None
 ) -> Iterator[RenderableType]:
-    """What it is and whose, and its facts."""
+    """Yield title, authors and facts of a record."""
     manifest = record.manifest
     name = f"capsule {capsule_id[:12]}" if capsule_id else "not sealed"
     yield Prose(f"{name}  {manifest.name}: {manifest.title}", "bold", most_lines=most_lines)

@@ -1,4 +1,4 @@
-"""How the value of a run is made of what the run gave, in a few words."""
+"""Derivation of a run's value from the numbers that the run gave, in a few words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def describe(
     runs: Sequence[Sequence[Samples]],
     lines: tuple[int, int] | None = None,
 ) -> str:
-    """How each run's value is made, such as `median of 5 values`; empty for a single value.
+    """Return the derivation of each run's value, such as `median of 5 values`; empty for one value.
 
     Args:
         metric: Its declaration.

@@ -1,4 +1,4 @@
-"""Where the numbers of a capsule were read: the line of each, on a terminal."""
+"""Source line of each number of a capsule, on a terminal."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class _Facts:
         )
 
     def subjects(self) -> Iterator[Fact]:
-        """What was measured."""
+        """Yield the benchmarks and their commands."""
         benchmarks = self._record.manifest.benchmarks
         yield from self._few(
             "benchmark", [f"{one.id}  {self._describe(one)}" for one in benchmarks]
@@ -141,7 +141,7 @@ class _Facts:
         return f"{what}, {cases} cases" if cases > 1 else what
 
     def runs(self) -> Iterator[Fact]:
-        """How many runs there are, under which seeds, and how long they took."""
+        """Yield the number of runs, their seeds and their durations."""
         attempts = self._record.attempts
         outcomes = Counter(attempt.outcome for attempt in attempts)
         numbers = [f"{outcomes[name]} {name}" for name in sorted(outcomes)] or ["none"]
@@ -162,7 +162,7 @@ class _Facts:
                 yield f"{name} {self._join(list_ranges(list(some)))}"
 
     def places(self) -> Iterator[Fact]:
-        """What it ran on: engine, interpreter, machines, packages."""
+        """Yield engine, interpreter, machines and packages."""
         record = self._record
         where = [self._word_engine(), *software.interpreters(record.software)]
         nodes = Counter(map(inventory.describe, record.nodes))
@@ -210,7 +210,7 @@ class _Facts:
             yield "packages", f"{len(packages)}, for example {first} (--full lists all)"
 
     def origins(self) -> Iterator[Fact]:
-        """Where code, data and paper are."""
+        """Yield the origins of code, data and paper."""
         record = self._record
         yield from self._few("code", [self._word_source(one) for one in record.sources])
         yield from self._few("data", [self._word_dataset(one) for one in record.datasets])
@@ -276,7 +276,7 @@ def _word_failure(attempt: Attempt) -> str:
 
 
 def _word_times(durations: Iterable[float | None]) -> list[str]:
-    """How long things took together, and each of them; of those of which it is known."""
+    """Return the sum and the range of the known durations, in words."""
     known = [seconds for seconds in durations if seconds is not None]
     if not known:
         return []
@@ -297,7 +297,7 @@ def _claims_machine_metric(record: Record) -> bool:
 
 
 def _word_world(world: World) -> str:
-    """What pre-flight's own program saw, which says nothing of the benchmark's ranks."""
+    """Return the world of pre-flight's own program, which does not vouch for the benchmark's."""
     ranks = f"{world.ranks} on {count(len(set(world.nodes)), 'node')}; pre-flight"
     if not world.means:
         return f"{ranks}: nothing seen, since no python3 starts in the image"

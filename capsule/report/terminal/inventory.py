@@ -1,4 +1,4 @@
-"""What a machine is, on one screen: what a person asks first, and why an engine is no use here."""
+"""A machine on one screen: its hardware, its engines, and why an engine is unusable."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _module(module: Json) -> str:
 
 
 def _limits(node: Mapping[str, Json]) -> Iterator[str]:
-    """What this process may use, where that is less than the machine has."""
+    """Yield the limits of this process below the machine's capacity."""
     limits = ("state", "limits")
     count, threads = at(node, *limits, "cpu_count"), at(node, "class", "cpu", "threads")
     if isinstance(count, int) and count != threads:

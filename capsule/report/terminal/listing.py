@@ -126,7 +126,7 @@ class Listing:
         return [one for one in self.columns if one in kept]
 
     def _spare(self, columns: Sequence[Column], width: int) -> int:
-        """What a table as narrow as it may be leaves of a line; below 0 for what it lacks."""
+        """Return the columns that the narrowest table leaves free; negative if it is too wide."""
         gaps = _GAP * (len(columns) + 1) - 1
         return width - gaps - self._name_width - sum(one.least for one in columns)
 
@@ -184,7 +184,7 @@ class Listing:
         return list(_texts(lines))
 
     def _count_fitting(self, heights: Sequence[int], room: int | None) -> int:
-        """How many rows have room, with a line that counts the others where there are any."""
+        """Return the number of rows that fit, with room for the line that counts the others."""
         if room is None or (sum(heights) <= room and not self.more_rows):
             return len(heights)
         used = 1
@@ -195,7 +195,7 @@ class Listing:
         return len(heights)
 
     def _word_rest(self, shown: int) -> list[str]:
-        """What is said of the rows that have no room."""
+        """Return the lines that count the rows without room."""
         left = self.names[shown:]
         named = sum(map(bool, left))
         numbers = ((named + self.more_rows, self.row), (len(left) - named, self.part))

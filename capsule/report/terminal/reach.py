@@ -31,7 +31,7 @@ _TOO_TIGHT = ("too-few-seeds", "margin-out-of-reach")
 _WITHOUT_MARGIN = ("exact", "ratio", "threshold", "bound")
 
 Pair = tuple[str, str]
-"""What holds with a chance of 80 %, and of 90 %; empty where it is unknown."""
+"""Cells for a power of 80 % and of 90 %; empty where unknown."""
 
 
 def draw_reach(
@@ -78,7 +78,7 @@ def draw_reach(
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """What the runs of a claim can confirm.
+    """Power of the runs of a claim.
 
     Attributes:
         name: Label or short metric path.

@@ -1,4 +1,4 @@
-"""What a reader of a record must know: its notes, and more that follows from it."""
+"""Notes of a record, and remarks that follow from it."""
 
 from __future__ import annotations
 

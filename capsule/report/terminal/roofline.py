@@ -1,4 +1,4 @@
-"""How near operators came to their machine's roofline: a table for each framework and type."""
+"""Operators against their machine's roofline: a table for each framework and type."""
 
 from __future__ import annotations
 

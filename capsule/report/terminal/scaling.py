@@ -1,4 +1,4 @@
-"""How trainings scaled: a table for each, a line for each number of ranks."""
+"""Scaling of trainings: a table for each, a line for each number of ranks."""
 
 from __future__ import annotations
 

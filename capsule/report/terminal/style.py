@@ -1,4 +1,4 @@
-"""How a report looks: words and their colours, open tables, paths that break at their slashes."""
+"""Style of a report: coloured words, open tables, paths that break at their slashes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def text(value: object, style: str = "") -> Text:
 
 
 def draw_rest(left: int, of: str) -> Iterator[Text]:
-    """How many lines of a list are left out, where any are."""
+    """Yield the line that counts the omitted lines of a list, if any."""
     if left > 0:
         yield text(f"and {left} more {of}: --json has them all", "dim")
 
