@@ -156,7 +156,7 @@ def _note(judged: Judged, pair: Pair, rates: _Rates) -> Judged:
 
 
 def _last_line(pair: Pair) -> str | None:
-    """Return the most frequent last line of the failed re-runs, or of the original's if none failed."""
+    """Return the commonest last line of failed re-runs, or of failed originals if none failed."""
     for side in (pair.rerun, pair.original):
         lines = list(last_lines(side)) if side is not None else []
         if lines:

@@ -1,12 +1,11 @@
 """Numbers of capsules that 0.5.0 sealed: only texts for people may differ in what `--json` prints.
 
-Each folder of `tests/data/kept` with a version in its name holds an original, a verification of it,
-and what that version printed of them.
+Each folder of `tests/data/kept` with a version in its name holds an original and a verification of
+it, each as the texts of its files by name, and what that version printed of them.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,7 +77,9 @@ def test_a_document_says_the_same(
 ) -> None:
     folder = KEPT / version
     for name in ARGUMENTS[verb]:
-        (tmp_path / name).write_bytes(gzip.decompress((folder / f"{name}.gz").read_bytes()))
+        for file, text in json.loads((folder / f"{Path(name).stem}.json").read_text()).items():
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / file).write_text(text)
     monkeypatch.chdir(tmp_path)
     expected = json.loads((folder / "printed.json").read_text())[verb]
     assert cli.main([verb, *ARGUMENTS[verb], "--json"]) == expected["exit_code"]

@@ -134,7 +134,7 @@ def _worst_shift(claims: Sequence[Claimed]) -> str:
 
 
 def _shares(claims: Sequence[Claimed]) -> Iterator[float]:
-    """Yield the share of each margin that the difference takes, towards the end of a one-sided one."""
+    """Yield the share of each margin that the difference takes, towards one end if it has one."""
     for one in claims:
         shift, (lower, upper) = one.judged.estimate, one.judged.region
         if shift is not None:
