@@ -88,7 +88,7 @@ class Verification:
     """Result of a verification.
 
     Attributes:
-        verdict: Judgement of the original's claims.
+        verdict: Verdict on the original, with a verdict on each claim.
         rerun: Capsule of the verification.
     """
 
@@ -101,7 +101,7 @@ class Paired:
     """Result of a pair.
 
     Attributes:
-        verdict: Judgement of the ratio of B to A.
+        verdict: Verdict on the ratio of B to A.
         a, b: Capsules of the two variants.
     """
 
@@ -115,8 +115,9 @@ def run(
 ) -> Sealed:
     """Run a manifest's benchmarks on this machine, and seal the result.
 
-    A failed trial is an outcome: it is sealed, and listed in `Sealed.failures`. If the first trial
-    fails, the run stops, unless `options.keep_going` is set.
+    A failed trial is an outcome: it is sealed, and listed in `Sealed.failures`. If the first
+    process start completes no trial, capsule stops the execution, unless `options.keep_going` is
+    set.
 
     Args:
         manifest: Path of a manifest, or a loaded one.
@@ -127,9 +128,10 @@ def run(
         UsageError: The manifest or an option is wrong, or the output already exists.
         CannotRunError: This machine lacks an engine, the image, a dataset or a device.
         DamagedError: An image, a dataset or an input has other bytes than its digest requires.
-        FirstTrialError: The first trial failed; resume the run folder with `keep_going`.
-        ExecutionError: The run was interrupted, or the capsule cannot be written; resume the run
-            folder.
+        FirstTrialError: The first process start completed no trial; resume the run folder with
+            `keep_going`.
+        ExecutionError: The execution was interrupted, or the capsule cannot be written; resume the
+            run folder.
     """
     places.check(output=options.output, work=options.work)
     if not isinstance(manifest, Manifest):
@@ -172,10 +174,10 @@ def try_out(
 def resume(
     folder: str | Path, options: ResumeOptions = ResumeOptions(), watch: Watch = SILENT
 ) -> Sealed:
-    """Continue an interrupted run; finished trials are not repeated.
+    """Continue an interrupted execution of a manifest; finished trials are kept.
 
     Args:
-        folder: Run folder of the interrupted run.
+        folder: Run folder of the interrupted execution.
         options: Output and limits.
         watch: Receiver of progress.
 

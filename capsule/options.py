@@ -87,16 +87,16 @@ class VerifyOptions(StartOptions):
 
     Attributes:
         trust: True to allow an untrusted capsule to run its code on this machine.
-        allow_host: True to allow that code to run without a container, or under an engine that
-            cannot close the network.
+        allow_host: True to allow the code of an untrusted capsule to run without a container, or
+            under an engine that cannot close the network.
         levels: Measuring program: the capsule's own (`capsule`) or this installation's (`own`).
         runs: Number of fresh seeds, including those of `add`; by default the next planned look.
             The first planned look has as many seeds as the original, unless its author planned
             another number.
         until_decided: True to add runs until a planned look decides every claim, or the last one
             is reached.
-        add: Earlier verifications of the capsule, whose runs count: the last one, which includes
-            the ones it added itself, or all of them.
+        add: Earlier verifications of the capsule, whose runs count: only the last one, with the
+            verifications that it added, or all of them.
         nonce: Word chosen by a third party, mixed into the fresh seeds.
         quick: True to run only benchmarks that a primary claim other than `ratio` needs.
         set: JSON pointers of mutable fields of the manifest, with the values to run with.
@@ -178,7 +178,7 @@ class StageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeOptions(Limits):
-    """Options of `resume` and `resume_verification`, with limits; all else stays as it was.
+    """Options of `resume` and `resume_verification`; all others keep their earlier values.
 
     Attributes:
         output: File name of the capsule, which must not exist; by default a generated name in the
@@ -186,7 +186,8 @@ class ResumeOptions(Limits):
         strict_privacy: True to refuse to seal if a host name, user name or likely key is found.
         trust: True to allow an untrusted run folder, or a verification of an untrusted capsule, to
             run its code on this machine.
-        allow_host: True to allow that code to run without a container.
+        allow_host: True to allow the code of an untrusted run folder or capsule to run without a
+            container.
         until_decided: True to add runs until a planned look decides every claim; verifications
             only.
         keep_going: True to continue even if the first process start completes no trial; a
@@ -214,7 +215,7 @@ class ResumePairOptions:
         output_b: File name of B's capsule; by default a generated name in the current folder.
         strict_privacy: True to refuse to seal if a host name, user name or likely key is found.
         trust: True to allow an untrusted run folder to run its code on this machine.
-        allow_host: True to allow that code to run without a container.
+        allow_host: True to allow the code of an untrusted run folder to run without a container.
         offline: True to use no network; everything needed must be present or staged.
     """
 

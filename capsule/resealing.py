@@ -76,7 +76,7 @@ def _require_room(record: Record) -> None:
 
 
 def take(capsule: Capsule, purpose: str) -> Predecessor:
-    """Return the parts of a capsule that a new capsule made from it carries.
+    """Return the record and digest lists of an original, for sealing in a derived capsule.
 
     Args:
         capsule: Open capsule.

@@ -28,7 +28,7 @@ from capsule.watch import SILENT, Watch
 
 @dataclass(frozen=True, kw_only=True)
 class Sealed:
-    """A capsule that was written.
+    """The capsule that a call sealed.
 
     Attributes:
         path: File of the capsule.

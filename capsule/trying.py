@@ -57,7 +57,7 @@ class Tryout:
     Attributes:
         attempt: Outcome of the trial.
         reported: Values of every metric that the trial declares, in the manifest's order.
-        trials: Number of trials of a whole run.
+        trials: Number of trials of the whole plan.
         alike: True if all trials differ only in their seed, so that each takes about as long.
         notes: Facts about the run that a reader of its numbers must know.
         remains: Paths of files that the trial left in /dev/shm.

@@ -82,7 +82,10 @@ class Watch:
         """Report that an attempt at a trial ended."""
 
     def control(self, trials: Sequence[str]) -> None:
-        """Report trials that run once under an original seed, because all their re-runs failed."""
+        """Report trials that run once under a manifest seed.
+
+        Every attempt at their benchmark under fresh seeds failed.
+        """
 
     def look(self, runs: int, verdict: Verdict) -> None:
         """Report the verdict at a planned look, after `runs` fresh seeds."""
@@ -91,7 +94,7 @@ class Watch:
         """Report a fact that the user should know and that stops nothing."""
 
     def end(self) -> None:
-        """Report that no more trials start, whether all are finished or not."""
+        """Report the end of the execution; some trials may be unfinished."""
 
 
 SILENT = Watch()

@@ -184,7 +184,7 @@ class Capsule:
         return b"".join(bag.read(self.source, path, expected=expected, where=str(self.path)))
 
     def as_predecessor(self) -> Predecessor:
-        """Return the parts of this capsule that a capsule made from it carries.
+        """Return the record and digest lists of this capsule, for sealing in a derived capsule.
 
         Raises:
             DamagedError: The capsule was changed since it was read.

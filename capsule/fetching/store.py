@@ -27,7 +27,8 @@ class Fetched:
     Attributes:
         path: File of the capsule.
         id: Id of the capsule, 64 hex digits.
-        name: Source of the capsule, without login and query; with `id` it can be typed again.
+        name: Source of the capsule, without login and query; `name` and `id` together fetch the
+            same capsule again.
     """
 
     path: Path

@@ -385,12 +385,12 @@ class Manifest:
 
     @property
     def trains(self) -> bool:
-        """Return whether the benchmark trains a recipe."""
+        """Return whether a benchmark trains a recipe."""
         return any(isinstance(benchmark.subject, Recipe) for benchmark in self.benchmarks)
 
     @property
     def reads_data(self) -> bool:
-        """Return whether the benchmark reads a dataset without training."""
+        """Return whether a benchmark reads a dataset without training."""
         return any(isinstance(benchmark.subject, Reading) for benchmark in self.benchmarks)
 
     @property

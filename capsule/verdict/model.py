@@ -225,10 +225,11 @@ class Verdict:
         word: REPRODUCED if all primary claims are (intersection-union, each at its own alpha);
             DIFFERENT if at least one is after Holm's correction; else INCONCLUSIVE.
         sentence: Reason, in one sentence.
-        claims: Judgement of each claim, in the capsule's order; a paired claim that stands alone
-            has two, under equal seeds and under fresh ones.
+        claims: Verdict on each claim, in the capsule's order; a paired claim that stands alone
+            has two verdicts, one under equal seeds and one under fresh seeds.
         reported: Reports of ratios of unclaimed metrics.
-        differences: Facts that were judged.
+        differences: Differences between original and re-run: image, settings, machines, software
+            and the values of each metric.
     """
 
     word: Word
