@@ -1,4 +1,4 @@
-"""Collect everything that is wrong with a manifest, and word it for whoever wrote it."""
+"""Problems of a manifest, with their positions and sentences."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _KINDS = {
     "boolean": "true or false",
 }
 _PHRASES = {
-    "minimum": "{value} is less than {expected}",
-    "exclusiveMinimum": "{value} is not more than {expected}",
-    "maximum": "{value} is more than {expected}",
-    "exclusiveMaximum": "{value} is not less than {expected}",
-    "minItems": "{value} needs at least {expected} of them",
-    "minProperties": "{value} needs at least {expected} of them",
-    "minLength": "{value} is shorter than {expected}",
-    "maxItems": "has more than {expected} entries",
-    "maxLength": "is longer than {expected} characters",
+    "minimum": "{value} is below the minimum, {expected}",
+    "exclusiveMinimum": "{value} is too small: write a value above {expected}",
+    "maximum": "{value} is above the maximum, {expected}",
+    "exclusiveMaximum": "{value} is too large: write a value below {expected}",
+    "minItems": "{value} has too few entries: found {count}, expected at least {expected}",
+    "minProperties": "{value} has too few entries: found {count}, expected at least {expected}",
+    "minLength": "{value} has too few characters: found {count}, expected at least {expected}",
+    "maxItems": "has too many entries: found {count}, expected at most {expected}",
+    "maxLength": "has too many characters: found {count}, expected at most {expected}",
     None: "this field does not fit the other fields",
 }
 
@@ -60,7 +60,7 @@ class Problems:
         self._around: set[str] = set()
 
     def add(self, pointer: str, message: str) -> None:
-        """Note that the value at `pointer` is wrong; the same twice is one problem."""
+        """Note that the value at `pointer` is wrong; a repeated note counts once."""
         self._found[(pointer, message)] = None
         while pointer not in self._around:
             self._around.add(pointer)
@@ -71,13 +71,13 @@ class Problems:
         return pointer in self._around
 
     def add_violations(self, value: Any, name: str) -> None:
-        """Hold `value` against a published schema and note what breaks it."""
+        """Check `value` against a published schema, and note each violation."""
         for error in schema.violations(value, name):
             for pointer, message in _word(error):
                 self.add(pointer, message)
 
     def stop(self, text: str, where: str) -> None:
-        """Stop if anything is wrong.
+        """Raise an error if a problem was noted.
 
         Raises:
             ManifestError: Every problem, one a line, in the order of the text.
@@ -90,7 +90,7 @@ class Problems:
 
 
 def report(problems: list[tuple[int, str, str]], where: str) -> ManifestError:
-    """Return the error that tells (line, pointer, message) of each problem."""
+    """Return the error that lists (line, pointer, message) of each problem."""
     count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
     rows = [
         f"line {line}, {plain.clean(pointer) or '/'}: {message}"
@@ -102,7 +102,7 @@ def report(problems: list[tuple[int, str, str]], where: str) -> ManifestError:
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """Return the name that was probably meant, or None.
+    """Return the name that an unknown word most likely means, or None.
 
     >>> nearest("gem", ["relu", "gemm"])
     'gemm'
@@ -164,7 +164,8 @@ def _sentence(error: Any) -> str:
         kinds = [expected] if isinstance(expected, str) else expected
         return f"{quote(value)} is not {' or '.join(_KINDS[name] for name in kinds)}"
     phrase = _PHRASES.get(kind, "{value} does not fit here")
-    return phrase.format(value=quote(value), expected=expected)
+    count = len(value) if isinstance(value, str | list | dict) else None
+    return phrase.format(value=quote(value), expected=expected, count=count)
 
 
 def _unknown_fields(error: Any, pointer: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import shlex
 from pathlib import PurePath
 from typing import Any
 
-from capsule.manifest.problems import Problems
+from capsule.manifest.problems import Problems, quote
 
 _DEFINITION = ".def"
 
@@ -43,7 +43,10 @@ def replace_build(raw: Any, problems: Problems, *, is_sealed: bool) -> Any:
     if not (isinstance(image, dict) and isinstance(recipe := image.get("build"), str)):
         return raw
     if not is_sealed:
-        problems.add("/image/build", f"capsule builds no images: {advise_build(recipe)}")
+        problems.add(
+            "/image/build",
+            f"building {quote(recipe)} is no longer supported: {advise_build(recipe)}",
+        )
     return {**raw, "image": {"reference": f"docker-daemon:{_image_name(recipe)}"}}
 
 

@@ -22,12 +22,12 @@ _COMMAND = 3  # /benchmarks/INDEX/command: a program text may well hold line bre
 
 
 def check(raw: Mapping[str, Any], folder: Path | None, problems: Problems) -> None:
-    """Note what breaks one of these rules.
+    """Note each violation of these rules.
 
     Args:
         raw: The parsed document, which need not fit the schema.
-        folder: Where relative paths start; None when files are not to be looked for.
-        problems: Collects what is found.
+        folder: Folder of the manifest; None to skip the checks of files.
+        problems: Receiver of the violations.
     """
     _texts(raw, problems)
     _repeats(raw, problems)
@@ -68,7 +68,8 @@ def _texts(raw: Any, problems: Problems) -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            problems.add(pointer, "half of a surrogate pair is not a character")
+            message = "contains half of a surrogate pair: write both halves, or the character"
+            problems.add(pointer, f"{quote(text)} {message}")
             continue
         parts = pointer.split("/")
         is_command = parts[1:2] == ["benchmarks"] and parts[_COMMAND : _COMMAND + 1] == ["command"]
@@ -150,17 +151,19 @@ def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _check_address(here: str, entry: Mapping[str, Any], problems: Problems) -> None:
-    """Note where the fields about a dataset's address do not go together."""
+    """Note contradictory fields of a dataset's address."""
     url, unpack = entry.get("url"), entry.get("unpack")
     if unpack and url is None and "generator" not in entry:
-        problems.add(f"{here}/unpack", "unpack needs a url")
+        problems.add(
+            f"{here}/unpack", '"unpack" is set, but "url" is missing: add "url", or remove "unpack"'
+        )
     if isinstance(url, str) and "digest" not in entry and _is_readable_by_others(url):
         message = "plain http cannot authenticate the data: add a digest"
         problems.add(f"{here}/url", f"{message}, or an https address")
 
 
 def _is_readable_by_others(url: str) -> bool:
-    """Return whether who is on the way can read and change what an address gives."""
+    """Return whether others on the network can read and change the data of an address."""
     return url.startswith("http://") and not _LOOPBACK.match(url)
 
 
@@ -171,7 +174,7 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
     if ".." in parts:
         return "is outside of the manifest's folder"
     if "" in parts or "." in parts or "\\" in path:
-        return "is not a plain relative path, for example data/train.py"
+        return "is not a plain relative path; write one such as data/train.py"
     if folder is None or not plain.is_clean(path):
         return None
     try:
@@ -180,7 +183,7 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
         if twin := _twin(path, folder):
             return (
                 f"does not exist beside the manifest; {quote(twin)} looks the same, but its letters"
-                " are composed otherwise"
+                " are composed differently"
             )
         return f"does not exist beside the manifest; {instead(path, _beside(folder))}"
     if not target.is_relative_to(folder.resolve()):

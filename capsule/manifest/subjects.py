@@ -74,7 +74,10 @@ def find(raw: Raw, here: str, files: Files, problems: Problems) -> catalog.Subje
             message = f"unknown {field} {quote(raw[field])}; {instead(raw[field], known)}"
             problems.add(where, message)
         if "inputs" in raw:
-            problems.add(f"{here}/inputs", f"inputs need a file, which this {field} does not have")
+            problems.add(
+                f"{here}/inputs",
+                f'"inputs" is set, but this {field} names no file: remove "inputs"',
+            )
         return known.get(raw[field])
     form, path = file
     if not check_path(raw, here, problems):

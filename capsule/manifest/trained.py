@@ -71,7 +71,10 @@ def read(raw: Raw, here: str, files: subjects.Files, problems: Problems) -> Trai
     file = subjects.source(raw)
     if file is None:
         if "inputs" in raw and "file" not in raw["optimizer"]:
-            problems.add(f"{here}/inputs", "inputs need a file, which this network does not have")
+            problems.add(
+                f"{here}/inputs",
+                '"inputs" is set, but neither network nor optimizer names a file: remove "inputs"',
+            )
         named = check_name(raw["network"], f"{here}/network", problems)
         network = Trained(raw["network"]) if named else None
     else:

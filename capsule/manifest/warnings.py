@@ -143,11 +143,11 @@ def of_pointers(files: Iterable[tuple[str, Path]]) -> Iterator[Sentence]:
 
 
 WARNINGS |= {
-    "seed-unused": "no word of the command is {{seed}}, and no input reads CAPSULE_SEED, so"
-    " seeds have no effect. Write {{seed}} where the program takes a seed; for Python without such"
+    "seed-unused": "seeds have no effect: no word of the command is {{seed}}, and no input reads"
+    " CAPSULE_SEED. Write {{seed}} where the program takes a seed; for Python without such"
     ' an option, write "seeding": "inject" beside "command"',
-    "parameter-unused": "the parameter {parameter} stands in no word and no variable, so it has no"
-    " effect. Write {{{parameter}}} where its value belongs",
+    "parameter-unused": "the parameter {parameter} has no effect: no word of the command and no"
+    " variable contains {{{parameter}}}. Write {{{parameter}}} where its value belongs",
     "ranks-apart": "{file:quote} {has_package:imports mpi4py|calls MPI_Init}, but nothing joins"
     " the {ranks:d} ranks, so each is alone in a world of its own. Write"
     ' "launcher": "mpirun" or "srun" in the site file',
@@ -185,8 +185,8 @@ def joined_words(*, program: str, instead: tuple[str, ...]) -> str:
 WARNINGS |= {
     "shell-word": "no shell reads the command, so the program gets {word:quote} as an argument."
     ' Put what comes first into "setup"; capsule keeps what is printed',
-    "input-missing": "{word:quote} lies beside the manifest and is not among the inputs, so the"
-    ' command cannot find it. Add it to the benchmark\'s "inputs"',
+    "input-missing": "the command cannot find {word:quote}: the file is beside the manifest, but"
+    ' not among the inputs. Add {word:quote} to the benchmark\'s "inputs"',
 }
 
 
@@ -198,14 +198,14 @@ def missing_file(*, word: str, near: str | None) -> str:
 
 
 WARNINGS |= {
-    "import-missing": "{script:quote} imports {module:quote}, which lies beside it and is not"
-    ' among the inputs, so the import fails. Add it to the benchmark\'s "inputs"',
-    "windows-lines": "the first line of {file:quote} ends with a carriage return, so no interpreter"
-    " is found. Save the file with Unix line ends",
-    "byte-order-mark": "{file:quote} begins with a byte order mark, which hides its #! line from"
-    " the kernel. Save it as UTF-8 without one",
-    "interpreter-missing": "{file:quote} has no #! line, so the kernel cannot start it. Write"
-    " one, such as #!/usr/bin/env {starter}, or begin the command with {starter:quote}",
+    "import-missing": "{script:quote} cannot import {module:quote}: the module is beside the"
+    ' script, but not among the inputs. Add {module:quote} to the benchmark\'s "inputs"',
+    "windows-lines": "the kernel finds no interpreter for {file:quote}: the first line ends with a"
+    " carriage return. Save the file with Unix line ends",
+    "byte-order-mark": "the kernel cannot see the #! line of {file:quote}: the file begins with a"
+    " byte order mark. Save the file as UTF-8 without a byte order mark",
+    "interpreter-missing": "the kernel cannot start {file:quote}: the file has no #! line. Write a"
+    " first line such as #!/usr/bin/env {starter}, or begin the command with {starter:quote}",
 }
 
 

@@ -96,13 +96,18 @@ def _text(arguments: InitArguments) -> bytes:
     if command is None:
         if arguments.metric:
             raise UsageError(
-                "--metric needs a command",
+                "--metric is set, but the command is missing",
                 advice="put the command after --, as in: --metric loss -- python3 train.py",
             )
         return starter(path.stem)
     metrics = dict(arguments.metric)
     if len(metrics) < len(arguments.metric):
-        raise UsageError("two --metric have the same name")
+        names = [name for name, _ in arguments.metric]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(
+            f"two --metric options have the name {twice!r}",
+            advice="give each --metric its own name",
+        )
     return starter_of(path.stem, command, metrics, path.parent)
 
 

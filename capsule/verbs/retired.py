@@ -16,11 +16,11 @@ def advise(words: Sequence[str]) -> str | None:
         from capsule.manifest.retired import advise_build
 
         folders = (word for word in words[2:] if Path(word, "Dockerfile").is_file())
-        return f"capsule builds no images: {advise_build(next(folders, 'DIR'))}"
+        return f"`capsule image build` no longer exists: {advise_build(next(folders, 'DIR'))}"
     if words[0] == "init" and any(word.partition("=")[0] == "--model" for word in _own(words)):
         return (
-            "init writes no models: copy one of the three in manifests/models of the repository"
-            " (torchvision, timm, transformers), and change the name in its Python file"
+            "`init --model` no longer exists: copy one of the three in manifests/models of the"
+            " repository (torchvision, timm, transformers), and change the name in its Python file"
         )
     return None
 

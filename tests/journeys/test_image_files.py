@@ -251,7 +251,7 @@ def follow_advice(author: User, recipe: str, *words: str) -> tuple[list[str], li
     for line in (("run", str(manifest)), words or ("lint", str(manifest))):
         ended = author.run(*line)
         assert (ended.returncode, ended.stdout) == (2, "")
-        assert "capsule builds no images: run" in ended.stderr
+        assert "`capsule image build` no longer exists: run" in ended.stderr
     advice = " ".join(ended.stderr.split())
     names = re.findall(r"and name (.*?)(?:; where|$)", advice)
     return re.findall(r"`([^`]*)`", advice), names

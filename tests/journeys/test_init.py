@@ -80,14 +80,17 @@ def test_options_behind_the_dashes_are_the_commands(author: User) -> None:
     ("words", "message"),
     [
         (["--", "python3", "a.py"], "a command needs a metric"),
-        (["--metric", "loss"], "--metric needs a command"),
+        (["--metric", "loss"], "--metric is set, but the command is missing"),
         (["--metric", "loss", "--"], "no command after --"),
         (["--metric", "a b", "--", "x"], "not a valid name of a metric: 'a b'"),
         (["--metric", "a=(", "--", "x"], "'(' is no pattern that can be read: missing )"),
         (["--metric", "a=(?=b)(c)", "--", "x"], "look-around, as in (?=...), is not supported"),
         (["--metric", "a=b", "--", "x"], "has 0 groups in parentheses"),
         (["--metric", "a=(b)(c)", "--", "x"], "has 2 groups in parentheses"),
-        (["--metric", "a", "--metric", "a=(b)", "--", "x"], "two --metric have the same name"),
+        (
+            ["--metric", "a", "--metric", "a=(b)", "--", "x"],
+            "two --metric options have the name 'a'",
+        ),
         (["--metric", "a", "x"], "init takes one path; these match: mine.json, x"),
     ],
 )

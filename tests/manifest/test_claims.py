@@ -99,7 +99,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "part of a segment": (with_claim(metric="gemm/m*/torch/l2_error"), ["matches no metric"]),
     "ratio of one": (
         with_claim(margin={"ratio": 1}),
-        ["/claims/0/margin/ratio", "not more than 1"],
+        ["/claims/0/margin/ratio", "1 is too small: write a value above 1"],
     ),
     "no margin": (
         with_claim(margin={}),
@@ -139,7 +139,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "mean without threshold": (with_claim(mean="geometric"), ["mean is for threshold claims"]),
     "geometric mean of at most nothing": (
         with_claim(type="threshold", at_most=0, mean="geometric"),
-        ["/claims/0/at_most", "0 is not more than 0"],
+        ["/claims/0/at_most", "0 is too small: write a value above 0"],
     ),
     "geometric mean of a count": (
         with_claim(
@@ -163,13 +163,13 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "distribution without a margin": (on_loss(type="distribution"), ["'margin' is missing"]),
     "distance of one": (
         on_loss(type="distribution", margin={"distance": 1}),
-        ["1 is not less than 1"],
+        ["1 is too large: write a value below 1"],
     ),
     "preset": (on_loss(margin={"preset": "stict"}), ["did you mean 'strict'?"]),
-    "alpha of a half": (on_loss(alpha=0.5), ["0.5 is not less than 0.5"]),
+    "alpha of a half": (on_loss(alpha=0.5), ["0.5 is too large: write a value below 0.5"]),
     "one look": (on_loss(looks=[3]), ["/claims/0/looks", "at least 2"]),
-    "four looks": (on_loss(looks=[3, 4, 5, 6]), ["/claims/0/looks", "more than 3"]),
-    "an early look": (on_loss(looks=[2, 6]), ["/claims/0/looks/0", "2 is less than 3"]),
+    "four looks": (on_loss(looks=[3, 4, 5, 6]), ["/claims/0/looks", "found 4, expected at most 3"]),
+    "an early look": (on_loss(looks=[2, 6]), ["/claims/0/looks/0", "2 is below the minimum, 3"]),
     "looks backwards": (
         on_loss(looks=[6, 3]),
         ["/claims/0/looks", "each look must have more seeds than the look before"],
@@ -214,7 +214,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     ),
     "a test set of nothing": (
         command(metrics={"accuracy": {"test_set": 0}}),
-        ["/benchmarks/0/metrics/accuracy/test_set", "0 is less than 1"],
+        ["/benchmarks/0/metrics/accuracy/test_set", "0 is below the minimum, 1"],
     ),
 }
 

@@ -99,9 +99,9 @@ def test_cases_are_named_by_their_values(raw: Json, names: list[str]) -> None:
             {f"n{place}": list(range(51)) for place in range(3)},
             "makes 132651 cases; at most 100000",
         ),
-        ({"n": []}, "needs at least 1 of them"),
+        ({"n": []}, "too few entries: found 0, expected at least 1"),
         ({"n": [None]}, "is not a whole number or a number or a text or true or false"),
-        ({}, "needs at least 1 of them"),
+        ({}, "too few entries: found 0, expected at least 1"),
     ],
 )
 def test_wrong_cases_are_told(raw: Json, message: str) -> None:

@@ -76,6 +76,6 @@ def test_what_others_can_change_on_the_way_needs_a_digest() -> None:
 
 
 def test_only_an_address_can_be_of_an_archive() -> None:
-    with pytest.raises(ManifestError, match="unpack needs a url"):
+    with pytest.raises(ManifestError, match='"unpack" is set'):
         read(digest=DIGEST, unpack=True)
     assert read(digest=DIGEST, unpack=False).unpack is False

@@ -73,7 +73,7 @@ MISTAKES: dict[str, tuple[JsonObject, Sequence[str]]] = {
     "ratio": (on_loss(type="ratio", value=LAST_THREE), [_NOT_JUDGED]),
     "none": (
         on_loss(value={"mean_of_last": 0}),
-        ["/claims/0/value/mean_of_last", "0 is less than 1"],
+        ["/claims/0/value/mean_of_last", "0 is below the minimum, 1"],
     ),
     "one and a half": (
         on_loss(value={"mean_of_last": 1.5}),

@@ -30,8 +30,8 @@ def test_a_claim_needs_no_label() -> None:
 @pytest.mark.parametrize(
     ("label", "fault"),
     [
-        ("x" * 61, "is longer than 60 characters"),
-        ("", "is shorter than 1"),
+        ("x" * 61, "has too many characters: found 61, expected at most 60"),
+        ("", "has too few characters: found 0, expected at least 1"),
         ("two\nlines", "contains a character that cannot be printed"),
         ("\x1b[31mred", "contains a character that cannot be printed"),
         ("\u202edetrever", "contains a character that cannot be printed"),

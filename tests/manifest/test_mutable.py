@@ -167,10 +167,10 @@ def test_nothing_is_mutable_that_its_author_does_not_list(field: str, value: Any
     ("field", "value", "complaint"),
     [
         ("/benchmarks/0/batch", "many", "is not"),
-        ("/benchmarks/0/batch", 0, "less than"),
+        ("/benchmarks/0/batch", 0, "below the minimum"),
         ("/benchmarks/0/batch", 1.5, "is not"),
-        ("/benchmarks/0/workers", 65, "more than"),
-        ("/benchmarks/0/workers", -1, "less than"),
+        ("/benchmarks/0/workers", 65, "above the maximum"),
+        ("/benchmarks/0/workers", -1, "below the minimum"),
         ("/benchmarks/0/optimizer/lr", -1, "lr is -1"),
         ("/benchmarks/0/optimizer/lr", True, "is not a number"),
         ("/benchmarks/0/optimizer/rate", 1, "sgd takes no"),

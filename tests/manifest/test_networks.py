@@ -221,7 +221,7 @@ def test_a_network_of_one_s_own_trains_where_it_is_asked_to(
         ({"dtype": "float64"}, ["/0/dtype", "resnet18 has no float64; there are: float32"]),
         ({"cases": [{"batch": 0}]}, ["0 is not a whole number >= 1"]),
         ({"cases": [{"side": 64}]}, ["parameter 'batch' of resnet18 is missing"]),
-        ({"inputs": ["ops"]}, ["/0/inputs", "this network does not have"]),
+        ({"inputs": ["ops"]}, ["/0/inputs", "this network names no file"]),
         ({"level": 4}, ["this version has level 0, level 1, level 2, level 3 and commands"]),
     ],
 )
@@ -272,7 +272,7 @@ def test_a_network_s_file_without_a_batch_is_told(folder: Path) -> None:
     ("change", "words"),
     [
         ({"inputs": ["ops/net.py"]}, "is not among this benchmark's inputs"),
-        ({"inputs": []}, "needs at least 1"),
+        ({"inputs": []}, "found 0, expected at least 1"),
         ({"operator": {"file": "ops/absent.py"}}, "does not exist beside the manifest"),
         ({"operator": {"file": "ops/../ops/cube.py"}}, "outside of the manifest's folder"),
         ({"operator": {"file": "ops/net.onnx"}}, "does not end in .py"),

@@ -52,8 +52,12 @@ def test_what_is_meant_is_not_doubted(
 @pytest.mark.parametrize(
     ("words", "fields", "says"),
     [
-        (("python3", "train.py"), {}, '"train.py" lies beside the manifest'),
-        (("train",), {"setup": ["cat", "data/a.csv"]}, '"data/a.csv" lies beside the manifest'),
+        (("python3", "train.py"), {}, 'cannot find "train.py": the file is beside the manifest'),
+        (
+            ("train",),
+            {"setup": ["cat", "data/a.csv"]},
+            'cannot find "data/a.csv": the file is beside',
+        ),
         (("python3", "b.py"), {}, '"b.py" is not a file beside the manifest'),
         (("python3", "a.py"), {"inputs": ["train.py"]}, '"a.py" is not a file beside'),
         (("python3", "x/train.py"), {"inputs": ["train.py"]}, 'Did you mean "train.py"?'),
@@ -61,7 +65,7 @@ def test_what_is_meant_is_not_doubted(
         (("sh -c 'a",), {}, "is the name of one program"),
         (("train", ">", "log"), {}, "no shell reads the command"),
         (("run.sh",), {"inputs": ["run.sh"]}, "ends with a carriage return"),
-        (("train",), {"cases": {"lr": [1, 2]}}, "the parameter lr stands in no word"),
+        (("train",), {"cases": {"lr": [1, 2]}}, "the parameter lr has no effect"),
     ],
 )
 def test_what_is_most_often_a_mistake_is_told(
