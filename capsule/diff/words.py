@@ -29,10 +29,10 @@ CHANGES |= {
 
 @CHANGES.template("separate-runs")
 def separate_runs(*, verifies: str | None) -> str:
-    """The runs were not made to verify the original.
+    """Word that the runs of B do not verify the original.
 
     Args:
-        verifies: Id of the capsule that they verify, None for none.
+        verifies: Id of the capsule that B verifies, None for none.
     """
     if verifies is None:
         return "two independent runs (not a verification; seeds of B chosen by its author)"
@@ -41,11 +41,11 @@ def separate_runs(*, verifies: str | None) -> str:
 
 @CHANGES.template("another-image")
 def another_image(*, named: str | None, is_known: bool) -> str:
-    """The image is another, or nobody knows whether it is.
+    """Word that the images of the two sides differ, or may differ.
 
     Args:
-        named: Reference that was given by whoever ran it.
-        is_known: Whether both can be compared.
+        named: Reference of the re-run's image, as its user gave it; None if none was given.
+        is_known: Whether the two images can be compared.
     """
     which = f" ({named})" if named is not None else ""
     return f"another image{which}" if is_known else f"perhaps another image{which}"
@@ -53,7 +53,7 @@ def another_image(*, named: str | None, is_known: bool) -> str:
 
 @CHANGES.template("another-platform")
 def another_platform(*, platform: str | None) -> str:
-    """The image's index is the same."""
+    """Word that both sides used one image on different platforms."""
     which = f" ({platform})" if platform is not None else ""
     return f"the same image for another platform{which}"
 
@@ -65,7 +65,7 @@ CHANGES |= {
 
 @CHANGES.template("with-image")
 def with_image(*, named: str | None) -> str:
-    """The original ran on the host."""
+    """Word that the original ran without an image, and the re-run in one."""
     which = f" ({named})" if named is not None else ""
     return f"a re-run in an image{which}, an original without one"
 
@@ -77,10 +77,10 @@ CHANGES |= {
 
 @CHANGES.template("changed-manifest")
 def changed_manifest(*, values: tuple[tuple[str, str], ...]) -> str:
-    """Fields were set by whoever verified.
+    """Word that the verifier set fields of the manifest.
 
     Args:
-        values: The pointer to each, and what it was set to.
+        values: Pointer and new value of each field.
     """
     return f"a re-run with {', '.join(f'{pointer} set to {value}' for pointer, value in values)}"
 
@@ -92,12 +92,12 @@ CHANGES |= {
 
 @CHANGES.template("quick")
 def quick(*, claims: int, benchmarks: int, decides: bool) -> str:
-    """A verification left out what decides nothing.
+    """Word that a verification skipped benchmarks (--quick).
 
     Args:
-        claims: How many were not run.
-        benchmarks: The same of benchmarks, told where nothing is claimed of them.
-        decides: Whether one of these claims decides in the original.
+        claims: Number of claims on the skipped benchmarks.
+        benchmarks: Number of the skipped benchmarks, named if they have no claims.
+        decides: Whether one of these claims counts for the original's verdict.
     """
     number, thing = (claims, "claim") if claims else (benchmarks, "benchmark")
     some = f"{number} {'' if claims else 'unclaimed '}{thing}{'s' * (number > 1)}"
@@ -126,11 +126,11 @@ NOTES |= {
 
 @NOTES.template("runs-added")
 def runs_added(*, counted: tuple[tuple[int, str], ...], has_machine_metrics: bool) -> str:
-    """Runs of earlier verifications count.
+    """Word that runs of earlier verifications count.
 
     Args:
-        counted: How many of which capsule.
-        has_machine_metrics: Whether there are any, whose earlier runs do not count.
+        counted: Number of runs of each earlier verification, and its id.
+        has_machine_metrics: Whether a machine metric is judged; its earlier runs do not count.
     """
     added = ", ".join(f"{runs} of {capsule[:12]}" for runs, capsule in counted)
     alone = "; machine metrics are judged by the new runs only"
@@ -152,10 +152,10 @@ NOTES |= {
 
 @NOTES.template("one-day")
 def one_day(*, spans: tuple[tuple[str, str], ...]) -> str:
-    """All runs of a side were made on one day.
+    """Word that all runs of a side fall within one day.
 
     Args:
-        spans: The side, and how long its runs took.
+        spans: Each such side, and the duration of its runs.
     """
     within = ", ".join(f"{side} within {span}" for side, span in spans)
     return (
@@ -174,7 +174,7 @@ NOTES |= {
 
 @REFUSALS.template("another-aggregate")
 def another_aggregate(*, there: str | None, here: str | None) -> str:
-    """A run's value is reckoned otherwise on the two sides."""
+    """Word that the two sides compute a run's value by different aggregates."""
     words = [aggregate or "usual value" for aggregate in (there, here)]
     return f"a run's value is the {words[0]} in the original, but the {words[1]} in the re-run"
 
@@ -189,7 +189,8 @@ REFUSALS |= {
     "one-run-twice": "both capsules hold the same run, {run}, which is no evidence for itself",
     "common-runs": "both capsules hold the runs of {run}, to which seeds were added: these are no"
     " evidence for themselves",
-    "counted-twice": "{capsule:.12s} was added to the other one, which holds its runs already",
+    "counted-twice": "runs counted twice: the other capsule already contains the runs of"
+    " {capsule:.12s}",
     "one-seed-twice": "the {side} has {runs:d} runs under {seeds:d} seeds: each seed may have one"
     " run",
     "constant-runs": "all {runs:d} runs of the {side} have the same value under different seeds,"
@@ -201,21 +202,21 @@ REFUSALS |= {
 
 @REFUSALS.template("another-ruler")
 def another_ruler(*, there: str, ours: str | None, here: str, theirs: str | None) -> str:
-    """The bounds are by two rules.
+    """Word that the two sides computed error bounds by different rules.
 
     Args:
-        there: The name of the first side.
-        ours: The number of its rules.
-        here: The name of the second.
-        theirs: The number of its rules.
+        there: Name of the first side.
+        ours: Version of the first side's rules, None if its capsule states none.
+        here: Name of the second side.
+        theirs: Version of the second side's rules, None if its capsule states none.
     """
 
     def name(ruler: str | None) -> str:
-        return "unnumbered rules" if ruler is None else f"rules {ruler}"
+        return "rules without a version" if ruler is None else f"rules version {ruler}"
 
     return (
         f"error bounds computed by different rules ({there}: {name(ours)}, {here}: {name(theirs)}):"
-        " the errors are not on one scale"
+        " the errors have different scales"
     )
 
 

@@ -221,7 +221,7 @@ def test_a_side_without_the_metric_is_left_out_and_named() -> None:
 def test_one_run_each_tells_no_spread() -> None:
     reruns = (rerun(seeds=(1,)), rerun(seeds=(2,)))
     spread = the_spread(*reruns, there=original(seeds=(3,)))
-    assert "two independent runs" in spread.precision_sentence
+    assert "at most one independent run" in spread.precision_sentence
 
 
 def test_units_must_agree() -> None:

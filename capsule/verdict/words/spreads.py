@@ -42,7 +42,7 @@ def precision(
 
 @SPREADS.template("no-precision")
 def no_precision(*, of: str, why: str) -> str:
-    """Why nothing can be said of that."""
+    """Word why a spread over machines is unknown."""
     return f"{f'{of}: ' if of else ''}no spread over machines: {why}"
 
 
@@ -54,20 +54,21 @@ SPREADS |= {
 
 @SPREADS.template("not-of-values")
 def not_of_values(*, claim: str) -> str:
-    """A claim is not about one value a run.
+    """Word why the values that a claim compares have no spread.
 
     Args:
-        claim: Its type.
+        claim: Type of the claim.
     """
     if claim == "exact":
         return "an exact claim compares values seed by seed, so it has no spread"
     what = "whole curves" if claim == "curve" else "the values inside runs"
-    return f"the claim is about {what}, not about one value per run"
+    return f"a claim about {what} instead of one value per run has no spread"
 
 
 SPREADS |= {
     "too-few-capsules": "fewer than two capsules have a value",
-    "too-few-runs": "no capsule has two independent runs, so the spread between runs is unknown",
+    "too-few-runs": "each capsule has at most one independent run, too few for a spread between"
+    " runs",
     "of-machines": "the metric describes one machine, and a mean over machines describes none",
     "too-few-machines": "fewer than three capsules have a value: too few to describe machines in"
     " general",
