@@ -127,10 +127,10 @@ def _rehearse(workspace: Workspace, plan: Plan, setup: Setup) -> None:
 
 
 def require_its_node(cut_off: CutOff) -> None:
-    """Stop where a run whose sides share one node would go on elsewhere.
+    """Check that an interrupted pair resumes on the machine where it began.
 
     Raises:
-        CannotRunError: It began on another machine, or this one is no longer what it was.
+        CannotRunError: The pair began on another machine, or this machine has changed since.
     """
     if cut_off.workspace.find_node(this_node(cut_off.workspace)) is None:
         raise CannotRunError(
@@ -142,10 +142,10 @@ def require_its_node(cut_off: CutOff) -> None:
 
 
 def require_same_programs(cut_off: CutOff, resolved: Resolved) -> None:
-    """Stop where one part of a run would be measured with one Python, and the rest with another.
+    """Check that programs outside containers are the same as when the run began.
 
     Raises:
-        CannotRunError: Without a container, its programs are others here than where it was begun.
+        CannotRunError: A program of a run without a container has changed since the run began.
     """
     places, prepared = cut_off.workspace.header.programs, resolved.prepared
     observed = cut_off.setup.image_observations
@@ -154,17 +154,17 @@ def require_same_programs(cut_off: CutOff, resolved: Resolved) -> None:
         now = f"{prepared.programs.get(word)} ({prepared.observations.get(programs.PREFIX + word)})"
         if before != now:
             raise CannotRunError(
-                f"{word} was {before} when the run began, and is {now} now",
+                f"{word} is now {now}; {word} was {before} when the run began",
                 where=str(cut_off.workspace.to_resume),
-                advice="restore the PATH of its first start, or start a new run",
+                advice="set PATH as it was when the run began, or start a new run",
             )
 
 
 def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
-    """Stop where one part of a run would see other files of the machine than the rest.
+    """Check that containers see the same files of the machine as when the run began.
 
     Raises:
-        CannotRunError: The site file shows containers others now than when it was begun.
+        CannotRunError: The site file gave containers other files when the run began.
     """
     before, now = (
         {name: text for name, text in observations.items() if name.startswith(_OF_SITES)}
@@ -175,10 +175,10 @@ def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
     name = min(set(before.items()) ^ set(now.items()))[0]
     here = before.get(name, "nothing"), now.get(name, "nothing")
     raise CannotRunError(
-        f"containers had {name.partition(' ')[2]} from {here[0]} of the machine when the run began,"
-        f" and would have it from {here[1]} now (`binds` and `mpi` of the site file)",
+        f"the site file (`binds`, `mpi`) now gives containers {name.partition(' ')[2]} from"
+        f" {here[1]} of the machine, and gave it from {here[0]} when the run began",
         where=str(cut_off.workspace.to_resume),
-        advice="restore the site file of its first start, or start a new run",
+        advice="restore the site file as it was when the run began, or start a new run",
     )
 
 

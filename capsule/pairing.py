@@ -89,22 +89,22 @@ class Sides:
 
 
 def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
-    """Lay out both sides, under the same seeds: A's, and as many more as it takes.
+    """Return the plans of both sides under the same seeds: A's, and derived ones if more are due.
 
     Raises:
         UsageError: It is no number of pairs, no margin, or the two do not start the same processes.
     """
     if not 1 < options.margin < float("inf"):
         raise UsageError(
-            f"--margin is a ratio of at least 1 up to which two variants count as equal; got"
+            f"--margin is a ratio above 1 up to which two variants count as equal; got"
             f" {options.margin:g}",
-            advice="for example --margin 1.01, which allows 1 %",
+            advice="use for example --margin 1.01, which allows 1 %",
         )
     wanted = len(a.seeds) if options.pairs is None else options.pairs
     if not 2 <= wanted <= MOST_OF_A_PAIR:
         raise UsageError(
             f"a pair needs 2 to {MOST_OF_A_PAIR} rounds; got {wanted}",
-            advice="for example --pairs 20",
+            advice="use for example --pairs 20",
         )
     source = of_bytes(a.source).hex
     further = plans.fresh_seeds(source, a.seeds, count=max(0, wanted - len(a.seeds)))
@@ -138,9 +138,9 @@ def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
         if not any(match(pattern, path) for path in machine):
             raise UsageError(
                 f"{pattern} matches no machine metric that both variants have",
-                advice=f"for example {next(iter(machine))}"
+                advice=f"use for example {next(iter(machine))}"
                 if machine
-                else 'declare one with "kind": "machine"',
+                else 'declare a metric with "kind": "machine"',
             )
     claimed = [
         claim.metric

@@ -130,10 +130,10 @@ def require_winner(manifest: Manifest) -> None:
     """Check that a search's winner runs under the seeds derived from the search.
 
     Args:
-        manifest: Any; of one that is no winner's nothing is asked.
+        manifest: Manifest to check; one without `winner_of` passes.
 
     Raises:
-        UsageError: Its seeds are not those that follow from the search.
+        UsageError: The seeds differ from the seeds derived from the search.
     """
     winner = manifest.winner_of
     if winner is None:
@@ -143,8 +143,8 @@ def require_winner(manifest: Manifest) -> None:
     )
     if due != tuple(manifest.seeds):
         raise UsageError(
-            "the seeds of a search's winner must be the ones derived from the search: chosen seeds"
-            " could favour it",
+            "the seeds differ from those that the search gives its winner: an author could choose"
+            " seeds that favour the winner",
             where="/seeds",
             advice="write the manifest with `capsule sweep winner SEARCH --seeds N`",
         )

@@ -45,7 +45,9 @@ def test_a_winner_has_the_seeds_that_follow_from_its_search() -> None:
     seeds.require_winner(make_manifest())
     seeds.require_winner(replace(make_manifest(due), winner_of=winner))
     for others in ((*due[:4], due[4] + 1), due[::-1], (1, 2, 3, 4, 5)):
-        with pytest.raises(UsageError, match="ones derived from the search") as refusal:
+        with pytest.raises(
+            UsageError, match="the seeds differ from those that the search gives"
+        ) as refusal:
             seeds.require_winner(replace(make_manifest(others), winner_of=winner))
         assert refusal.value.where == "/seeds"
 

@@ -48,9 +48,9 @@ def faults(record: Record) -> Iterator[str]:
         elif known[dataset.name] not in (None, dataset.digest):
             yield f"dataset {dataset.name} has another digest than in the manifest"
     if record.contained and record.image is None:
-        yield "a contained run without an image"
+        yield "the runs used a container, but the record names no image"
     if record.image is not None and not record.contained:
-        yield "an image for a run without a container"
+        yield "the record names an image, but the runs used no container"
 
 
 def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:

@@ -108,7 +108,7 @@ def _faults(one: Shared) -> Iterator[str]:
         series = one.series.get(rank, {})
         lacking = [name for name in ("world_size", *counted) if name not in series]
         if lacking:
-            yield f"rank {rank} lacks {', '.join(lacking)}"
+            yield f"samples missing from rank {rank}: {', '.join(lacking)}"
             continue
         steps |= {len(series[name].values) for name in counted}
         size = series["world_size"].values[0]
@@ -119,19 +119,19 @@ def _faults(one: Shared) -> Iterator[str]:
     yield from _staleness_faults(one)
     yield from _instance_faults(one)
     if len(steps) > 1:
-        yield "its ranks took different numbers of steps"
+        yield "the ranks took different numbers of steps"
 
 
 def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
-    """Yield the same of ranks whose series are kept together."""
+    """Yield faults of ranks whose series are stored as one."""
     if lacking := [name for name in counted if name not in one.folded]:
-        yield f"its ranks lack {', '.join(lacking)}"
+        yield f"samples missing from all ranks: {', '.join(lacking)}"
         return
     world = one.folded["world_size"]
     if wrong := [size for size in world.values if size != one.ranks]:
         yield f"a rank saw {wrong[0]:g} ranks; {one.ranks} were started"
     if len({one.folded[name].count for name in counted}) > 1:
-        yield "its ranks took different numbers of steps"
+        yield "the ranks took different numbers of steps"
     elif one.parameters is not None:
         for place, name in enumerate(counted):
             yield from _step_faults(one, one.folded[name], place, one.parameters)
@@ -211,7 +211,7 @@ def _staleness_faults(one: Shared) -> Iterator[str]:
     if bound is None:
         return
     if reported is None:
-        yield "rank 0 lacks staleness"
+        yield "samples missing from rank 0: staleness"
     elif max(reported.values) > bound:
         yield (
             f"a rank was {max(reported.values):g} steps ahead of the slowest; its scheme allows"

@@ -39,14 +39,14 @@ def save(image: Image, target: Path, watch: Callable[[Layer], None], hold: Hold)
 
     Args:
         image: Image of a registry, or of an engine of this machine, which gets a manifest here.
-        target: Nothing may lie there.
-        watch: Hears of each layer before it is copied.
-        hold: Has the engine of an image write it to an archive.
+        target: Path of the new file, which must not exist.
+        watch: Receiver of each layer before it is copied.
+        hold: Function that lets the engine of an image save it to an archive.
 
     Raises:
-        UsageError: Something lies at `target`.
+        UsageError: `target` exists, or the image is already a file.
         CannotRunError: The image cannot be had, or the file cannot be written.
-        DamagedError: Bytes that are not those of their digest.
+        DamagedError: A layer differs from its digest, or the engine saved a wrong number of layers.
     """
     config = image.config
     if config is None or image.file is not None:
@@ -117,7 +117,7 @@ def _copy_layer(stream: BinaryIO, layer: Layer, copy: Copy) -> None:
     """Copy exactly the bytes of a layer.
 
     Raises:
-        DamagedError: They are not as long as stated, or not those of the digest.
+        DamagedError: The length or the digest of the layer differs from the stated one.
     """
     hasher, left = hashlib.sha256(), layer.size_bytes
 
@@ -149,7 +149,11 @@ def _open_source(image: Image, hold: Hold) -> Iterator[Copy]:
     with hold(image.identity.digest) as path, tarfile.open(path) as archive:
         names, _ = saved.read(archive)
         if len(names) != len(image.layers):
-            raise DamagedError("the engine saved an image with other layers", where=image.reference)
+            raise DamagedError(
+                "the saved image has a wrong number of layers: expected"
+                f" {len(image.layers)}, found {len(names)}",
+                where=image.reference,
+            )
         members = dict(zip((layer.digest for layer in image.layers), names, strict=True))
 
         def copy(layer: Layer, write: Callable[[bytes], object]) -> None:

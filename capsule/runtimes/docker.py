@@ -130,20 +130,20 @@ class Docker(ContainerEngine):
             time.sleep(0.1)
 
     def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:
-        """Return a folder that the caller can enter, and the daemon cannot."""
+        """Explain a folder that the caller can enter and the daemon cannot."""
         sources = [mount.source for mount in mounts if str(mount.source) in message]
-        if not any(words in message for words in _CLOSED) or not any(
-            one.exists() for one in sources
-        ):
+        folders = [str(one) for one in sources if one.exists()]
+        if not folders or not any(words in message for words in _CLOSED):
             return message
         return (
-            f"{message}; Docker's daemon cannot enter that folder: it is on a network disk that"
-            " does not trust root, or the daemon belongs to another user or machine. Name a run"
-            " folder on a local disk with --work, or use --runtime apptainer or podman"
+            f"Docker's daemon cannot enter {max(folders, key=len)}: the folder is on a network disk"
+            " that does not trust root, or the daemon belongs to another user or machine"
+            f" ({message}). Name a run folder on a local disk with --work, or use --runtime"
+            " apptainer or podman"
         )
 
     def device_advice(self, message: str) -> str | None:
-        """Return the toolkit is missing."""
+        """Return the remedy for a missing container toolkit, None for other failures."""
         lacks = "could not select device driver" in message
         return "add NVIDIA's container toolkit, or use --runtime apptainer" if lacks else None
 

@@ -130,7 +130,7 @@ def test_a_run_does_not_go_on_with_another_python(author: User) -> None:
     assert began.returncode == 5
     resumed = author.run("run", "--resume", "a.run", "--keep-going", **other)
     assert resumed.returncode == 6
-    words = f"when the run began, and is {environment}/bin/python3 (CPython"
+    words = f"python3 is now {environment}/bin/python3 (CPython"
     assert words in resumed.stderr
     resumed = author.run("run", "--resume", "a.run", "--keep-going")
     assert resumed.returncode == 5

@@ -224,7 +224,8 @@ def test_a_folder_that_the_daemon_cannot_enter_is_told(
         answers["/containers/create"] = http(400, refusal)
         ended = start(engine, wanted).wait(0)
         assert ended is not None
-        assert str(ended.engine_fault).startswith(f"{said}: {tmp_path}/out")
+        assert f"{said}: {tmp_path}/out" in str(ended.engine_fault)
+        assert (f"Docker's daemon cannot enter {tmp_path}" in str(ended.engine_fault)) is advice
         assert ("Name a run folder on a local disk" in str(ended.engine_fault)) is advice
 
 

@@ -29,7 +29,7 @@ _TOGETHER = 64
 
 
 class CacheError(Exception):
-    """The system does not read cold, or warm, or does not say; the message says which."""
+    """A cache that the system reports neither cold nor warm as wanted."""
 
 
 class _Epoch(NamedTuple):
@@ -48,7 +48,7 @@ def measure(trial: Trial, report: Report) -> None:
         report: Where the values go; the files lie in its folder while the trial runs.
 
     Raises:
-        CacheError: The cache cannot be had as it is to be, or nobody can tell.
+        CacheError: The system reports too many pages in memory for cold, or too few for warm.
         ValueError: The generator has no such format or parameters, or a batch is larger than all.
         ModuleNotFoundError: The format needs a package that is not installed.
         OSError: A file cannot be written or read.
@@ -128,9 +128,12 @@ def _read(
         pages.drop(files)
     resident = pages.resident_share(files)
     if not reading.is_cache(wanted.cache, resident):
+        allowed = f"at least {reading.LEAST_WARM:.0%}"
+        if wanted.cache == "cold":
+            allowed = f"at most {reading.MOST_COLD:.0%}"
         raise CacheError(
-            f"not a {wanted.cache} cache: {resident:.0%} of the pages of {wanted.format} are in"
-            f" memory, or the system cannot tell; leave {wanted.cache} out, or use a folder on"
+            f"the system reports {resident:.1%} of the pages of {wanted.format} in memory;"
+            f" a {wanted.cache} cache has {allowed}: leave {wanted.cache} out, or use a folder on"
             " another file system"
         )
     began = perf_counter()

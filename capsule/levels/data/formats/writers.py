@@ -135,7 +135,10 @@ def write_tokens(kind: str, parameters: Numbers, folder: Path) -> None:
     """
     length, vocabulary = parameters["length"], parameters["vocabulary"]
     if vocabulary > 256 and kind == "uint8":
-        raise ValueError("tokens-uint8 allows at most vocabulary=256")
+        raise ValueError(
+            f"vocabulary={vocabulary} is above the maximum of tokens-uint8, 256: lower the"
+            " vocabulary, or use a wider format such as tokens-uint32"
+        )
     counts = [count * length for _, count in _parts(parameters)]
     made = tasks.markov(1, 1, max(counts) + 1, vocabulary, parameters["seed"])
     for (prefix, _), count, name in zip(_parts(parameters), counts, ("train", "val")):
