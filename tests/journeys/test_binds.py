@@ -151,7 +151,7 @@ def test_a_run_that_is_taken_up_sees_what_it_saw(
     ended = author.run(*resume)
     assert ended.returncode == 6, ended.stdout + ended.stderr
     said = " ".join(ended.stderr.split())
-    assert f"containers had {FOLDER} from {tmp_path}/vendor-1.2 of the machine" in said
+    assert f"gave it from {tmp_path}/vendor-1.2 when the run began" in said
     assert "from nothing now" in said
     settle(author, **{FOLDER: tmp_path / "vendor"})
     ended = author.run(*resume)
