@@ -152,7 +152,7 @@ def test_a_run_that_is_taken_up_sees_what_it_saw(
     assert ended.returncode == 6, ended.stdout + ended.stderr
     said = " ".join(ended.stderr.split())
     assert f"gave it from {tmp_path}/vendor-1.2 when the run began" in said
-    assert "from nothing now" in said
+    assert f"now gives containers {FOLDER} from nothing" in said
     settle(author, **{FOLDER: tmp_path / "vendor"})
     ended = author.run(*resume)
     assert ended.returncode == 5, ended.stdout + ended.stderr
