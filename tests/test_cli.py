@@ -274,7 +274,7 @@ def test_a_run_without_claims_tells_what_it_measured(author: User) -> None:
     write_script(author.folder)
     ended = author.run("run", write_manifest(author.folder, seeds=[1, 2], claims=[]))
     assert ended.returncode == 0, ended.stderr
-    assert "metrics of tiny/default/command/" in ended.stdout
+    assert "metrics in tiny/default/command/" in ended.stdout
     assert "2 completed" in ended.stdout
     assert "mean" in ended.stdout
     assert "no claims: a verification" in ended.stdout

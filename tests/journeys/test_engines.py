@@ -91,7 +91,7 @@ def test_an_image_whose_gemm_is_wrong_by_one_percent_is_different(
     )
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert ended.stdout.startswith("DIFFERENT")
-    assert f"inanotherimage({faulty_image()})" in "".join(ended.stdout.split())
+    assert f"anotherimage({faulty_image()})" in "".join(ended.stdout.split())
     (second,) = stranger.folder.glob("*.verification.zip")
     verdict = stranger.json("diff", published, second, code=1)
     different = {claim["metric"] for claim in verdict["claims"] if claim["verdict"] == "DIFFERENT"}

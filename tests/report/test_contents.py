@@ -159,7 +159,7 @@ def test_frameworks_come_first_among_packages() -> None:
 def test_the_prefix_is_printed_once_and_units_stand_in_cells() -> None:
     shown = show(make_record())
     assert shown.count("train/default/command/") == 1
-    assert "metrics of train/default/command/" in shown
+    assert "metrics in train/default/command/" in shown
     (line,) = [line for line in shown.splitlines() if line.startswith("step_time")]
     assert line.split()[2] == "s"
     assert line.split()[-1] == "-"

@@ -35,7 +35,7 @@ def draw_evidence(
     names = ShortNames(one.metric for one in lasts)
     yield Listing(
         title="Numbers, and the lines that they were read from"
-        + (f": metrics of {names.prefix}" if names.prefix else ""),
+        + (f": metrics in {names.prefix}" if names.prefix else ""),
         names=[names.shorten(one.metric) for one in lasts],
         columns=[
             Column(heading="seed", cells=list(map(_seed, lasts))),

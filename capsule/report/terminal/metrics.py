@@ -63,7 +63,7 @@ def list_metrics(
         ]
         columns.append(Column(heading="claim", cells=claimed, is_text=True))
     return Listing(
-        title=f"metrics of {names.prefix}" if names.prefix else "",
+        title=f"metrics in {names.prefix}" if names.prefix else "",
         names=[_name(path, metrics, names) if is_first else "" for path, _, is_first in rows],
         columns=columns,
         most_lines=most_lines,

@@ -65,7 +65,7 @@ def draw_reach(
     if rows:
         yield text("")
         if names.prefix and not all(claim.label for claim, _ in claims):
-            yield Prose(f"metrics below {names.prefix}", "dim")
+            yield Prose(f"metrics in {names.prefix}", "dim")
         left = max(len(claims) - most, 0)
         yield _Rows(rows, left=left, most_lines=None if full else _MOST_LINES)
         yield text("")
