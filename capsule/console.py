@@ -89,8 +89,13 @@ class Console:
         has_width = self._out.isatty() or "COLUMNS" in os.environ
         width = None if has_width else 100
         console = make_printer(self._out, width=width)
-        for item in items:
-            console.print(item, soft_wrap=False)
+        with console.capture() as drawn:
+            for item in items:
+                console.print(item, soft_wrap=False)
+        # a table fills its last column with spaces, which would be copied with a line
+        for line in drawn.get().splitlines():
+            print(line.rstrip(), file=self._out)
+        self._out.flush()
 
     def watch(self, resume: Callable[[str], str], *, follow: bool = False) -> Watch:
         """Return a watch that shows a run's progress: one live line, or some lines in a log.

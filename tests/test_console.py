@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from capsule import inventory, report
 from capsule.console import Console
 from capsule.errors import ExecutionError
 from tests.support.patience import until
@@ -198,3 +199,11 @@ def test_a_terminal_has_the_last_line_of_a_script_beside_the_bar(
     watch.end()
     assert "\x07" not in err.getvalue()
     assert r"\x07" * 40 not in err.getvalue()
+
+
+def test_no_line_of_a_table_ends_in_spaces() -> None:
+    out = StringIO()
+    Console(out=out).show(*report.draw_inventory(inventory.node(salt="", keep_hosts=False), {}))
+    shown = out.getvalue().splitlines()
+    assert len(shown) > 3
+    assert [line for line in shown if line != line.rstrip()] == []

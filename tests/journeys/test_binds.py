@@ -133,7 +133,7 @@ def test_a_stranger_is_run_with_this_machines_binds_which_are_told_before(
     assert {"source": str(tree.resolve()), "target": FOLDER, "writable": False} in mounts
     ended = stranger.run(*words, "--trust", "-o", "b.zip")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "both sides: its machine showed files" in " ".join(ended.stdout.split())
+    assert "both sides: the containers saw files of their machine" in " ".join(ended.stdout.split())
 
 
 @pytest.mark.parametrize("engine", ONE_ENGINE)

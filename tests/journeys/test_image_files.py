@@ -192,7 +192,7 @@ def test_another_image_in_a_file_is_told(forms: Forms, author: User, stranger: U
     ended = stranger.run("verify", published, *words, "--trust")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     said = "".join(ended.stdout.split())
-    assert "inanotherimage(docker-archive:other.tar)" in said
+    assert "anotherimage(docker-archive:other.tar)" in said
 
 
 @pytest.mark.parametrize("form", ["sif", "saved"])
@@ -251,8 +251,8 @@ def follow_advice(author: User, recipe: str, *words: str) -> tuple[list[str], li
     for line in (("run", str(manifest)), words or ("lint", str(manifest))):
         ended = author.run(*line)
         assert (ended.returncode, ended.stdout) == (2, "")
-        assert "`capsule image build` no longer exists: run" in ended.stderr
-    advice = " ".join(ended.stderr.split())
+        assert "no longer" in ended.stderr
+    advice = " ".join(ended.stderr.split()).partition("no longer")[2]
     names = re.findall(r"and name (.*?)(?:; where|$)", advice)
     return re.findall(r"`([^`]*)`", advice), names
 

@@ -30,7 +30,7 @@ def test_a_group_of_many_trials_takes_several_process_starts(author: User) -> No
     path = author.folder / "many.json"
     path.write_text(json.dumps(manifest))
     shown = author.run("run", path, "--runtime", "host", "--dry-run")
-    assert f"2 process starts, {len(elements)} trials" in shown.stdout, shown.stderr
+    assert f"2 process starts for {len(elements)} trials" in shown.stdout, shown.stderr
     ended = author.run("run", path, "--runtime", "host", "--output", "many.zip")
     assert ended.returncode == 0, ended.stderr
     with api.open(author.folder / "many.zip") as sealed:

@@ -19,7 +19,7 @@ from tests.support.command import User, write_manifest, write_script
 WORDS = {
     "run": ("tiny.json --output a.zip", "sealed a.zip"),
     "check": ("a.zip", "plan and seeds follow from the manifest"),
-    "show": ("a.zip", "tiny/default/command/loss"),
+    "show": ("a.zip", "metrics in tiny/default/command/"),
     "export": ("csv a.zip", "tiny/default/command/loss"),
     "verify": ("a.zip --trust --allow-host --runs 3 --output b.zip", "sealed b.zip"),
     "diff": ("a.zip b.zip", "error rate"),

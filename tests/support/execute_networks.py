@@ -139,7 +139,7 @@ def chain(length: int, side: int) -> Graph:
 
 def peaks() -> dict[str, int]:
     """Growth of peak memory: of one inference, one training step, and ten more of these."""
-    side, length = 512, 30
+    side, length = 512, 60
     graph = chain(length, side)
     tensors = to_native(draw(graph, "float32"), "float32")
     peaks = {"activation": side * side * 64, "length": length}

@@ -231,7 +231,7 @@ CASES = (
         name="data/without-end",
         prepare=lambda user: [*_fetch("endless", unpack=False)(user), "--most", "20M"],
         status=4,
-        says="has more, more than the 20971520 bytes allowed",
+        says="has more than the 20971520 bytes allowed",
         mib=_MIB,
     ),
     Case(

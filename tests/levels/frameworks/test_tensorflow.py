@@ -219,8 +219,9 @@ def test_memory_is_that_of_living_activations_and_no_tape_stays(
 ) -> None:
     peaks = execute_networks(program, tmp_path, "tensorflow", "peaks")["peaks"]
     activation, kept = peaks["activation"], peaks["length"] * peaks["activation"]
-    # one that is read, one that is made, and what the kernels use; none that was read before
-    assert activation <= peaks["inference"] <= 6 * activation
+    # one that is read, one that is made, and what the kernels use (up to 10 on processors whose
+    # kernels change the layout); a third of what a tape would keep
+    assert activation <= peaks["inference"] <= kept / 3
     # a tape keeps each of them
-    assert 0.5 * kept <= peaks["training"] <= 2 * kept
+    assert 0.5 * kept <= peaks["training"] <= 4 * kept
     assert peaks["again"] <= peaks["training"] + 3 * activation

@@ -63,7 +63,9 @@ def test_parts_compute_what_the_whole_network_does(
     for curve in ("train_loss", "loss", "order_fingerprint", "test_fingerprint"):
         assert first[curve] == pytest.approx(alone.values[0][curve], rel=1e-11)
     for name, array in alone.evaluated.items():
-        numpy.testing.assert_allclose(shared.evaluated[name], array, rtol=1e-11, atol=1e-12)
+        # The order of a sum of float64 depends on the processor and on the size of a batch, and
+        # AdamW divides by the root of the mean square: 3e-12 was seen, a fault shows above 1e-6.
+        numpy.testing.assert_allclose(shared.evaluated[name], array, rtol=1e-10, atol=1e-10)
     assert set(first["rank_difference"]) == {0.0}
     assert first["reference_error_ratio"][0] < 1
 
