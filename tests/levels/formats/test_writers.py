@@ -158,7 +158,12 @@ def test_files_are_the_same_without_the_vector_instructions_of_this_cpu(tmp_path
         ("cifar10", "glyphs", {}, "cifar10 needs channels=3 and side=32"),
         ("cifar10", "glyphs", {**COLOURED, "classes": 11}, "cifar10 allows at most classes=10"),
         ("image-folder", "glyphs", {"channels": 2}, "channels=1 or channels=3"),
-        ("tokens-uint8", "markov", {"vocabulary": 300}, "vocabulary=300 is above the maximum of tokens-uint8, 256"),
+        (
+            "tokens-uint8",
+            "markov",
+            {"vocabulary": 300},
+            "vocabulary=300 is above the maximum of tokens-uint8, 256",
+        ),
     ],
 )
 def test_what_a_format_does_not_hold_is_refused(
