@@ -26,7 +26,7 @@ from capsule.summary import run_values
 from capsule.verdict.several import SeveralVerdict, exit_code, judge_several
 from capsule.verdict.spread import Spread
 from tests.support.judging import codes, states
-from tests.support.records import LOSS, SEEDS, STEP_TIME, make_record, noted
+from tests.support.records import LOSS, SEEDS, STEP_TIME, make_node, make_record, noted
 
 FRESH = (101, 102, 103, 104, 105)
 IDS = ("a" * 64, "b" * 64, "c" * 64)
@@ -274,6 +274,16 @@ def draw(outcome: SeveralVerdict, width: int, *, full: bool = True) -> str:
     for item in report.draw_several(outcome, full=full):
         console.print(item)
     return stream.getvalue()
+
+
+@pytest.mark.parametrize("claim", [WITHIN, Claim(metric=STEP_TIME, type="ratio")])
+def test_a_busy_machine_is_a_warning_only_where_its_times_are_judged(claim: Claim) -> None:
+    node = make_node()
+    node["class"]["cpu"]["threads"] = 2
+    node["state"]["momentary"] = {"system": {"load_average_1_minute": 9.04}}
+    outcome = judged(rerun(), rerun(noise=2, nodes=(node,)), there=original(claim))
+    assert ("busy at start" in draw(outcome, 100, full=False)) == (claim.metric == STEP_TIME)
+    assert "busy at start" in draw(outcome, 100)
 
 
 def test_the_document_fits_its_schema_and_so_does_every_pair_in_it() -> None:

@@ -78,7 +78,7 @@ def _draw(verdict: Verdict, width: int, plus_minus: str) -> Iterator[Text]:
         yield blank
     yield from draw_sides(verdict.differences, width)
     yield from draw_labelled("environment", word_environment(verdict.differences), width)
-    yield from draw_warnings(_choose_notes(verdict), width)
+    yield from draw_warnings(choose_notes(verdict), width)
     yield from draw_labelled("other", _word_others(verdict), width)
 
 
@@ -239,7 +239,7 @@ def draw_sides(differences: Differences, width: int) -> Iterator[Text]:
         )
 
 
-def _choose_notes(verdict: Verdict) -> list[Note]:
+def choose_notes(verdict: Verdict) -> list[Note]:
     """Return the notes that concern a judged metric and stand nowhere else on the screen."""
     left_out = set(SAID_ABOVE)
     judged = [one for one in verdict.claims if one.word not in ("REPORTED", "SKIPPED")]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from capsule.diff.several import label
+from capsule.notes import Note
 from capsule.report.terminal import agreement
-from capsule.report.terminal.brief import SAID_ABOVE, draw_claims, draw_some
+from capsule.report.terminal.brief import choose_notes, draw_claims, draw_some
 from capsule.report.terminal.environment import word_environment
 from capsule.report.terminal.facing import describe, describe_rerun, describe_worlds
 from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.lines import Screen, draw_labelled, draw_line
 from capsule.report.terminal.naming import ShortNames
 from capsule.report.terminal.prose import wrap
+from capsule.verdict import Verdict
 from capsule.verdict.model import Counts
 from capsule.verdict.several import JudgedPair, SeveralVerdict
 from capsule.verdict.spread import Spread
@@ -64,7 +66,7 @@ def _draw(verdict: SeveralVerdict, width: int, plus_minus: str) -> Iterator[Text
         yield draw_line(f"and {count(left, 'more claimed metric')}: --full")
     yield blank
     yield from draw_labelled("error rate", error_rate_of_several(verdict) or "", width)
-    yield from draw_some("warning", list(notes_of_pairs(verdict.pairs, SAID_ABOVE)), width)
+    yield from draw_some("warning", list(notes_of_pairs(verdict.pairs, choose_notes)), width)
 
 
 def draw_heading_of_several(verdict: SeveralVerdict, width: int) -> Iterator[Text]:
@@ -124,19 +126,19 @@ def _value(counts: Counts | None) -> str:
 
 
 def notes_of_pairs(
-    pairs: Sequence[JudgedPair], without: frozenset[str] = frozenset()
+    pairs: Sequence[JudgedPair],
+    choose: Callable[[Verdict], Sequence[Note]] = lambda verdict: verdict.differences.notes,
 ) -> Iterator[str]:
     """Yield the notes of all pairs, each once, with the pairs that it belongs to.
 
     Args:
         pairs: All of them.
-        without: Codes of notes that are left out.
+        choose: Return the notes of a pair that are wanted; by default all.
     """
     owners: dict[str, list[str]] = {}
     for pair in pairs:
-        for note in pair.verdict.differences.notes:
-            if note.code not in without:
-                owners.setdefault(note.sentence, []).append(f"A-{pair.label}")
+        for note in choose(pair.verdict):
+            owners.setdefault(note.sentence, []).append(f"A-{pair.label}")
     for sentence, named in owners.items():
         yield f"{', '.join(named)}: {sentence}"
 
