@@ -276,7 +276,9 @@ def draw(outcome: SeveralVerdict, width: int, *, full: bool = True) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("claim", [WITHIN, Claim(metric=STEP_TIME, type="ratio")])
+@pytest.mark.parametrize(
+    "claim", [WITHIN, Claim(metric=STEP_TIME, type="equivalence", margin=Margin(relative=0.2))]
+)
 def test_a_busy_machine_is_a_warning_only_where_its_times_are_judged(claim: Claim) -> None:
     node = make_node()
     node["class"]["cpu"]["threads"] = 2
