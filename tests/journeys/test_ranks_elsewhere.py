@@ -15,7 +15,7 @@ from tests.support.patience import until
 
 pytestmark = NEEDS_TORCH
 
-EPOCHS = 12
+EPOCHS = 20
 MANIFEST: dict[str, Any] = {
     "name": "shapes",
     "title": "A small training by four ranks",
