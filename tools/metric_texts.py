@@ -88,7 +88,7 @@ METRIC_TEXTS = {
     "bound_share": "Largest bound divided by the quantity that it bounds. Above 0.1 a kept bound"
     " confirms nothing.",
     "bus_bandwidth": "Bandwidth of the links that the operation uses, by the rule of NVIDIA's"
-    " nccl-tests. It can be compared between operations and world sizes.",
+    " nccl-tests, comparable between operations and world sizes.",
     "busy_share": "Share of the time that the server spends on queries. Near 1 the queue of queries"
     " grows.",
     "bytes_received": "Bytes that the rank receives. One value per step or call.",

@@ -156,7 +156,7 @@ WARNING_TEXTS = {
         "Pass `{seed}` in the command, read `CAPSULE_SEED`, or write `\"seeding\": \"inject\"`.",
     ),
     "parameter-unused": WarningText(
-        "A parameter of `cases` stands in no word and no variable. Its cases are equal.",
+        "No word and no variable contains this parameter of `cases`, so its cases are equal.",
         "Write `{PARAMETER}` where the program takes the value, or remove the parameter.",
         {"parameter": "lr"},
     ),
@@ -330,7 +330,7 @@ NOTE_TEXTS = {
         {"reference": _IMAGE, "verifies": False},
     ),
     "reread": WarningText(
-        "`capsule reread` wrote this capsule. Its runs are those of another capsule.",
+        "`capsule reread` wrote this capsule from the runs of another capsule.",
         "Trust only the claims that the earlier capsule contains unchanged.",
         {"capsule": _CAPSULE, "later": 1, "gone": 0},
     ),
@@ -339,7 +339,7 @@ NOTE_TEXTS = {
         "Seal all runs anew on one installation.",
     ),
     "seeds-added": WarningText(
-        "`--add-seeds` wrote this capsule. Its author had seen the first results.",
+        "`--add-seeds` wrote this capsule after the author had seen the first results.",
         "Read claims on the original's runs as reports. Claims against a constant stay judged.",
         {"capsule": _CAPSULE, "first": 5, "added": 5, "later": 1},
     ),
