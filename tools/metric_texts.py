@@ -88,12 +88,12 @@ METRIC_TEXTS = {
     "bound_share": "Largest bound divided by the quantity that it bounds. Above 0.1 a kept bound"
     " confirms nothing.",
     "bus_bandwidth": "Bandwidth of the links that the operation uses, by the rule of NVIDIA's"
-    " nccl-tests. It can be compared between operations and world sizes.",
-    "busy_share": "Share of the time that the server spends on queries. Near 1 queries arrive"
-    " faster than they are answered.",
+    " nccl-tests, comparable between operations and world sizes.",
+    "busy_share": "Share of the time that the server spends on queries. Near 1 the queue of queries"
+    " grows.",
     "bytes_received": "Bytes that the rank receives. One value per step or call.",
     "bytes_sent": "Bytes that the rank sends. One value per step or call.",
-    "class_counts": "Labels of each class in the first epoch.",
+    "class_counts": "Number of labels of each class in the first epoch.",
     "communication_share": "Seconds of communication divided by seconds of steps, of all ranks"
     " together.",
     "communication_time": "Time of a step in which an exchange is under way.",
@@ -121,7 +121,7 @@ METRIC_TEXTS = {
     "forward_flops_per_second": "`forward_flops` divided by the duration of the call.",
     "forward_time": "Duration of one forward call.",
     "framework_overhead": "Inference time beyond the sum of the layers' times, as a share of that"
-    " sum. Below 0 where compiling gains.",
+    " sum. Below 0 if compilation saves time.",
     "grad_element_error_ratio": "`element_error_ratio` of the gradients.",
     "grad_l2_error_ratio": "`l2_error_ratio` of the gradients.",
     "gradient_check": "Difference between gradients and central differences divided by its bound."
@@ -129,12 +129,12 @@ METRIC_TEXTS = {
     "inference_throughput": "Examples per second of inference.",
     "inference_time": "Duration of one inference.",
     "initial_fingerprint": "48 bits of a SHA-256 of the module's initial values.",
-    "instance_epochs": "Epochs that the rank trained.",
+    "instance_epochs": "Number of epochs that the rank trained.",
     "instance_quality": "Quality of the rank's network at its end.",
     "instance_reached": "1 if the rank reached its target, otherwise 0.",
-    "instance_throughput": "Ranks that reached their target, per second.",
+    "instance_throughput": "Number of ranks that reached their target, per second.",
     "instance_time": "Time from the common start to the rank's end.",
-    "instances": "Ranks that reached their target.",
+    "instances": "Number of ranks that reached their target.",
     "l1_error": "L1 norm of the error against the reference, in the unit of the result.",
     "l2_error": "L2 norm of the error against the reference, in the unit of the result.",
     "l2_error_ratio": "L2 norm of the error divided by its bound. Right results stay at or below"
@@ -156,8 +156,8 @@ METRIC_TEXTS = {
     "mean_absolute_error": "Mean absolute error on the test data.",
     "mean_average_precision": "Mean over the classes of the average precision on the test data.",
     "mean_iou": "Mean over the classes of intersection over union on the test data.",
-    "messages": "Messages that the rank exchanges. One value per step or call.",
-    "micro_batches": "Parts in which a minibatch is trained to keep the limit of memory.",
+    "messages": "Number of messages that the rank exchanges. One value per step or call.",
+    "micro_batches": "Number of parts into which a minibatch is split to keep the memory limit.",
     "network_fingerprint": "48 bits of a SHA-256 of operators, shapes, wiring, initial values and"
     " losses. Claim it with `exact`.",
     "node_error_ratio": "Largest error of one node divided by its bound, forward and backward, with"
@@ -165,13 +165,13 @@ METRIC_TEXTS = {
     "offline_throughput": "Examples per second where all queries are present at once.",
     "open_time": "Time to open the files of the dataset, for each epoch.",
     "order_fingerprint": "48 bits of a SHA-256 of the order of samples in the first two epochs.",
-    "parameters": "Numbers that training changes.",
+    "parameters": "Number of trainable parameters.",
     "peak_memory_bytes": "Most memory that the trial uses.",
-    "queueing_time": "Part of a latency before the query's turn.",
+    "queueing_time": "Time that a query waits before its turn, as part of its latency.",
     "rank_difference": "Largest difference between the parameters of two ranks after each epoch."
     " 0 is right.",
-    "reference_error_ratio": "Error of the first steps against one process that does what all ranks"
-    " do, divided by its bound. Right trainings stay at or below 1.",
+    "reference_error_ratio": "Error of the first steps against one process that does the work of"
+    " all ranks, divided by its bound. Right trainings stay at or below 1.",
     "relative_error": "L2 norm of the error divided by the L2 norm of the reference.",
     "repeatable": "1 if repeated calls give the same bits, otherwise 0.",
     "resident_share": "Share of the files' pages in memory when the epoch begins.",
@@ -180,7 +180,7 @@ METRIC_TEXTS = {
     "sample_bytes": "Bytes of one sample as the network takes it.",
     "samples_fingerprint": "48 bits of a SHA-256 of all samples. Equal for every format and order.",
     "samples_per_second": "Samples read per second, opening included.",
-    "samples_to_target": "Samples trained on until the target is reached.",
+    "samples_to_target": "Number of samples trained on until the target is reached.",
     "score": "Median over the studies of the best value of each study, for each seed.",
     "service_time": "Time that one query takes by itself.",
     "spectrum_distance": "Mean of |log(a / b)| over wave numbers, a and b the mean power spectra of"
@@ -191,7 +191,7 @@ METRIC_TEXTS = {
     " scheme.",
     "step_time": "Duration of one step.",
     "stored_bytes": "Bytes of all files of the dataset in this format, test data included.",
-    "stored_files": "Files of the dataset in this format, test data included.",
+    "stored_files": "Number of files of the dataset in this format, test data included.",
     "straggler": "Rank that waits least in the epoch, from 0. The other ranks wait for it.",
     "test_fingerprint": "48 bits of a SHA-256 of the test data. Claim it with `exact`.",
     "threads_per_core": "Threads for each core that the rank may use. Above 1 ranks share cores.",
@@ -201,14 +201,14 @@ METRIC_TEXTS = {
     "total_time_to_target": "Training time until the target is reached, evaluations included.",
     "train_loss": "Mean loss of the epoch's steps.",
     "train_time": "Duration of the training, evaluations left out.",
-    "training_samples": "Samples of the training data.",
+    "training_samples": "Number of samples of the training data.",
     "training_throughput": "Samples trained per second.",
     "training_time": "Duration of one forward and backward pass.",
     "trajectory_error": "Distance of the parameters from the reference's after the first three"
-    " steps, divided by the way that the reference has gone.",
+    " steps, divided by the distance that the reference moved.",
     "untrained_loss": "Loss of the first step, before any parameter changes.",
     "update_error": "Distance of the first three steps from the optimizer's formula, in double"
     " precision.",
     "wait_time": "Time of a step in which the rank only waits for an exchange.",
-    "world_size": "Ranks in the world, as the rank sees it.",
+    "world_size": "Number of ranks in the world, as the rank sees it.",
 }

@@ -83,7 +83,7 @@ def verbs_page() -> str:
     rows = [f"| [{word}]({word}.md) | {purpose} |" for word, purpose in verbs.TABLE.items()]
     links = "[Exit codes](../exit-codes.md), [environment variables](../environment.md)"
     table = "\n".join(["| verb | what it does |", "| --- | --- |", *rows])
-    return page("Commands", "What each verb of `capsule` does: for everyone.", table, links)
+    return page("Commands", "Verbs of `capsule`: for everyone.", table, links)
 
 
 def cli_page(word: str) -> str:
@@ -133,7 +133,7 @@ def manifest_page() -> str:
     document = schema.load("manifest-1")
     return page(
         "Manifest",
-        "What each key of a manifest means: for authors. `[]` stands for an entry of a list, NAME"
+        "Keys of a manifest: for authors. `[]` stands for an entry of a list, NAME"
         " for a name that you choose.",
         say(document["description"]),
         *sections(document),
@@ -148,7 +148,7 @@ def site_page() -> str:
     document = schema.load("site-1")
     return page(
         "Site file",
-        "What each setting of a machine does: for whoever keeps it. How to set one up:"
+        "Settings of a site file: for administrators of a machine. To write one, see"
         " [set up a site](../how-to/set-up-a-site.md).",
         say(document["description"]),
         "- The site's file is `/etc/capsule/site.json`, or the file that `CAPSULE_SITE` names.\n"
@@ -261,7 +261,7 @@ def metrics_page() -> str:
     head = ("metric", "unit", "kind", "direction", "one value per", "reported by", "meaning")
     return page(
         "Metrics",
-        "What each metric means and which way is better: for authors and reviewers. A command"
+        "Meaning and direction of each metric: for authors and reviewers. A command"
         " reports the metrics that its manifest declares.",
         "- Kind `quality` should agree between machines (`portable` in the manifest). Kind"
         " `machine` belongs to one machine.\n"
@@ -280,14 +280,14 @@ def frameworks_page() -> str:
     types = ("framework", "Python package", "on a CPU", "on a CUDA GPU")
     return page(
         "Frameworks",
-        "Which level and subject runs in which framework: for authors. A command may use any"
+        "Levels and subjects that each framework can run: for authors. A command may use any"
         " framework, or none.",
         "## Levels and subjects on CPUs",
         table(("level and subject", *catalog.FRAMEWORKS), catalogue_rows.abilities()),
         "`function` and `formula` name the part of your file that the framework runs.",
         "## Element types",
         table(types, catalogue_rows.element_types()),
-        "`tf32` is float32 whose products of matrices are taken in TensorFloat-32.",
+        "`tf32` is float32 with products of matrices in TensorFloat-32.",
         "## Operators that a framework lacks",
         table(("framework", "operator", "where", "reason"), catalogue_rows.gaps()),
     )
@@ -300,14 +300,15 @@ def warnings_page() -> str:
     """Return an entry for each code of a lint warning and of a note."""
     return page(
         "Warnings and notes",
-        "What each warning and note means and what to do: for authors and verifiers. The sentences"
+        "Warnings and notes with cause and advice: for authors and verifiers. The sentences"
         " hold sample values.",
         "## Warnings of lint",
-        "`capsule lint` prints them for a manifest or a capsule. Sealing prints those about its"
-        " runs.",
+        "`capsule lint` prints these warnings for a manifest or a capsule. Sealing prints the"
+        " warnings about its runs.",
         *entries(warnings.WARNINGS.codes, warnings.WARNINGS.say, WARNING_TEXTS),
         "## Notes in a capsule",
-        "Sealing writes them into the capsule. Every screen that shows the capsule prints them.",
+        "Sealing writes these notes into the capsule. Every screen that shows the capsule prints"
+        " its notes.",
         *entries(notes.NOTES.codes, notes.NOTES.say, NOTE_TEXTS),
     )
 

@@ -35,7 +35,7 @@ WARNING_TEXTS = {
         "Name at least five seeds.",
     ),
     "no-claims": WarningText(
-        "A verification of the capsule measures, and gives no verdict.",
+        "A verdict judges claims. Without a claim a verification of the capsule only measures.",
         "Add an entry to `claims`.",
     ),
     "no-primary-claim": WarningText(
@@ -54,8 +54,8 @@ WARNING_TEXTS = {
          "needed": 6, "added": None},
     ),
     "threshold-on-bound": WarningText(
-        "The claim is a `threshold` on an error ratio. A threshold judges the mean, which hides the"
-        " one run that breaks the bound.",
+        "The claim is a `threshold` on an error ratio. A threshold judges the mean, which can"
+        " hide a run that breaks the bound.",
         "Write `\"type\": \"bound\"`.",
     ),
     "paired-alone": WarningText(
@@ -94,7 +94,8 @@ WARNING_TEXTS = {
         {"margin": 0.01, "step": 0.01},
     ),
     "margin-on-step": WarningText(
-        "The metric has a `resolution`. A margin that ends on a step leaves equal cases undecided.",
+        "The metric has a `resolution`, and the margin does not lie halfway between two steps. More"
+        " verifications then end INCONCLUSIVE.",
         "Write the margin that the sentence names.",
         {"margin": 0.02, "step": 0.01, "better": 0.025},
     ),
@@ -131,7 +132,7 @@ WARNING_TEXTS = {
          "fault": "there is no image file to read. Name a file that is there"},
     ),
     "dataset-undigested": WarningText(
-        "Without a digest nobody notices when the data changes.",
+        "Without a digest a change of the data goes unnoticed.",
         "Write the digest that the command in the sentence prints.",
         {"dataset": "corpus", "command": "capsule data fetch"},
     ),
@@ -151,11 +152,11 @@ WARNING_TEXTS = {
         {"files": 4},
     ),
     "seed-unused": WarningText(
-        "Neither a word of the command nor an input takes the seed. Every run then does the same.",
+        "No word of the command and no input takes the seed, so every run does the same.",
         "Pass `{seed}` in the command, read `CAPSULE_SEED`, or write `\"seeding\": \"inject\"`.",
     ),
     "parameter-unused": WarningText(
-        "A parameter of `cases` stands in no word and no variable. Its cases are equal.",
+        "No word and no variable contains this parameter of `cases`, so its cases are equal.",
         "Write `{PARAMETER}` where the program takes the value, or remove the parameter.",
         {"parameter": "lr"},
     ),
@@ -260,18 +261,18 @@ NOTE_TEXTS = {
         "For a number that others verify, name an image and run it with an engine.",
     ),
     "image-unused": WarningText(
-        "The run used `--runtime host` although there is an image.",
+        "The run used `--runtime host` although the manifest or the original has an image.",
         "Run with an engine.",
         {"verifies": False},
     ),
     "site-binds": WarningText(
-        "The site file shows files of the machine in every container. The image is not all that"
-        " ran.",
+        "The site file binds files of the machine into every container, so the runs used more than"
+        " the image.",
         "Compare these files when verdicts differ between sites.",
         {"places": ["/opt/cray"]},
     ),
     "site-mpi": WarningText(
-        "The site file replaces the image's MPI by the machine's own.",
+        "The site file replaces the image's MPI by the MPI of the machine.",
         "Compare the libraries when communication times differ between sites.",
         {"libraries": [["libmpi.so.12", "sha256:5d8fcb"]]},
     ),
@@ -291,7 +292,8 @@ NOTE_TEXTS = {
         {"most_bytes": 8 << 30, "is_held": True},
     ),
     "early-clock": WarningText(
-        "The clock of the machine was wrong for certain, so the dates of the capsule are wrong.",
+        "The runs are dated before the release of capsule that made them, so the clock of the"
+        " machine was wrong. All dates of the capsule are wrong.",
         "Set the clock and run again if the dates matter.",
         {"began": "2020-01-01T00:00:00+00:00", "release": "0.4.0"},
     ),
@@ -309,27 +311,27 @@ NOTE_TEXTS = {
     ),
     "narrowed": WarningText(
         "The run used `--frameworks`.",
-        "Verify it as it is. For the other frameworks run the manifest in another image.",
+        "Verify the capsule as it is. For the other frameworks run the manifest in another image.",
         {"frameworks": ["torch"], "whole": "sha256:5d8fcb"},
     ),
     "image-local": WarningText(
-        "Only the engine of the author's machine has the image.",
+        "Only the engine of the author's machine has the image, so others cannot fetch it.",
         "Ask the author for the file that `capsule image save` writes.",
         {"reference": "docker-daemon:torch:cpu", "owner": "Docker"},
     ),
     "image-replaced": WarningText(
-        "The run used `--image`, and there is an image that it replaced.",
+        "The run used `--image`, which replaced the image of the manifest or of the original.",
         "Read the verdict as one on the new image.",
         {"reference": _IMAGE},
     ),
     "image-named": WarningText(
-        "The run used `--image`, and there was no image before.",
+        "The run used `--image`, and the manifest or the original has no image.",
         "Read the verdict as one on this image.",
         {"reference": _IMAGE, "verifies": False},
     ),
     "reread": WarningText(
-        "`capsule reread` wrote this capsule. Its runs are those of another capsule.",
-        "Trust only the claims that the first capsule holds unchanged.",
+        "`capsule reread` wrote this capsule from the runs of another capsule.",
+        "Trust only the claims that the earlier capsule contains unchanged.",
         {"capsule": _CAPSULE, "later": 1, "gone": 0},
     ),
     "added-software": WarningText(
@@ -337,7 +339,7 @@ NOTE_TEXTS = {
         "Seal all runs anew on one installation.",
     ),
     "seeds-added": WarningText(
-        "`--add-seeds` wrote this capsule. Its author had seen the first results.",
+        "`--add-seeds` wrote this capsule after the author had seen the first results.",
         "Read claims on the original's runs as reports. Claims against a constant stay judged.",
         {"capsule": _CAPSULE, "first": 5, "added": 5, "later": 1},
     ),
@@ -353,7 +355,7 @@ NOTE_TEXTS = {
     ),
     "unchecked": WarningText(
         "Another version of capsule wrote the note, so this version cannot check its words.",
-        "Read it as a statement of whoever sealed the capsule.",
+        "Read the note as an unchecked statement of the person who sealed the capsule.",
         {"about": "some-code", "text": "some words"},
     ),
 }  # fmt: skip
