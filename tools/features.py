@@ -127,18 +127,18 @@ ROWS = (
         "compiled, TensorFlow, XLA, JAX; inference in ONNX Runtime",
         ("levels/frameworks/test_executors::test_outputs_loss_and_gradients_are_the_references",
          "levels/frameworks/test_executors::test_onnx_runtime_infers_the_whole_network")),
-    Row("1", "network check: outputs and gradients against a reference", "outputs against values of the "
-        "caller; the reference's gradients fail", "both, with a bound that follows from each "
+    Row("1", "network check: outputs and gradients against a reference", "outputs against values "
+        "of the caller; the reference's gradients fail", "both, with a bound that follows from each "
         "node's own",
         ("levels/networks/test_torch::test_torch_stays_within_the_bounds",
          "levels/networks/test_bounds::test_a_gradient_left_out_lies_beyond",
          "levels/networks/test_bounds::test_a_wrong_axis_or_option_lies_beyond")),
-    Row("1", "overhead of a network against the sum of its operators", "in the paper, missing from the code",
-        "metric `framework_overhead`, and the time of each layer",
+    Row("1", "overhead of a network against the sum of its operators", "in the paper, missing "
+        "from the code", "metric `framework_overhead`, and the time of each layer",
         ("levels/level1/test_level1::test_every_node_has_its_time_and_the_rest_is_overhead",)),
     Row("1", "micro-batches: a transformed graph, checked", "in the paper, missing from the "
-        "code", "minibatches are split to fit a limit of memory, and compared with the reference of "
-        "the whole minibatch",
+        "code", "minibatches are split to fit a limit of memory, and compared with the reference "
+        "of the whole minibatch",
         ("levels/level1/test_microbatch::test_parts_are_held_to_the_reference",
          "levels/level1/test_microbatch::test_the_parts_gradients_add_up_to_the_minibatch_s",
          "levels/level1/test_microbatch::test_a_limit_is_kept_and_its_parts_are_counted",
