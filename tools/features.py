@@ -128,8 +128,8 @@ ROWS = (
         ("levels/frameworks/test_executors::test_outputs_loss_and_gradients_are_the_references",
          "levels/frameworks/test_executors::test_onnx_runtime_infers_the_whole_network")),
     Row("1", "network check: outputs and gradients against a reference", "outputs against values "
-        "of the caller; the reference's gradients fail", "both, with a bound that follows from each "
-        "node's own",
+        "of the caller; the reference's gradients fail", "both, with a bound that follows from "
+        "each node's own",
         ("levels/networks/test_torch::test_torch_stays_within_the_bounds",
          "levels/networks/test_bounds::test_a_gradient_left_out_lies_beyond",
          "levels/networks/test_bounds::test_a_wrong_axis_or_option_lies_beyond")),
