@@ -228,8 +228,8 @@ def verify(
 ) -> Verification:
     """Re-run a capsule's plan on this machine under fresh seeds, and judge its claims.
 
-    With `options.add`, the runs of an earlier verification count, and the seeds continue after
-    them.
+    With `options.add`, the runs of earlier verifications count, and the fresh seeds continue after
+    theirs.
 
     Args:
         capsule: Path of the original.

@@ -88,16 +88,17 @@ class VerifyOptions(StartOptions):
     Attributes:
         trust: True to allow an untrusted capsule to run its code on this machine.
         allow_host: True to allow the code of an untrusted capsule to run without a container, or
-            under an engine that cannot close the network.
+            in an engine that cannot isolate the code from the network.
         levels: Measuring program: the capsule's own (`capsule`) or this installation's (`own`).
         runs: Number of fresh seeds, including those of `add`; by default the next planned look.
             The first planned look has as many seeds as the original, unless its author planned
             another number.
-        until_decided: True to add runs until a planned look decides every claim, or the last one
-            is reached.
-        add: Earlier verifications of the capsule, whose runs count: only the last one, with the
-            verifications that it added, or all of them.
-        nonce: Word chosen by a third party, mixed into the fresh seeds.
+        until_decided: True to add runs until a planned look decides every claim, or until the last
+            planned look.
+        add: Earlier verifications of the capsule, whose runs count. If these verifications extend
+            each other, the last one is enough.
+        nonce: Word chosen by a third party; the fresh seeds follow from the capsule's id and the
+            word.
         quick: True to run only benchmarks that a primary claim other than `ratio` needs.
         set: JSON pointers of mutable fields of the manifest, with the values to run with.
         id: Required id of the capsule, or at least its first 12 digits; None accepts any.
@@ -163,7 +164,7 @@ class StageOptions:
         image: Reference of the image to use instead of the manifest's or capsule's.
         trust: True to allow the image of an untrusted capsule to start: staging tests the engine by
             running `true` in it.
-        allow_host: True to allow an engine that cannot close the network.
+        allow_host: True to allow the code of an untrusted capsule to run without a container.
         id: Required id of the capsule, or at least its first 12 digits; None accepts any.
         keep_keyring: True to leave the user's kernel keys readable by workloads.
     """
@@ -178,7 +179,7 @@ class StageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeOptions(Limits):
-    """Options of `resume` and `resume_verification`; all others keep their earlier values.
+    """Options of `resume` and `resume_verification`; other options keep their earlier values.
 
     Attributes:
         output: File name of the capsule, which must not exist; by default a generated name in the
@@ -187,7 +188,7 @@ class ResumeOptions(Limits):
         trust: True to allow an untrusted run folder, or a verification of an untrusted capsule, to
             run its code on this machine.
         allow_host: True to allow the code of an untrusted run folder or capsule to run without a
-            container.
+            container, or in an engine that cannot isolate the code from the network.
         until_decided: True to add runs until a planned look decides every claim; verifications
             only.
         keep_going: True to continue even if the first process start completes no trial; a
@@ -215,7 +216,8 @@ class ResumePairOptions:
         output_b: File name of B's capsule; by default a generated name in the current folder.
         strict_privacy: True to refuse to seal if a host name, user name or likely key is found.
         trust: True to allow an untrusted run folder to run its code on this machine.
-        allow_host: True to allow the code of an untrusted run folder to run without a container.
+        allow_host: True to allow the code of an untrusted run folder to run without a container, or
+            in an engine that cannot isolate the code from the network.
         offline: True to use no network; everything needed must be present or staged.
     """
 

@@ -38,7 +38,8 @@ def reread(
             text to read was not sealed, or the output already exists.
         ManifestError: The manifest is wrong.
         DamagedError: The capsule was changed after sealing.
-        ExecutionError: The new capsule cannot or must not be written.
+        ExecutionError: The new capsule cannot be written, or the manifest has possibly private text
+            and `options.strict_privacy` is set.
     """
     places.check(output=options.output)
     with reading.read(Path(capsule)) as before, places.scratch() as scratch:

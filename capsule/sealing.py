@@ -46,7 +46,7 @@ class Sealed:
         return tuple(one for one in self.record.attempts if one.outcome == "failed")
 
     def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Count the matching lines of each metric, of which the last one gave its value.
+        """Count the lines that match each metric; the last matching line gave the value.
 
         Returns:
             Fewest and most lines over all runs, by metric; empty if no metric is read from text.

@@ -24,15 +24,15 @@ from capsule.watch import SILENT, Watch
 
 @dataclass(frozen=True, kw_only=True)
 class Staged:
-    """Everything that was staged.
+    """Result of staging: the engine, and the image and datasets on this machine.
 
     Attributes:
         runtime: Name of the engine.
         image: Staged image; None without a container.
-        handle: Engine's name of the image.
+        handle: Name of the image in the engine; empty without a container.
         datasets: Staged datasets, with their digests.
-        data: Path of each dataset that no capsule carries, by name.
-        cache: Cache folder; a machine without network needs access to it.
+        data: Path of each dataset that the capsule itself does not contain, by name.
+        cache: Cache folder; a machine without network needs access to this folder.
     """
 
     runtime: str
@@ -58,7 +58,8 @@ def stage(
         DamagedError: Fetched bytes differ from their digest.
         UntrustedError: The capsule is untrusted, and `options.trust` is not set.
         ExecutionError: The disk has no room for the capsule's files.
-        CannotRunError: Something cannot be fetched; everything else was.
+        CannotRunError: No engine works on this machine; or the image or a dataset cannot be
+            fetched, and all else is staged.
     """
     if isinstance(source, Manifest):
         request = Request.of(

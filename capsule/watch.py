@@ -46,13 +46,13 @@ class Watch:
         """Report that the engine starts to prepare the image, which may take minutes."""
 
     def image_pending(self, seconds: float) -> None:
-        """Report that preparation has taken `seconds`; called from a thread twice a minute."""
+        """Report that preparing the image has taken `seconds`; a thread calls twice a minute."""
 
     def image_hashing(self, seconds: float) -> None:
         """Report that hashing the engine's image file took `seconds` of the preparation."""
 
     def dataset(self, name: str, done_bytes: int, total_bytes: int) -> None:
-        """Report that `done_bytes` of a dataset were read, of `total_bytes`."""
+        """Report that `done_bytes` of the `total_bytes` of a dataset were read."""
 
     def omissions(self, sentence: str) -> None:
         """Report files that are left out of input folders, and why."""
@@ -82,16 +82,16 @@ class Watch:
         """Report that an attempt at a trial ended."""
 
     def control(self, trials: Sequence[str]) -> None:
-        """Report trials that run once under a manifest seed.
+        """Report control runs: trials that run once under a manifest seed.
 
-        Every attempt at their benchmark under fresh seeds failed.
+        capsule makes a control run of a benchmark if every attempt under fresh seeds failed.
         """
 
     def look(self, runs: int, verdict: Verdict) -> None:
         """Report the verdict at a planned look, after `runs` fresh seeds."""
 
     def note(self, sentence: str) -> None:
-        """Report a fact that the user should know and that stops nothing."""
+        """Report a fact that the user should know; the run continues."""
 
     def end(self) -> None:
         """Report the end of the execution; some trials may be unfinished."""

@@ -49,16 +49,16 @@ EXAMPLES = (
         title="the same",
         original=_PUBLISHED,
         rerun=(75.77, 76.21, 76.02, 75.58, 76.11),
-        lesson="Five fresh seeds, no margin given: the default is 2 sd of the published runs,"
-        " turned into a number when the capsule was sealed.",
+        lesson="Five fresh seeds, and a claim without a margin: capsule takes 2 sd of the published"
+        " runs, and turns this margin into a number at sealing.",
     ),
     Example(
         title="detectable, inside",
         original=_PUBLISHED,
         rerun=(76.31, 76.62, 76.44, 76.20, 76.52, 76.38),
         claim={"margin": Margin(absolute=1.0)},
-        lesson="The two sides are not equal, and a t-test would say so (p = 0.03). They are as near"
-        " as the author said matters: REPRODUCED, with the shift in plain sight.",
+        lesson="The two sides differ, and a t-test would say so (p = 0.03). The difference is too"
+        " small to matter by the author's margin: REPRODUCED, and the sentence gives the shift.",
     ),
     Example(
         title="another number",
@@ -70,35 +70,36 @@ EXAMPLES = (
         title="too few runs",
         original=_PUBLISHED,
         rerun=_TWO,
-        lesson="Two runs can't tell. No rule can; this one says so, and says what would.",
+        lesson="Two re-runs are too few for any rule. capsule says so, and how many are enough.",
     ),
     Example(
         title="advice followed",
         original=_PUBLISHED,
         rerun=(*_TWO, 75.95, 76.24, 75.70, 75.88, 76.02, 76.15),
-        lesson="The same claim with as many runs as the advice asked for if there is no shift.",
+        lesson="The claim of example 4 with eight re-runs, as the advice asked for if there is no"
+        " true difference.",
     ),
     Example(
         title="original too few",
         original=(75.91, 76.18),
         rerun=(75.77, 76.21, 76.02, 75.58, 76.11, 75.93, 75.70, 76.30),
         claim={"margin": Margin(absolute=0.5)},
-        lesson="Two published runs hardly tell their own mean. Who publishes should know that"
-        " before: `capsule lint` prints what the planned seeds can confirm.",
+        lesson="Two published runs determine their own mean poorly. Before you publish, run"
+        " `capsule lint`: it prints the margins that the planned seeds can confirm.",
     ),
     Example(
         title="runs that fail",
         original=_PUBLISHED,
         rerun=(75.77, None, 76.02, None, 76.11, 75.90, None),
-        lesson="A crash, a NaN or a run that never converged is an outcome, not a gap. One failure"
-        " in five may be chance, three in seven against none keep the claim open.",
+        lesson="A crash, a NaN or a run that never converged counts as a failure. One failure in"
+        " five may be chance; three in seven against none leave the claim INCONCLUSIVE.",
     ),
     Example(
         title="no worse",
         original=_PUBLISHED,
         rerun=(76.91, 77.30, 77.12, 76.85, 77.04),
         claim={"type": "noninferiority", "margin": Margin(absolute=0.5)},
-        lesson="`noninferiority` asks one side only: better is fine.",
+        lesson="`noninferiority` limits only a worse mean; the mean may improve by any amount.",
     ),
 )
 

@@ -25,14 +25,14 @@ PAGE = ROOT / "docs" / "explanation" / "compared-with-deep500.md"
 HEAD = """# Compared with Deep500
 
 **For** reviewers. What does capsule have that Deep500 lacks, and what does it lack of today's
-practice? Deep500 is version 0.2.0 and the last commit (May 2022), as they behave on Python 3.11.
-One command writes this page, and refuses to name a test that does not exist:
+practice? Deep500 stands for version 0.2.0 and the last commit (May 2022), as they behave on Python
+3.11. One command writes this page; it ends with an error if a row names a test that does not exist:
 
     python tools/features.py
 
-Each row names the tests that show capsule's side; a row without a test claims nothing. Level 3 has
-thirteen schemes in torch on CPUs, tried with up to four ranks on two virtual nodes. Tensors that
-are split within a layer are not there.
+Each row names the tests that show capsule's side. Level 3 has thirteen schemes in torch on CPUs,
+tested with up to four ranks on two virtual nodes. Tensor parallelism (layers split across ranks) is
+not supported.
 
 ## Feature by feature
 
@@ -49,7 +49,7 @@ class Row:
         level: Of Deep500, or `all`.
         name: The feature.
         theirs: Its state in Deep500.
-        ours: Ours; `not there yet` for what is not.
+        ours: capsule's state.
         tests: `file::function` below tests/, with `.py` left out.
     """
 
@@ -91,8 +91,8 @@ ROWS = (
         "reference in float64, seeded, with a bound",
         ("levels/operators/test_user::test_a_wrong_derivative_is_caught_by_central_differences",
          "levels/operators/test_faults::test_a_planted_fault_leaves_the_bound")),
-    Row("0", "repeatability", "variance map that is always zero", "five more calls must be the "
-        "same bits",
+    Row("0", "repeatability", "variance map that is always zero", "five more calls must give "
+        "equal bits",
         ("levels/operators/test_faults::test_a_result_that_changes_from_call_to_call_is_told",
          "levels/level1/test_level1::test_two_processes_with_one_seed_yield_the_same_bits",
          "levels/test_deep500_mistakes::test_one_element_that_varies_in_its_last_bit_is_seen")),
@@ -113,9 +113,9 @@ ROWS = (
         ("levels/operators/test_reference::test_formulas_and_derivatives_agree_with_torch",
          "levels/test_deep500_mistakes::test_the_loss_has_its_softmax")),
     Row("1", "ONNX import, losses added to the graph", "fails on what torch exports today; "
-        "overwrites weights that are listed as inputs", "ONNX in and out; what is no "
-        "operation of Level 0 is held to ONNX's own reference; weights stay those of the file; "
-        "classifiers get their loss",
+        "overwrites weights that are listed as inputs", "ONNX in and out; nodes without an "
+        "operation of Level 0 are compared with ONNX's own reference; weights stay those of the "
+        "file; classifiers get their loss",
         ("levels/networks/test_onnx::test_what_torch_exports_runs_everywhere",
          "levels/networks/test_onnx_others::test_every_framework_is_within_bounds_that_notice_a_thousandth",
          "journeys/test_own_operator::test_one_onnx_file_runs_in_every_framework",
@@ -127,17 +127,18 @@ ROWS = (
         "compiled, TensorFlow, XLA, JAX; inference in ONNX Runtime",
         ("levels/frameworks/test_executors::test_outputs_loss_and_gradients_are_the_references",
          "levels/frameworks/test_executors::test_onnx_runtime_infers_the_whole_network")),
-    Row("1", "network check: outputs and gradients against a reference", "outputs against what the "
-        "caller gives; the reference's gradients fail", "both, with a bound that follows from each "
-        "node's own",
+    Row("1", "network check: outputs and gradients against a reference", "outputs against values "
+        "of the caller; the reference's gradients fail", "both, with a bound that follows from "
+        "each node's own",
         ("levels/networks/test_torch::test_torch_stays_within_the_bounds",
          "levels/networks/test_bounds::test_a_gradient_left_out_lies_beyond",
          "levels/networks/test_bounds::test_a_wrong_axis_or_option_lies_beyond")),
-    Row("1", "overhead of a network against the sum of its operators", "in the paper, in no commit",
-        "metric `framework_overhead`, and the time of each layer",
+    Row("1", "overhead of a network against the sum of its operators", "in the paper, missing "
+        "from the code", "metric `framework_overhead`, and the time of each layer",
         ("levels/level1/test_level1::test_every_node_has_its_time_and_the_rest_is_overhead",)),
-    Row("1", "micro-batches: a transformed graph, checked", "in the paper, in no commit",
-        "minibatches are split to fit a limit of memory, and held to the reference of the whole",
+    Row("1", "micro-batches: a transformed graph, checked", "in the paper, missing from the "
+        "code", "minibatches are split to fit a limit of memory, and compared with the reference "
+        "of the whole minibatch",
         ("levels/level1/test_microbatch::test_parts_are_held_to_the_reference",
          "levels/level1/test_microbatch::test_the_parts_gradients_add_up_to_the_minibatch_s",
          "levels/level1/test_microbatch::test_a_limit_is_kept_and_its_parts_are_counted",
@@ -148,34 +149,35 @@ ROWS = (
         ("levels/networks/test_onnx_nodes::test_onnxs_own_node_tests_load_agree_and_run_in_torch",
          "levels/test_deep500_mistakes::test_every_metric_that_is_due_is_reported")),
     Row("2", "datasets", "downloaded without a digest", "by digest; IDX, CIFAR, tokens, TFRecord, "
-        "HDF5 and image folders as they are published, each sample read when it is taken, or made "
-        "by a generator in any of these formats",
+        "HDF5 and image folders as published, each sample read when needed, or made by a generator "
+        "in any of these formats",
         ("levels/formats/test_layouts::test_a_network_gets_what_it_takes",
          "levels/formats/test_writers::test_a_network_takes_what_is_written",
          "journeys/test_formats::test_lenet_learns_from_files_of_mnist")),
     Row("2", "samplers", "four; unseeded by default", "ordered, shuffled, bucketed and weighted, "
-        "from the seed and the epoch alone on any number of ranks, made again by the reader",
+        "from the seed and the epoch alone on any number of ranks, recomputed by `check`",
         ("archive/test_trainings::test_an_unshuffled_order_is_found",
          "archive/test_orders::test_orders_are_made_again_by_the_reader",
          "levels/test_samplers::"
          "test_any_number_of_ranks_takes_the_same_samples_in_the_same_steps")),
     Row("2", "latency and bandwidth of a dataset", "times its sampler; its paper compares formats",
-        "a generated dataset, written and read in every format that holds it, a file a sample "
-        "against packed, from storage and from memory (counted, not assumed): latency of each "
-        "minibatch, samples and bytes a second; a digest proves that all gave the same samples",
+        "a generated dataset, written and read in every format that can store it, one file per "
+        "sample or packed, from storage and from memory (counted, not assumed): latency of each "
+        "minibatch, samples and bytes a second; a digest proves that all formats gave the same "
+        "samples",
         ("levels/level2/test_reading::test_every_format_gives_the_same_samples",
          "levels/level2/test_reading::test_cold_is_read_from_storage_and_warm_from_memory",
          "archive/test_readings::test_what_does_not_follow_is_damage")),
     Row("2", "optimizers", "reference Adam is wrong; RMSProp fails", "SGD, momentum, Nesterov, "
-        "Adam, AdamW, AdaGrad, RMSProp, L-BFGS as formulas that are equal to torch's; LAMB as its "
-        "paper and as NVIDIA has it, AcceleGrad as its paper has it",
+        "Adam, AdamW, AdaGrad, RMSProp, L-BFGS as formulas that agree with torch; LAMB by its "
+        "paper and by NVIDIA's code, AcceleGrad by its paper",
         ("levels/level2/test_optimizers::test_the_formula_is_that_of_torch",
          "levels/level2/test_optimizers::test_lbfgs_is_that_of_torch",
          "levels/level2/test_optimizers::test_lamb_is_that_of_another_library",
          "levels/level2/test_optimizers::test_accelegrad_is_the_algorithm_of_its_paper")),
     Row("2", "user's optimizer", "a Python class of three steps", "a Python file with "
-        "an optimizer of torch and, where its author has one, a formula that trains in numpy and "
-        "holds the first steps; the example it ships with is that of another library",
+        "an optimizer of torch and, if its author has one, a formula that trains in numpy and "
+        "checks the first steps; the shipped example is an optimizer of another library",
         ("journeys/test_own_optimizer::"
          "test_it_is_sealed_checked_and_verified_by_the_sealed_file",
          "journeys/test_own_optimizer::test_a_step_that_is_not_its_formulas_breaks_the_bound",
@@ -183,10 +185,10 @@ ROWS = (
          "levels/level2/test_own_optimizers::"
          "test_it_goes_on_from_a_checkpoint_to_the_same_values")),
     Row("2", "optimizer check", "fails on every call with a metric", "the first steps of every "
-        "training beside a reference in double precision, in the trial's precision "
+        "training against a reference in double precision, in the trial's precision "
         "(`trajectory_error`) and in double (`exact_trajectory_error`), and node by node, the "
-        "optimizer as one, with a bound each (`node_error_ratio`); what the reference has wrong "
-        "too, in the network itself, by `network_fingerprint`",
+        "optimizer as one node, each with a bound (`node_error_ratio`); faults of the network "
+        "itself, which the reference shares, by `network_fingerprint`",
         ("levels/level2/test_faults::test_a_fault_is_noticed",
          "levels/level2/test_nodes::test_a_small_fault_of_one_operator_lies_beyond_them",
          "levels/level2/test_training::test_torch_and_numpy_go_the_same_way",
@@ -195,14 +197,14 @@ ROWS = (
     Row("2", "accuracy, loss curve, epoch and step time, sampler latency and bias",
         "average loss divides by N + 1", "curves of loss and quality, seconds of an epoch, "
         "throughput, wait for data per step, its share and bytes a second, how often each class "
-        "was taken; the last qualities are made again from predictions; workers gather ahead, and "
-        "change no bit of what is trained",
+        "was taken; `check` recomputes the last qualities from predictions; workers gather ahead, "
+        "and leave every bit of the training unchanged",
         ("levels/level2/test_training::test_clocks_with_and_without_evaluation_and_the_way_of_the_data",
          "levels/level2/test_training::test_classes_are_counted_as_they_were_taken",
          "levels/level2/test_workers::test_what_is_trained_does_not_depend_on_them",
          "levels/level2/test_training::test_the_target_is_when_it_was_first_reached",
          "archive/test_trainings::test_a_quality_that_its_predictions_do_not_give_is_damage")),
-    Row("2", "augmentations: crop, flip, cutout", "yes, from no seed", "shifted, mirrored and "
+    Row("2", "augmentations: crop, flip, cutout", "yes, unseeded", "shifted, mirrored and "
         "covered pictures that follow from seed, epoch and place",
         ("levels/level2/test_augmentation::test_a_picture_depends_on_its_own_place_alone",
          "levels/level2/test_augmentation::test_a_square_of_zeros_has_its_centre_anywhere",
@@ -237,27 +239,27 @@ ROWS = (
          "journeys/test_training::test_a_mini_is_a_whole_recipe",
          "journeys/test_training::test_ranks_share_the_recipe_of_a_mini")),
     Row("2", "CSV, box plot, loss plot", "the CSV writer fails",
-        "`capsule export csv` has every value with seed and step; `capsule export figure` draws "
+        "`capsule export csv` writes every value with seed and step; `capsule export figure` draws "
         "curves of runs with their mean, and boxes of their values",
         ("journeys/test_export::test_every_value_is_a_row_that_reads_as_it_was_measured",
          "journeys/test_export::test_curves_and_boxes_are_pictures_that_are_the_same_again")),
     Row("3", "schemes of distributed training", "five run; the parameter server loses rank "
         "0's gradient, the neighbours are not D-PSGD",
-        "thirteen, all of its five among them, sharded state, slabs of each sample with halos, and "
-        "a pipeline of stages; each held to one process in its first steps, with its mistakes "
-        "planted and noticed; torch on the CPU, over gloo or MPI",
+        "thirteen: the five of Deep500, sharded state, slabs of each sample with halos, a pipeline "
+        "of stages and others; the first steps of each are compared with one process, and planted "
+        "mistakes are noticed; torch on the CPU, over gloo or MPI",
         ("levels/level3/test_over_mpi::test_a_scheme_computes_and_exchanges_the_same",
          "levels/level3/test_splits::test_parts_compute_what_the_whole_network_does",
          "levels/level3/test_ranks::test_nothing_is_wrong_with_what_is_right",
          "levels/level3/test_faults::test_a_fault_is_noticed")),
-    Row("3", "replicated and partitioned sampling", "there", "ranks share each batch, or each "
+    Row("3", "replicated and partitioned sampling", "yes", "ranks share each batch, or each "
         "takes all data in an order of its own",
         ("levels/level3/test_ranks::test_nothing_is_wrong_with_what_is_right",
          "levels/level3/test_instances::test_the_first_instance_is_the_trial_itself")),
     Row("3", "communication volume, MPI profiling", "counters of the node's network card; needs "
-        "ifstat", "bytes and messages of each rank in each step, counted at the call and held to "
-        "the scheme by the reader; collective operations and ping-pong alone, over gloo or "
-        "MPI: latency, bandwidth and bytes, each result held to what is due",
+        "ifstat", "bytes and messages of each rank in each step, counted at the call and compared "
+        "with the scheme by `check`; collective operations and ping-pong alone, over gloo or "
+        "MPI: latency, bandwidth and bytes, each result compared with the correct one",
         ("levels/level3/test_ranks::test_bytes_are_those_of_the_rule",
          "levels/level3/test_collectives::test_each_rank_has_a_time_for_each_call_and_bytes_by_the_rule",
          "levels/level3/test_collectives::test_other_numbers_than_are_due_fail_the_trial",
@@ -277,8 +279,8 @@ ROWS = (
          "levels/frameworks/test_executors::test_outputs_loss_and_gradients_are_the_references",)),
     Row("all", "overhead under 1 % at the sizes of its paper", "under 1 % from 60 us on",
         "under 1 us a call: 0.07 us on an idle machine, 0.2 us where the clock is slow, which is "
-        "2 % of 10 us; less the empty call that is recorded beside the samples under 1 % from "
-        "10 us on, by `python benchmarks/harness/overhead.py`",
+        "2 % of 10 us; after subtracting the recorded empty call, under 1 % from 10 us on, by "
+        "`python benchmarks/harness/overhead.py`",
         ("benchmarks/test_overhead::test_the_harness_is_compared_with_a_bare_loop_of_the_same_calls",)),
 )  # fmt: skip
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 TODAY = """
 ## Against today's practice
 
-None of this is in Deep500. Operators are of Level 0: a reference in more bits, gradients, bounds of
-the norm and of each element, FLOPs and bytes, in torch, numpy, TensorFlow, XLA, JAX and ONNX
-Runtime unless the row says otherwise. No network of the catalogue is made of them yet.
+Deep500 lacks all of these. Each operator below is one of Level 0: a reference in more bits,
+gradients, bounds of the norm and of each element, FLOPs and bytes, in torch, numpy, TensorFlow,
+XLA, JAX and ONNX Runtime unless the row says otherwise. The catalogue's networks use none of these
+operators yet.
 
 | # | practice | state | capsule | shown by |
 |--:|---|---|---|---|
@@ -27,9 +28,9 @@ class Practice:
 
     Attributes:
         name: The thing.
-        state: `there`, `in part` or `not there`.
-        ours: What there is, and what there is not.
-        tests: As in `Row`; none where it is not there.
+        state: `yes`, `in part` or `no`.
+        ours: State in capsule, with its limits.
+        tests: As in `Row`; none if it is missing.
     """
 
     name: str
@@ -40,54 +41,54 @@ class Practice:
 
 PRACTICES = (
     Practice("attention with grouped queries, masks, unequal lengths, key/value cache, sliding "
-        "window", "there", "`grouped_attention`, with any of them together; a cache is keys before "
-        "the first query, how many each sequence has is an input; paged caches and masks that are "
-        "added to scores are not there",
+        "window", "yes", "`grouped_attention`, with any combination; a cache consists of keys "
+        "before the first query, their number in each sequence is an input; without paged caches "
+        "and masks that are added to scores",
         ("levels/operators/test_modern::test_attention_sees_what_it_is_to_see",
          "levels/operators/test_modern::test_a_step_with_a_cache_is_the_last_row_of_the_whole",
          "levels/operators/test_modern::test_attention_by_blocks_of_keys_stays_within", *_BOUNDS)),
-    Practice("rotary embedding", "there", "`rotary`, of halves or of neighbours, by given tables; "
-        "how tables are stretched for longer texts is no part of it",
+    Practice("rotary embedding", "yes", "`rotary`, of halves or of neighbours, by given tables; "
+        "without stretching tables for longer texts",
         ("levels/operators/test_modern::test_rotary_keeps_lengths_and_its_gradient_turns_back",
          *_BOUNDS)),
-    Practice("RMSNorm, SwiGLU", "there", "`rms_norm`; `swiglu`, the two products and the gate",
+    Practice("RMSNorm, SwiGLU", "yes", "`rms_norm`; `swiglu`, the two products and the gate",
         ("levels/operators/test_modern::test_a_norm_that_is_stored_before_its_weight_stays_within",
          "levels/operators/test_modern::test_a_gate_by_tanh_stays_within", *_BOUNDS)),
-    Practice("top-k, gather, scatter", "there", "`top_k`, whose values are held and whose places "
-        "show in the gradient alone; `gather` and `scatter_add` along rows, with equal indices; "
-        "scattering that does not add is not there",
+    Practice("top-k, gather, scatter", "yes", "`top_k`, with values compared directly and places "
+        "compared by the gradient alone; `gather` and `scatter_add` along rows, with equal "
+        "indices; without scattering that replaces values",
         ("levels/operators/test_modern::"
          "test_additions_in_another_order_in_memory_stay_within_and_one_left_out_does_not",
          *_BOUNDS)),
     Practice("einsum", "in part", "`einsum` of one equation, the projection to heads, forward and "
-        "its two gradients; equations of one's own are a user's operator", _BOUNDS),
+        "its two gradients; for another equation, write an operator of your own", _BOUNDS),
     Practice("FFT", "in part", "`rfft`, one axis of real rows of any length, float32 and float64; "
-        "no inverse, no more axes, no 16 bits; ONNX Runtime's is refused, 1.6 times beyond the "
-        "bound of an element at a length of 251",
+        "no inverse, no more axes, no 16 bits; ONNX Runtime is refused, because its error is 1.6 "
+        "times the bound of an element at a length of 251",
         ("levels/operators/test_modern::test_a_transform_is_numpys",
          "levels/operators/test_modern::test_other_right_transforms_stay_within", *_BOUNDS)),
-    Practice("int8 products with scales", "there", "`int8_matmul`: summed exactly in 32 bits, a "
+    Practice("int8 products with scales", "yes", "`int8_matmul`: summed exactly in 32 bits, a "
         "scale for each row and column; no offsets (asymmetric), no 4 bits", _BOUNDS),
     Practice("fp8 products with scales", "in part", "`fp8_matmul`: stored as float8_e4m3fn and "
-        "multiplied in float32, as CPUs do, in torch, numpy and JAX alone; kernels of float8 on "
-        "devices, e5m2 and blocks of scales (MX) are not there",
+        "multiplied in float32, as CPUs do, in torch, numpy and JAX alone; without kernels of "
+        "float8 on devices, e5m2 and blocks of scales (MX)",
         ("levels/operators/test_modern::test_the_bits_of_float8_are_torchs", *_BOUNDS)),
-    Practice("which kernel ran (math, flash, cuDNN) is recorded", "in part", "of both attentions "
-        "in torch, with and without gradients, sealed beside the trial; of other operators and "
-        "frameworks the switches and the versions of libraries alone",
+    Practice("record of the kernel that ran (math, flash, cuDNN)", "in part", "for both attentions "
+        "in torch, with and without gradients, sealed beside the trial; for other operators and "
+        "frameworks only the switches and the versions of libraries",
         ("levels/frameworks/test_kernels::test_the_kernel_that_ran_is_named",
          "levels/frameworks/test_kernels::test_its_name_is_sealed_with_the_trial_and_shown")),
-    Practice("`torch.compile` for single operators", "there", "each operator forward and backward, "
+    Practice("`torch.compile` for single operators", "yes", "each operator forward and backward, "
         "compiled before the first timed call; networks are compiled whole, and trained compiled",
         ("levels/frameworks/test_compiled::"
          "test_an_operator_is_compiled_before_it_is_timed_and_held_to_its_bounds",)),
-    Practice("roofline of the machine, and each operator's share of it", "there", "measured beside "
-        "an operator that asks for it; products in 8 bits are not held to it, for it is measured "
-        "in the trial's dtype",
+    Practice("roofline of the machine, and each operator's share of it", "yes", "measured beside "
+        "an operator that asks for it, in the trial's dtype; products in 8 bits are therefore not "
+        "compared with the roofline",
         ("levels/test_roofs::test_a_share_is_the_time_that_the_roofs_leave_least",
          "levels/test_roofs::test_what_has_products_of_another_type_is_not_doubted",
          "journeys/test_roofline::test_each_operator_s_share_is_shown_and_sealed")),
-    Practice("latency as served: p90 and p99, single stream, server, offline", "there", "of "
+    Practice("latency as served: p90 and p99, single stream, server, offline", "yes", "of "
         "networks of the catalogue, on one machine: no batching of queries by a server, and no "
         "generation token by token",
         ("levels/test_serving::test_queries_come_as_the_scenario_says",

@@ -54,7 +54,8 @@ class Capsule:
         path: Path of the file or folder.
         digests: Digest of every file below `data/`, by the path that its author gave it.
         sizes: Size of every file in bytes, by the same path.
-        escaped: Path inside the capsule of each file whose path had to be escaped.
+        escaped: Path inside the capsule of each file whose path had to be escaped, by the author's
+            path.
         source: Open zip or folder.
     """
 
@@ -82,7 +83,7 @@ class Capsule:
         self.source.close()
 
     def facts(self) -> list[str]:
-        """Return the facts that reading the capsule has established, one a line."""
+        """Return the facts that reading the capsule has established, each as one string."""
         record = self.record
         facts = [
             f"id {self.id}",
@@ -138,7 +139,7 @@ class Capsule:
             yield from texts.quote(reading)
 
     def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Count the matching lines of each metric, of which the last one gave its value.
+        """Count the lines that match each metric; the last matching line gave the value.
 
         Returns:
             Fewest and most lines over all runs, by metric; empty if no metric is read from text.
@@ -159,7 +160,10 @@ class Capsule:
         )
 
     def refused_values(self) -> list[str]:
-        """Describe the values of an older capsule that today's rules of reading text refuse.
+        """Describe values that an older version read from text and this version would refuse.
+
+        Returns:
+            At most three sentences, and the number of further values; empty if there are none.
 
         Raises:
             DamagedError: A text was changed since the capsule was read.

@@ -50,8 +50,9 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
         hear: Receiver of download progress.
 
     Raises:
-        UsageError: The text is no such location, or nothing authenticates the sender.
-        DamagedError: The file is no capsule, too large, or has another id.
+        UsageError: The text is no such location, or is a plain `http://` address without
+            `expected`.
+        DamagedError: The file is not a capsule, is too large, or has another id.
         CannotRunError: The capsule cannot be fetched.
         ExecutionError: The capsule cannot be written to the cache.
     """

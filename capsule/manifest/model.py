@@ -342,11 +342,11 @@ class Manifest:
     Attributes:
         source: Bytes of the file; the capsule keeps them unchanged.
         seed_range: Lowest and highest seed that the benchmarks accept; fresh seeds lie in it.
-        folder: Folder of relative paths; None for a manifest in a capsule.
+        folder: Folder in which relative paths start; None for a manifest in a capsule.
         narrowed_from: Digest of the manifest of which this one is a part; None for a whole one.
-        winner_of: The search whose winner it runs again; None for other manifests.
-        changed: Values that the verifier has set with --set, by JSON pointer. `source` has the
-            author's values, all other attributes have these.
+        winner_of: The search whose winner this manifest runs again; None for other manifests.
+        changed: Values that the verifier has set with --set, by JSON pointer. `source` keeps the
+            author's values; all other attributes have the verifier's.
     """
 
     name: str
@@ -385,12 +385,12 @@ class Manifest:
 
     @property
     def trains(self) -> bool:
-        """Return whether a benchmark trains a recipe."""
+        """Return whether any benchmark's subject is a training."""
         return any(isinstance(benchmark.subject, Recipe) for benchmark in self.benchmarks)
 
     @property
     def reads_data(self) -> bool:
-        """Return whether a benchmark reads a dataset without training."""
+        """Return whether any benchmark's subject is the reading of a dataset."""
         return any(isinstance(benchmark.subject, Reading) for benchmark in self.benchmarks)
 
     @property

@@ -225,8 +225,8 @@ class Verdict:
         word: REPRODUCED if all primary claims are (intersection-union, each at its own alpha);
             DIFFERENT if at least one is after Holm's correction; else INCONCLUSIVE.
         sentence: Reason, in one sentence.
-        claims: Verdict on each claim, in the capsule's order; a paired claim that stands alone
-            has two verdicts, one under equal seeds and one under fresh seeds.
+        claims: Verdict on each claim, in the capsule's order; a paired claim that is the only claim
+            on its metric has two verdicts, one under equal seeds and one under fresh seeds.
         reported: Reports of ratios of unclaimed metrics.
         differences: Differences between original and re-run: image, settings, machines, software
             and the values of each metric.

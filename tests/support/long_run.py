@@ -19,14 +19,14 @@ COVERS, COUNT = "covers", "count"
 
 HEAD = """# The long run
 
-What was tried that takes too long for every change, and how often? One command runs it, and writes
-this page when all of it passes:
+Which tests take too long for every change, and how many cases did each try? One command runs these
+tests, and writes this page if all of them pass:
 
     tests/run --long
 
-It takes two to three hours on two cores: runs killed at random instants, readers fed with broken
-files, an hour of odd inputs, the whole catalogue run and verified in its images, the statistics
-with all their repetitions. A row counts the cases of one kind.
+The command takes two to three hours on two cores. Its tests kill runs at random instants, read
+broken files, try odd inputs for an hour, run and verify the whole catalogue in its images, and
+simulate the statistics with all their repetitions. A row counts the cases of one kind.
 
 """
 

@@ -222,21 +222,21 @@ def _notice(entry: Mapping[str, Any], scenario: Scenario, outcome: Outcome) -> I
 _HEAD = """# Faults of ranks that train together
 
 Which faults of distributed training were planted, and which check noticed each? One command plants
-all of them, on the CPUs of one machine, and writes this page; a test compares the page with a run:
+all faults, on the CPUs of one machine, and writes this page; a test compares the page with a run:
 
     python -m tests.support.ranks_faults > docs/evidence/ranks-faults.md
 
 The ranks train a small network. Each check is named by its metric:
 
-- `reference_error_ratio`: the first steps beside those of one process.
+- `reference_error_ratio`: the first steps, compared with those of one process.
 - `rank_difference`: parameters that must be equal on all ranks.
 - `order_fingerprint`: the order of all samples, which follows from the seed.
 - `bytes_sent`, `bytes_received`, `messages`: counts that follow from the scheme.
-- `staleness`: how many steps a rank was ahead.
+- `staleness`: the number of steps that a rank was ahead of the slowest.
 - `straggler`: the slow rank. A slow rank breaks no claim.
 - `failed`: the trial fails on all ranks, because one of them left.
 
-Faults marked "of Deep500" are those that its own schemes have.
+The column "of Deep500" marks faults that Deep500's own schemes have.
 
 | fault | scheme | ranks | of Deep500 | noticed by |
 | --- | --- | --- | --- | --- |

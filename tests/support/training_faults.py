@@ -246,19 +246,20 @@ FAULTS = (
 
 _HEAD = """# Faults of a training
 
-Which faults of a training were planted, and which check noticed each? One command plants all of
-them, on the CPU, and writes this page; tests plant each of them again:
+Which faults of a training were planted, and which check noticed each? One command plants all
+faults, on the CPU, and writes this page; tests plant each fault again:
 
     python -m tests.support.training_faults > docs/evidence/training-faults.md
 
-The program then trains a small network, which takes a second. Each check is named by its metric:
+With each fault the program trains a small network for about a second. Each check is named by its
+metric:
 
 - `trajectory_error`, `exact_trajectory_error`, `node_error_ratio`, `evaluation_error`: a `bound`.
 - `test_fingerprint`: the data that the network is evaluated on.
-- `order_fingerprint`: the order of samples, which the reader computes from the seed.
-- `learning_rate`: the rates, which the reader computes from the recipe.
-- `final_accuracy`: judged under six seeds, where no other check notices the fault.
-- `diverged`: the trial fails for that reason.
+- `order_fingerprint`: the order of samples, which `check` recomputes from the seed.
+- `learning_rate`: the rates, which `check` recomputes from the recipe.
+- `final_accuracy`: judged under six seeds, if no other check notices the fault.
+- `diverged`: the trial fails, because its loss diverges.
 
 | fault | of | in | noticed by |
 | --- | --- | --- | --- |"""

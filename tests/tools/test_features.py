@@ -12,12 +12,9 @@ def test_the_page_is_the_one_that_the_program_writes() -> None:
 
 
 def test_what_is_not_there_claims_no_test() -> None:
-    for row in features.ROWS:
-        if row.ours == "not there yet":
-            assert not row.tests
     for practice in practices.PRACTICES:
-        assert bool(practice.tests) is (practice.state in ("there", "in part"))
-        assert practice.state in ("there", "in part", "not there")
+        assert bool(practice.tests) is (practice.state in ("yes", "in part"))
+        assert practice.state in ("yes", "in part", "no")
 
 
 def test_a_test_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
