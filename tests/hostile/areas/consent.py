@@ -309,7 +309,7 @@ CASES = (
             name=f"consent/a-fifo-for-{name}-of-a-run-folder",
             prepare=_own_folder(partial(_plant_fifo, name=name)),
             status=2,
-            says="not a regular file, as capsule made it",
+            says="not a regular file: something replaced",
         )
         for name in ("manifest.json", "attempts.jsonl", "digests.txt", "lock")
     ),
