@@ -263,7 +263,11 @@ def _read(path: Path) -> bytes:
         )
     stream = leavings.open_file(path)
     if stream is None:
-        raise UsageError("the log of the run is not a readable file", where=str(path))
+        raise UsageError(
+            "the log of the run is not a readable file",
+            where=str(path),
+            advice="restore the file, or start a new run",
+        )
     with stream:
         return stream.read()
 
