@@ -65,7 +65,7 @@ WRONG = {
         "rank 0 is in a world of 2 ranks by torch",
     ),
     "two worlds of two": (world("mpi4py", 2) * 2, "rank 0 is in a world of 2 ranks"),
-    "more than were started": ([by("torch", 4, 0, 1), by("torch", 4, 2, 3)], "one of 4"),
+    "more than were started": ([by("torch", 4, 0, 1), by("torch", 4, 2, 3)], "a world of 4 ranks"),
     "a world in each rank": ([by("torch", 2, 0, 1)] * 2, "ranks 0 and 1 are both number 0"),
     "by other stores": (
         [by("torch", 2, 0, token="a"), by("torch", 2, 1, token="b")],
