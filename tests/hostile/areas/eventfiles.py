@@ -54,7 +54,7 @@ CASES = (
     _fail("text", _write(b"loss: 0.5\n" * 9), "wrong checksum of a record's length"),
     _fail("deep", _write(_deep(3000)), "are empty"),
     _fail("nested-length", _write(record(b"\x2a\xff\xff\xff\xff\x0f")), "truncated within a field"),
-    _fail("long-integer", _write(record(b"\x10" + b"\xff" * 1000)), "of more than 64 bits"),
+    _fail("long-integer", _write(record(b"\x10" + b"\xff" * 1000)), "an integer exceeds 64 bits"),
     _fail("long-tag", _write(record(event(1, simple("x" * 10**6, 1)))), "its tags: xxx"),
     _fail("tag-that-steers", _write(record(event(1, simple("\x1b[2J", 1)))), r"\x1b[2J"),
     _fail("tag-of-no-text", _write(record(event(1, simple(b"\xff\xfe", 1)))), "no scalar loss"),
