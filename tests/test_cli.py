@@ -219,8 +219,14 @@ def test_what_is_typed_becomes_typed_values(line: str) -> None:
         ("data generate g out n", "'n' is not NAME=VALUE"),
         ("data generate g out =x", "'=x' is not NAME=VALUE"),
         ("image build --push docker://a none", "run `docker build -t dir DIR`"),
-        ("init m.json --model timm/resnet18", "copy one of the three in manifests/models"),
-        ("init --model=timm/resnet18 m.json", "copy one of the three in manifests/models"),
+        (
+            "init m.json --model timm/resnet18",
+            "copy one of the three manifests in manifests/models",
+        ),
+        (
+            "init --model=timm/resnet18 m.json",
+            "copy one of the three manifests in manifests/models",
+        ),
         ("verify a b --frobnicate", "unrecognized arguments: b --frobnicate"),
         ("inventory everything", "unrecognized arguments: everything"),
         ("verify --trus a", "--trus"),

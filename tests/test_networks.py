@@ -73,7 +73,7 @@ def test_the_work_of_a_sample_does_not_depend_on_the_batch(
         (["lenet", "side"], "'side' is not SIZE=N"),
         (["lenet", "side=-1"], "'side=-1' is not SIZE=N"),
         (["lenet", "side=\u0663"], "is not SIZE=N"),
-        (["lenet", "side=1234567890"], "side has more than 9 digits"),
+        (["lenet", "side=1234567890"], "side has 10 digits, at most 9 are allowed"),
         (["lenet", "--evidence"], "options for capsules, not for networks"),
         (["lenet", "--full"], "options for capsules, not for networks"),
         (["lenet", "--id", "ad880485dd78"], "options for capsules, not for networks"),

@@ -59,22 +59,22 @@ def compare_several(records: Sequence[Record], ids: Sequence[str | None]) -> Sev
     """
     if len(records) < LEAST:
         raise UsageError(
-            f"{len(records)} capsules are not several",
-            advice="name the original and at least two re-runs",
+            f"{len(records)} capsules given, expected at least {LEAST}",
+            advice="name the original and at least two more capsules",
         )
     for index, capsule_id in enumerate(ids):
         if capsule_id is not None and capsule_id in ids[:index]:
             raise UsageError(
                 f"{label(ids.index(capsule_id))} and {label(index)} are the same capsule"
                 f" {capsule_id[:12]}",
-                advice="every capsule counts once: a copy of a machine's runs is no new machine",
+                advice="name each capsule once",
             )
     original, *reruns = records
     for index, rerun in enumerate(reruns, 1):
         if rounds.pair_of(original, rerun) is not None:
             raise UsageError(
                 f"{label(0)} and {label(index)} are the two sides of one pair",
-                advice="compare them alone: capsule diff A B",
+                advice=f"compare the pair alone: capsule diff {label(0)} {label(index)}",
             )
     pairs = [
         compare(original, rerun, original_id=ids[0], rerun_id=rerun_id)
@@ -100,7 +100,7 @@ def _copies(records: Sequence[Record], ids: Sequence[str | None]) -> Iterator[tu
                 records[earlier], ids[index]
             )
             if reason := reason or evidence.copy(records[earlier], record):
-                beside = f"{label(index)} is no independent re-run beside {label(earlier)}"
+                beside = f"{label(index)} is not independent of {label(earlier)}"
                 yield index, about(beside, reason)
                 break
 

@@ -21,9 +21,9 @@ REFUSALS = Templates(Sentence)
 CHANGES |= {
     "same-run": "two capsules with the same run",
     "nonce": "a re-run under seeds drawn with --nonce {nonce!r}",
-    "unplanned-runs": "{runs:d} fresh {runs:seed|seeds}, a number that nobody planned (--runs)",
-    "original-last": "a verification with its own original, whose author chose the seeds (name the"
-    " original first)",
+    "unplanned-runs": "{runs:d} fresh {runs:seed|seeds}, an unplanned number (--runs)",
+    "original-last": "a verification given before its original, whose author chose the seeds (name"
+    " the original first)",
 }
 
 
@@ -36,7 +36,7 @@ def separate_runs(*, verifies: str | None) -> str:
     """
     if verifies is None:
         return "two independent runs (not a verification; seeds of B chosen by its author)"
-    return f"a verification of another capsule ({verifies[:12]}), whose id determines its seeds"
+    return f"a verification of another capsule ({verifies[:12]}), whose id determines the seeds"
 
 
 @CHANGES.template("another-image")
@@ -67,7 +67,7 @@ CHANGES |= {
 def with_image(*, named: str | None) -> str:
     """Word that the original ran without an image, and the re-run in one."""
     which = f" ({named})" if named is not None else ""
-    return f"a re-run in an image{which}, an original without one"
+    return f"a re-run in an image{which}, an original without an image"
 
 
 CHANGES |= {
@@ -102,7 +102,7 @@ def quick(*, claims: int, benchmarks: int, decides: bool) -> str:
     number, thing = (claims, "claim") if claims else (benchmarks, "benchmark")
     some = f"{number} {'' if claims else 'unclaimed '}{thing}{'s' * (number > 1)}"
     if claims and not decides:
-        some += f" that {'decides' if number == 1 else 'decide'} nothing"
+        some += " that cannot change the verdict"
     return f"a re-run with --quick (without {some})"
 
 
@@ -115,8 +115,8 @@ REFUSED_VALUE, OTHER_METRIC = "refused-value", "other-metric"
 NOTES |= {
     REFUSED_VALUE: "{fault}",
     OTHER_METRIC: "{fault}",
-    "pair": "a pair: {rounds:d} rounds by turns on one node under equal seeds. Judged is the ratio"
-    " of {here} to {there}, not whether a published number is right",
+    "pair": "a pair: {rounds:d} rounds, run alternately on one node under equal seeds. The verdict"
+    " is on the ratio of {here} to {there}, not on a published number",
     "same-run": "both capsules hold the same run, so neither is evidence for the other: make new"
     " runs with `capsule verify`",
     "not-a-reexecution": "B does not verify A: comparing two independent runs",
@@ -175,28 +175,29 @@ NOTES |= {
 @REFUSALS.template("another-aggregate")
 def another_aggregate(*, there: str | None, here: str | None) -> str:
     """Word that the two sides compute a run's value by different aggregates."""
-    words = [aggregate or "usual value" for aggregate in (there, here)]
+    words = [aggregate or "default aggregate" for aggregate in (there, here)]
     return f"a run's value is the {words[0]} in the original, but the {words[1]} in the re-run"
 
 
 REFUSALS |= {
-    "repeated-seeds": "every re-run repeats a seed of the original, so it is no independent"
-    " evidence: run it under other seeds",
-    "wide-bound": "no evidence: the bound is larger than {most:g} of the change that it judges in"
-    " {wide:d} of {runs:d} runs ({share:.2g} of it at seed {seed:d})",
+    "repeated-seeds": "every re-run uses a seed of the original, so no re-run is independent"
+    " evidence: make re-runs under other seeds",
+    "wide-bound": "no evidence: in {wide:d} of {runs:d} runs the bound is larger than {most:g}"
+    " times the change that the bound judges (seed {seed:d}: {share:.2g} times)",
     "copied-times": "trials {trial} and {first} have exactly the same times for {metric}: one is a"
     " copy of the other, and no evidence",
-    "one-run-twice": "both capsules hold the same run, {run}, which is no evidence for itself",
-    "common-runs": "both capsules hold the runs of {run}, to which seeds were added: these are no"
-    " evidence for themselves",
-    "counted-twice": "runs counted twice: the other capsule already contains the runs of"
+    "one-run-twice": "both capsules hold the runs of {run}: runs compared with themselves are no"
+    " evidence",
+    "common-runs": "both capsules hold the runs of {run}, to which seeds were added: runs compared"
+    " with themselves are no evidence",
+    "counted-twice": "runs counted twice: one of the two capsules contains the runs of the other,"
     " {capsule:.12s}",
     "one-seed-twice": "the {side} has {runs:d} runs under {seeds:d} seeds: each seed may have one"
     " run",
     "constant-runs": "all {runs:d} runs of the {side} have the same value under different seeds,"
     " so they count as one run. If no seed changes the metric, claim it as exact",
-    "copied-values": "re-runs have exactly the values of the original under other seeds: they are"
-    " copies, or no seed changes them. Neither is evidence",
+    "copied-values": "no evidence: the re-runs have exactly the original's values under other"
+    " seeds, so the values are copies, or no seed changes them",
 }
 
 
@@ -221,6 +222,6 @@ def another_ruler(*, there: str, ours: str | None, here: str, theirs: str | None
 
 
 REFUSALS |= {
-    "another-recipe": "{fields:list} was changed with --set, so another recipe was trained: only"
-    " threshold and bound claims can be judged",
+    "another-recipe": "{fields:list} was changed with --set, so the training differs from the"
+    " original's: only threshold and bound claims can be judged",
 }

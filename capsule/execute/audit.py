@@ -37,16 +37,19 @@ def _faults(workspace: Workspace, plan: Plan) -> Iterator[str]:
         tries[attempt.trial] = tries.get(attempt.trial, 0) + 1
         start = log.starts[number - 1] if 1 <= number <= len(log.starts) else None
         if start is None or not _fits(attempt, start, tries[attempt.trial]):
-            yield f"attempt {attempt.attempt} of {attempt.trial} has no process start"
+            yield f"no process start fits attempt {attempt.attempt} of {attempt.trial}"
 
 
 def _start_faults(number: int, begun: Begun, group: Group | None, nodes: int) -> Iterator[str]:
     if group is None or not set(begun.trials) <= {trial.id for trial in group.trials}:
         yield f"process start {number} has no group in the plan"
     elif (begun.number, begun.ranks, len(begun.nodes)) != (number, group.ranks, group.ranks):
-        yield f"process start {number} has another number or other ranks than its group"
+        yield (
+            f"process start {number} is listed with number {begun.number}, {begun.ranks} ranks and"
+            f" nodes of {len(begun.nodes)} ranks, expected number {number} and {group.ranks} ranks"
+        )
     elif any(node >= nodes for node in begun.nodes):
-        yield f"process start {number} ran on a node without a record"
+        yield f"process start {number} ran on a node that the run folder does not describe"
 
 
 def _fits(attempt: Attempt, begun: Begun, number: int) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from capsule import extraction, leavings
 from capsule.execute.log import cannot_write
 from capsule.execute.reports import writable
+from capsule.sizes import size
 
 _MARK = "tfevents"
 _MOST_NAMES, _MOST_DEPTH, _SHOWN = 10_000, 16, 5
@@ -43,8 +44,8 @@ def lay_out(out: Path, name: str, target: Path) -> None:
         left -= len(piece)
         if left < 0:
             raise NoEventsError(
-                f"the event files of {name} exceed {extraction.MOST_BYTES} bytes, the most that is"
-                " searched; write scalars to a folder of their own"
+                f"the event files of {name} exceed {size(extraction.MOST_BYTES)}, the most that"
+                " capsule searches; write scalars to a folder of their own"
             )
         try:
             pieces.append(extraction.keep_scalars(piece))
@@ -92,7 +93,10 @@ def _walk(out: Path, name: str) -> Iterator[tuple[str, list[str]]]:
             continue
         seen += len(names)
         if seen >= _MOST_NAMES:
-            raise NoEventsError(f"{name} holds {_MOST_NAMES} files and folders or more")
+            raise NoEventsError(
+                f"{name} holds {_MOST_NAMES} files and folders or more, too many to search; write"
+                " event files to a folder of their own"
+            )
         logs = (one for one, is_folder in names if _MARK in one and not is_folder)
         files = sorted(f"{folder}/{one}" for one in logs)
         if files:

@@ -25,6 +25,7 @@ from capsule.notes import Note
 from capsule.plan import Group, Plan
 from capsule.record import Attempt, Evidence, Execution, File, Samples
 from capsule.runtimes import programs
+from capsule.sizes import size
 
 # importing a framework from a cold disk takes half a minute
 _PROBE_SECONDS = 600
@@ -66,7 +67,11 @@ def probe(workspace: Workspace, setting: Setting, words: Sequence[str]) -> JsonO
         software = parse_foreign(_answer(files), where="levels probe")
     except CapsuleError as error:
         return {"missing": str(error)}
-    return software if isinstance(software, dict) else {"missing": "levels probe printed no object"}
+    return (
+        software
+        if isinstance(software, dict)
+        else {"missing": "the software probe printed no JSON object"}
+    )
 
 
 def _answer(files: RankFiles) -> bytes:
@@ -76,7 +81,7 @@ def _answer(files: RankFiles) -> bytes:
     with stream:
         answer = stream.read(MAX_SOFTWARE_BYTES + 1)
     if len(answer) > MAX_SOFTWARE_BYTES:
-        raise DamagedError(f"the software probe printed more than {MAX_SOFTWARE_BYTES} bytes")
+        raise DamagedError(f"the software probe printed more than {size(MAX_SOFTWARE_BYTES)}")
     return answer
 
 
@@ -237,7 +242,7 @@ def _find_changes(journal: Journal, attempts: Mapping[str, Attempt]) -> list[Att
             attempt,
             outcome="failed",
             reason="bad-result",
-            message="what it had reported was changed after it had ended",
+            message="the reported values were changed after the trial ended",
         )
         for attempt in attempts.values()
         if attempt.outcome == "completed" and attempt.trial not in complete

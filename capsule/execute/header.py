@@ -63,7 +63,7 @@ class Header:
         """
         try:
             if not isinstance(value, dict) or value["format"] != FORMAT:
-                raise UsageError(f"not a run folder: format is not {FORMAT}", where=where)
+                raise UsageError(f'not a run folder: "format" is not {FORMAT!r}', where=where)
             _require_this_version(value, where)
             setup = archive.setup_from_json(value["setup"])
             if str(UUID(setup.uuid)) != setup.uuid:

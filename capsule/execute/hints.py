@@ -215,7 +215,10 @@ def _about_protocol(attempt: Attempt) -> Iterator[str]:
             ' "stdin" beside "command"'
         )
     if "no seed was injected" in message:
-        yield 'if no Python program runs: remove "seeding", and pass {seed} as an argument'
+        yield (
+            'if the command runs no Python program: remove "seeding", and pass {seed} as an'
+            " argument"
+        )
 
 
 def _about_program(failure: _Failure) -> Iterator[str]:
@@ -234,7 +237,11 @@ def _about_program(failure: _Failure) -> Iterator[str]:
         yield f"the script needs {interpreter} to start: install it, or correct its first line"
     place = path or (None if scene.contained else programs.find(name))
     if place is not None and (made_for := _foreign_machine(place)):
-        yield f"{quote(name)} is built for {made_for}, but this machine is {platform.machine()}"
+        own = platform.machine()
+        yield (
+            f"{quote(name)} is built for {made_for}, but this machine is {own}: build {quote(name)}"
+            f" for {own}"
+        )
 
 
 def _foreign_machine(path: Path) -> str | None:

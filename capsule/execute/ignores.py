@@ -85,7 +85,10 @@ def decide(patterns: Sequence[Pattern], parts: Sequence[str], *, is_folder: bool
 def _read_line(line: str) -> Pattern | None:
     line = line.removesuffix("\r")
     if len(line) > MOST_CHARACTERS:
-        raise ValueError(f"has too long a pattern ({len(line)} characters): {line[:40]!a}...")
+        raise ValueError(
+            f"has a pattern of {len(line)} characters, at most {MOST_CHARACTERS} are allowed:"
+            f" {line[:40]!a}..."
+        )
     if line.startswith("#"):
         return None
     while line.endswith(" ") and not _is_escaped(line, len(line) - 1):
@@ -169,7 +172,7 @@ def _tokens(name: str) -> Iterator[One | None]:
             yield one
         elif character == "\\":
             if place == len(name):
-                raise ValueError("a pattern ends with a backslash")
+                raise ValueError(f"pattern {name!a} ends with a backslash")
             yield name[place].__eq__
             place += 1
         else:
@@ -188,7 +191,7 @@ def _read_set(name: str, place: int) -> tuple[One, int]:
     while place == start or name[place : place + 1] != "]":
         if known := _CLASS.match(name, place):
             if known[1] not in _CLASSES:
-                raise ValueError(f"unknown character class: {known[1]}")
+                raise ValueError(f"pattern {name!a} has the unknown character class {known[1]}")
             classes.append(_CLASSES[known[1]])
             place = known.end()
             continue
@@ -208,5 +211,5 @@ def _read_set(name: str, place: int) -> tuple[One, int]:
 def _read_member(name: str, place: int) -> tuple[str, int]:
     place += name[place : place + 1] == "\\"
     if place >= len(name):
-        raise ValueError("a set lacks its closing bracket")
+        raise ValueError(f"pattern {name!a} has a set without its closing bracket ]")
     return name[place], place + 1

@@ -18,6 +18,7 @@ from capsule.execute.checkout import Checkout
 from capsule.execute.ignores import Pattern
 from capsule.manifest import Command, Manifest, commands
 from capsule.record import Source
+from capsule.sizes import size
 
 _GIT, _CACHE = ".git", "__pycache__"
 _IGNORED = "that git ignores"
@@ -288,13 +289,13 @@ class _Walk:
             data = stream.read(_MOST_IGNORE_BYTES + 1)
         try:
             if len(data) > _MOST_IGNORE_BYTES:
-                raise ValueError(f"has more than {_MOST_IGNORE_BYTES} bytes")
+                raise ValueError(f"exceeds {size(_MOST_IGNORE_BYTES)}")
             yield _Rules(depth=len(folder.parts), patterns=ignores.read(os.fsdecode(data)))
         except ValueError as error:
             raise UsageError(
                 f"the list of ignored files {error}",
                 where=str(path),
-                advice="shorten it, or copy the inputs to a folder without it",
+                advice="shorten the list, or copy the inputs to a folder without this file",
             ) from None
 
     def _enter(self, folder: _Folder, excluded: _Rules) -> Iterator[_Folder]:

@@ -16,6 +16,7 @@ from capsule.archive.lines import attempt_from_json
 from capsule.errors import ExecutionError, UsageError
 from capsule.jsons import Json, JsonObject
 from capsule.record import Attempt
+from capsule.sizes import size
 
 _SYNC_SECONDS = 1.0
 # a hundred thousand trials, each tried again and again
@@ -183,7 +184,7 @@ class Log:
             else:
                 attempts = tuple(map(attempt_from_json, event["attempts"]))
                 if not isinstance(event["end"], int) or not isinstance(event["at"], str):
-                    raise TypeError("an end lacks its number or time")
+                    raise TypeError("the end of a process start lacks its number or time")
                 self._keep_end(event["end"], event["at"], attempts, _read_left(event))
         except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(
@@ -251,18 +252,22 @@ def _read_start(start: JsonObject) -> Begun:
                 return Begun(
                     number=number, group=group, trials=names, ranks=ranks, nodes=places, at=at
                 )
-    raise TypeError("a process start lacks a field, or has one of another form")
+    raise TypeError("a process start lacks a field, or a field has an unknown form")
 
 
 def _read(path: Path) -> bytes:
     if (size_bytes := leavings.size_bytes(path)) > _MOST_BYTES:
         raise UsageError(
-            f"the log of the run has {size_bytes} bytes, at most {_MOST_BYTES} are read",
+            f"the log of the run has {size(size_bytes)}, at most {size(_MOST_BYTES)} are read",
             where=str(path),
         )
     stream = leavings.open_file(path)
     if stream is None:
-        raise UsageError("the log of the run is not a readable file", where=str(path))
+        raise UsageError(
+            "the log of the run is not a readable file",
+            where=str(path),
+            advice="restore the file, or start a new run",
+        )
     with stream:
         return stream.read()
 
@@ -274,8 +279,8 @@ def cannot_write(path: Path, error: OSError) -> ExecutionError:
         return ExecutionError(
             "cannot write: the folder was removed during the run",
             where=str(missing[-1] if missing else path),
-            advice="check that neither the workload nor a cleaning job removes it, or name another"
-            " folder with --work",
+            advice="check that neither the workload nor a cleaning job removes the folder, or name"
+            " another folder with --work",
         )
     return ExecutionError(
         f"cannot write: {error.strerror}",

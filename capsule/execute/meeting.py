@@ -179,8 +179,8 @@ def _refuse_unjoined(program: MpiProgram, group: Group, setting: Setting) -> Non
             f"{named}, which is MPI; launcher {launcher.name} does not join its {group.ranks}"
             " ranks: each would form a world of its own",
             where=where,
-            advice='"launcher": "mpirun" in the site file joins ranks on one node; "srun" in a job'
-            " of Slurm's joins those whose MPI is of MPICH's family; write"
+            advice='write "launcher": "mpirun" in the site file to join ranks on one node, or'
+            ' "srun" to join ranks in a Slurm job whose MPI is of MPICH\'s family; write'
             ' "ranks_independent": true beside "command" if the ranks work independently',
         )
     if program.family is not None and program.family.name != launcher.family:
@@ -210,7 +210,7 @@ def _refuse_lost_words(group: Group, setting: Setting) -> None:
             raise CannotRunError(
                 f"ranks cannot form one world by {lost}",
                 where=trial.benchmark.id,
-                advice=f"use {RENDEZVOUS}, which capsule sets: all ranks reach the place it names",
+                advice=f"use {RENDEZVOUS}, which capsule sets to a place that all ranks reach",
             )
 
 

@@ -72,7 +72,7 @@ def _check_datasets(digests: Mapping[str, Digest], datasets: Sequence[Dataset]) 
             raise DamagedError(
                 f"dataset {dataset.name!r} changed while it was copied",
                 where=f"/datasets/{dataset.name}",
-                advice="run again when no process writes to it",
+                advice="run again when no process writes to the dataset",
             )
 
 

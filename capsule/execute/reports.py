@@ -236,7 +236,9 @@ def _misfit(one: Series, metric: Metric, reporters: Sequence[int]) -> str | None
     if one.steps is not None and metric.per not in ("call", "step", "rank"):
         return f"{one.metric} is declared per {metric.per}, but was reported with steps"
     if metric.per == "trial" and len(one.values) != 1:
-        return f"{one.metric} is declared as one number per trial, but has {len(one.values)}"
+        return (
+            f"{one.metric} is declared as one number per trial, but has {len(one.values)} numbers"
+        )
     if metric.per != "rank" and len(reporters) > 1:
         return (
             f"{one.metric} was reported by ranks {', '.join(map(str, reporters[:10]))}; declare a"

@@ -13,6 +13,7 @@ from capsule.execute.journal import MAX_LINE_BYTES, Defect, OpenSeries
 from capsule.execute.reports import TrialReport, writable
 from capsule.jsons import JsonObject
 from capsule.plan import Trial
+from capsule.sizes import size
 
 _NAMES, _LONGEST_NAME = 10, 80
 _MOST_ENTRY_BYTES = 1 << 20
@@ -54,8 +55,8 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
                 # none of it could be sealed
                 series.clear()
                 raise Defect(
-                    f"reports more than {MOST_SERIES_NUMBERS} numbers of {name}, more than"
-                    " a capsule takes of one trial"
+                    f"{name} has more than {MOST_SERIES_NUMBERS} numbers, the most that a capsule"
+                    " takes of one trial"
                 )
     except Defect as error:
         defect = str(error)
@@ -86,7 +87,7 @@ def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
         return
     with stream:
         if os.fstat(stream.fileno()).st_size > MAX_LINE_BYTES:
-            raise Defect(f"the results file is larger than {MAX_LINE_BYTES} bytes")
+            raise Defect(f"the results file is larger than {size(MAX_LINE_BYTES)}")
         for number, line in enumerate(stream, start=1):
             # a script that ended by itself may have left out the last newline
             whole = line.endswith(b"\n") or not torn
@@ -97,7 +98,7 @@ def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
 def _entry(number: int, line: bytes) -> tuple[str, JsonObject]:
     """Return a line's metric, and its value as a line of a journal has it."""
     if len(line) > _MOST_ENTRY_BYTES:
-        raise Defect(f"results line {number} is longer than {_MOST_ENTRY_BYTES} bytes")
+        raise Defect(f"results line {number} is longer than {size(_MOST_ENTRY_BYTES)}")
     try:
         entry = json.loads(line.decode())
     except (ValueError, RecursionError):

@@ -137,7 +137,11 @@ def _contradictions(sightings: Sequence[Sighting], *, has_whole: bool) -> Iterat
             continue
         for rank, one in own:
             if one.ranks != ranks:
-                size = "alone in a world of its own" if one.ranks == 1 else f"one of {one.ranks}"
+                size = (
+                    "alone in a world of its own"
+                    if one.ranks == 1
+                    else f"in a world of {one.ranks} ranks"
+                )
                 yield f"rank {rank} is {size} by {by}, but {ranks} ranks were started"
         yield from _find_two(by, own, ranks)
 

@@ -77,8 +77,9 @@ def find_echoes(
             if tuple(one.value for one in found) == own[name]:
                 del left[name]
                 yield (
-                    f"{name}: rank {rank} has the same value as rank 0, {own[name][-1]:g}, and no"
-                    " world of them was seen: each may have done all of the work alone"
+                    f"{name}: rank {rank} has the same value as rank 0, {own[name][-1]:g}, and"
+                    " capsule saw no world of the ranks: each rank may have done all of the work"
+                    " alone"
                 )
 
 

@@ -162,8 +162,9 @@ class Traces:
 def describe(paths: Sequence[str], trial: str) -> str:
     """Return the sentence on segments that a trial left, with the command that removes them."""
     return (
-        f"{', '.join(map(plain.clean, paths))} appeared while {trial} ran, and no process uses it"
-        f" now. The next trial may find it; to remove it: {segments.removal(paths)}"
+        f"{', '.join(map(plain.clean, paths))} appeared while {trial} ran, and no process uses this"
+        " shared memory now. The next trial may find the shared memory; to remove it:"
+        f" {segments.removal(paths)}"
     )
 
 

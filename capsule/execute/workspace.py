@@ -37,6 +37,7 @@ from capsule.execute.workingcopy import WorkingCopy
 from capsule.jsons import JsonObject
 from capsule.origin import Side
 from capsule.plan import Group
+from capsule.sizes import size
 
 _FILES = ("run.json", "manifest.json", "attempts.jsonl", "digests.txt", "lock")
 
@@ -217,7 +218,7 @@ class Workspace:
             raise CannotRunError(
                 "another process uses this run folder",
                 where=str(self.folder),
-                advice="wait for it, or end it",
+                advice="wait for that process, or end it",
             )
         with lock:
             # what another process noted before it let go counts
@@ -363,7 +364,7 @@ def read_file(path: Path) -> bytes:
     """
     if (size_bytes := leavings.size_bytes(path)) > MOST_DOCUMENT_BYTES:
         raise UsageError(
-            f"has {size_bytes} bytes, at most {MOST_DOCUMENT_BYTES} are read",
+            f"has {size(size_bytes)}, at most {size(MOST_DOCUMENT_BYTES)} are read",
             where=str(path),
         )
     stream = leavings.open_file(path)
@@ -371,7 +372,7 @@ def read_file(path: Path) -> bytes:
         raise UsageError(
             "missing from the run folder, or not a readable file",
             where=str(path),
-            advice="restore it, or start a new run",
+            advice="restore the file, or start a new run",
         )
     with stream:
         return stream.read()
@@ -388,7 +389,11 @@ def _refuse_what_is_no_file(folder: Path) -> None:
     listed = (folder / name for name in _FILES)
     for path in (*listed, *(folder / "nodes").glob("*.json")):
         if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-            raise UsageError("not a regular file, as capsule made it", where=str(path))
+            raise UsageError(
+                "not a regular file: something replaced the file that capsule wrote",
+                where=str(path),
+                advice="restore the file, or start a new run",
+            )
 
 
 def write_durably(path: Path, data: bytes) -> None:

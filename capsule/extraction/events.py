@@ -106,7 +106,7 @@ def read_log(data: bytes, tags: Iterable[str]) -> Log:
             _add(log, _parse(payload))
             at = end
     except BrokenError as error:
-        return Log(points={}, fault=f"{error}, {at} bytes from its beginning")
+        return Log(points={}, fault=f"{error}, after {at} bytes")
     except TooManyError as error:
         return Log(points={}, fault=str(error))
     return log
@@ -239,7 +239,7 @@ def _sizes(shape: bytes) -> Iterator[int | bytes]:
 
 def _float(content: int | bytes, form: str) -> float:
     if isinstance(content, int) or len(content) != struct.calcsize(form):
-        raise BrokenError("an event has a field of another type where a number belongs")
+        raise BrokenError("a field of an event has the wrong type, expected a number")
     (number,) = struct.unpack(form, content)
     assert isinstance(number, float)
     return number
@@ -247,11 +247,11 @@ def _float(content: int | bytes, form: str) -> float:
 
 def _integer(content: int | bytes) -> int:
     if not isinstance(content, int):
-        raise BrokenError("an event has a field of another type where an integer belongs")
+        raise BrokenError("a field of an event has the wrong type, expected an integer")
     return content - (1 << 64) if content >> 63 else content
 
 
 def _bytes(content: int | bytes) -> bytes:
     if isinstance(content, int):
-        raise BrokenError("an event has a field of another type where a message belongs")
+        raise BrokenError("a field of an event has the wrong type, expected a message")
     return content

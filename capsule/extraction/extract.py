@@ -20,6 +20,7 @@ from capsule.manifest.sources import (
     Pointer,
     Source,
 )
+from capsule.sizes import size
 
 MOST_BYTES = 64 << 20
 """Text that values are read from."""
@@ -61,8 +62,8 @@ def _find_elsewhere(source: Source, load: Callable[[str], bytes | None] | None) 
     except UnreadError:
         return ""
     return (
-        f"; line {found.values[-1].line} of {describe(other)} has it:"
-        f' write "stream": "{other}" in its "from"'
+        f"; line {found.values[-1].line} of {describe(other)} has a value:"
+        f' write "stream": "{other}" in the metric\'s "from"'
     )
 
 
@@ -184,7 +185,7 @@ def _require_text(name: str, texts: Mapping[str, bytes], absent: Mapping[str, st
     if not text:
         raise UnreadError("no-result", f"{shown} {'are' if name.endswith(SCALARS) else 'is'} empty")
     if len(text) > MOST_BYTES:
-        message = f"{shown} exceeds {MOST_BYTES} bytes, which are searched at most"
+        message = f"{shown} exceeds {size(MOST_BYTES)}, the most that capsule searches"
         raise UnreadError("bad-result", message)
     return text
 

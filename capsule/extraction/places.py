@@ -506,5 +506,5 @@ def _way_out(better: str | None, fault: whole.Fault | None = None) -> str:
         declared = fault is not None and fault.kind in ("unit", "percent")
         return f"use the pattern {better}{', or declare the unit' * declared}"
     if fault is None or fault.kind not in whole.SPELLABLE:
-        return "no pattern can read it: print one plain number, for example 1234.5"
+        return "no pattern can read this number: print one plain number, for example 1234.5"
     return f"match the whole number, for example by {PLACEHOLDER}, and spell out the adjacent text"

@@ -24,7 +24,7 @@ class TooManyError(Exception):
     """There are more records than are read."""
 
     def __init__(self) -> None:
-        super().__init__(f"more records than are read, which are {MOST_RECORDS}")
+        super().__init__(f"more than {MOST_RECORDS} records, the most that capsule reads")
 
 
 class BrokenError(Exception):
@@ -106,7 +106,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 127) << (7 * place)
         if byte < 128:
             return value & 0xFFFFFFFFFFFFFFFF, at + place + 1
-    raise BrokenError("a message is truncated within an integer, or has one of more than 64 bits")
+    raise BrokenError("a message is truncated within an integer, or an integer exceeds 64 bits")
 
 
 def mask(crc: int) -> int:

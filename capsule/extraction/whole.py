@@ -34,15 +34,16 @@ REASONS: Mapping[Kind, str] = {
     "digit": "more digits are adjacent",
     "sign": "a sign is adjacent",
     "point": "a point and more digits are adjacent",
-    "comma": "it has a decimal comma, or a comma between its digits",
-    "group": "its digits are grouped",
+    "comma": "the number has a decimal comma, or a comma between its digits",
+    "group": "the digits of the number are grouped",
     "exponent": "an exponent is adjacent",
     "underscore": "an underscore is adjacent",
-    "clock": "it is one part of a time or of several numbers",
-    "word": "it is inside a word",
-    "unit": "letters follow it; neither the pattern nor the unit of the metric declares them",
-    "percent": "a percent sign follows it; neither the pattern nor the unit of the metric declares"
-    " it",
+    "clock": "the number is one part of a time or of several numbers",
+    "word": "the number is inside a word",
+    "unit": "letters follow the number; neither the pattern nor the unit of the metric declares"
+    " the letters",
+    "percent": "a percent sign follows the number; neither the pattern nor the unit of the metric"
+    " declares the sign",
 }
 # a number of these cannot be read by any pattern
 _UNREADABLE = ("comma", "group", "underscore", "clock")

@@ -83,11 +83,22 @@ def _choose(metrics: Sequence[MetricRuns], pattern: str) -> list[MetricRuns]:
         meant = f"; did you mean {near}?" if near else ""
         raise UsageError(f"no metric matches {pattern!r}{meant}")
     if len(chosen) > _MOST:
-        raise UsageError(f"{pattern!r} matches {len(chosen)} metrics, the limit is {_MOST}")
-    if len({(one.unit, one.per == "step") for one in chosen}) > 1:
-        raise UsageError(f"{pattern!r} mixes units, or curves and single values")
+        raise UsageError(
+            f"{pattern!r} matches {len(chosen)} metrics, the limit of a figure is {_MOST}",
+            advice="use a narrower pattern",
+        )
+    if len(units := sorted({one.unit for one in chosen})) > 1:
+        raise UsageError(
+            f"{pattern!r} matches metrics with several units: {', '.join(units)}",
+            advice="draw one figure for each unit",
+        )
+    if len({one.per == "step" for one in chosen}) > 1:
+        raise UsageError(
+            f"{pattern!r} matches curves and single values",
+            advice="draw one figure for the curves, one for the single values",
+        )
     if not any(run.samples for one in chosen for run in one.runs):
-        raise UsageError(f"{pattern!r} has no values")
+        raise UsageError(f"the metrics that {pattern!r} matches have no values")
     return chosen
 
 

@@ -80,5 +80,5 @@ def _first() -> Runtime:
         reasons.append(f"{name}: {availability.reason}")
     raise CannotRunError(
         f"no engine on this machine can run the manifest's image ({'; '.join(reasons)})",
-        advice="install one, or measure this machine's own software with --runtime host",
+        advice="install an engine, or measure this machine's own software with --runtime host",
     )

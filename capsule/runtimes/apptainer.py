@@ -112,7 +112,10 @@ class Apptainer:
         """
         version = _usable(self.available())
         if image is None:
-            raise CannotRunError("Apptainer needs an image, and the manifest names none")
+            raise CannotRunError(
+                "Apptainer needs an image, and the manifest names no image",
+                advice="name an image with --image, or add --runtime host",
+            )
         if image.file is not None and image.file.form == "sif":
             sif = sifs.adopt(image, cache)
         else:
@@ -185,7 +188,9 @@ class Apptainer:
         """
         program = _program()
         if program is None:
-            raise CannotRunError("apptainer is no longer on the PATH")
+            raise CannotRunError(
+                "apptainer is no longer on the PATH", advice="restore the PATH of this run"
+            )
         return Wrapped(
             command=(program, "--quiet", "exec", *self._options(prepared, invocation)),
             environment=_environment(invocation, Path(program).name),

@@ -66,19 +66,20 @@ def _fault(path: Path) -> tuple[str, str] | None:
     for home in localpaths.homes():
         if path.is_relative_to(home) or home.is_relative_to(path):
             return (
-                f"it and your home, {home}, lie one in the other, and no container sees a home",
-                "install it outside of it, such as below /opt or in a folder of a project",
+                f"the path overlaps your home, {home}, and no container sees a home",
+                "install the files outside of your home, such as below /opt or in a project folder",
             )
     for folder in map(Path, _LIVE):
         if path.is_relative_to(folder) or folder.is_relative_to(path):
             return (
-                f"it and {folder} lie one in the other, where this machine's own services are",
-                "name the folder or file alone that containers need",
+                f"the path overlaps {folder}, where this machine's own services are",
+                "name only the folder or file that containers need",
             )
     for mount in _writable_below(path):
         return (
-            f"another file system is mounted below it, at {mount}, and engines leave that writable",
-            "name folders that have none below them, each by itself",
+            f"another file system is mounted in that folder, at {mount}, and engines leave"
+            " such a mount writable",
+            "name each folder below which no other file system is mounted",
         )
     return None
 

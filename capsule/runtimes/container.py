@@ -161,7 +161,7 @@ class Container(ABC):
     def _describe(self, now: Memory, *, killed: bool) -> str:
         most = self._invocation.memory
         if killed and most is not None and self._limits_memory:
-            return f"{self.title} held it to the {size(most)} that --memory allows"
+            return f"{self.title} held the process start to the {size(most)} that --memory allows"
         told = now.describe_since(self._memory_before)
         none = "" if killed else f"{self.title} tells of no kill for want of memory; "
         return f"{none}{told}"

@@ -143,7 +143,10 @@ class ContainerEngine(ABC):
             CannotRunError: No engine, or it cannot get the image.
         """
         if image is None:
-            raise CannotRunError(f"{self.title} needs an image, and the manifest names none")
+            raise CannotRunError(
+                f"{self.title} needs an image, and the manifest names no image",
+                advice="name an image with --image, or add --runtime host",
+            )
         loading.require_loadable(image)
         version = self.version()
         facts = self._find(image)
@@ -179,7 +182,7 @@ class ContainerEngine(ABC):
         gpus_here = gpus.require(count, image, self._root)
         if gpus_here.vendor != "nvidia":
             raise CannotRunError(
-                f"{self.title} supports only NVIDIA GPUs, this machine has AMD ones",
+                f"{self.title} supports only NVIDIA GPUs, this machine has AMD GPUs",
                 advice="use --runtime apptainer",
             )
         name = _new_name()

@@ -117,10 +117,10 @@ def find_fatal(output: str) -> str:
 def _advice(fault: str, pinned: str | None) -> str | None:
     """Return the remedy; Apptainer distinguishes its faults only by words."""
     if "no space left on device" in fault or "quota exceeded" in fault:
-        return "its temporary folder is full: set APPTAINER_TMPDIR to another folder"
+        return "Apptainer's temporary folder is full: set APPTAINER_TMPDIR to another folder"
     if pinned is None:
         return None
     if "dial tcp" in fault or "i/o timeout" in fault or "no such host" in fault:
         host = parse(f"docker://{pinned}").registry
         return f"cannot reach {host}: check its name and port, and this machine's network"
-    return f"repeat it without capsule: apptainer pull docker://{pinned}"
+    return f"to try without capsule: apptainer pull docker://{pinned}"

@@ -186,7 +186,7 @@ def _explain(error: BaseException) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, TimeoutError | requests.Timeout):
-            return "it accepts a connection, but does not answer"
+            return "the daemon accepts a connection, but does not answer"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
         inner = (one for one in cause.args if isinstance(one, BaseException))

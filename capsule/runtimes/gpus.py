@@ -56,7 +56,7 @@ def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:
     devices = find(root)
     if devices is None:
         raise CannotRunError(
-            f"{_devices(count)} requested; this machine has none with a driver",
+            f"{_devices(count)} requested; this machine has no GPU with a driver",
             where="/resources/gpus_per_rank",
             advice="install the GPU driver, use a machine with a GPU, or set gpus_per_rank to 0",
         )
@@ -64,6 +64,7 @@ def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:
         raise CannotRunError(
             f"{_devices(count)} requested; this machine has {devices.count}",
             where="/resources/gpus_per_rank",
+            advice="lower gpus_per_rank, or use a machine with more GPUs",
         )
     if image is not None and devices.vendor == "nvidia":
         _require_driver(devices, cuda_version(image))

@@ -73,7 +73,7 @@ def _find(path: str, site: Site, binds: tuple[Mount, ...]) -> Library:
         raise UsageError(
             f"{path} links to {source}, which no bind covers",
             where=where,
-            advice="bind the folder of the link's target at its own path",
+            advice=f"bind {source.parent} at the same path in the site file",
         )
     name = elf.soname(source)
     if name is None:

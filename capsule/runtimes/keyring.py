@@ -65,16 +65,16 @@ def require_reachable(paths: Iterable[Path]) -> None:
     for path in needed:
         if kind := _KEYED.get(places.file_system(path)) or (_is_encrypted(path) and "fscrypt"):
             raise CannotRunError(
-                f"is on {kind}, which the workload could not read: its new session keyring lacks"
-                " your keys",
+                f"is on {kind}, which the workload could not read: the workload's new session"
+                " keyring lacks your keys",
                 where=str(path),
                 advice=_WAY_OUT,
             )
     readable = [path for path in needed if _can_read(path)]
     for path in process.in_thread(lambda: _find_unreadable(readable)):
         raise CannotRunError(
-            "is readable for you, but not for the workload: its new session keyring lacks your"
-            " keys",
+            "is readable for you, but not for the workload: the workload's new session keyring"
+            " lacks your keys",
             where=str(path),
             advice=_WAY_OUT,
         )
@@ -125,6 +125,6 @@ def _attempt(step: Callable[[], None]) -> None:
         step()
     except OSError as error:
         raise CannotRunError(
-            f"cannot hide your kernel keys from the workload: {error.strerror}"
-            " (--keep-keyring leaves them readable)"
+            f"cannot hide your kernel keys from the workload: {error.strerror}",
+            advice="to leave your keys readable for the workload: add --keep-keyring",
         ) from None

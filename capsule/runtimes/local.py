@@ -55,7 +55,7 @@ def find(written: str, where: str | None) -> Image | None:
         raise CannotRunError(
             f"{engine.title} on this machine has no such image: {error.what}",
             where=written,
-            advice=f"list its images with `{name} image ls`",
+            advice=f"list the images with `{name} image ls`",
         ) from None
     with _save_by(engine, identity) as path:
         return saved.describe(path, written, where=identity)

@@ -256,5 +256,6 @@ def _read_one(answer: bytes) -> object:
     """
     entries = schema.parse(answer, where="podman inspect")
     if not isinstance(entries, list) or len(entries) != 1:
-        raise DamagedError("expected one entry in Podman's answer")
+        found = f"{len(entries)} entries" if isinstance(entries, list) else "no list"
+        raise DamagedError(f"Podman's answer has {found}, expected a list of one entry")
     return entries[0]

@@ -101,7 +101,10 @@ def interpreter(chosen: str | None, *, where: str) -> str:
     facts = _ask(path)
     if facts is None or tuple(map(int, re.findall(r"\d+", facts[1])[:2])) < _OLDEST:
         raise CannotRunError(
-            f"{path} is not a Python 3.9 or later", where=where, advice="name another program"
+            f"{path} is not a Python 3.9 or later"
+            + ("" if facts is None else f", but {facts[0]} {facts[1]}"),
+            where=where,
+            advice="name another program",
         )
     return str(path)
 

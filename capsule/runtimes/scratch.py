@@ -136,5 +136,7 @@ def _make_own(folders: Folders) -> None:
             path.mkdir(mode=stat.S_IRWXU)
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise FileExistsError(0, "exists, but is not a folder of yours", str(path))
+            raise FileExistsError(
+                0, "exists, but is no folder, or belongs to another user", str(path)
+            )
         leavings.set_mode(path, stat.S_IRWXU)

@@ -224,7 +224,11 @@ def _check_state(path: Path, state: tuple[int, ...]) -> None:
     except OSError:
         is_same = False
     if not is_same:
-        raise DamagedError("the SIF changed after hashing", where=str(path))
+        raise DamagedError(
+            "the SIF changed after hashing",
+            where=str(path),
+            advice="run again when no process writes to the file",
+        )
 
 
 def _make(image: Digest, place: Path, make: Callable[[Path], None]) -> Sif:
@@ -240,7 +244,9 @@ def _make(image: Digest, place: Path, make: Callable[[Path], None]) -> Sif:
         staged.replace(final)
     except OSError as error:
         raise CannotRunError(
-            f"cannot write the image to the cache: {error.strerror}", where=str(place)
+            f"cannot write the image to the cache: {error.strerror}",
+            where=str(place),
+            advice="free some space, or set CAPSULE_CACHE to another folder",
         ) from None
     finally:
         shutil.rmtree(work, ignore_errors=True)

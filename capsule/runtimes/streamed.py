@@ -137,7 +137,7 @@ class Streamed(Container):
                     stream, left = _HEAD.unpack(head)
                     head, target = b"", outputs[stream == _STANDARD_ERROR]
         if head or left:
-            raise CannotRunError("the connection was cut")
+            raise CannotRunError("the connection to Docker's daemon was cut")
 
     def _receive(self) -> bytes:
         self._daemon.wait_for_bytes(self._socket)

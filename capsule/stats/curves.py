@@ -36,11 +36,11 @@ class Curve:
 
     def __post_init__(self) -> None:
         if len(self.steps) != len(self.values):
-            raise ValueError(f"{len(self.steps)} steps for {len(self.values)} values")
+            raise ValueError(f"a curve has {len(self.steps)} steps for {len(self.values)} values")
         if not all(map(math.isfinite, (*self.steps, *self.values))):
-            raise ValueError("a curve needs a finite value at every step")
+            raise ValueError("a step or a value of a curve is not finite")
         if any(after <= before for before, after in zip(self.steps, self.steps[1:], strict=False)):
-            raise ValueError("the steps of a curve must increase")
+            raise ValueError("the steps of a curve do not increase")
 
 
 @dataclass(frozen=True, kw_only=True)

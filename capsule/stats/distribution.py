@@ -84,7 +84,9 @@ def kolmogorov(
     if not len(a) or not len(b):
         return Band(distance=0.0, half_width=1.0, variance=math.inf, alpha=alpha)
     if not (effective_a > 0 and effective_b > 0):
-        raise ValueError(f"invalid effective sizes: {effective_a}, {effective_b}")
+        raise ValueError(
+            f"invalid effective sizes: {effective_a} and {effective_b}, expected positive sizes"
+        )
     variance = 1 / effective_a + 1 / effective_b
     return Band(
         distance=_distance(np.asarray(a, dtype=float), np.asarray(b, dtype=float)),
@@ -98,7 +100,7 @@ def _distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Return the largest difference, counted in whole samples and therefore exact for any order."""
     values = np.concatenate([np.sort(a), np.sort(b)])
     if np.isnan(values).any():
-        raise ValueError("a distribution needs samples without NaN")
+        raise ValueError("a sample of a distribution is NaN")
     order = np.argsort(values, kind="stable")  # two sorted stretches: merged, not sorted
     values = values[order]
     above = np.cumsum(np.where(order < len(a), len(b), -len(a)))

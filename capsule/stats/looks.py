@@ -35,7 +35,7 @@ def nominal_alpha(alpha: float, looks: int) -> float:
     [0.05, 0.0304, 0.0232, 0.0193, 0.0169]
     """
     if not 0 < alpha < 0.5:
-        raise ValueError(f"invalid error rate: {alpha}")
+        raise ValueError(f"invalid error rate: {alpha}, expected more than 0 and less than 0.5")
     if not 1 <= looks <= MOST_LOOKS:
         raise ValueError(f"invalid number of looks: {looks}, expected 1 to {MOST_LOOKS}")
     if looks == 1:

@@ -32,9 +32,9 @@ class Runs:
     def __post_init__(self) -> None:
         seeds, values = zip(*self.by_seed, strict=True) if self.by_seed else ((), ())
         if not all(map(lt, seeds, seeds[1:])):
-            raise ValueError("seeds of runs must be unique and increasing")
+            raise ValueError("seeds of runs are repeated or out of order")
         if not all(map(math.isfinite, values)):
-            raise ValueError("values of runs must be finite")
+            raise ValueError("a value of a run is not finite")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
             raise ValueError(f"invalid resolution: {self.resolution}")
 
@@ -107,7 +107,7 @@ class Runs:
             ValueError: A value is not positive.
         """
         if not self.positive:
-            raise ValueError("logarithms need positive values")
+            raise ValueError("a value is zero or negative, and has no logarithm")
         # a step of infinity is no number to reckon with, and one this wide decides nothing either
         step = min(self.resolution / self.values[0], _WIDEST_STEP) if self.values else 0.0
         return Runs(

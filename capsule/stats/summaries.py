@@ -29,7 +29,7 @@ class Summary:
         if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd >= 0):
             raise ValueError(f"invalid mean or standard deviation: {self.mean}, {self.sd}")
         if self.n < 1:
-            raise ValueError(f"invalid number of runs: {self.n}")
+            raise ValueError(f"invalid number of runs: {self.n}, expected at least 1")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
             raise ValueError(f"invalid resolution: {self.resolution}")
 

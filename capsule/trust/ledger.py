@@ -126,7 +126,7 @@ def _check(path: Path) -> None:
     """
     if not _is_private(path.stat(), _OTHERS_WRITE):
         raise ExecutionError(
-            "other users can write it, so capsule does not use it",
+            "writable by other users, so capsule does not use this path",
             where=str(path),
             advice=f"remove their permission: chmod go-w {path}",
         )

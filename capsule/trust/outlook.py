@@ -128,7 +128,7 @@ def describe_size(choice: Choice) -> str:
     assert choice.image is not None
     layers = choice.image.layers
     is_kept = choice.runtime.keeps(choice.image, cache=sites.cache_place(sites.load()))
-    state = "already here" if is_kept else "to be fetched"
+    state = "already on this machine" if is_kept else "to be fetched"
     if not layers:
         return f"image file, {state}"
     extent = size(sum(layer.size_bytes for layer in layers))
@@ -150,12 +150,12 @@ def describe_network(online: Sequence[str], *, contained: bool) -> str:
         contained: Whether an engine starts them.
     """
     if not contained:
-        return "open (a host run cannot close it)"
+        return "open (without a container, capsule cannot isolate the code from the network)"
     if not online:
         return "none"
     more = len(online) - _SHOWN_BENCHMARKS
     names = ", ".join(online[:_SHOWN_BENCHMARKS]) + (f" and {more} more" if more > 0 else "")
-    return f"open for {names} (the manifest asks for it), none for the rest"
+    return f"open for {names} (as the manifest asks), none for other benchmarks"
 
 
 def describe_limits(limits: Limits) -> str:

@@ -159,7 +159,7 @@ def require_consent(
     try:
         choice = resolving.choose(request, watch)
     except CannotRunError as error:
-        screen(None, [f"container: no engine works here: {error.what}"])
+        screen(None, [f"container: no engine works on this machine: {error.what}"])
         if permission.trust:
             raise
         raise _refusal(code, ("--trust",)) from None
@@ -182,7 +182,7 @@ def require_containment(code: Code, resolved: Resolved, permission: Permission) 
     if code.own or permission.allow_host or reason is None:
         return
     raise UntrustedError(
-        f"Not started. {resolved.runtime.name} cannot close the network to this code: {reason}",
+        f"Not started. {resolved.runtime.name} cannot isolate this code from the network: {reason}",
         where=code.name,
         advice="use another engine (--runtime), or add --allow-host",
         flags=("--trust", "--allow-host"),
@@ -191,7 +191,7 @@ def require_containment(code: Code, resolved: Resolved, permission: Permission) 
 
 def _refusal(code: Code, flags: tuple[str, ...]) -> UntrustedError:
     return UntrustedError(
-        f"Not started. If you trust its source: add {' '.join(flags)}",
+        f"Not started. If you trust the source of this code: add {' '.join(flags)}",
         where=code.name,
         flags=flags,
     )
@@ -203,13 +203,13 @@ def _refuse_host(code: Code, flags: tuple[str, ...], *, has_image: bool) -> Untr
     way_out = (
         "--runtime apptainer, docker or podman"
         if has_image
-        else f"--image docker://HOST/NAME:TAG with an image that has its packages{packages}"
+        else f"--image docker://HOST/NAME:TAG with an image that has the code's packages{packages}"
     )
     return UntrustedError(
         f"Not started. No container: {outlook.UNCONTAINED}",
         where=code.name,
         advice=f"add {way_out}\n"
-        "or add --allow-host, best in an account or a virtual machine that has nothing to lose",
+        "or add --allow-host, best in an account or a virtual machine that holds nothing of value",
         flags=flags,
     )
 
@@ -237,7 +237,7 @@ def _announce(
         f"code: {_describe_program(code, manifest)}",
     ]
     if fault := ledger.fault():
-        facts.append(f"ledger: the list of what you sealed and began is not used: {fault}")
+        facts.append(f"ledger: the list of your capsules and run folders is not used: {fault}")
     watch.stranger(code.whose, facts)
 
 
@@ -247,7 +247,7 @@ def _describe_engine(request: Request, choice: Choice) -> Iterator[str]:
     if not choice.runtime.contained:
         yield f"container: NONE: {outlook.UNCONTAINED}"
         if request.has_image:
-            yield "container: the image that it was measured in is not used"
+            yield "container: the image that the manifest names is not used"
     else:
         assert choice.image is not None
         whose = "named by --image" if request.image else "named by the manifest"
@@ -267,14 +267,14 @@ def _describe_engine(request: Request, choice: Choice) -> Iterator[str]:
 def _describe_program(code: Code, manifest: Manifest) -> str:
     if code.program == reading.own_program(manifest):
         return "measuring code identical to this installation's"
-    return "measuring code NOT identical to this installation's: it brings its own"
+    return "measuring code NOT identical to this installation's: the author's measuring code runs"
 
 
 def _describe_files(code: Code) -> Iterator[str]:
     for name, size_bytes in islice(code.inputs.items(), _SHOWN_FILES):
         yield f"files: {name} ({size_bytes} bytes)"
     if (more := len(code.inputs) - _SHOWN_FILES) > 0:
-        yield f"files: and {more} more: `unzip -l` lists those of a capsule"
+        yield f"files: and {more} more files: `unzip -l` lists the files of a capsule"
 
 
 def _describe_benchmarks(every: tuple[Benchmark, ...], plan: Plan) -> Iterator[str]:

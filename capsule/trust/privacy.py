@@ -227,7 +227,7 @@ def _open(path: Path) -> FileIO:
     stream = FileIO(handle)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         stream.close()
-        raise ExecutionError("is no file, and cannot be sealed", where=str(path))
+        raise ExecutionError("is not a regular file, and cannot be sealed", where=str(path))
     return stream
 
 
@@ -262,7 +262,7 @@ def _unwritable(error: OSError, path: Path) -> ExecutionError:
     return ExecutionError(
         f"cannot be written: {error.strerror}",
         where=str(path),
-        advice="free some space, then take up the run with --resume; what was measured is kept",
+        advice="free some space, then resume with --resume; finished trials are kept",
     )
 
 

@@ -135,7 +135,8 @@ def _lint(arguments: LintArguments, console: Console) -> int:
     if path.is_dir() or (path.is_file() and is_zipfile(path)):
         if arguments.frameworks:
             advice = "leave --frameworks out, or lint the manifest"
-            raise UsageError("--frameworks is for manifests", where=str(path), advice=advice)
+            what = "is a capsule, and --frameworks needs a manifest"
+            raise UsageError(what, where=str(path), advice=advice)
         with reading.read(path) as capsule:
             checked = capsule.record.manifest
             of_runs = lint.warnings_of_runs(capsule.record)

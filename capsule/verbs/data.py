@@ -75,7 +75,7 @@ def _add_generate(parser: ArgumentParser) -> None:
         nargs="*",
         type=_parameter,
         metavar="NAME=VALUE",
-        help="parameter of the generator (default: its own)",
+        help="parameter of the generator (default: the generator's value)",
     )
     parser.add_argument(
         "--format",

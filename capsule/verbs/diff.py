@@ -29,7 +29,7 @@ class Arguments:
 
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument("original", metavar="A", help=f"original: {located.HELP}")
-    parser.add_argument("reruns", metavar="B", nargs="+", help="capsules with other runs")
+    parser.add_argument("reruns", metavar="B", nargs="+", help="capsules to compare with A")
     located.add_id(parser, "A")
     verb.add_full(parser)
     verb.add_json(parser)

@@ -107,7 +107,7 @@ def _add_init(parser: ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="FILE",
-        help="site file to write (default: your own); /etc/capsule/site.json holds for all users",
+        help="site file to write (default: your own); /etc/capsule/site.json applies to all users",
     )
 
 

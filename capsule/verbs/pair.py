@@ -94,7 +94,7 @@ def _add_variants(parser: ArgumentParser) -> None:
         parser.add_argument(
             f"--image-{side}",
             metavar="REF",
-            help=f"image of {side.upper()} (default: its manifest's)",
+            help=f"image of {side.upper()} (default: the manifest's image)",
         )
         parser.add_argument(
             f"--output-{side}",
@@ -128,7 +128,10 @@ def _pair(arguments: Arguments, console: Console) -> int:
         )
         paired = api.resume_pair(arguments.resume, options, watch)
     elif arguments.manifest is None:
-        raise UsageError("name one manifest or two, or the folder of a pair with --resume")
+        raise UsageError(
+            "no manifest and no --resume",
+            advice="name one manifest or two, or the folder of a pair with --resume",
+        )
     elif arguments.trust or arguments.allow_host:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
     else:

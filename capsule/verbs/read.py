@@ -119,7 +119,10 @@ def _show_network(arguments: Arguments, console: Console) -> int:
     from capsule import networks
 
     if arguments.evidence or arguments.full or arguments.id is not None:
-        raise UsageError("--evidence, --full and --id are options for capsules, not for networks")
+        raise UsageError(
+            "--evidence, --full and --id are options for capsules, not for networks",
+            advice="leave these options out",
+        )
     name, *sizes = arguments.words
     network = networks.describe(name, dict(map(_size, sizes)))
     if arguments.json:
@@ -139,7 +142,10 @@ def _refuse_removed(arguments: Arguments) -> None:
     if arguments.words and arguments.capsule in _REMOVED:
         raise UsageError(_REMOVED[arguments.capsule])
     if arguments.ranks is not None:
-        raise UsageError("--ranks is removed, with `show traffic` and `show scaling`")
+        raise UsageError(
+            "--ranks is removed, with `show traffic` and `show scaling`",
+            advice="leave --ranks out",
+        )
 
 
 def _size(text: str) -> tuple[str, int]:
@@ -148,7 +154,7 @@ def _size(text: str) -> tuple[str, int]:
     if not (name and equals and number.isascii() and number.isdigit()):
         raise UsageError(f"{text!r} is not SIZE=N with a whole number, such as batch=8")
     if len(number) > _MOST_DIGITS:
-        raise UsageError(f"{name} has more than {_MOST_DIGITS} digits")
+        raise UsageError(f"{name} has {len(number)} digits, at most {_MOST_DIGITS} are allowed")
     return name, int(number)
 
 

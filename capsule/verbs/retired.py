@@ -19,8 +19,9 @@ def advise(words: Sequence[str]) -> str | None:
         return f"`capsule image build` no longer exists: {advise_build(next(folders, 'DIR'))}"
     if words[0] == "init" and any(word.partition("=")[0] == "--model" for word in _own(words)):
         return (
-            "`init --model` no longer exists: copy one of the three in manifests/models of the"
-            " repository (torchvision, timm, transformers), and change the name in its Python file"
+            "`init --model` no longer exists: copy one of the three manifests in manifests/models"
+            " of the repository (torchvision, timm, transformers), and change the model's name in"
+            " its Python file"
         )
     return None
 

@@ -92,7 +92,9 @@ def _run(arguments: Arguments, console: Console) -> int:
         )
         sealed = api.resume(arguments.resume, options, watch)
     elif arguments.manifest is None:
-        raise UsageError("name a manifest, or a run folder with --resume")
+        raise UsageError(
+            "no manifest and no --resume", advice="name a manifest, or a run folder with --resume"
+        )
     elif arguments.trust or arguments.allow_host:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
     elif arguments.try_out:

@@ -133,13 +133,12 @@ def _refuse_options(arguments: Arguments) -> None:
             raise UsageError(
                 f"--{field.name.replace('_', '-')} needs a manifest, and"
                 f" {arguments.source} is the folder of a submission",
-                advice="name the manifest to submit it in another way",
+                advice="to submit with this option, name the manifest",
             )
     if arguments.frameworks:
         raise UsageError(
-            "--frameworks needs a manifest",
-            where=str(arguments.source),
-            advice="name the manifest to submit it in another way",
+            f"--frameworks needs a manifest, and {arguments.source} is the folder of a submission",
+            advice="to submit with this option, name the manifest",
         )
 
 

@@ -183,12 +183,12 @@ def add_privacy(parser: ArgumentParser) -> None:
 
 def add_permission(parser: ArgumentParser, whose: str) -> None:
     """Add the options that allow untrusted code to run."""
-    parser.add_argument("--trust", action="store_true", help=f"allow {whose} to run its code here")
+    parser.add_argument("--trust", action="store_true", help=f"allow {whose} to run its code")
     parser.add_argument(
         "--allow-host",
         action="store_true",
-        help="allow it to run without a container, or under an engine that cannot close the"
-        " network",
+        help="allow this code to run without a container, or under an engine that cannot isolate"
+        " the code from the network",
     )
 
 
@@ -243,7 +243,7 @@ def seconds(text: str) -> int:
     hours, minutes, rest = map(int, parts)
     total = 3600 * hours + 60 * minutes + rest
     if total == 0:
-        raise argparse.ArgumentTypeError("the time limit must be longer than 00:00:00")
+        raise argparse.ArgumentTypeError(f"{text!r} is no time limit: give at least 00:00:01")
     return total
 
 

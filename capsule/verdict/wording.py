@@ -159,7 +159,7 @@ def _why_zero(claim: FrozenClaim, original: MetricRuns) -> str:
     if claim.margin_source == "spread":
         if claim.pattern.published is not None:
             return "the published standard deviation is 0"
-        return f"{_runs(claim, original)} do not differ from each other"
+        return f"{_runs(claim, original)} all have the same value"
     if author.relative is not None:
         return f"{number(100 * author.relative)} % of {_mean_of(claim)}, which is 0"
     return ""

@@ -32,7 +32,7 @@ def test_a_noisy_machine_misses_and_says_how_many_rounds_would_do(slower: float)
     assert not few.missed
     assert line.wrong < 0.05
     assert line.word == "INCONCLUSIVE"
-    assert " rounds (now 100) would settle this with 80 % chance" in line.advice
+    assert " rounds (now 100) would settle this claim with 80 % chance" in line.advice
     assert "if the sides are equal (`capsule pair --pairs " in line.advice
 
 

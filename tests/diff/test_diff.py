@@ -90,7 +90,7 @@ def test_a_claimed_metric_that_neither_side_has_is_still_a_pair() -> None:
     judged = verdict.judge(differences)
     assert (judged.word, judged.claims[0].sentence) == (
         "INCONCLUSIVE",
-        "the original has no such metric",
+        "the original does not measure this metric",
     )
 
 
@@ -282,7 +282,7 @@ def test_an_image_where_the_original_had_none_is_named() -> None:
     there = original(image=False)
     here = dataclasses.replace(rerun(), manifest=there.manifest)
     (note,) = diff.compare(there, here).changes
-    assert note.sentence == "a re-run in an image, an original without one"
+    assert note.sentence == "a re-run in an image, an original without an image"
 
 
 def test_a_note_of_both_sides_is_told_once() -> None:

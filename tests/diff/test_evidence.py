@@ -36,13 +36,13 @@ def refusal(there: Record, here: Record) -> str:
 )
 def test_equal_seeds_confirm_nothing(claim: Mapping[str, Any]) -> None:
     there = original(asked=[{"metric": LOSS, **claim}])
-    assert "repeats a seed of the original" in refusal(there, make_record(verifies=ID))
+    assert "uses a seed of the original" in refusal(there, make_record(verifies=ID))
 
 
 def test_a_run_is_no_evidence_of_itself() -> None:
     for claim in ({"type": "exact"}, {"type": "equivalence", "margin": {"absolute": 9}}):
         there = original(asked=[{"metric": LOSS, **claim}])
-        assert "both capsules hold the same run" in refusal(there, there)
+        assert "both capsules hold the runs of" in refusal(there, there)
 
 
 def test_what_is_said_of_one_run_is_that_it_is_one() -> None:
@@ -77,7 +77,7 @@ def test_the_original_s_values_under_other_seeds_are_no_evidence() -> None:
     values = [0.123456789012, 0.223456789013, 0.323456789014, 0.423456789015, 0.523456789016]
     there = original(losses=dict(zip(SEEDS, values, strict=True)))
     here = rerun(losses=dict(zip(FRESH, reversed(values), strict=True)))
-    assert "exactly the values of the original under other seeds" in refusal(there, here)
+    assert "exactly the original's values under other seeds" in refusal(there, here)
 
 
 def test_rounded_values_may_come_twice() -> None:
@@ -109,6 +109,6 @@ def test_a_copy_among_several_re_executions_confirms_nothing() -> None:
     assert copied.pairs[0].pairs[0].refused is None
     reason = copied.pairs[1].pairs[0].refused
     assert reason is not None
-    assert reason.startswith("C is no independent re-run beside B: both capsules hold the same run")
+    assert reason.startswith("C is not independent of B: both capsules hold the runs of")
     assert judge_several(copied).word == "INCONCLUSIVE"
     assert copied.metrics[0].sides[2] is None

@@ -60,9 +60,12 @@ def test_two_libraries_may_show_it() -> None:
 
 WRONG = {
     "each alone": ([by("torch", 1, 0)] * 2, "rank 0 is alone"),
-    "half a world": ([*world("torch", 2), PYTHON, PYTHON], "rank 0 is one of 2 by torch, but 4"),
-    "two worlds of two": (world("mpi4py", 2) * 2, "rank 0 is one of 2"),
-    "more than were started": ([by("torch", 4, 0, 1), by("torch", 4, 2, 3)], "one of 4"),
+    "half a world": (
+        [*world("torch", 2), PYTHON, PYTHON],
+        "rank 0 is in a world of 2 ranks by torch",
+    ),
+    "two worlds of two": (world("mpi4py", 2) * 2, "rank 0 is in a world of 2 ranks"),
+    "more than were started": ([by("torch", 4, 0, 1), by("torch", 4, 2, 3)], "a world of 4 ranks"),
     "a world in each rank": ([by("torch", 2, 0, 1)] * 2, "ranks 0 and 1 are both number 0"),
     "by other stores": (
         [by("torch", 2, 0, token="a"), by("torch", 2, 1, token="b")],

@@ -217,4 +217,4 @@ def test_a_text_that_is_too_large_is_not_searched() -> None:
     pieces = [b"loss: 1\n" * 1000] * (extraction.MOST_BYTES // 8000 + 1)
     extract = read(LOSS, extraction.take(pieces))
     assert extract.reason == "bad-result"
-    assert "bytes, which are searched at most" in extract.message
+    assert "the most that capsule searches" in extract.message

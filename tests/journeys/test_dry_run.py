@@ -56,7 +56,7 @@ def test_a_plan_can_be_read_where_its_image_cannot_be_had(author: User, tmp_path
     shown = " ".join(ended.stdout.split())
     assert "command python3 /capsule/inputs/tiny.py" in shown
     assert "$RUN/inputs as /capsule/inputs, read-only" in shown
-    assert "container no engine works here: " in shown
+    assert "container no engine works on this machine: " in shown
 
 
 def test_an_input_that_is_not_there_is_told_before_anything_runs(author: User) -> None:

@@ -100,7 +100,7 @@ def test_what_decides_runs_as_in_the_whole_and_no_more(author: User) -> None:
         "--quick runs 1 of 3 benchmarks; not needed by a primary claim: beside, bare, with 2"
         " claims" in flat(ended.stderr)
     )
-    told = "a re-run with --quick (without 2 claims that decide nothing)"
+    told = "a re-run with --quick (without 2 claims that cannot change the verdict)"
     assert f"the claim holds. Compared: {told}" in flat(ended.stdout)
     assert "2 claims not run, 1 ratio not judged" in flat(ended.stdout)
     one, other = (record_of(author.folder / name) for name in ("quick.zip", "whole.zip"))
@@ -114,8 +114,9 @@ def test_what_decides_runs_as_in_the_whole_and_no_more(author: User) -> None:
         numbers = ("estimate", "look", "advice", "p_different", "p_different_holm", "alpha_used")
         assert [claim["verdict"], *map(claim.get, numbers)] == ["SKIPPED", *[None] * 6]
         assert claim["rerun"]["seeds"] == []
-        assert (
-            claim["sentence"] == "not run: with --quick, the re-run left out what decides nothing"
+        assert claim["sentence"] == (
+            "not run: with --quick, the re-run skipped this benchmark, which cannot change the"
+            " verdict"
         )
     assert len(skipped) == 2
     assert {one["metric"].partition("/")[0] for one in judged["reported"]} == {"main"}
@@ -127,7 +128,7 @@ def check_what_reads_it(author: User) -> None:
     assert author.json("show", "quick.zip")["quick"] is True
     assert author.json("show", "whole.zip")["quick"] is False
     shown = flat(author.run("show", "quick.zip").stdout)
-    assert "quick without bare, beside: nothing there decides" in shown
+    assert "quick without bare, beside, which cannot change the verdict" in shown
     assert "not run" in shown
     assert "no margin" not in shown
     assert author.run("check", "quick.zip").returncode == 0
@@ -191,7 +192,9 @@ def test_each_type_is_judged_as_in_the_whole(author: User) -> None:
     ]
     assert about[0] == about[1]
     # a paired claim is judged twice, and is one claim
-    assert "a re-run with --quick (without 4 claims that decide nothing)" in one["sentence"]
+    assert (
+        "a re-run with --quick (without 4 claims that cannot change the verdict)" in one["sentence"]
+    )
     quick, whole = (record_of(author.folder / name) for name in ("quick.zip", "whole.zip"))
     assert planned(quick) == of(kept, planned(whole))
     sources = {(one["benchmark"], one["seed_source"]) for one in summary.planned_trials(quick.plan)}
@@ -229,7 +232,7 @@ def test_what_differs_is_told_by_the_exit_code_as_of_the_whole(author: User) -> 
     seal(author, ("main", "beside"), claims)
     ended = author.run("verify", "a.zip", "--quick", "--output", "quick.zip")
     assert ended.returncode == 1
-    assert "with --quick (without 1 claim that decides nothing)" in flat(ended.stdout)
+    assert "with --quick (without 1 claim that cannot change the verdict)" in flat(ended.stdout)
 
 
 def test_without_a_claim_that_decides_there_is_nothing_quick(author: User) -> None:
@@ -325,7 +328,9 @@ def test_a_killed_quick_verification_goes_on_quickly(author: User) -> None:
     assert "--resume and --quick exclude each other" in refused.stderr
     ended = author.run("verify", "a.zip", "--resume", folder, "--output", "quick.zip")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "a re-run with --quick (without 2 claims that decide nothing)" in flat(ended.stdout)
+    assert "a re-run with --quick (without 2 claims that cannot change the verdict)" in flat(
+        ended.stdout
+    )
     assert is_quick(author.folder / "quick.zip")
     tried = [attempt["trial"] for attempt in attempts_in(author.folder / "quick.zip")]
     assert of({"main"}, tried) == tried
@@ -344,7 +349,7 @@ def test_a_quick_one_stands_beside_others(author: User) -> None:
     assert [side["quick"] for side in several["sides"]] == [False, True, False]
     (beside,) = [one for one in several["metrics"] if one["metric"] == metric("beside")]
     left_out = [note["sentence"] for note in beside["notes"] if note["code"] == "left-out"]
-    assert left_out == ["B did not run it (--quick) and is left out"]
+    assert left_out == ["B skipped this benchmark (--quick) and is left out"]
     full = flat(author.run("diff", "a.zip", "quick.zip", "whole.zip", "--full").stdout)
     assert "B SKIPPED: not run" in full
     # whichever side was quick, and whatever the other one is
@@ -355,7 +360,10 @@ def test_a_quick_one_stands_beside_others(author: User) -> None:
     ]
     assert "--quick" not in turned["sentence"]
     sentence = turned["claims"][0]["sentence"]
-    assert sentence == "not run: with --quick, the original left out what decides nothing"
+    assert sentence == (
+        "not run: with --quick, the original skipped this benchmark, which cannot change the"
+        " verdict"
+    )
 
 
 def test_a_claim_that_decides_elsewhere_is_not_passed_over(author: User) -> None:
@@ -392,4 +400,6 @@ def test_what_decides_in_another_capsule_is_not_said_to_decide_nothing(author: U
     seal(author, ("main", "beside"), [{"metric": metric("beside"), **WIDE}])
     ended = author.run("diff", "a.zip", "quick.zip")
     assert ended.returncode == 3
-    assert "left out what decides nothing by its own claims" in flat(ended.stdout)
+    assert "skipped this benchmark, which cannot change the verdict on its own claims" in flat(
+        ended.stdout
+    )

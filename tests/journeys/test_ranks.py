@@ -238,7 +238,7 @@ def test_ranks_reach_each_other(
     if name == "docker":
         refused = author.run("verify", capsule, "--runtime", name, "--trust", HOME=str(tmp_path))
         assert refused.returncode == 4
-        assert "cannot close the network to this code" in " ".join(refused.stderr.split())
+        assert "cannot isolate this code from the network" in " ".join(refused.stderr.split())
 
 
 def test_ranks_that_do_not_all_meet_are_no_result(author: User) -> None:

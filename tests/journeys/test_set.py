@@ -103,7 +103,7 @@ def test_another_recipe_is_held_to_thresholds_and_bounds_alone(sealed: User) -> 
     assert judged["verdict"] == "INCONCLUSIVE"
     assert f"with {RATE} set to 0.05" in judged["sentence"]
     assert words(judged) == ["INCONCLUSIVE", "REPRODUCED", "REPRODUCED", "REPORTED"]
-    assert "another recipe was trained" in judged["claims"][0]["sentence"]
+    assert "the training differs" in judged["claims"][0]["sentence"]
     compared = sealed.run("diff", "a.zip", "rate.zip")
     assert compared.returncode == 3
     assert "INCONCLUSIVE" in compared.stdout.splitlines()[0]

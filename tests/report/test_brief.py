@@ -179,7 +179,10 @@ def test_too_many_failures_are_counted_by_name() -> None:
 def test_an_open_claim_says_what_would_decide_it() -> None:
     shown = draw(judged(Claim(metric=LOSS, type="equivalence", margin=Margin(relative=0.012))))
     assert shown.startswith("INCONCLUSIVE A tiny training run\n             1 claim undecided\n")
-    assert "what now     More re-runs cannot settle this: the original has too few runs." in shown
+    assert (
+        "what now     More re-runs cannot settle this claim: the original has too few runs."
+        in shown
+    )
 
 
 def test_published_numbers_stand_in_the_originals_place() -> None:
@@ -202,7 +205,7 @@ def test_published_numbers_stand_in_the_originals_place() -> None:
     [
         (
             {"type": "equivalence"},
-            "0 [0, 0]          \xb10, the original's 4 runs do not differ from each other",
+            "0 [0, 0]          \xb10, the original's 4 runs all have the same value",
         ),
         ({"type": "equivalence", "margin": Margin(ratio=1.5)}, "ratio 1 [1, 1]  factor of 1.5"),
         ({"type": "noninferiority", "margin": Margin(absolute=0.5)}, "0 [0, 0]    0.5 worse"),

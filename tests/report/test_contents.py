@@ -255,8 +255,8 @@ def test_calls_that_are_timed_otherwise_than_usual_are_named() -> None:
     ]
     manifest = dataclasses.replace(record.manifest, benchmarks=(benchmark, *benchmarks))
     shown = show(dataclasses.replace(record, manifest=manifest), 140)
-    assert "a: with other values for each call and emptied caches before each call" in shown
-    assert "c, d: with other values for each call" in shown
+    assert "a: with new values for each call and emptied caches before each call" in shown
+    assert "c, d: with new values for each call" in shown
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -73,7 +73,8 @@ def test_a_socket_that_accepts_and_never_answers_is_told(
         error = in_time(refuse)
         assert not in_time(lambda: Docker().keeps(make_image(), cache=tmp_path))
     assert error.what == (
-        f"no Docker daemon answers at {address}: it accepts a connection, but does not answer"
+        f"no Docker daemon answers at {address}: the daemon accepts a connection, but does not"
+        " answer"
     )
 
 

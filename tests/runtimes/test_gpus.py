@@ -108,7 +108,7 @@ def test_amd_devices_are_counted_without_the_cpus(tmp_path: Path) -> None:
 
 
 def test_without_devices_gpus_cannot_be_had(tmp_path: Path) -> None:
-    with pytest.raises(CannotRunError, match="1 GPU is requested; this machine has none"):
+    with pytest.raises(CannotRunError, match="1 GPU is requested; this machine has no GPU"):
         Host(root=tmp_path).check_gpus(1, Prepared(handle=""), None)
 
 

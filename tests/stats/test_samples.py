@@ -156,7 +156,7 @@ def test_an_empty_side_tells_nothing(a: Sequence[float], b: Sequence[float]) -> 
 
 def test_infinite_samples_have_a_place_and_nan_has_none() -> None:
     assert band([0.0, math.inf], [0.0, 1.0]).distance == 0.5
-    with pytest.raises(ValueError, match="samples without NaN"):
+    with pytest.raises(ValueError, match="a sample of a distribution is NaN"):
         band([0.0, math.nan], [0.0])
     with pytest.raises(ValueError, match="effective"):
         kolmogorov([0.0], [0.0], effective_a=0, effective_b=1)

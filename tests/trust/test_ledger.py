@@ -47,8 +47,8 @@ def test_what_others_can_write_is_not_believed(state: Path, name: str, mode: int
     ledger.add(ID)
     (state / name).chmod(mode)
     assert not ledger.holds(ID)
-    assert "other users can write it" in str(ledger.fault())
-    assert "other users can write it" in str(ledger.add("b" * 64))
+    assert "writable by other users" in str(ledger.fault())
+    assert "writable by other users" in str(ledger.add("b" * 64))
     assert not ledger.holds("b" * 64)
 
 

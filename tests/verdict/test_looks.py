@@ -141,5 +141,5 @@ def test_pairs_of_a_machine_are_those_of_the_first_verification() -> None:
         "judged by the first verification's runs: only they have the original's seeds"
     ]
     assert of_fresh == [
-        "judged by the 2 new runs: the 2 earlier ones may come from another machine or day"
+        "judged by the 2 new runs: the 2 earlier runs may come from another machine or day"
     ]

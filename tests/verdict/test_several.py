@@ -75,7 +75,7 @@ def test_only_fresh_runs_count_where_there_are_any() -> None:
 
 
 def test_two_capsules_are_not_several() -> None:
-    with pytest.raises(UsageError, match="2 capsules are not several"):
+    with pytest.raises(UsageError, match="2 capsules given, expected at least 3"):
         compare_several([original(), rerun()], IDS[:2])
 
 

@@ -27,7 +27,7 @@ def test_an_open_claim_says_nothing_of_where_its_limits_lie() -> None:
 @pytest.mark.parametrize(
     ("values", "claim", "reason"),
     [
-        ([0.5] * 4, {}, "the original's 4 runs do not differ from each other"),
+        ([0.5] * 4, {}, "the original's 4 runs all have the same value"),
         (
             [-0.1, 0.1],
             {"margin": Margin(relative=0.1)},

@@ -286,7 +286,7 @@ def _count_others(verdict: Verdict) -> Iterator[str]:
         words_of_all = ", ".join(f"{number} {name}" for name, number in sorted(words.items()))
         yield f"{count(len(secondary), 'secondary claim')} ({words_of_all})"
     if altered:
-        yield f"{count(len(altered), 'claim')} on the machine not judged (--set)"
+        yield f"{count(len(altered), 'claim')} on machine metrics not judged (--set)"
     ratios = sum(map(_is_ratio, judged))
     if ratios:
         yield f"{count(ratios, 'ratio')} not judged"

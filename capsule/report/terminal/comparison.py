@@ -30,7 +30,7 @@ _WORDS: tuple[ClaimWord, ...] = (
 )
 _SEEDS = {
     "fresh": "fresh, derived from the id of the verified capsule",
-    "pair": "the same on both sides, by turns",
+    "pair": "the same on both sides, run alternately",
     "same": "the original's own (exact and paired claims)",
     "all": "all of both sides",
 }
@@ -121,7 +121,7 @@ def _below(one: Claimed, pair: Pair) -> Iterator[str]:
         first, second = judged.names.heads
         yield (
             f"for information: P({second} > {first}) {number(judged.superiority)},"
-            f" p of no difference {number(judged.p_zero)}"
+            f" p-value of no difference {number(judged.p_zero)}"
         )
     if judged.claim is not None and not judged.claim.primary and judged.word != "SKIPPED":
         yield "secondary claim: does not count for the capsule's verdict"

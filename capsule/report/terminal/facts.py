@@ -26,7 +26,7 @@ _DIGITS = 12
 _COMMIT_DIGITS = 8
 _ALL = 10**9
 # by the words of `levels.catalog.CONDITIONS`
-_CONDITIONS = {"fresh": "other values for each call", "cold": "emptied caches before each call"}
+_CONDITIONS = {"fresh": "new values for each call", "cold": "emptied caches before each call"}
 
 Fact = tuple[str, str]
 """A label and a text."""
@@ -86,13 +86,19 @@ class _Facts:
         if (winner := record.manifest.winner_of) is not None:
             yield "winner of", f"capsule {self._cut(winner.capsule)}, its point {winner.point}"
         if isinstance(record.origin, Side):
-            yield "pair", f"side {record.origin.side.upper()} of {record.origin.pair}, run by turns"
+            yield (
+                "pair",
+                f"side {record.origin.side.upper()} of {record.origin.pair}, run alternately",
+            )
         if record.nonce is not None:
             yield "nonce", f"{record.nonce} (the fresh seeds follow from it too)"
         changed = record.manifest.changed.items()
         yield from self._few("set", [f"{place} to {value} (--set)" for place, value in changed])
         if left_out := quick.not_run(record):
-            yield "quick", f"without {self._join(sorted(left_out))}: nothing there decides"
+            yield (
+                "quick",
+                f"without {self._join(sorted(left_out))}, which cannot change the verdict",
+            )
         yield from self._few(
             "counts",
             [f"{count(one.runs, 'run')} of capsule {self._cut(one.id)}" for one in record.chain],
@@ -300,6 +306,6 @@ def _word_world(world: World) -> str:
     """Return the world of pre-flight's own program, which does not vouch for the benchmark's."""
     ranks = f"{world.ranks} on {count(len(set(world.nodes)), 'node')}; pre-flight"
     if not world.means:
-        return f"{ranks}: nothing seen, since no python3 starts in the image"
+        return f"{ranks}: no world seen, because no python3 starts in the image"
     added = f"{ranks}: its own ranks added up {world.bytes >> 20} MiB"
     return f"{added} by {' and '.join(world.means)}, in {number(world.seconds, 2)} s"

@@ -133,7 +133,7 @@ def _limits(node: Mapping[str, Json]) -> Iterator[str]:
     if isinstance(count, int) and count != threads:
         yield f"may run on {count} of {threads} threads"
     if isinstance(quota := at(node, *limits, "cpu_quota"), int | float):
-        yield f"at most {quota:g} processors' time"
+        yield f"at most the time of {quota:g} processors"
     if memory := at(node, *limits, "memory_bytes"):
         yield f"at most {_size(memory)} of memory"
 
@@ -141,7 +141,7 @@ def _limits(node: Mapping[str, Json]) -> Iterator[str]:
 def _gpus(node: Mapping[str, Json]) -> Iterator[str]:
     gpus = entries_at(node, "class", "gpus")
     if not gpus:
-        yield f"none ({at(node, 'missing', '/class/gpus') or 'no reason is known'})"
+        yield f"none ({at(node, 'missing', '/class/gpus') or 'unknown reason'})"
         return
     yield from (f"{count} x {line}" for line, count in Counter(map(_gpu, gpus)).items())
     driver = ("state", "gpu_driver")
@@ -177,7 +177,7 @@ def _network(node: Mapping[str, Json]) -> Iterator[str]:
     if len(lines) > _NICS:
         yield f"and {len(lines) - _NICS} more"
     if not lines:
-        yield "no interface with a device"
+        yield "no network interface with a device"
 
 
 def _interface(name: str, facts: Json, state: Json) -> str:

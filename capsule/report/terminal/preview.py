@@ -79,10 +79,10 @@ def _describe_container(preview: Preview) -> str:
 
         return f"NONE: {UNCONTAINED}"
     if preview.engine is None:
-        return f"no engine works here: {preview.fault}"
+        return f"no engine works on this machine: {preview.fault}"
     if preview.image is None:
-        return f"{preview.engine}, image not known: {preview.fault}"
-    here = "already here" if preview.is_kept else "to be fetched"
+        return f"{preview.engine}, image unknown: {preview.fault}"
+    here = "already on this machine" if preview.is_kept else "to be fetched"
     name, layers = preview.image.pinned or preview.image.reference, preview.image.layers
     extent = size(sum(layer.size_bytes for layer in layers))
     return f"{preview.engine}, image {name} ({preview.image.platform}), {extent}, {here}"
@@ -92,8 +92,8 @@ def _place_data(data: Data) -> str:
     """Return a dataset, and where it comes from."""
     extent = "" if data.size_bytes is None else f", {size(data.size_bytes)}"
     if data.generator is not None:
-        return f"{data.name}{extent}, made here by the generator {data.generator}"
+        return f"{data.name}{extent}, made on this machine by the generator {data.generator}"
     if data.carried:
         return f"{data.name}{extent}, in the capsule"
-    place = "is not known to be here" if data.path is None else f"in {data.path}"
+    place = "place on this machine unknown" if data.path is None else f"in {data.path}"
     return f"{data.name}{extent}, {place}"

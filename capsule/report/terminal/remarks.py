@@ -30,7 +30,7 @@ def _uneven_nodes(record: Record) -> Iterator[str]:
             pointer, usual, own = differences[0]
             more = f", and {count(len(differences) - 1, 'more difference')}"
             yield (
-                f"node {place + 1} of {len(nodes)} is not as most of them:"
+                f"node {place + 1} of {len(nodes)} differs from most nodes:"
                 f" {pointer.removeprefix('/')} is {json.dumps(own)}, not {json.dumps(usual)}"
                 f"{more if len(differences) > 1 else ''}"
             )

@@ -75,14 +75,14 @@ def _draw_claims(pair: JudgedPair, width: int, plus_minus: str) -> Iterator[Text
 
 def _footing(verdict: SeveralVerdict) -> Iterator[str]:
     yield (
-        "REPRODUCED needs every pair, each at its own level, without a correction for their number;"
-        " DIFFERENT is corrected by Holm for the number of pairs"
+        "REPRODUCED needs every re-run, each at its own level, without a correction for the number"
+        " of re-runs; DIFFERENT is corrected by Holm for the number of re-runs"
     )
     if any(metric.precision for metric in verdict.metrics):
         widths = sorted({metric.alpha for metric in verdict.metrics if metric.precision})
         inside = " or ".join(f"{number(100 * (1 - 2 * alpha))} %" for alpha in widths)
         yield (
-            f"limits have a confidence of {inside}, for normal runs that spread equally on every"
-            " machine; heavy tails make those of s_R too narrow"
+            f"limits have a confidence of {inside}, for normally distributed runs with the same"
+            " spread on every machine; heavy tails make the limits of s_R too narrow"
         )
-    yield "`capsule diff` of A and one other lists what differs between the two"
+    yield "`capsule diff` of A and one re-run lists the differences between the two"

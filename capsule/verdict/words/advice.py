@@ -8,10 +8,10 @@ from capsule.sentences import Sentence, Templates
 ADVICE = Templates(Sentence)
 
 MOST_RUNS = 500
-_HOPELESS = "more re-runs cannot settle this: the original has"
+_HOPELESS = "more re-runs cannot settle this claim: the original has"
 _TOO_FEW = (
-    f"{_HOPELESS} too few runs. Its author would have to seal more seeds (`capsule lint CAPSULE`"
-    " tells how many), or widen the margin"
+    f"{_HOPELESS} too few runs. The original's author would have to seal more seeds"
+    " (`capsule lint CAPSULE` tells how many), or widen the margin"
 )
 _NEAR = f"the estimate lies on the margin: more than {MOST_RUNS} re-runs would be needed"
 _Two = tuple[int | None, int | None]
@@ -23,14 +23,14 @@ def _chance(numbers: _Two) -> str:
 
 
 def _settle(now: int, numbers: _Two) -> str:
-    return f"{numbers[0]} re-runs in all (now {now}) settle this {_chance(numbers)}"
+    return f"{numbers[0]} re-runs in all (now {now}) settle this claim {_chance(numbers)}"
 
 
 ADVICE |= {
-    "original-of-one-run": "more re-runs cannot settle this: the original has only one run. Its"
-    " author would have to seal more seeds",
-    "looks-taken": "more re-runs cannot settle this: {runs:d} runs were the last of the {looks:d}"
-    " looks that the error rate allows",
+    "original-of-one-run": "more re-runs cannot settle this claim: the original has only one"
+    " run. The original's author would have to seal more seeds",
+    "looks-taken": "more re-runs cannot settle this claim: {runs:d} runs were the last of the"
+    " {looks:d} looks that the error rate allows",
 }
 
 
@@ -76,7 +76,7 @@ def levels(
         looks = "planned looks" if len(planned) > 1 else "a planned look"
         parts.append(f"{named}: {looks}, at level {planned_level:.3g}")
     if has_others:
-        which = "the others: " if planned else ""
+        which = "the other numbers: " if planned else ""
         parts.append(f"{which}not a planned look, so at level {other_level:.3g}")
     return f" ({'; '.join(parts)})" if parts else ""
 
@@ -92,7 +92,7 @@ def more_pairs(*, pairs: int | None, pairs_surely: int | None) -> str:
     if pairs is None:
         return _NEAR
     return (
-        f"{_HOPELESS} too few seeds. {pairs} seeds on both sides would settle it"
+        f"{_HOPELESS} too few seeds. {pairs} seeds on both sides would settle this claim"
         f" {_chance((pairs, pairs_surely))}"
     )
 
@@ -110,8 +110,8 @@ def rounds(*, now: int, as_seen: _Two, if_equal: _Two, most: int) -> str:
     found = (
         "the ratio seen lies on the margin"
         if as_seen[0] is None
-        else f"{as_seen[0]} rounds (now {now}) would settle this {_chance(as_seen)}, if the ratio"
-        " seen is the true one"
+        else f"{as_seen[0]} rounds (now {now}) would settle this claim {_chance(as_seen)}, if"
+        " the ratio seen is the true one"
     )
     if if_equal[0] is not None:
         found += f"; {if_equal[0]} {_chance(if_equal)}, if the sides are equal"
@@ -124,7 +124,8 @@ def rounds(*, now: int, as_seen: _Two, if_equal: _Two, most: int) -> str:
 
 
 ADVICE |= {
-    "distance-on-margin": "the distance seen lies on the margin: no number of samples settles this",
+    "distance-on-margin": "the distance seen lies on the margin: no number of samples settles this"
+    " claim",
 }
 
 
@@ -134,8 +135,8 @@ def samples(*, needed: _Two) -> str:
     if needed[0] is None:
         return f"{_HOPELESS} too few samples"
     return (
-        f"{needed[0]} independent samples of the re-run settle this {_chance(needed)}, if the two"
-        " distributions are equal"
+        f"{needed[0]} independent samples of the re-run settle this claim {_chance(needed)}, if the"
+        " two distributions are equal"
     )
 
 
@@ -164,9 +165,9 @@ def failure_margin(*, now: int, needed: _Two, is_near: bool) -> str:
 def mend(*, fault: Fault) -> str:
     """Advise how a claim that could not run can be run."""
     found: dict[Fault, str] = {
-        "seeds": "more re-runs cannot settle this: its author would have to state in the manifest"
-        ' which seeds the benchmark takes, for example "seed_range": [0, 4000000], or accept every'
-        " seed below 2^31",
+        "seeds": "more re-runs cannot settle this claim: the original's author would have to"
+        ' state in the manifest which seeds the benchmark takes, for example "seed_range": [0,'
+        " 4000000], or accept every seed below 2^31",
         "machine": "install what the failed runs lack on this machine (see their logs in the"
         " capsule), then verify again",
         "unknown": "run `capsule verify`: its control run under a seed of the original tells"

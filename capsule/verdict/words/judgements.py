@@ -254,8 +254,7 @@ def unequal_failures(*, failures: str, margin: float | None, values: str) -> str
 
 JUDGEMENTS |= {
     "failures-within": "; {failures}: the rates differ by less than {margin:number}",
-    "failures-open": ", but {failures}: the rates are not shown to differ by less than"
-    " {margin:number}",
+    "failures-open": ", but {failures}: the rates may differ by {margin:number} or more",
     "failures-doubtful": ", but {failures}: rates this unequal do not count as reproduced",
 }
 
@@ -264,8 +263,8 @@ JUDGEMENTS |= {
 
 
 JUDGEMENTS |= {
-    "skipped": "not run: with --quick, {sides} left out what decides nothing{is_decisive: by its"
-    " own claims|}",
+    "skipped": "not run: with --quick, {sides} skipped this benchmark, which cannot change the"
+    " verdict{is_decisive: on its own claims|}",
     "altered": "reported only: depends on {fields}, which was changed with --set",
 }
 
@@ -291,9 +290,9 @@ def unable(
     n = len(seeds)
     runs = "the only re-run failed" if n == 1 else f"{every(n, 're-runs')} failed in the same way"
     under = f"{kind}{'seed' if n == 1 else 'seeds'} {some(seeds)}"
-    failed = f"{runs} ({under}; no run of the original failed so): {shorten(last_line)}"
+    failed = f"{runs} ({under}; no run of the original failed in this way): {shorten(last_line)}"
     if fault == "unknown":
-        return f"{failed}; not tried: whether the seeds or the machine is the cause"
+        return f"{failed}; untested: whether the seeds or the machine is the cause"
     if set(controls) >= set(seeds):
         return f"{failed}; {FAULTS[fault]}"
     control = (
@@ -314,7 +313,7 @@ FAULTS: dict[Fault, str] = {
 
 
 JUDGEMENTS |= {
-    "no-metric": "{side} has no such metric",
+    "no-metric": "{side} does not measure this metric",
 }
 
 
@@ -329,8 +328,8 @@ def units_differ(*, units: tuple[tuple[str, str], ...]) -> str:
 
 
 JUDGEMENTS |= {
-    "no-common-seeds": "{is_exact:an exact|a paired} claim compares runs under equal seeds, and"
-    " the two sides have none in common",
+    "no-common-seeds": "the two sides have no seed in common: {is_exact:an exact|a paired} claim"
+    " compares runs under equal seeds",
     "values-too-large": "every value of {side} is beyond {most:number}, the largest that can be"
     " judged: report the metric in a larger unit",
     "no-values": "{side} has no run with a value",
@@ -348,18 +347,19 @@ def not_positive(*, is_mean: bool, of: Literal["run", "step"]) -> str:
     """
     whose = "value of a step" if of == "step" else "value of a run"
     what = "geometric mean" if is_mean else "ratio"
-    return f"a {what} needs positive values, and a {whose} is zero or negative"
+    return f"a {whose} is zero or negative, and a {what} needs positive values"
 
 
 JUDGEMENTS |= {
     "no-common-values": "no seed has a value on both sides",
     "too-few-pairs": "fewer than two seeds have a value on both sides",
-    "one-run": "a single run has no spread, so nothing can be judged",
+    "one-run": "a single run has no spread, so the claim cannot be judged",
     "one-run-each": "one run on each side: without a spread between runs there is no verdict",
-    "no-samples": "a distribution claim compares samples within runs, and a run of the {side} has"
-    " fewer than two",
-    "one-run-of-samples": "a distribution claim needs at least two runs per side: one run does"
-    " not show how runs differ",
-    "no-curve": "not every run of the {side} is a curve, with a step for each value",
-    "no-bundle": "the curves have {has_steps:one run on each side, so no spread|no step in common}",
+    "no-samples": "a run of the {side} has fewer than two samples: a distribution claim compares"
+    " the samples within runs",
+    "one-run-of-samples": "one side has a single run: a distribution claim needs at least two runs"
+    " per side, to see how runs differ",
+    "no-curve": "a run of the {side} is no curve: a curve claim needs a step for each value",
+    "no-bundle": "{has_steps:one curve on each side has no spread|the curves have no step in"
+    " common}",
 }

@@ -13,11 +13,11 @@ NOTES = Templates(
 )
 
 NOTES |= {
-    "no-outcome": "interrupted runs of {side}, without an outcome: {runs:d}",
+    "no-outcome": "interrupted trials of {side}, without an outcome: {runs:d}",
     "repeated-runs": "{runs:d} runs of {side} count as {independent:d}: the others have exactly"
     " the same values under other seeds. If no seed changes the metric, claim it as exact",
-    "value-too-large": "runs of {side} with a value beyond {most:number}, which cannot be judged"
-    " and counts as failed: {runs:d}",
+    "value-too-large": "runs of {side} that count as failed, because a value beyond {most:number}"
+    " cannot be judged: {runs:d}",
 }
 
 
@@ -32,14 +32,14 @@ def earlier_runs(*, runs: int | None, earlier: int) -> str:
     if runs is None:
         return "judged by the first verification's runs: only they have the original's seeds"
     return (
-        f"judged by the {runs} new runs: the {earlier} earlier ones may come from another machine"
+        f"judged by the {runs} new runs: the {earlier} earlier runs may come from another machine"
         " or day"
     )
 
 
 NOTES |= {
     "not-finite": "{values:d} of {runs:d} runs of {here} have a value that is not finite (first:"
-    " {value:r}, seed {seed:d}); {there} has none",
+    " {value:r}, seed {seed:d}); {there} has only finite values",
 }
 
 
@@ -49,7 +49,7 @@ def unequal_steps(*, last: int, low: float, high: float) -> str:
     evaluations = "last evaluation" if last == 1 else f"last {last} evaluations"
     return (
         f"the runs have their {evaluations} at different steps, from {number(low, 6)} to"
-        f" {number(high, 6)}: each run is judged by its own"
+        f" {number(high, 6)}: each run is judged by its own {evaluations}"
     )
 
 
@@ -120,7 +120,7 @@ def unplanned_look(
     """
     at = f"level {number(level)} instead of {number(alpha)}"
     if is_alone:
-        return f"{runs} runs without the earlier ones are not a planned look: {at}"
+        return f"{runs} runs without the earlier runs are not a planned look: {at}"
     plan = ", ".join(map(str, planned))
     return f"{runs} seeds are not a planned look ({plan}): {at}"
 
@@ -131,7 +131,7 @@ def left_out(*, side: str, why: Literal["no metric", "no value", "quick"]) -> st
     lack = {
         "no metric": "does not measure this metric",
         "no value": "has no run with a value",
-        "quick": "did not run it (--quick)",
+        "quick": "skipped this benchmark (--quick)",
     }
     return f"{side} {lack[why]} and is left out"
 
@@ -140,5 +140,5 @@ NOTES |= {
     "common-seeds": "{sides:and} used the same seeds: their runs are treated as dependent, which"
     " can only widen the interval",
     "unequal-spread": "the spread between runs differs between machines (Bartlett's p {p:rough},"
-    " for normal runs): one s_R does not describe all of them",
+    " for normally distributed runs): one s_R does not describe all machines",
 }

@@ -69,8 +69,10 @@ SPREADS |= {
     "too-few-capsules": "fewer than two capsules have a value",
     "too-few-runs": "each capsule has at most one independent run, too few for a spread between"
     " runs",
-    "of-machines": "the metric describes one machine, and a mean over machines describes none",
+    "of-machines": "the metric describes one machine, and a mean over machines would describe no"
+    " machine",
     "too-few-machines": "fewer than three capsules have a value: too few to describe machines in"
     " general",
-    "different-machines": "different from A: {sides:and}. A mean over all would describe none",
+    "different-machines": "sides different from A: {sides:and}. A mean over all sides would"
+    " describe no side",
 }

@@ -91,7 +91,7 @@ def some_differ(*, pairs: int, different: tuple[str, ...]) -> str:
     verb = "differs" if len(different) == 1 else "differ"
     return (
         f"{len(different)} of {pairs} re-runs {verb} from the original (after Holm's correction for"
-        f" {pairs} pairs): {' and '.join(different)}"
+        f" {pairs} re-runs): {' and '.join(different)}"
     )
 
 
@@ -103,7 +103,7 @@ def all_reproduced(*, pairs: int) -> str:
 
 WHOLE |= {
     "some-by-chance": "{reproduced:d} of {pairs:d} re-runs reproduce the original; {alone:and}"
-    " would differ alone, but not after Holm's correction for {pairs:d} pairs",
+    " would differ alone, but not after Holm's correction for {pairs:d} re-runs",
     "some-open": "{reproduced:d} of {pairs:d} re-runs {reproduced:reproduces|reproduce} the"
     " original, none differs",
     "some-changed": ". {label} compared: {changes:list}",

@@ -175,6 +175,6 @@ CASES = (
     _told("a-list-that-is-a-link", _link_for_a_list, ", modified"),
     _told("a-pattern-that-backtracks", _list(_BACKTRACKING), ", modified"),
     _refused("too-many-patterns", _list("a*b\n" * 2001), "has 2001 patterns, at most 2000 are"),
-    _refused("a-pattern-without-end", _list("a" * 1001), "too long a pattern (1001 characters)"),
-    _refused("a-list-without-end", _list("#" * (1 << 20) + "\n"), "has more than 1048576 bytes"),
+    _refused("a-pattern-without-end", _list("a" * 1001), "a pattern of 1001 characters"),
+    _refused("a-list-without-end", _list("#" * (1 << 20) + "\n"), "exceeds 1.0 MiB"),
 )

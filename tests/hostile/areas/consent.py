@@ -26,7 +26,7 @@ if "capsule" in sys.orig_argv:
     sealing.write = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGKILL)
 """
 _CONSENT = ("--trust", "--allow-host")
-_ASKS = "Not started. If you trust its source: add --trust"
+_ASKS = "Not started. If you trust the source of this code: add --trust"
 _KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\n"
 
 
@@ -239,7 +239,7 @@ CASES = (
         name="consent/the-screen-says-what-was-decided",
         prepare=_by_site(),
         status=4,
-        says="whatever you can the image that it was measured in is not used",
+        says="whatever you can the image that the manifest names is not used",
     ),
     Case(
         name="consent/a-verification-of-a-strangers-capsule",
@@ -309,7 +309,7 @@ CASES = (
             name=f"consent/a-fifo-for-{name}-of-a-run-folder",
             prepare=_own_folder(partial(_plant_fifo, name=name)),
             status=2,
-            says="not a regular file, as capsule made it",
+            says="not a regular file: something replaced",
         )
         for name in ("manifest.json", "attempts.jsonl", "digests.txt", "lock")
     ),
@@ -347,13 +347,13 @@ CASES = (
         name="consent/a-ledger-that-all-can-write",
         prepare=_ledger(lambda state: (state / "sealed.txt").chmod(0o666)),
         status=4,
-        says="other users can write it, so capsule does not use it",
+        says="writable by other users, so capsule does not use this path",
     ),
     Case(
         name="consent/a-ledger-in-a-folder-that-all-can-write",
         prepare=_ledger(lambda state: state.chmod(0o777)),
         status=4,
-        says="other users can write it, so capsule does not use it",
+        says="writable by other users, so capsule does not use this path",
     ),
     Case(
         name="consent/a-ledger-that-is-no-text",

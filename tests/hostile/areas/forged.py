@@ -347,8 +347,12 @@ CASES = (
     _refuse("added-earlier", _add(forging.earlier), "before the original ended"),
     _refuse("one-of-several", _several(forging.earlier), "before the original ended"),
     # copies
-    _no_evidence("copied-values", forging.copy_runs((forging.LOSS,), 5), "they are copies, or"),
-    _no_evidence("copied-but-one", forging.copy_runs((forging.LOSS,), 4), "they are copies, or"),
+    _no_evidence(
+        "copied-values", forging.copy_runs((forging.LOSS,), 5), "the values are copies, or"
+    ),
+    _no_evidence(
+        "copied-but-one", forging.copy_runs((forging.LOSS,), 4), "the values are copies, or"
+    ),
     _no_evidence(
         "copied-times", forging.copy_runs((forging.STEP,), 1), "one is a copy of the other"
     ),
@@ -359,14 +363,14 @@ CASES = (
         "two independent runs (not a verification; seeds of B chosen by",
     ),
     _tell(
-        "reversed", ("diff", "b", "a"), "a verification with its own original, whose author chose"
+        "reversed",
+        ("diff", "b", "a"),
+        "a verification given before its original, whose author chose",
     ),
     _tell("of-another", ("diff", "other", "b"), "a verification of another capsule ("),
-    _tell(
-        "unplanned", ("diff", "a", "seven"), "7 fresh seeds, a number that nobody planned (--runs)"
-    ),
+    _tell("unplanned", ("diff", "a", "seven"), "7 fresh seeds, an unplanned number (--runs)"),
     _tell("nonce-told", ("diff", "a", "word"), "under seeds drawn with --nonce 'committee 7'"),
-    _tell("quick-told", ("diff", "several", "quick"), "with --quick (without 1 claim that decides"),
+    _tell("quick-told", ("diff", "several", "quick"), "with --quick (without 1 claim that cannot"),
     Case(
         name="forged/origin-dropped-all-through",
         prepare=_diff(forging.as_original_all_through),

@@ -49,7 +49,7 @@ CASES = (
     fail(
         "holes",
         "open('out.json', 'w').truncate(1 << 40)",
-        "bytes, which are searched at most",
+        "the most that capsule searches",
         {"pattern": "(x)", "file": "out.json"},
     ),
     fail("deep", "open('out.json', 'w').write('[' * 10**6)", "is not a JSON document", _FILE),

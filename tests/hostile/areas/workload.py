@@ -180,7 +180,7 @@ if seed == 2:
 )
 _LINK = "(first / 'stdout.txt').symlink_to('/etc/passwd')"
 _ASTRAY = "shutil.rmtree(run / 'work'); (run / 'work').symlink_to(run.parent)"
-_CHANGED = "what it had reported was changed after it had ended"
+_CHANGED = "the reported values were changed after the trial ended"
 
 NEIGHBOURS = tuple(
     Case(
