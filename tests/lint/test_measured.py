@@ -107,7 +107,7 @@ def test_no_number_of_re_runs_means_none() -> None:
 def test_metrics_that_one_claim_matches_are_told_of_together() -> None:
     record = make_record(asked=[claim(metric="train/*/*/*", type="bound", at_most=0)])
     (broken,) = [one for one in lint.warnings_of_runs(record) if one.code == "claim-contradicted"]
-    assert broken.startswith(f"{LOSS} (and 1 more that it matches): one of your runs")
+    assert broken.startswith(f"{LOSS} (and 1 more of this claim's metrics): one of your runs")
 
 
 def test_without_a_primary_claim_nothing_can_be_reproduced() -> None:

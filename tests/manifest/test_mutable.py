@@ -244,7 +244,10 @@ def test_what_is_set_stays_within_the_rules() -> None:
             "found 0.13, expected mean_absolute_error 0.124",
         ),
         ({"schedule": {"name": "cosine"}}, "found cosine, expected constant or step"),
-        ({"cases": [{"side": 32}]}, "found cases that vary side, expected the network in full size"),
+        (
+            {"cases": [{"side": 32}]},
+            "found cases that vary side, expected the network in full size",
+        ),
         ({"rules": "mlperf-hpc-open"}, "did you mean 'mlperf-hpc-closed'"),
         ({"network": "lenet", "datasets": ["glyphs"], "target": None}, "has no rules for lenet"),
     ],
