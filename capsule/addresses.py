@@ -49,7 +49,7 @@ def explain_address(host: str, *, may_be_this_machine: bool) -> str | None:
         may_be_this_machine: True to allow loopback addresses.
 
     >>> explain_address("169.254.169.254", may_be_this_machine=True)
-    "which is reserved for this machine's own provider"
+    'which is a link-local or cloud metadata address'
     >>> explain_address("64:ff9b::7f00:1", may_be_this_machine=False)
     'which is this machine itself'
     >>> explain_address("10.0.0.1", may_be_this_machine=False)
@@ -61,7 +61,7 @@ def explain_address(host: str, *, may_be_this_machine: bool) -> str | None:
     address = _parse(host)
     for one in _meanings(address) if address else ():
         if one.is_link_local or str(one) in _PROVIDERS:
-            return "which is reserved for this machine's own provider"
+            return "which is a link-local or cloud metadata address"
         # what is bound to no address answers at all of this machine's
         inwards = one.is_loopback or one.is_unspecified
         if inwards and not may_be_this_machine:
@@ -79,7 +79,7 @@ def split(url: str) -> SplitResult:
     """
     # urlsplit reads on, and HTTP clients end the host there as browsers do
     if "\\" in url:
-        raise ValueError("a backslash in an address")
+        raise ValueError("the address contains a backslash")
     return urlsplit(url)
 
 

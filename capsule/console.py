@@ -281,7 +281,7 @@ class _Follower(Watch):
         self._display.grow(self._total)
         self._display.say(
             f"all re-runs failed alike: running {trials[0]} once more under a seed of the original,"
-            " to tell whether the fresh seeds or this machine cause it"
+            " to tell whether the fresh seeds or this machine cause the failure"
         )
 
     def look(self, runs: int, verdict: Verdict) -> None:

@@ -125,7 +125,7 @@ def _try(runtime: Runtime, name: str) -> Finding:
         return Finding(
             area="engine",
             word="limited",
-            what=f"{name}, starts containers, but cannot close their network: {refusal}",
+            what=f"{name}, starts containers, but cannot keep them off the network: {refusal}",
             mend="ask the site for network namespaces for ordinary users; without them an untrusted"
             " capsule also needs --allow-host",
         )
@@ -244,7 +244,9 @@ def _state() -> Iterator[Finding]:
             mend=f"remove the write permission of others: chmod -R go-w {folder}",
         )
     else:
-        yield Finding(area="ledger", word="good", what=f"{folder} lists what you sealed")
+        yield Finding(
+            area="ledger", word="good", what=f"{folder} lists the capsules that you sealed"
+        )
 
 
 def _devices() -> Iterator[Finding]:

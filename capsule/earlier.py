@@ -292,9 +292,9 @@ def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
     seeds = reading.fresh_seeds(record)
     if not seeds:
         raise UsageError(
-            "this verification has no fresh seeds, and needs none: no"
+            "more runs change nothing: this verification has no fresh seeds, because no"
             + (" primary" if origin.quick else "")
-            + " claim of the original is judged under fresh seeds; more runs change nothing",
+            + " claim of the original is judged under fresh seeds",
             where=where,
         )
     if any(trial["seed_source"] == "control" for trial in summary.planned_trials(record.plan)):
@@ -338,5 +338,5 @@ def _require_alike(origin: Verification, how: How, where: str) -> None:
             f"the earlier runs used --set {there or '(nothing)'}, the new ones would use"
             f" {', '.join(f'{place}={value}' for place, value in how.set.items()) or '(nothing)'}",
             where=where,
-            advice="give the same --set, or verify the original again without --add",
+            advice="give the --set of the earlier runs, or verify the original again without --add",
         )

@@ -69,7 +69,7 @@ def add_seeds(before: Record, capsule_id: str, count: int) -> Manifest:
     raw = {**json.loads(before.manifest.source), "seeds": [*seeds, *more]}
     return manifest.read(
         search.write(raw),
-        where=f"{before.manifest.name} with {count} seeds more",
+        where=f"{before.manifest.name} with {count} more seeds",
         folder=None,
         subjects=before.plan["subjects"],
     )
@@ -202,7 +202,10 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     first = before.manifest.seeds
     more = _more_seeds(before.manifest, origin.of, origin.seeds)
     if tuple(record.manifest.seeds) != (*first, *more):
-        yield f"its seeds differ from its predecessor's and the {origin.seeds} derived from its id"
+        yield (
+            f"its seeds differ from its predecessor's plus the {origin.seeds} seeds derived from"
+            " its predecessor's id"
+        )
     if record.attempts[: len(before.attempts)] != before.attempts or any(
         one.seed in first for one in record.attempts[len(before.attempts) :]
     ):

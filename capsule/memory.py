@@ -67,7 +67,7 @@ class Memory:
 
     def describe_since(self, before: Memory) -> str:
         """Describe a kill between two moments, as parts of a sentence."""
-        return "; ".join(self._facts(before)) or "this system tells nothing of its memory"
+        return "; ".join(self._facts(before)) or "this system reports no memory counters"
 
     def _facts(self, before: Memory) -> Iterator[str]:
         counts = (
@@ -76,13 +76,13 @@ class Memory:
         )
         for whose, then, now in counts:
             if then is not None and now is not None:
-                yield f"oom_kill of the {whose} was {then} before and is {now} now"
+                yield f"oom_kill count of the {whose}: {then} before, {now} now"
         if self.group_limit_bytes is not None:
-            yield f"the control group may use {size(self.group_limit_bytes)}"
+            yield f"memory limit of the control group: {size(self.group_limit_bytes)}"
         if self.group_peak_bytes is not None:
-            yield f"the peak of the control group is {size(self.group_peak_bytes)}"
+            yield f"peak memory of the control group: {size(self.group_peak_bytes)}"
         if self.free_bytes is not None:
-            yield f"{size(self.free_bytes)} are free now"
+            yield f"free memory now: {size(self.free_bytes)}"
 
 
 def read(root: Path = _ROOT) -> Memory:

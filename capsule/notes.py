@@ -136,9 +136,9 @@ def reduced_series(*, metrics: tuple[tuple[str, int], ...], ranks: int) -> str:
     """
     names = ", ".join(f"{name} of {count} benchmark{'s' * (count > 1)}" for name, count in metrics)
     return (
-        f"series of up to {ranks} ranks are stored in reduced form: smallest, median, largest and"
-        " digest per step, median and last value per rank. Run values are the same as from all"
-        f" values: {names}"
+        f"{names}: series of up to {ranks} ranks are stored in reduced form (smallest, median,"
+        " largest and digest per step; median and last value per rank). Run values equal those"
+        " computed from all values"
     )
 
 
@@ -170,13 +170,14 @@ def second_reading(*, capsule: str, later: int, gone: int) -> str:
         later: Number of claims that were written or changed after that.
         gone: Number of claims of that capsule that were removed or changed.
     """
-    claims = [f"{later} of its claims written or changed then"] * bool(later)
-    claims += [f"{gone} of the claims sealed there removed or changed"] * bool(gone)
+    claims = [f"{later} of its claims written or changed when re-reading"] * bool(later)
+    claims += [f"{gone} of that capsule's claims removed or changed"] * bool(gone)
     return "; ".join([f"values re-read from capsule {capsule[:12]} (nothing was run)", *claims])
 
 
 NOTES |= {
-    "added-software": "the added runs used other software than the first ones; no image fixes it",
+    "added-software": "the added runs used other software than the first runs; no image fixes the"
+    " software",
 }
 
 

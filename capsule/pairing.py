@@ -112,7 +112,7 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
     first, second = (plans.make(with_seeds(side, seeds)) for side in (a, b))
     if _starts(first) != _starts(second):
         raise UsageError(
-            "the two variants need different process starts",
+            "the process starts of the two variants differ in framework, seed or number of ranks",
             advice="give both the same frameworks, number of ranks and kind of benchmarks",
         )
     return first, second
@@ -153,7 +153,8 @@ def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
     chosen = tuple(dict.fromkeys(wanted or claimed or timed))
     if not chosen:
         raise UsageError(
-            "no metric to compare: the variants have no machine metric in seconds in common"
+            "no metric to compare: the variants share no machine metric in seconds",
+            advice="name a machine metric that both variants have with --metrics",
         )
     return chosen
 

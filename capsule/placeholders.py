@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from capsule import leavings
+from capsule.sizes import size
 
 # the specification of Git LFS limits a pointer to 1024 bytes
 _MOST_POINTER_BYTES = 1024
@@ -66,8 +67,8 @@ def walk(name: str, path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _describe(kind: str, match: re.Match[bytes], command: str) -> str:
-    size = int(match[1][:18])
-    return f"is a pointer of {kind}, whose {size} bytes are not here: `{command}` fetches them"
+    data = size(int(match[1][:18]))
+    return f"is a pointer of {kind} without its data ({data}): `{command}` fetches the data"
 
 
 def _read_head(path: Path) -> bytes:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from capsule import leavings, memory, places, processes, segments
 from capsule.errors import CannotRunError, ExecutionError, ProgramError
+from capsule.sizes import size
 
 RUN_MARK = "CAPSULE_RUN"
 STOP_SECONDS = 5
@@ -347,7 +348,7 @@ def run(
         if ended is None:
             raise ExecutionError(f"{argv[0]} did not end within {timeout_seconds:g} s")
         if out.stat().st_size > limit_bytes:
-            raise ExecutionError(f"{argv[0]} printed more than {limit_bytes} bytes")
+            raise ExecutionError(f"{argv[0]} printed more than {size(limit_bytes)}")
         with err.open("rb") as stream:
             stream.seek(max(0, err.stat().st_size - limit_bytes))
             errors = stream.read()

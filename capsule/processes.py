@@ -123,7 +123,7 @@ _STATES = {
     "D": "waiting inside the kernel, mostly for a disk, a network file system or a device",
     "T": "stopped",
     "t": "stopped by a debugger",
-    "Z": "ended, and not waited for",
+    "Z": "ended, but not reaped by its parent",
     "I": "idle",
 }
 _MOST_DESCRIBED = 3

@@ -154,29 +154,36 @@ def faults(line: RankSamples) -> Iterator[str]:
     """Yield contradictions in a folded series."""
     if line.whole:
         if len(line.whole) != line.ranks * line.count or line.last or line.digests:
-            yield "not as many values as its ranks have"
+            yield (
+                f"found {len(line.whole)} values in full and {len(line.last)} in reduced form,"
+                f" expected {line.ranks * line.count} and none"
+            )
             return
         rows = [array("d", row(line, rank)[line.discarded :]) for rank in range(line.ranks)]
         if not _same(line.values, averages.medians(rows)):
-            yield "a rank's number is not the median of its values"
+            yield "the value of a rank differs from the median of its values"
         return
     sizes = {len(line.least), len(line.median), len(line.largest), len(line.digests)}
     if len(line.last) != line.ranks or sizes != {line.count}:
-        yield "not as many last values as ranks, or not as many steps as it says"
+        steps_found = "/".join(map(str, sorted(sizes)))
+        yield (
+            f"found {len(line.last)} last values and {steps_found} steps, expected {line.ranks} and"
+            f" {line.count}"
+        )
     elif not can_be_reduced(line.ranks, line.count) and line.count:
-        yield "it is reduced, and has too few ranks or values for that"
+        yield f"is in reduced form, but has only {line.ranks} ranks with {line.count} values each"
     elif line.count:
         steps = zip(line.least, line.median, line.largest, strict=True)
         if averages.finite(line.last):
             ends = min(line.last), averages.median(line.last), max(line.last)
             if ends != (line.least[-1], line.median[-1], line.largest[-1]):
-                yield "its last values are not those of its last step"
+                yield "its last values differ in smallest, median or largest from its last step"
             if not all(least <= median <= largest for least, median, largest in steps):
-                yield "a median is not between the least and the largest value"
+                yield "the median of a step lies outside its smallest and largest value"
             elif _beyond(line):
-                yield "a rank's number is beyond all values"
+                yield "the value of a rank lies outside the values of all steps"
         if line.digests[-1] != digest(line.last):
-            yield "its last values do not have the digest of its last step"
+            yield "its last values differ in digest from its last step"
 
 
 def _beyond(line: RankSamples) -> bool:

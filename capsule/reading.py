@@ -101,7 +101,7 @@ def facts(record: Record) -> list[str]:
     seeds = " and the original's id" if isinstance(record.origin, Verification) else ""
     return [
         f"plan and seeds follow from the manifest{seeds}",
-        "claims, notes and the release of levels/ follow from the rest",
+        "claims, notes and the release of levels/ follow from the rest of the record",
     ]
 
 
@@ -189,11 +189,11 @@ def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
         if name not in trials:
             return f"trial {name} is missing from the plan"
         if trials[name] != due_trials[name]:
-            return f"trial {name} is planned otherwise than the manifest says"
+            return f"trial {name} in the plan differs from the manifest's"
     for name in trials:
         if name not in due_trials:
             return f"trial {name} is not in the manifest"
-    return "the plan has its process starts in another order, or under other names"
+    return "the plan's process starts differ in order or names from the manifest's"
 
 
 def _or_none(seed: int | None) -> str:
@@ -328,7 +328,8 @@ def _region(claim: FrozenClaim) -> str:
 def _note_faults(record: Record) -> Iterator[str]:
     """Yield notes that the record calls for and lacks, or has and does not call for."""
     if len(set(record.notes)) < len(record.notes):
-        yield "a note is given twice"
+        twice = next(note for note in record.notes if record.notes.count(note) > 1)
+        yield f"a note is given twice: {twice.sentence[:_LONGEST]}"
     due = list(_notes(record))
     before = record.predecessor.record.notes if record.predecessor is not None else ()
     inherited = frozenset(map(notes.inherit, before))

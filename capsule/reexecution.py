@@ -45,7 +45,7 @@ def faults(original: Record, rerun: Record) -> Iterator[str]:
     """
     assert isinstance(rerun.origin, Verification)
     if rerun.uuid == original.uuid:
-        yield "it has the name of the original's run"
+        yield "its run has the UUID of the original's run"
     yield from _manifest_faults(original, rerun)
     yield from _claim_faults(original, rerun)
     yield from _time_faults(original, rerun)
@@ -55,7 +55,7 @@ def faults(original: Record, rerun: Record) -> Iterator[str]:
     planned = {trial["id"] for trial in summary.planned_trials(original.plan)}
     for trial in summary.planned_trials(rerun.plan):
         if trial["seed_source"] == "control" and trial["id"] not in planned:
-            yield f"its control run {trial['id']} is of no seed that the original used"
+            yield f"its control run {trial['id']} uses a seed that the original did not use"
 
 
 def _manifest_faults(original: Record, rerun: Record) -> Iterator[str]:
@@ -63,26 +63,26 @@ def _manifest_faults(original: Record, rerun: Record) -> Iterator[str]:
     if there != here:
         a, b = json.loads(there), json.loads(here)
         fields = [name for name in {**a, **b} if a.get(name) != b.get(name)]
-        yield f"it ran another manifest ({', '.join(fields) or 'the same in another form'})"
+        yield f"its manifest differs from the original's in {', '.join(fields) or 'its formatting'}"
         return
     changed = changes(rerun.origin)
     try:
         due = manifests.change(original.manifest, changed, original.plan["subjects"])
     except (UsageError, ManifestError) as error:
-        yield f"it set what no verification of the original can: {error}"
+        yield f"it set a field that a verification of the original cannot set: {error}"
         return
     subjects = plans.subjects_to_json(due) if changed else original.plan["subjects"]
     if subjects != rerun.plan["subjects"]:
-        yield "its benchmarks have other cases or metrics"
+        yield "its benchmarks have other cases or metrics than the original's"
 
 
 def _claim_faults(original: Record, rerun: Record) -> Iterator[str]:
     if len(rerun.claims) != len(original.claims):
-        yield f"it has {len(rerun.claims)} claims, and the original {len(original.claims)}"
+        yield f"it has {len(rerun.claims)} claims, the original has {len(original.claims)}"
         return
     for there, here in zip(original.claims, rerun.claims, strict=True):
         if there != here:
-            yield f"its claim on {here.metric} is not the original's on {there.metric}"
+            yield f"its claim on {here.metric} differs from the original's claim on {there.metric}"
             return
 
 
@@ -97,7 +97,7 @@ def clock_note(ended: str, rerun: Record) -> notes.Note | None:
 def _time_faults(original: Record, rerun: Record) -> Iterator[str]:
     due = clock_note(original.ended, rerun)
     if due is not None and not notes.has(rerun.notes, due):
-        yield f"it does not say that {due.sentence}"
+        yield f"it lacks the note: {due.sentence}"
 
 
 def _data_faults(original: Record, rerun: Record) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _data_faults(original: Record, rerun: Record) -> Iterator[str]:
     there, here = _by_name(original.datasets), _by_name(rerun.datasets)
     both = there.keys() & here.keys()
     if here.keys() != needed or any(there[name] != here[name] for name in both):
-        yield "it read other datasets"
+        yield "it read other datasets than the original"
 
 
 def _by_name(datasets: tuple[Dataset, ...]) -> dict[str, tuple[str, int, int]]:
@@ -117,22 +117,23 @@ def _by_name(datasets: tuple[Dataset, ...]) -> dict[str, tuple[str, int, int]]:
 def _image_faults(original: Record, rerun: Record, origin: Verification) -> Iterator[str]:
     if origin.image is None and rerun.image is not None:
         if original.image is None:
-            yield "it ran in an image, the original ran without one, and none was named"
+            yield "it ran in an image that no --image named; the original ran without an image"
         elif image_relation(original, rerun) not in SAME_IMAGE:
-            yield "it ran in another image, and none was named"
+            yield "it ran in another image than the original, and no --image named that image"
     unused = notes.NOTES(notes.IMAGE_UNUSED, verifies=True)
-    if notes.has(rerun.notes, unused) != (original.image is not None and not rerun.contained):
-        yield f"it does not say truly whether {unused.sentence}"
+    says_unused = notes.has(rerun.notes, unused)
+    if says_unused != (original.image is not None and not rerun.contained):
+        yield f"it {'wrongly has' if says_unused else 'lacks'} the note: {unused.sentence}"
     if origin.image is not None:
         replaces = original.image is not None
         due = notes.choice_of_image(origin.image, replaces=replaces, verifies=True)
         if not notes.has(rerun.notes, due):
-            yield f"it does not say that {due.sentence}"
+            yield f"it lacks the note: {due.sentence}"
 
 
 def _levels_faults(original: Record, rerun: Record, origin: Verification) -> Iterator[str]:
     there, here = original.levels["digest"], rerun.levels["digest"]
     if origin.levels == "capsule" and here != there:
-        yield "it was measured by another program than the original's levels/"
+        yield "its measuring code differs from the original's levels/"
     if origin.levels == "own" and rerun.levels["release"] is None:
-        yield "it was measured by a program that is no release's"
+        yield "its measuring code belongs to no release of capsule"

@@ -246,7 +246,7 @@ def runs(
         assert added is not None
         those = f"--runs {most} is the total" if wanted else "every planned look was taken"
         raise UsageError(
-            f"no runs to add: the earlier verification has {there}, and {those}",
+            f"no runs to add: the earlier verification has {there} runs, and {those}",
             where=str(added.capsule.path),
             advice="give a larger --runs N: the total, including the earlier runs",
         )

@@ -89,9 +89,9 @@ def take(capsule: Capsule, purpose: str) -> Predecessor:
     """
     origin = capsule.record.origin
     if not isinstance(origin, Original):
-        made = "was made of another" if capsule.record.predecessor else f"is a {origin.kind}"
+        made = "was derived from another" if capsule.record.predecessor else f"is a {origin.kind}"
         raise UsageError(
-            f"this capsule {made}, and only a run of its author's own can be {purpose}",
+            f"this capsule {made}; only a capsule that `capsule run` sealed can be {purpose}",
             where=str(capsule.path),
             advice=_advise(origin),
         )
@@ -131,7 +131,7 @@ def _tell_private(record: Record, options: RereadOptions, watch: Watch) -> None:
     if findings and options.strict_privacy:
         raise ExecutionError(
             f"not sealed, possibly private: {summary(findings)}",
-            advice="remove it from the manifest, or leave --strict-privacy out",
+            advice="remove the private text from the manifest, or leave --strict-privacy out",
         )
     if findings:
         watch.private(list(map(str, findings)))

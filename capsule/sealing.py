@@ -21,6 +21,7 @@ from capsule.origin import original_id
 from capsule.record import Attempt, Execution, Record
 from capsule.schema import parse
 from capsule.session import Session
+from capsule.sizes import size
 from capsule.trust import ledger
 from capsule.trust.privacy import Privacy, summary
 from capsule.watch import SILENT, Watch
@@ -82,7 +83,7 @@ def check_inputs(
     if findings and options.strict_privacy:
         raise UsageError(
             f"not started, possibly private: {summary(findings)}",
-            advice="remove it from the inputs, or leave --strict-privacy out",
+            advice="remove the private text from the inputs, or leave --strict-privacy out",
         )
     if findings:
         watch.private(list(map(str, findings)))
@@ -214,8 +215,8 @@ def _require_room(execution: Execution) -> None:
     sizes = {str(one.source): leavings.size_bytes(one.source) for one in execution.logs}
     if sum(sizes.values()) > MOST_LOG_BYTES:
         raise ExecutionError(
-            f"the workloads printed {sum(sizes.values())} bytes; a capsule holds at most"
-            f" {MOST_LOG_BYTES} bytes of logs",
+            f"the workloads printed {size(sum(sizes.values()))}; a capsule holds at most"
+            f" {size(MOST_LOG_BYTES)} of logs",
             where=max(sizes, key=sizes.__getitem__),
             advice="shorten that log, and continue with --resume; all measurements are kept",
         )

@@ -49,10 +49,10 @@ def fresh_seeds(
     wanted = len(originals) if count is None else count
     low, high = within
     taken = {seed for seed in originals if low <= seed <= high}
-    if wanted > high - low + 1 - len(taken):
+    if wanted > (left := high - low + 1 - len(taken)):
         raise UsageError(
-            f"not enough seeds: {wanted} fresh ones needed, but seed_range {low} to {high} has too"
-            " few left",
+            f"not enough seeds: {wanted} fresh seeds needed, seed_range {low} to {high} has {left}"
+            " left",
             advice="ask for fewer runs",
         )
     source = capsule_id if nonce is None else f"{capsule_id}\n{nonce}"
@@ -84,9 +84,9 @@ def added_seeds(
     """
     low, high = within
     taken = {seed for seed in originals if low <= seed <= high}
-    if count > high - low + 1 - len(taken):
+    if count > (left := high - low + 1 - len(taken)):
         raise UsageError(
-            f"not enough seeds: {count} more needed, seed_range {low} to {high} has too few left",
+            f"not enough seeds: {count} more needed, seed_range {low} to {high} has {left} left",
             advice="add fewer seeds",
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _ADDED), count))
@@ -118,9 +118,9 @@ def winner_seeds(
     """
     low, high = within
     taken = {seed for seed in originals if low <= seed <= high}
-    if count > high - low + 1 - len(taken):
+    if count > (left := high - low + 1 - len(taken)):
         raise UsageError(
-            f"not enough seeds: {count} needed, seed_range {low} to {high} has too few left",
+            f"not enough seeds: {count} needed, seed_range {low} to {high} has {left} left",
             advice="ask for fewer seeds",
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _WINNER), count))

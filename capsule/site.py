@@ -25,6 +25,7 @@ from capsule.errors import DamagedError, UsageError
 from capsule.jsons import JsonObject
 from capsule.places import make_private, weak_spot
 from capsule.sitepaths import bind_fault, library_fault
+from capsule.sizes import size
 
 WIDE = Path("/etc/capsule/site.json")
 _RUN_CACHE: ContextVar[Path | None] = ContextVar("capsule-cache", default=None)
@@ -160,7 +161,9 @@ def cache_folder(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path
     """
     place = cache_place(site, environ=environ)
     if cache_parent(site, environ=environ) is not None:
-        make_private(place, advice="name another folder with CAPSULE_CACHE, or let it be removed")
+        make_private(
+            place, advice="name another folder with CAPSULE_CACHE, or have its owner remove it"
+        )
     return place
 
 
@@ -303,7 +306,7 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
             else "make it readable, or set CAPSULE_SITE to another file",
         ) from error
     if len(text) > _MOST_BYTES:
-        raise UsageError(f"the site file exceeds {_MOST_BYTES} bytes", where=str(file))
+        raise UsageError(f"the site file exceeds {size(_MOST_BYTES)}", where=str(file))
     try:
         settings = schema.parse(text, where=str(file))
     except DamagedError as error:
@@ -352,9 +355,9 @@ def _check(settings: object, file: Path) -> None:
             )
         if pointer.startswith("/batch"):
             advice = (
-                'batch is {"--account": "project", "--exclusive": ""}: whole words with both'
-                " dashes, and values without quotes, backslashes and #; a job's shape, name, time"
-                " and files are set by capsule"
+                'batch is {"--account": "project", "--exclusive": ""}: long options with both'
+                " dashes, and values without quotes, backslashes and #; capsule sets the job's"
+                " shape, name, time and files"
             )
         raise UsageError(message, where=f"{file}#{pointer}", advice=advice)
 

@@ -144,7 +144,7 @@ def explain_sharing(sweeps: Sequence[Sweep]) -> Iterator[str]:
         if names:
             yield (
                 f"{sweep.benchmark} in {sweep.framework}: ranks share cores in {', '.join(names)},"
-                " so their speed-up and efficiency say nothing of a machine that has a core for"
+                " so their speed-up and efficiency do not hold for a machine that has a core for"
                 " each thread"
             )
 

@@ -16,9 +16,9 @@ LFS = b"version https://git-lfs.github.com/spec/v1\n" + OID + b"size 12345678\n"
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (LFS, ["Git LFS", "12345678 bytes", "`git lfs pull`"]),
+        (LFS, ["Git LFS", "11.8 MiB", "`git lfs pull`"]),
         (LFS.replace(b"\n", b"\r\n"), ["Git LFS"]),
-        (LFS.replace(OID, b"ext-0-foo sha256:" + b"5" * 64 + b"\n" + OID), ["12345678 bytes"]),
+        (LFS.replace(OID, b"ext-0-foo sha256:" + b"5" * 64 + b"\n" + OID), ["11.8 MiB"]),
         (b"version https://hawser.github.com/spec/v1\n" + OID + b"size 7\n", ["7 bytes"]),
         (b"/annex/objects/SHA256E-s51200--ab12.bin\n", ["git-annex", "51200", "`git annex get`"]),
     ],
@@ -80,5 +80,5 @@ def test_lint_and_run_warn_of_a_pointer(author: User, kind: str) -> None:
         ended = author.run(*verb)
         assert ended.returncode == 0, ended.stderr
         told = " ".join((ended.stdout + ended.stderr).split())
-        for word in ("train.txt is a pointer of Git LFS", "12345678 bytes", "`git lfs pull`"):
+        for word in ("train.txt is a pointer of Git LFS", "11.8 MiB", "`git lfs pull`"):
             assert word in told

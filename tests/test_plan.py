@@ -92,7 +92,7 @@ def test_fresh_seeds_keep_to_the_range_that_the_manifest_tells() -> None:
 
 def test_more_fresh_seeds_than_there_are_is_an_error() -> None:
     assert set(plan.fresh_seeds(ID, [1], count=3, within=(0, 3))) == {0, 2, 3}
-    with pytest.raises(UsageError, match="seed_range 0 to 3 has too few left"):
+    with pytest.raises(UsageError, match="seed_range 0 to 3 has 3 left"):
         plan.fresh_seeds(ID, [1, 9], count=4, within=(0, 3))
 
 

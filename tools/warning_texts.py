@@ -144,7 +144,10 @@ WARNING_TEXTS = {
     "pointer": WarningText(
         "A git clone without its large files has small pointer files in their place.",
         "Fetch the large files, for example with `git lfs pull`.",
-        {"description": "data/train.bin is a pointer of git LFS, and not the file itself"},
+        {
+            "description": "data/train.bin is a pointer of Git LFS without its data (11.8 MiB):"
+            " `git lfs pull` fetches the data"
+        },
     ),
     "more-pointers": WarningText(
         "The list of pointer files is cut after three.",

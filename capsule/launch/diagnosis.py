@@ -57,7 +57,7 @@ def find_dropout(reports: Sequence[Report], words: Sequence[str], launcher: str)
         return None
     # those that say why come first: the others were ended with them
     causes = [rank for rank in silent if reports[rank].message or words[rank]] or silent
-    reason = reports[causes[0]].message or words[causes[0]] or "ended without a word"
+    reason = reports[causes[0]].message or words[causes[0]] or "ended without output"
     return Fault(
         what=f"{_name(causes)} arrived, but failed to exchange data with the other ranks: {reason}",
         advice=_explain_stop(reports, launcher),
@@ -95,7 +95,9 @@ def explain_silence(reports: Sequence[Report], launcher: str, seconds: float) ->
         )
     apart = [rank for rank, one in enumerate(reports) if not one.sums]
     if apart:
-        what = f"all {len(reports)} ranks arrived, but {_name(apart)} reached no other {within}"
+        what = (
+            f"all {len(reports)} ranks arrived, but {_name(apart)} reached no other rank {within}"
+        )
     else:
         left = [rank for rank, one in enumerate(reports) if not one.done]
         what = (
@@ -204,12 +206,12 @@ def _describe_sum(one: Sum) -> str:
     counts = one.faults.get("counts")
     if isinstance(counts, dict) and counts:
         return ", ".join(
-            f"the part of rank {rank} is in it {count:g} times"
+            f"the part of rank {rank} is in the sum {count:g} times"
             for rank, count in counts.items()
             if isinstance(count, int | float)
         )
     wrong, first = one.faults.get("wrong"), one.faults.get("first")
-    return f"{wrong} of {BYTES // 8} numbers, from number {first} on"
+    return f"{wrong} of {BYTES // 8} numbers are wrong, from number {first} on"
 
 
 @cache
@@ -230,8 +232,8 @@ def _explain_meeting(reports: Sequence[Report]) -> str:
     if len(hosts) > 1:
         return (
             "check that all nodes share the run folder, that no firewall is between them, and that"
-            " each node's name leads to their common network (GLOO_SOCKET_IFNAME in the image"
-            " selects another)"
+            " each node's name resolves to an address in their common network (GLOO_SOCKET_IFNAME"
+            " in the image selects another network)"
         )
     return "check that the ranks, all on one machine, can use its network and write the run folder"
 

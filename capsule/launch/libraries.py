@@ -60,11 +60,11 @@ def find_stranger(
 def _explain_other(report: Report, due: Library) -> Fault:
     """Return why the image's mpi4py does not use the machine's library."""
     built = " or ".join(report.built) or "an unknown MPI"
-    came = f"loads {report.library}" if report.library else "is killed by it"
+    came = f"loads {report.library}" if report.library else "is killed when loading this MPI"
     came = f"says {report.message}" if report.message else came
     return Fault(
         what=f"the image's mpi4py was built for {built}, and this machine's MPI is {due.name}, at"
-        f" {due.path} of the containers: it {came}",
+        f" {due.path} of the containers: mpi4py {came}",
         advice="name a library of the image's family, or use an image built for this one; `binds`"
         " and `mpi` of the site file must cover everything that the machine's library needs",
     )
@@ -99,11 +99,11 @@ def explain_world(report: Report, launcher: str) -> str:
     if not report.launcher:
         of_slurm = ", as srun --mpi=none does" if launcher == _SRUN else ""
         variables = (
-            f"{launcher} describes it by variables (PMI_*, PMIX_*, OMPI_*), which did not reach it:"
-            " something clears the environment"
+            "the variables of the world (PMI_*, PMIX_*, OMPI_*) did not reach the image: check what"
+            " clears the environment"
             if launcher in ("mpirun", _SRUN)
-            else 'use an mpirun of its family ("launcher": "mpirun" in the site file), or for'
-            ' MPICH in a Slurm job "launcher": "srun"'
+            else 'use an mpirun of the image\'s family ("launcher": "mpirun" in the site file), or'
+            ' for MPICH in a Slurm job "launcher": "srun"'
         )
         return f"{launcher} describes no world to {library}{of_slurm}; {variables}"
     of_open_mpi = any(name.startswith(_OF_OPEN_MPI) for name in report.launcher)

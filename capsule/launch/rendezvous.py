@@ -89,7 +89,7 @@ def _explain(place: str | None, *, are_apart: bool) -> Fault | None:
     """Return why ranks never meet at a place; `are_apart` where they are on several nodes."""
     if place is None:
         return Fault(
-            what="it names no place",
+            what=f"{RENDEZVOUS} is not set",
             advice=f"check what deletes {RENDEZVOUS}: each rank would run alone",
         )
     if any(sign in place for sign in _UNEXPANDED):
@@ -97,7 +97,7 @@ def _explain(place: str | None, *, are_apart: bool) -> Fault | None:
     host = urlparse(place).hostname or ""
     if are_apart and host.startswith(_LOOPBACK):
         return Fault(
-            what=f"{host} is each node itself",
+            what=f"each node takes {host} for itself",
             advice="let the launcher name the host from outside the image: without scontrol in the"
             " image, each node would form a world of its own",
         )

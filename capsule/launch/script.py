@@ -87,7 +87,9 @@ def write(path: Path, script: Script, *, head: str) -> None:
         resume=script.resume,
         manifest=shlex.quote(str(script.manifest)),
         digest=script.digest.hex,
-        changed=shlex.quote(f"error: {script.manifest}: it was changed after it was submitted"),
+        changed=shlex.quote(
+            f"error: {script.manifest}: the manifest was changed after `capsule submit`"
+        ),
     )
     path.write_text("#!/bin/bash\n" + head + body)
     path.chmod(0o755)

@@ -46,17 +46,17 @@ _ENDED = frozenset(
     ]
 )
 _REASONS = {
-    "None": "it was just handed in",
+    "None": "Slurm has just received the job",
     "Priority": "other jobs go first",
     "Resources": "its nodes are busy",
-    "ReqNodeNotAvail": "nodes that it needs are down or reserved",
-    "BeginTime": "its time has not come; Slurm starts a job whose node it lost again in minutes",
-    "JobHeldUser": "it is held, until somebody lets it go with scontrol release",
-    "JobHeldAdmin": "the administrators of this machine hold it",
-    "BadConstraints": "no node here is what it asks for",
-    "PartitionConfig": "no node of its partition has what it asks for",
-    "PartitionNodeLimit": "it asks for more nodes than its partition gives",
-    "PartitionTimeLimit": "it asks for more time than its partition gives",
+    "ReqNodeNotAvail": "nodes that the job needs are down or reserved",
+    "BeginTime": "its start time is in the future; after losing a node, Slurm waits some minutes",
+    "JobHeldUser": "a user holds the job; start the job with scontrol release",
+    "JobHeldAdmin": "an administrator of the cluster holds the job",
+    "BadConstraints": "no node of the cluster meets the constraints of the job",
+    "PartitionConfig": "no node of its partition has the requested resources",
+    "PartitionNodeLimit": "the job requests more nodes than its partition allows",
+    "PartitionTimeLimit": "the job requests more time than its partition allows",
 }
 
 

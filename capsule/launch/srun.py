@@ -138,7 +138,7 @@ def require_allocation(resources: Resources, *, where: str) -> None:
         raise CannotRunError(
             f"{resources.nodes} nodes requested outside a Slurm job"
             if resources.nodes > 1
-            else "launcher srun needs a Slurm job, and this is not one",
+            else "launcher srun needs a Slurm job, and capsule runs outside of one",
             where=where,
             advice="submit a job with `capsule submit`, or get an allocation first:"
             f" salloc --nodes={resources.nodes} --ntasks={resources.ranks}"

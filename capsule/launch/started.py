@@ -202,7 +202,7 @@ class StartedRanks:
                 # where it was this process that had all of it killed, the rank is not to blame
                 ended.append(_ENDED if self._is_stopped else _KILLED)
             else:
-                fault = f"rank {rank} was never there: {self._words()}"
+                fault = f"rank {rank} never started: {self._words()}"
                 ended.append(Ended(exit_code=None, signal=None, engine_fault=fault))
         return tuple(ended)
 
@@ -232,4 +232,4 @@ class StartedRanks:
     def _words(self) -> str:
         """Return the last output of the launcher."""
         words = plain.last_lines(tail_since(self._folder.stderr, 0).strip(), _TAIL_LETTERS)
-        return words or "its launcher ended without a word"
+        return words or "its launcher ended without output"

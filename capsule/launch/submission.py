@@ -318,7 +318,7 @@ def reopen(folder: Path) -> Submission:
         )
     if (folder / wishes.NAME).stat().st_uid != os.geteuid():
         raise UntrustedError(
-            "another user submitted this; its commands would run as you",
+            "another user submitted this job; the job's commands would run as you",
             where=str(folder),
             advice="submit the manifest yourself",
         )

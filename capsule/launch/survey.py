@@ -82,7 +82,7 @@ def read(folder: Path, resources: Resources, words: str) -> tuple[JsonObject, ..
         placed = ", ".join(f"{names.count(name)} on {name}" for name in dict.fromkeys(names))
         raise CannotRunError(
             f"{width} ranks requested on each of {resources.nodes} nodes, but the launcher placed"
-            f" them otherwise: {placed}",
+            f" {placed}",
             where="/resources",
             advice="get an allocation of whole, equal nodes",
         )

@@ -112,7 +112,7 @@ def _group(
         if sentence := check(one):
             sentences.setdefault(one.claim.pattern, []).append((one.claim.metric, sentence))
     for claim, ((metric, sentence), *others) in sentences.items():
-        more = f" (and {len(others)} more that it matches)" if others else ""
+        more = f" (and {len(others)} more of this claim's metrics)" if others else ""
         where = pointer("claims", places[claim], "margin")
         yield Located.at(where, about(f"{metric}{more}", sentence))
 

@@ -69,13 +69,13 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     metrics = tuple(_metric(metric["name"], metric) for metric in subject["metrics"])
     doubled = {"case": [one.name for one in cases], "metric": [one.name for one in metrics]}
     for what, names in doubled.items():
-        if len(set(names)) < len(names):
-            problems.add(here, f"the plan has a {what} twice")
+        if twice := commands.find_repeated(names):
+            problems.add(here, f"the plan has {what} {quote(twice)} twice")
     if len(cases) > commands.MOST_CASES or not _writes_out(raw.get("cases"), cases):
-        problems.add(f"{here}/cases", "the plan has other cases")
+        problems.add(f"{here}/cases", "the plan's cases differ from the manifest's")
     lacking = {name: frozenset(metrics) for name, metrics in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
-        problems.add(f"{here}/frameworks", "the plan has other frameworks")
+        problems.add(f"{here}/frameworks", "the plan's frameworks differ from the manifest's")
     if readings.reads(raw):
         return readings.restate(raw, here, cases, metrics, problems)
     if collectives.exchanges(raw):
@@ -341,7 +341,7 @@ def _cases(raw: Any, subject: catalog.Subject, here: str, problems: Problems) ->
     names = [case.name if case else None for case in cases]
     for index, name in enumerate(names):
         if name and name in names[:index]:
-            problems.add(f"{here}/{index}", f"a second case {name!r}; give each its own name")
+            problems.add(f"{here}/{index}", f"a second case {name!r}; give each case its own name")
     return tuple(case for case in cases if case)
 
 
@@ -349,8 +349,8 @@ def _sweep(raw: Raw, subject: catalog.Subject, here: str, problems: Problems) ->
     if not _parameters_fit(raw, subject, here, problems):
         return ()
     for name, sizes in raw.items():
-        if len(set(sizes)) < len(sizes):
-            problems.add(f"{here}/{name}", "a value is given twice")
+        if (twice := commands.find_repeated(sizes)) is not None:
+            problems.add(f"{here}/{name}", f"{quote(twice)} is given twice")
     if (count := math.prod(map(len, raw.values()))) > commands.MOST_CASES:
         problems.add(here, f"makes {count} cases; at most {commands.MOST_CASES} are allowed")
     if problems.below(here):

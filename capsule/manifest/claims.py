@@ -58,11 +58,11 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
         for message in _misfits(claim, matched):
             problems.add(here, f"{quote(claim.metric)} {message}")
         if any(after <= before for before, after in pairwise(claim.looks)):
-            message = "each look must have more seeds than the look before"
+            message = f"the looks {list(claim.looks)} do not increase: give each look more seeds"
             problems.add(f"/claims/{index}/looks", message)
         first = next(one.looks for one in claims.values() if one.looks) if claim.looks else ()
         if claim.looks != first:
-            message = f"all claims share the seeds of a re-run: write the same looks, {list(first)}"
+            message = f"found {list(claim.looks)}, expected the looks of all claims, {list(first)}"
             problems.add(f"/claims/{index}/looks", message)
 
 
@@ -79,8 +79,8 @@ def _picks(claim: Claim, benchmarks: Sequence[Benchmark]) -> Iterator[str]:
         if one.search and benchmark_id in ("*", one.id) and case in one.case_names:
             yield (
                 "is about one point of a search, and the best point is partly luck. Claim"
-                f" {one.id}/{SEARCH}/*/{SCORE}, the median over the studies; for a single point,"
-                " run it again under fresh seeds (capsule sweep winner) and claim that"
+                f" {one.id}/{SEARCH}/*/{SCORE}, the median over the studies; or run the point again"
+                " under fresh seeds (capsule sweep winner), and claim its metric"
             )
 
 

@@ -79,7 +79,7 @@ def check(raw: Raw, settings: Mapping[str, Settings], here: str, problems: Probl
         problems.add(f"{here}/rules", f"unknown rules {quote(name)}; {instead(name, RULES)}")
     elif file or network not in RULES[name]:
         known = ", ".join(RULES[name])
-        problems.add(f"{here}/rules", f"{name} has no rules for {network}; it has for {known}")
+        problems.add(f"{here}/rules", f"{name} has no rules for {network}; its networks: {known}")
     else:
         for case, made in settings.items():
             for field, message in _deviations(RULES[name][network], network, made):
@@ -93,17 +93,18 @@ def _deviations(closed: Closed, network: str, made: Settings) -> Iterator[tuple[
 
     wanted = Target(value=closed.target, stop=False)
     if made.target is None or made.target._replace(stop=False) != wanted:
-        yield "/target", f"{training.QUALITY[network]} must reach {closed.target:g}"
+        found = "no target" if made.target is None else f"{made.target.value:g}"
+        yield "/target", f"found {found}, expected {training.QUALITY[network]} {closed.target:g}"
     if made.sizes:
         size = next(iter(made.sizes))
-        yield "/cases", f"the network must be trained at full size, without varying {size}"
+        yield "/cases", f"found cases that vary {size}, expected the network in full size"
     if made.optimizer not in closed.optimizers:
-        yield "/optimizer", f"the optimizer must be {_any(closed.optimizers)}"
+        yield "/optimizer", f"found {made.optimizer}, expected {_any(closed.optimizers)}"
     for number, value in closed.optimizers.get(made.optimizer, {}).items():
-        if made.numbers.get(number) != value:
-            yield f"/optimizer/{number}", f"{number} of {made.optimizer} must be {value:g}"
+        if (own := made.numbers.get(number)) != value:
+            yield f"/optimizer/{number}", f"found {number} {own}, expected {value:g}"
     if made.schedule not in closed.schedules:
-        yield "/schedule/name", f"the schedule must be {_any(closed.schedules)}"
+        yield "/schedule/name", f"found {made.schedule}, expected {_any(closed.schedules)}"
 
 
 def check_runs(entries: Iterable[tuple[str, Raw]], seeds: int, problems: Problems) -> None:

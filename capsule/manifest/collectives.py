@@ -55,7 +55,7 @@ def restate(
     """
     made = _benchmark(raw, metrics)
     if made.cases != cases:
-        problems.add(f"{here}/collectives", "the plan has other cases")
+        problems.add(f"{here}/collectives", "the plan's cases differ from the manifest's")
         return None
     return made
 

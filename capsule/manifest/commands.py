@@ -72,12 +72,10 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
                 problems.add(f"{here}{place}", fault(name, known))
     for place, path in paths(raw):
         if not is_below(path, raw.get("inputs", ())):
-            message = f"{quote(path)} is not among this benchmark's inputs, nor below one"
+            message = f"{quote(path)} is not among this benchmark's inputs, nor below one; add it"
             problems.add(f"{here}{place}", message)
     if raw.get("ranks_independent") and "world" in raw:
-        problems.add(
-            f"{here}/world", 'ranks_independent excludes "world": independent ranks form no world'
-        )
+        problems.add(f"{here}/world", 'ranks_independent excludes "world": remove one of the two')
     cwd = raw.get("cwd")
     subject = Command(
         words=tuple(raw["command"]),
@@ -205,9 +203,9 @@ def _braces(names: Iterable[str]) -> str:
 def refuse_variable(name: str) -> str | None:
     """Return why a manifest may not set a variable, None where it may."""
     if name in determinism.THREADS:
-        return f"{name} is set by cpus_per_rank in resources; change that"
+        return f"{name} is set by cpus_per_rank in resources; remove {name}, change cpus_per_rank"
     if name in _STRICT_ALONE:
-        return f'{name} is set by "determinism": "strict"; change that'
+        return f'{name} is set by "determinism": "strict"; remove {name}, or "determinism"'
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
         return f"{quote(name)} is not a name of capital letters, digits and _"
     if re.fullmatch(_REFUSED, name):
@@ -247,13 +245,30 @@ def write_out(
     for place, point, own_name in points:
         name = own_name or name_case(point)
         if not name or len(name) > _MOST_NAME:
-            problems.add(place, "its values give no short name; write the cases as a list of"
-                         " points, each with its name")  # fmt: skip
+            message = (
+                f"the values of this case make no name of 1 to {_MOST_NAME} characters; write the"
+                " cases as a list of points, each with its name"
+            )
+            problems.add(place, message)
         elif name in names:
-            problems.add(place, f"a second case {name!r}; give each its own name")
+            problems.add(place, f"a second case {name!r}; give each case its own name")
         names.add(name)
         cases.append(Case(name=name, parameters=point))
     return tuple(cases)
+
+
+def find_repeated(values: Iterable[Scalar]) -> Scalar | None:
+    """Return the first value that occurs twice, None if all differ; true is not 1.
+
+    >>> find_repeated([1, True, 2, 1]), find_repeated([1, True])
+    (1, None)
+    """
+    seen: set[tuple[bool, Scalar]] = set()
+    for value in values:
+        if (key := (isinstance(value, bool), value)) in seen:
+            return value
+        seen.add(key)
+    return None
 
 
 Point = tuple[str, dict[str, Scalar], str | None]
@@ -262,8 +277,8 @@ Point = tuple[str, dict[str, Scalar], str | None]
 def _grid(raw: Raw, here: str, problems: Problems, reserved: Sequence[str]) -> list[Point]:
     check_parameters(raw, here, problems, reserved)
     for name, values in raw.items():
-        if len({(type(value) is bool, value) for value in values}) < len(values):
-            problems.add(here + pointer(name[:200]), "a value is given twice")
+        if (twice := find_repeated(values)) is not None:
+            problems.add(here + pointer(name[:200]), f"{quote(twice)} is given twice")
     if (count := math.prod(map(len, raw.values()))) > MOST_CASES:
         problems.add(here, f"makes {count} cases; at most {MOST_CASES} are allowed")
     if problems.below(here):

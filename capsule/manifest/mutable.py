@@ -28,8 +28,8 @@ _NEVER = {
     "dtype": "the precision of matrix products is part of the measurement",
     "network": "another network is another experiment",
     "datasets": "other data is another experiment",
-    "target": "the claim is about it",
-    "cases": "the cases are compared",
+    "target": "the claim is about the target",
+    "cases": "the cases are compared with each other",
 }
 _PLACE = 2
 _INSIDE = 3
@@ -75,7 +75,7 @@ def _refuse(raw: Raw, place: str) -> str | None:
     parts = place.split("/")[1:]
     if parts[:1] == ["resources"]:
         if len(parts) != _PLACE:
-            return "name one of its fields, such as /resources/cpus_per_rank"
+            return "not a field of the resources: write for example /resources/cpus_per_rank"
         if "resources" not in mutable:
             return _lack(mutable, "resources")
         if parts[1] == "gpus_per_rank":
@@ -93,13 +93,13 @@ def _refuse_of_benchmark(entries: list[Any], parts: list[str], mutable: list[str
     if field in _NEVER:
         return f"it is fixed: {_NEVER[field]}"
     if field not in RECIPE or entry.get("level") not in closed.TRAININGS:
-        return f"it is fixed: of a benchmark, {', '.join(RECIPE)} of a training can be mutable"
+        return f"it is fixed: only these fields of a training can be mutable: {', '.join(RECIPE)}"
     if (len(parts) > _INSIDE) != (field in _NUMBERED) or len(parts) > _INSIDE + 1:
-        return "name one number, such as /benchmarks/0/optimizer/lr"
+        return "not one number: write for example /benchmarks/0/optimizer/lr"
     if parts[_PLACE:] == ["optimizer", "file"] or (
         parts[_PLACE:] == ["optimizer", "name"] and "file" in entry["optimizer"]
     ):
-        return "it is fixed: an optimizer of a file is part of the measurement"
+        return "it is fixed: the optimizer's file is part of the measurement"
     if rules := entry.get("rules"):
         if (reason := closed.refuse(rules, entry, parts[_PLACE:])) is not None:
             return reason

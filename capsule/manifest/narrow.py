@@ -68,7 +68,7 @@ def _narrow_entry(entry: Mapping[str, Any], kept: Benchmark) -> dict[str, Any]:
 
 
 def _no_such_framework(name: str, used: Sequence[str]) -> UsageError:
-    there = f"they use {', '.join(used)}"
+    there = f"the benchmarks use {', '.join(used)}"
     if name in (*catalog.FRAMEWORKS, "command"):
         return UsageError(f"no benchmark of the manifest uses {name!r}", advice=there)
     meant = nearest(name, used) or nearest(name, catalog.FRAMEWORKS)

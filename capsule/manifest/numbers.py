@@ -100,5 +100,7 @@ def read_augmentation(raw: Mapping[str, Any], network: str) -> training.Augmenta
     )
     if any(augmentation) and network not in training.PICTURES:
         networks = ", ".join(training.PICTURES)
-        raise ValueError(f"augmentation is only for pictures ({networks}), not for {network}")
+        raise ValueError(
+            f"augmentation is only for networks of pictures ({networks}), not for {network}"
+        )
     return augmentation

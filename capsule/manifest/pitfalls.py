@@ -191,9 +191,9 @@ def find_lost_meeting(benchmark: Benchmark, *, are_apart: bool) -> str | None:
         texts += [f"{one} {value}" for one, value in pairwise(command.words) if "=" not in one]
     for text in filter(_MEETS.search, texts):
         if _UNEXPANDED.search(text):
-            return f"{quote(text)}: nobody expands it"
+            return f"{quote(text)}: no shell expands the variable"
         if are_apart and _LOOPBACK.search(text):
-            return f"{quote(text)}: that is each node itself"
+            return f"{quote(text)}: each node takes this address for itself"
     return None
 
 

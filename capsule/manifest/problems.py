@@ -163,7 +163,7 @@ def _sentence(error: Any) -> str:
     if kind == "type":
         kinds = [expected] if isinstance(expected, str) else expected
         return f"{quote(value)} is not {' or '.join(_KINDS[name] for name in kinds)}"
-    phrase = _PHRASES.get(kind, "{value} does not fit here")
+    phrase = _PHRASES.get(kind, "{value} is not allowed in this field")
     count = len(value) if isinstance(value, str | list | dict) else None
     return phrase.format(value=quote(value), expected=expected, count=count)
 

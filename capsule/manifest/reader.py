@@ -41,6 +41,7 @@ from capsule.manifest.model import (
 )
 from capsule.manifest.problems import MOST_SCANNED, Problems, instead, nearest, quote, report
 from capsule.manifest.subjects import Files
+from capsule.sizes import size
 
 # with the points of a hundred thousand trials; without those of searches it is never large
 MOST_BYTES = 1 << 24
@@ -102,7 +103,7 @@ def _load(path: Path) -> bytes:
         with path.open("rb") as stream:
             return stream.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ManifestError(f"can't be read: {error.strerror}", where=str(path)) from None
+        raise ManifestError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
 def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
@@ -167,7 +168,7 @@ def read(
     problems.stop(data.decode(), where)
     text = search.write(raw) if drawn else data
     if len(text) > MOST_BYTES:
-        message = f"with its points the manifest has {len(text)} bytes, the limit is {MOST_BYTES}"
+        message = f"the manifest with its points has {size(len(text))}, limit {size(MOST_BYTES)}"
         raise ManifestError(message, where=where, advice="search fewer points")
     # in the order in which a capsule keeps them, whichever was typed first
     return replace(_manifest(raw, benchmarks, text, folder), changed=dict(sorted(changed.items())))
@@ -191,8 +192,8 @@ def _parse(data: bytes, where: str) -> Any:
 
 def _too_large(where: str) -> ManifestError:
     return ManifestError(
-        f"too long for a manifest: the limit is {_MOST_LEAN_BYTES} bytes, or {MOST_BYTES} with the"
-        " points of searches",
+        f"too long for a manifest: the limit is {_MOST_LEAN_BYTES >> 10} KiB, or {size(MOST_BYTES)}"
+        " with the points of searches",
         where=where,
     )
 
@@ -321,8 +322,10 @@ def _check_winner(
     if "winner_of" not in raw or problems.below("/winner_of"):
         return
     point = raw["winner_of"]["point"]
-    if [case.name for one in benchmarks for case in one.cases] != [point]:
-        message = f"{quote(point)} must be the only case: a winner runs alone"
+    names = [case.name for one in benchmarks for case in one.cases]
+    if names != [point]:
+        found = names[0] if len(names) == 1 else f"{len(names)} cases"
+        message = f"found {found}, expected only case {quote(point)}: a winner runs alone"
         problems.add("/winner_of/point", message)
 
 

@@ -109,7 +109,7 @@ def restate(
     # ranks train together on CPUs alone
     _check_scheme(raw, network, raw.get("dtype", "float32"), "cpu", here, problems)
     if _cases(raw, here, problems) != cases:
-        problems.add(f"{here}/cases", "the plan has other cases")
+        problems.add(f"{here}/cases", "the plan's cases differ from the manifest's")
     if problems.below(here):
         return None
     settings = _all_settings(raw, network, cases, here, problems)
@@ -120,7 +120,7 @@ def restate(
         if name not in planned:
             problems.add(here, f"the plan lacks the training of {name}")
         elif not _is_part(planned[name], to_json(made)):
-            problems.add(here, f"the plan trains {name} otherwise")
+            problems.add(here, f"the plan's training of {name} differs from the manifest's")
     searched = search.read(raw, metrics, here, problems)
     if problems.below(here):
         return None
@@ -265,7 +265,10 @@ def _target(raw: Raw | None, network: Trained, here: str, problems: Problems) ->
         return None
     quality = network.quality
     if raw["metric"] != quality:
-        problems.add(f"{here}/metric", f"the quality of {network.name} is {quality}; use that")
+        problems.add(
+            f"{here}/metric",
+            f"found {raw['metric']}, expected {quality}, the quality of {network.name}",
+        )
     wanted = "at_most" if training.is_error(quality) else "at_least"
     if wanted not in raw:
         problems.add(here, f"{quality} is better the {_better(quality)}: write {wanted}")
@@ -349,7 +352,7 @@ def _settings(
         if batch % accumulate:
             raise ValueError(f"accumulate {accumulate} does not divide batch {batch}")
         if accumulate > 1 and network.module:
-            raise ValueError("accumulate does not work for a torch.nn.Module")
+            raise ValueError("accumulate does not work for a torch.nn.Module: remove accumulate")
         return Settings(
             sizes=network.check(sizes),
             batch=batch,

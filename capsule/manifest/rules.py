@@ -120,7 +120,9 @@ def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
             problems.add(f"{here}/{index}", "is given twice")
     for index in _second_ones([entry.get("id", here) for here, entry in benchmarks]):
         here, entry = benchmarks[index]
-        problems.add(f"{here}/id", f"a second benchmark with the id {quote(entry.get('id'))}")
+        problems.add(
+            f"{here}/id", f"a second benchmark with the id {quote(entry.get('id'))}; rename it"
+        )
 
 
 def _second_ones(values: list[Any]) -> Iterator[int]:

@@ -45,7 +45,7 @@ def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> Non
             problems.add(place, message)
         return
     if raw["level"] != LEVEL_OF_RANKS:
-        problems.add(f"{here}/scaling", "only ranks of level 3 scale")
+        problems.add(f"{here}/scaling", f"scaling needs level 3, found level {raw['level']}")
     elif schemes.SCHEMES[raw["scheme"]["name"]].independent:
         message = "leave scaling out: independent ranks share no work, so they have no efficiency"
         problems.add(f"{here}/scaling", message)

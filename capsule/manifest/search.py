@@ -164,7 +164,10 @@ def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> 
         message = f"no metric {quote(search['metric'])}; {instead(search['metric'], known)}"
         problems.add(f"{place}/metric", message)
     elif metric.direction == "none":
-        problems.add(f"{place}/metric", f"{metric.name} has no direction, so no trial is best")
+        problems.add(
+            f"{place}/metric",
+            f"{metric.name} has no direction, so no trial is best; use a metric with one",
+        )
     if problems.below(here):
         return None
     return Search(metric=search["metric"], method=search["method"], studies=_studies(search))
@@ -206,7 +209,10 @@ def _draw(
     if problems.below(here):
         return None
     if count > commands.MOST_CASES or count * len(axes) > most:
-        message = f"the limit is {commands.MOST_CASES} points of {most} numbers together"
+        message = (
+            f"{count:.4g} points of {len(axes)} numbers exceed a limit: {commands.MOST_CASES}"
+            f" points, {most} numbers in all"
+        )
         problems.add(here, message)
         return None
     points = _points(search, axes, _studies(search), here, problems)
@@ -319,8 +325,8 @@ def _fault(search: Raw, axes: Mapping[str, _Axis], cases: Any) -> str | None:
     """Return why these are no points that the search may have drawn."""
     due, studies = _count(search, axes), _studies(search)
     if not isinstance(cases, list) or len(cases) != due or not studies <= due:
-        there = f"{len(cases)} points are" if isinstance(cases, list) else "something else is"
-        return f"{there} written, expected {due} in {studies} studies"
+        found = f"{len(cases)} points" if isinstance(cases, list) else "no list of points"
+        return f"found {found}, expected {due} points in {studies} studies"
     if due > commands.MOST_CASES:
         return f"{due} points exceed {commands.MOST_CASES}"
     fields = {"name", *axes}
@@ -368,8 +374,8 @@ def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _
 
 
 def _list_fault(values: Sequence[Scalar], *, numbers_only: bool) -> str | None:
-    if len({(isinstance(one, bool), one) for one in values}) < len(values):
-        return "a value is given twice"
+    if (twice := commands.find_repeated(values)) is not None:
+        return f"{quote(twice)} is given twice"
     if numbers_only and any(isinstance(one, bool | str) for one in values):
         return "a training can vary only numbers"
     return None
@@ -382,9 +388,9 @@ def _range_fault(raw: Raw, *, is_grid: bool) -> str | None:
     if raw.get("scale") == "log" and low <= 0:
         return f"{low:g} has no logarithm: from must be positive"
     if raw.get("whole") and (low % 1 or high % 1):
-        return "from and to of whole numbers must be whole"
+        return f'{low:g} to {high:g} with "whole": from and to must be whole'
     if is_grid and "count" not in raw:
         return "a grid needs a list of values, or a range with count"
     if not is_grid and "count" in raw:
-        return "count is only for grids"
+        return "count is only for grids: remove count"
     return None

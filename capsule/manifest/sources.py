@@ -139,7 +139,10 @@ def check(metrics: Mapping[str, Any], here: str, problems: Problems) -> None:
         if not wrong and metric.get("per") == "step" and not gives_steps(source):
             problems.add(place, _without_steps(source))
         elif not wrong and "aggregate" in metric and (reason := _single(source)):
-            problems.add(f"{here}/{name}/aggregate", f"the metric has one value: {reason}")
+            problems.add(
+                f"{here}/{name}/aggregate",
+                f"aggregate needs several values: {reason}, or remove aggregate",
+            )
 
 
 def gives_steps(source: Source) -> bool:
@@ -163,11 +166,11 @@ def _single(source: Source) -> str:
     """
     match source:
         case Pattern() if source.occurrence != "all":
-            return 'with "occurrence": "all" every line counts'
+            return 'set "occurrence": "all" to read every line'
         case Column() if source.step is None:
-            return 'with "step", the name of a column, every row counts'
+            return 'set "step", the name of a column, to read every row'
         case EventTag() if not source.is_curve:
-            return 'with "per": "step" every step counts'
+            return 'set "per": "step" to read every step'
         case _:
             return ""
 

@@ -113,8 +113,13 @@ def starter_of(
     lines += [",\n".join(f"    {_json(claim)}" for claim in claims), "  ]"]
     try:
         return "\n".join(["{", *lines, "}", ""]).encode()
-    except UnicodeEncodeError:
-        raise UsageError("a word of the command is not text", advice="rename that file") from None
+    except UnicodeEncodeError as error:
+        bad = error.object[error.start : error.end]
+        word = next((one for one in words if bad in one), bad)
+        raise UsageError(
+            f"{word!a} in the command is not valid UTF-8",
+            advice="rename the file that this argument names",
+        ) from None
 
 
 def _json(value: object) -> str:
@@ -147,7 +152,7 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
     try:
         compiled = patterns.compile_pattern(pattern)
     except patterns.PatternError as error:
-        message = f"{pattern!r} is no pattern that can be read: {error}"
+        message = f"invalid pattern {pattern!r}: {error}"
         raise UsageError(message, where=f"--metric {metric}") from None
     if compiled.groups != 1 and "value" not in compiled.names:
         raise UsageError(

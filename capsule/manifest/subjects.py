@@ -118,7 +118,10 @@ def check_input(path: str, form: str, where: str, raw: Raw, problems: Problems) 
     if not path.endswith(ENDINGS[form]):
         problems.add(where, f"{quote(path)} does not end in {ENDINGS[form]}")
     if not commands.is_below(path, raw.get("inputs", ())):
-        problems.add(where, f"{quote(path)} is not among this benchmark's inputs, nor below one")
+        problems.add(
+            where,
+            f"{quote(path)} is not among this benchmark's inputs, nor below one; add it",
+        )
     return not problems.below(where)
 
 

@@ -52,11 +52,13 @@ def definitions(data: bytes, literals: Sequence[str]) -> Definitions:
         ValueError: With line, why it is no Python, or which value is no literal.
     """
     if len(data) > MOST_BYTES:
-        raise ValueError(f"more than {MOST_BYTES} bytes")
+        raise ValueError(f"more than {MOST_BYTES >> 10} KiB")
     for start in _FORMATTED.finditer(data):
         if _LONG[start[1]].match(data, start.end()):
             line = data.count(b"\n", 0, start.start()) + 1
-            raise ValueError(f"line {line}: an f-string of more than {_MOST_FORMATTED_BYTES} bytes")
+            raise ValueError(
+                f"line {line}: an f-string of more than {_MOST_FORMATTED_BYTES >> 10} KiB"
+            )
     try:
         with warnings.catch_warnings():
             # those of the user's own code are for who runs it

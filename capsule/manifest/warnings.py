@@ -123,7 +123,7 @@ WARNINGS |= {
     " not be inside the capsule, so a verifier has to get it from you. Publish it, and write its"
     " address in the manifest",
     "pointer": "{description}",
-    "more-pointers": "{files:d} more files are such pointers. Fetch them too",
+    "more-pointers": "{files:d} more files are pointers without their data. Fetch that data, too",
 }
 
 
@@ -184,7 +184,7 @@ def joined_words(*, program: str, instead: tuple[str, ...]) -> str:
 
 WARNINGS |= {
     "shell-word": "no shell reads the command, so the program gets {word:quote} as an argument."
-    ' Put what comes first into "setup"; capsule keeps what is printed',
+    ' Put the commands before it into "setup"; capsule keeps the output',
     "input-missing": "the command cannot find {word:quote}: the file is beside the manifest, but"
     ' not among the inputs. Add {word:quote} to the benchmark\'s "inputs"',
 }
@@ -266,7 +266,7 @@ def _remedy(needed: str | None, *, is_sealed: bool, added: int | None) -> str:
 
 
 WARNINGS |= {
-    "margin-above-mean": "the margin {margin:.3g} is no smaller than the mean, {mean:.3g}, so"
+    "margin-above-mean": "the margin {margin:.3g} is at least the mean, {mean:.3g}, so"
     " almost any re-run is REPRODUCED. Seal more seeds, or write a margin that a reader would"
     " accept",
     "busy": "machine busy at start ({load}): timings are unreliable. Run again when nothing else"

@@ -119,7 +119,7 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:%b\nsize 1234
     [
         (PAGE, f"the server sent an HTML page ({len(PAGE)} bytes) instead of the data"),
         (b"\xef\xbb\xbf\n<!-- x -->\n<HTML lang=en>", "the server sent an HTML page"),
-        (POINTER, "whose 12345678 bytes are not here"),
+        (POINTER, "without its data (11.8 MiB)"),
     ],
 )
 @pytest.mark.parametrize("digest", [DIGEST, None])
@@ -228,9 +228,9 @@ def test_no_more_comes_than_a_capsule_says(tmp_path: Path) -> None:
         ("file:///etc/passwd", "which is not https"),
         ("ftp://127.0.0.1/x", "which is not https"),
         ("http://user:secret@127.0.0.1/x", "redirects to an address with a login"),
-        ("http://169.254.169.254/latest/meta-data", "this machine's own provider"),
-        ("http://2852039166/latest/meta-data", "this machine's own provider"),
-        ("http://[fe80::1]/x", "this machine's own provider"),
+        ("http://169.254.169.254/latest/meta-data", "cloud metadata address"),
+        ("http://2852039166/latest/meta-data", "cloud metadata address"),
+        ("http://[fe80::1]/x", "cloud metadata address"),
         ("http://[::1", "redirects to no address"),
         ("http://169.254.169.254\\.a.example/x", "which cannot be read"),
         ("/again", "redirects more than 10 times"),
@@ -248,7 +248,7 @@ def test_a_redirect_leads_to_nothing_worse(tmp_path: Path, target: str, words: s
 def test_nothing_is_downloaded_where_nothing_may_be_connected_to(tmp_path: Path) -> None:
     with (
         offline.enforce(True),
-        pytest.raises(CannotRunError, match="--offline forbids to fetch it"),
+        pytest.raises(CannotRunError, match="--offline forbids fetching it"),
     ):
         fetch(spec("https://example.org/x"), tmp_path)
 

@@ -218,18 +218,18 @@ def test_what_we_ended_ourselves_is_never_a_failure() -> None:
 @pytest.mark.parametrize("deaths", [0, 1, 2])
 def test_a_kill_by_nobody_known_names_memory_with_what_is_known(deaths: int) -> None:
     context = replace(CONTEXT, deaths=lambda trial, number: deaths)
-    end = process(exit_code=None, signal=9, memory="1.0 GiB are free now")
+    end = process(exit_code=None, signal=9, memory="free memory now: 1.0 GiB")
     (only,) = settle((TWO,), journal(UNDER_WAY), end, context)
     assert only.outcome == ("failed" if deaths == 2 else "interrupted")
-    for words in ("SIGKILL", "lack of memory", "1.0 GiB are free now"):
+    for words in ("SIGKILL", "lack of memory", "free memory now: 1.0 GiB"):
         assert words in only.message
 
 
 def test_an_exit_code_of_a_shell_whose_program_was_killed_names_memory() -> None:
-    end = process(exit_code=137, memory="1.0 GiB are free now")
+    end = process(exit_code=137, memory="free memory now: 1.0 GiB")
     (only,) = settle((TWO,), journal(UNDER_WAY), end, CONTEXT)
     assert (only.outcome, only.reason, only.exit_code) == ("failed", "exit", 137)
-    for words in ("exit code 137", "lack of memory", "1.0 GiB are free now"):
+    for words in ("exit code 137", "lack of memory", "free memory now: 1.0 GiB"):
         assert words in only.message.splitlines()[0]
 
 

@@ -119,7 +119,7 @@ def test_it_is_reproduced_in_containers(
         (
             {"target": {"metric": "mean_iou", "at_least": 0.5}},
             "/target/metric",
-            "the quality of own-network/net.py is accuracy",
+            "expected accuracy, the quality of own-network/net.py",
         ),
     ],
 )

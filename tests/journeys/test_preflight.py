@@ -77,7 +77,10 @@ def test_words_that_no_shell_expands_are_refused_before_a_rank_starts(author: Us
     ended = author.run("run", path, "--runtime", "host")
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 6, said
-    assert 'ranks cannot form one world by "--rdzv-id=$SLURM_JOB_ID": nobody expands it' in said
+    assert (
+        'ranks cannot form one world by "--rdzv-id=$SLURM_JOB_ID": no shell expands the variable'
+        in said
+    )
     (work,) = author.folder.glob("*.run")
     assert not list(work.glob("starts/*"))
 

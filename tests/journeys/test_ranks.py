@@ -245,7 +245,7 @@ def test_ranks_that_do_not_all_meet_are_no_result(author: User) -> None:
     sealed = run(meeting(author, world="1"), author.folder / "a.zip", "host", None)
     (attempt,) = sealed.record.attempts
     assert (attempt.outcome, attempt.reason) == ("failed", "bad-result")
-    assert "world_size is 1, and 2 ranks were started" in attempt.message
+    assert "world_size is 1, but 2 ranks were started" in attempt.message
 
 
 STUCK = """

@@ -52,7 +52,7 @@ def test_numbers_are_read_again_and_claims_that_changed_decide_nothing(
     words = " ".join(shown.split())
     assert f"made of capsule {first['id'][:12]} " in words
     assert "secondary (made or changed later)" in words
-    assert "1 of its claims written or changed then; 1 of the claims sealed there removed" in words
+    assert "1 of its claims written or changed when re-reading; 1 of that capsule's claims" in words
     facts = user.json("check", "b")["checked"]
     assert "15 series of samples are what the texts give that they were read from" in facts
     assert any(first["id"] in fact for fact in facts)
@@ -178,7 +178,7 @@ def test_a_claim_that_is_dropped_is_told(author_with_run: User) -> None:
     user = author_with_run
     path = correct(user, METRICS, claims=CLAIMS[:1])
     shown = " ".join(user.run("reread", "a", "--manifest", path, "-o", "c").stdout.split())
-    assert "1 of the claims sealed there removed or changed" in shown
+    assert "1 of that capsule's claims removed or changed" in shown
 
 
 def test_a_capsule_that_is_a_folder_is_read_again(author_with_run: User) -> None:

@@ -61,7 +61,7 @@ VERSION = '[ "$1" = --version ] && echo apptainer version 9 && exit 0; '
         (
             'case "$*" in *--net*) echo FATAL: no network namespaces >&2; exit 255;; esac',
             "limited",
-            "cannot close their network: no network namespaces",
+            "cannot keep them off the network: no network namespaces",
         ),
     ],
 )

@@ -216,7 +216,7 @@ def test_what_was_staged_runs_and_verifies_without_a_network(author: User, runti
     nowhere = ("--image", NOWHERE, "--runtime", runtime, "--offline")
     before = without_network(author, "run", manifest, *nowhere)
     assert before.returncode == 6
-    assert "is not on this machine, and --offline forbids to fetch it" in before.stderr
+    assert "is not on this machine, and --offline forbids fetching it" in before.stderr
     assert "capsule stage" in before.stderr
     staged = author.json("stage", manifest, "--runtime", runtime)
     assert f"docker://{staged['image']}" == python_image()

@@ -81,7 +81,7 @@ def test_a_clean_environment_without_pmi_is_told_as_one(
     start = "for name in $(env | sed -n 's/^\\(PMI[^=]*\\)=.*/\\1/p'); do unset $name; done"
     said = refused(world(tmp_path, "MPICH", start=start), Mpirun(), PATIENCE_SECONDS)
     assert "is alone in its world by mpi, but 2 ranks were started" in said
-    assert "(PMI_*, PMIX_*, OMPI_*), which did not reach it" in said
+    assert "(PMI_*, PMIX_*, OMPI_*) did not reach the image" in said
     assert "clears the environment" in said
 
 

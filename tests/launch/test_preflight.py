@@ -67,7 +67,7 @@ CAUSES = {
     ),
     "no tool of the scheduler in the image": (
         "export CAPSULE_RENDEZVOUS=tcp://localhost:29500",
-        "localhost is each node itself",
+        "each node takes localhost for itself",
         "without scontrol in the image",
     ),
     "another rendezvous": (
@@ -75,7 +75,7 @@ CAUSES = {
         "the other ranks meet elsewhere",
         "would form separate worlds",
     ),
-    "no rendezvous": ("unset CAPSULE_RENDEZVOUS", "it names no place", "what deletes"),
+    "no rendezvous": ("unset CAPSULE_RENDEZVOUS", "CAPSULE_RENDEZVOUS is not set", "what deletes"),
     "a rank that never starts": (
         "exit 3",
         "rank 1 never started: exit code 3",
@@ -117,7 +117,7 @@ def test_ranks_that_arrive_and_never_meet_are_named(tmp_path: Path) -> None:
     )
     start = f"export PYTHONPATH={tmp_path}"
     message = refuse(request(tmp_path, start=start), patience_seconds=2)
-    assert "all 2 ranks arrived, but ranks 0, 1 reached no other within 2 s" in message
+    assert "all 2 ranks arrived, but ranks 0, 1 reached no other rank within 2 s" in message
     assert "can use its network" in message
 
 
@@ -134,17 +134,17 @@ def test_a_place_that_cannot_be_written_is_the_cause_whoever_else_was_there(
 LOSSES = {
     "truncated": (
         "bytes(data)[: 2**22] + bytes(2**22)",
-        "524288 of 1048576 numbers, from number 524288 on",
+        "524288 of 1048576 numbers are wrong, from number 524288 on",
     ),
-    "lost": ("bytes(len(bytes(data)))", "the part of rank 1 is in it 0 times"),
+    "lost": ("bytes(len(bytes(data)))", "the part of rank 1 is in the sum 0 times"),
     "doubled": (
         "array.array('d', [2 * x for x in data])",
-        "the part of rank 1 is in it 2 times",
+        "the part of rank 1 is in the sum 2 times",
     ),
     "another rank's": (
         "array.array('d', [x + (i % 2 == 0) * (i + 1) - (i % 2) * (i + 1)"
         " for i, x in enumerate(data)])",
-        "the part of rank 0 is in it 2 times, the part of rank 1 is in it 0 times",
+        "the part of rank 0 is in the sum 2 times, the part of rank 1 is in the sum 0 times",
     ),
     "off by one bit": ("array.array('d', [*data[:-1], data[-1] + 1])", "1 of 1048576 numbers"),
 }
@@ -183,7 +183,7 @@ NODES = "export SLURMD_NODENAME=n$CAPSULE_RANK CAPSULE_LOCAL_RANK=0"
 def test_a_launcher_may_name_the_place_for_ranks_of_several_nodes(tmp_path: Path) -> None:
     place = "export CAPSULE_RENDEZVOUS=tcp://127.9.9.9:29517"
     message = refuse(request(tmp_path, nodes=(0, 1), start=f"{NODES}; {place}"))
-    assert "127.9.9.9 is each node itself" in message
+    assert "each node takes 127.9.9.9 for itself" in message
     (tmp_path / "b").mkdir()
     place = 'if [ "$CAPSULE_RANK" = 1 ]; then export CAPSULE_RENDEZVOUS=tcp://192.0.2.1:1; fi'
     message = refuse(request(tmp_path / "b", nodes=(0, 1), start=f"{NODES}; {place}"))
@@ -220,7 +220,7 @@ def test_an_image_without_python_says_nothing_of_its_ranks(tmp_path: Path) -> No
     [
         ("export CAPSULE_RENDEZVOUS='tcp://$MASTER_ADDR:1'", "its shell variable is unexpanded"),
         ("export CAPSULE_RENDEZVOUS=tcp://localhost:29500", "without scontrol in the image"),
-        ("unset CAPSULE_RENDEZVOUS", "it names no place"),
+        ("unset CAPSULE_RENDEZVOUS", "CAPSULE_RENDEZVOUS is not set"),
     ],
     ids=["literal", "localhost", "none"],
 )

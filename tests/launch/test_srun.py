@@ -191,7 +191,7 @@ def test_more_than_a_node_has_is_the_launchers_fault_not_the_workloads(tmp_path:
     wide = Resources(nodes=2, cpus_per_rank=64)
     ended = start(tmp_path, "true", "true", resources=wide).wait(PATIENCE_SECONDS)
     assert ended is not None
-    assert "rank 0 was never there" in str(ended[0].engine_fault)
+    assert "rank 0 never started" in str(ended[0].engine_fault)
     assert "srun: error" in str(ended[0].engine_fault)
 
 
@@ -200,7 +200,7 @@ def test_mpi_that_srun_says_nothing_to_is_found_and_explained(tmp_path: Path) ->
     said = refused(of, Srun(TWO_NODES), PATIENCE_SECONDS)
     assert "is alone in its world by mpi, but 2 ranks were started" in said
     assert "srun describes no world to MPICH Version: 5.0.2, as srun --mpi=none does" in said
-    assert "(PMI_*, PMIX_*, OMPI_*), which did not reach it" in said
+    assert "(PMI_*, PMIX_*, OMPI_*) did not reach the image" in said
 
 
 def of_mpi(folder: Path, family: str, nodes: tuple[int, ...], how: str = "mpi") -> Request:

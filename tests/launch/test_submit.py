@@ -236,7 +236,7 @@ def test_a_manifest_that_changes_while_its_job_waits_is_not_run(ordinary: User) 
     manifest(ordinary, seeds=[1, 2, 3])
     slurm("scontrol", "release", *jobs(ordinary))
     assert running.wait(PATIENCE_SECONDS) == 2
-    assert "it was changed after it was submitted" in ordinary.talk.read_text()
+    assert "the manifest was changed after `capsule submit`" in ordinary.talk.read_text()
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_claim_that_confirms_something_is_not_warned_of() -> None:
         (SPREAD, claim(), "Seal again with 8 seeds, or widen the margin (`--add-seeds`"),
         ({17: 1.0}, claim(margin={"absolute": 0.5}), "one run gives no spread"),
         ({17: 1.0}, claim(), "1 of 1 runs have a value, too few for a margin"),
-        (SPREAD, claim(margin={"relative": 1}), "the margin 1 is no smaller than the mean, 1"),
+        (SPREAD, claim(margin={"relative": 1}), "the margin 1 is at least the mean, 1"),
     ],
 )
 def test_what_a_claim_will_suffer_from_is_told(
@@ -107,7 +107,7 @@ def test_no_number_of_re_runs_means_none() -> None:
 def test_metrics_that_one_claim_matches_are_told_of_together() -> None:
     record = make_record(asked=[claim(metric="train/*/*/*", type="bound", at_most=0)])
     (broken,) = [one for one in lint.warnings_of_runs(record) if one.code == "claim-contradicted"]
-    assert broken.startswith(f"{LOSS} (and 1 more that it matches): one of your runs")
+    assert broken.startswith(f"{LOSS} (and 1 more of this claim's metrics): one of your runs")
 
 
 def test_without_a_primary_claim_nothing_can_be_reproduced() -> None:

@@ -172,7 +172,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "an early look": (on_loss(looks=[2, 6]), ["/claims/0/looks/0", "2 is below the minimum, 3"]),
     "looks backwards": (
         on_loss(looks=[6, 3]),
-        ["/claims/0/looks", "each look must have more seeds than the look before"],
+        ["/claims/0/looks", "the looks [6, 3] do not increase"],
     ),
     "different looks": (
         variant(
@@ -181,7 +181,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
                 {"metric": EPOCHS, "type": "equivalence", "looks": [3, 7]},
             ]
         ),
-        ["/claims/1/looks", "all claims share the seeds of a re-run", "[3, 6]"],
+        ["/claims/1/looks", "expected the looks of all claims", "[3, 6]"],
     ),
     "looks of an exact claim": (
         on_loss(type="exact", looks=[3, 6]),

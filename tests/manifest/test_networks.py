@@ -363,9 +363,15 @@ def test_a_manifest_that_loses_nothing_stays_as_it_was_written(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("tourch", r"unknown framework 'tourch'\n  did you mean 'torch'\? they use torch, numpy"),
-        ("tensorfow", r"did you mean 'tensorflow'\? they use torch, numpy"),
-        ("tensorflow", r"no benchmark of the manifest uses 'tensorflow'\n  they use torch, numpy"),
+        (
+            "tourch",
+            r"unknown framework 'tourch'\n  did you mean 'torch'\? the benchmarks use torch, numpy",
+        ),
+        ("tensorfow", r"did you mean 'tensorflow'\? the benchmarks use torch, numpy"),
+        (
+            "tensorflow",
+            r"no benchmark of the manifest uses 'tensorflow'\n  the benchmarks use torch, numpy",
+        ),
         ("", "unknown framework ''"),
     ],
 )

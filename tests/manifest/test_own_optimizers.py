@@ -163,7 +163,7 @@ def test_so_is_one_in_the_recipe(
         ({"optimizer": {"numbers": {"lr": 1}, "formula": True}}, "numbers has lr"),
         (
             {"optimizer": {"numbers": {"momentum": 0.5, "beta1": 1}, "formula": True}},
-            "the plan trains default otherwise",
+            "the plan's training of default differs",
         ),
     ],
 )
@@ -181,7 +181,7 @@ def test_its_numbers_can_be_set_and_its_file_cannot(tmp_path: Path) -> None:
     changed = manifest.change(made, {"/benchmarks/0/optimizer/momentum": 0.5}, subjects)
     assert recipe(changed).settings["default"].numbers["momentum"] == 0.5
     for field in ("file", "name"):
-        with pytest.raises(UsageError, match="an optimizer of a file is part of the measurement"):
+        with pytest.raises(UsageError, match="optimizer's file is part of the measurement"):
             manifest.change(made, {f"/benchmarks/0/optimizer/{field}": "sgd"}, subjects)
     with pytest.raises(ManifestError, match="takes no"):
         manifest.change(made, {"/benchmarks/0/optimizer/beta2": 0.5}, subjects)

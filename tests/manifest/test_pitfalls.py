@@ -102,7 +102,7 @@ def lost(
 def test_where_nobody_expands_a_rendezvous_is_found(
     words: tuple[str, ...], environment: dict[str, str]
 ) -> None:
-    assert "nobody expands it" in str(lost(words, environment))
+    assert "no shell expands the variable" in str(lost(words, environment))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,9 @@ def test_each_node_itself_is_no_place_for_ranks_of_several(
     words: tuple[str, ...], environment: dict[str, str]
 ) -> None:
     assert lost(words, environment) is None
-    assert "that is each node itself" in str(lost(words, environment, are_apart=True))
+    assert "each node takes this address for itself" in str(
+        lost(words, environment, are_apart=True)
+    )
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
     ),
     "repeated size": (
         operator(cases={"m": [1, 1], "n": [1], "k": [1]}),
-        ["a value is given twice"],
+        ["1 is given twice"],
     ),
     "level": (
         operator(level=4),

@@ -55,7 +55,7 @@ def test_a_plan_says_the_same_or_is_refused() -> None:
     subjects = plan.subjects_to_json(whole)
     assert read(data, subjects) == whole
     subjects[0]["cases"].pop()
-    with pytest.raises(ManifestError, match="the plan has other cases"):
+    with pytest.raises(ManifestError, match="the plan's cases differ from"):
         read(data, subjects)
 
 

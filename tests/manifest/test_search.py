@@ -155,7 +155,7 @@ def test_a_hundred_thousand_points_are_read() -> None:
     drawn = read(whole(entry, seeds=[1]))
     assert len(only(drawn).cases) == 100_000
     entry["search"] |= {"points": 20_001}
-    assert "the limit is 100000 points of" in complaint(whole(entry))
+    assert "exceed a limit: 100000 points" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_hundred_thousand_points_are_read() -> None:
         ({"space": {"lr": {"from": 0, "to": 1, "scale": "log"}}}, "0 has no logarithm"),
         ({"space": {"epochs": {"from": 1, "to": 2.5, "whole": True}}}, "must be whole"),
         ({"space": {"lr": {"from": 0.1, "to": 1, "count": 3}}}, "count is only for grids"),
-        ({"space": {"lr": [0.1, 0.1]}}, "a value is given twice"),
+        ({"space": {"lr": [0.1, 0.1]}}, "0.1 is given twice"),
         ({"space": {"lr": ["0.1", 0.2]}}, "a training can vary only numbers"),
         ({"space": {"lr": 0.1}}, '"from": 0.001'),
         ({"points": 2, "space": {"learning_rate": [0.1, 0.2]}}, "a case cannot vary"),
@@ -218,7 +218,7 @@ def test_written_points_are_held_to_the_space(
 def test_a_point_that_is_missing_is_told() -> None:
     raw = json.loads(searched().source)
     raw["benchmarks"][0]["cases"].pop()
-    assert "63 points are written, expected 64 in 4 studies" in complaint(json.dumps(raw).encode())
+    assert "found 63 points, expected 64 points in 4 studies" in complaint(json.dumps(raw).encode())
 
 
 @pytest.mark.parametrize(
@@ -231,21 +231,21 @@ def test_anything_else_in_place_of_points_is_told(points: Any) -> None:
 def test_what_is_large_without_points_is_no_manifest() -> None:
     many = [{**COMMAND, "id": f"tiny-{number}"} for number in range(1000)]
     data = json.dumps({**WHOLE, "benchmarks": many}).encode()
-    assert "the limit is 262144 bytes" in complaint(data)
-    assert "the limit is 262144 bytes" in complaint(whole(COMMAND) + b" " * (1 << 24))
+    assert "the limit is 256 KiB" in complaint(data)
+    assert "the limit is 256 KiB" in complaint(whole(COMMAND) + b" " * (1 << 24))
 
 
 def test_more_numbers_than_a_manifest_holds_are_not_drawn() -> None:
     space = {f"x{number}": {"from": 0, "to": 1} for number in range(100)}
     entry = {**COMMAND, "command": ["true"]}
     entry["search"] = {**COMMAND["search"], "points": 3334, "space": space}
-    assert "points of 1000000 numbers together" in complaint(whole(entry))
+    assert "points of 100 numbers exceed" in complaint(whole(entry))
     entry["search"] = {
         "method": "grid",
         "metric": "loss",
         "space": {name: [1, 2, 3] for name in space},
     }
-    assert "the limit is 100000 points of" in complaint(whole(entry))
+    assert "exceed a limit: 100000 points" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_source_is_read(source: JsonObject, expected: Source) -> None:
         ({"csv": "a", "file": "{sed}.csv"}, "unknown placeholder {sed}; did you mean {seed}?"),
         ({"csv": "a", "file": "{data:a}"}, "this benchmark has no datasets"),
         ({"csv": "a", "file": "{{seed}}"}, '"{seed}" is not a plain relative path'),
-        ({"csv": "a", "file": "a", "stream": "stderr"}, "a file or a stream, not both"),
+        ({"csv": "a", "file": "a", "stream": "stderr"}, "found both file and stream"),
         ({"csv": "a", "occurrence": "all"}, "occurrence is for a pattern"),
         ({"mllog": "a", "step": "b"}, "step is for csv"),
         ({"regex": "(x)"}, "unknown field"),

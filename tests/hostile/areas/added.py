@@ -31,7 +31,7 @@ def _refuse(name: str, change: Change, says: str) -> Case:
     return Case(name=f"added/{name}", prepare=_check(change), status=4, says=says)
 
 
-_SEEDS = "its seeds differ from its predecessor's and the"
+_SEEDS = "its seeds differ from its predecessor's plus the"
 CASES = (
     Case(name="added/nothing", prepare=_check(extending.as_it_is), status=0, says="intact"),
     _refuse("more-than-announced", extending.with_another_count, f"{_SEEDS} 2 derived"),
@@ -61,5 +61,5 @@ CASES = (
         status=4,
         says="only its author can add seeds to it",
     ),
-    Case(name="added/twice", prepare=_add("b"), status=2, says="was made of another"),
+    Case(name="added/twice", prepare=_add("b"), status=2, says="was derived from another"),
 )

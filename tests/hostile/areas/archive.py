@@ -256,7 +256,7 @@ CASES = (
         name="archive/a-metric-twice",
         prepare=_forge(_document(_PLAN, _doubled_metric), "show", _operators),
         status=4,
-        says="the plan has a metric twice",
+        says="the plan has metric",
         mib=_MIB,
     ),
     Case(

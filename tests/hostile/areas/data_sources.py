@@ -245,7 +245,7 @@ CASES = (
         name="data/redirect-to-a-cloud's-keys",
         prepare=_fetch("to-a-cloud", unpack=False),
         status=6,
-        says="which is reserved for this machine's own provider",
+        says="which is a link-local or cloud metadata address",
         mib=_MIB,
     ),
     Case(

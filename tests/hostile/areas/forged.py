@@ -213,7 +213,7 @@ CASES = (
             "whole",
             "several",
         ),
-        "its claim on tiny/default/command/loss is not the original's",
+        "its claim on tiny/default/command/loss differs from the original's claim",
     ),
     _refuse(
         "quick-by-no-claim",
@@ -237,31 +237,29 @@ CASES = (
     _refuse(
         "quick-claims-widened",
         _diff(forging.widen, "quick", "several"),
-        "its claim on tiny/default/command/loss is not the original's",
+        "its claim on tiny/default/command/loss differs from the original's claim",
     ),
     # what ran
     _refuse(
         "another-command",
         _diff(forging.with_manifest(benchmarks=[{**forging.BENCHMARK, "command": ["true"]}])),
-        "it ran another manifest (benchmarks)",
+        "its manifest differs from the original's in benchmarks",
     ),
     _refuse(
         "another-manifest",
         _diff(forging.with_manifest(title="Another")),
-        "it ran another manifest (title)",
+        "its manifest differs from the original's in title",
     ),
     _refuse(
         "parameters-in-the-plan",
         _check(forging.with_other_parameters),
-        "is planned otherwise than the manifest says",
+        "in the plan differs from the manifest's",
     ),
-    _refuse("plan-changed", _check(forging.in_another_order), "in another order"),
+    _refuse("plan-changed", _check(forging.in_another_order), "differ in order or names"),
     _refuse("image-unnamed", _diff(forging.in_an_image), "it ran in an image"),
     _refuse("levels-changed", _check_program, "levels/ differs from capsule-hpc"),
-    _refuse("other-levels", _diff_program, "measured by another program than the original's"),
-    _refuse(
-        "own-levels", _diff(forging.by_own_levels), "measured by a program that is no release's"
-    ),
+    _refuse("other-levels", _diff_program, "measuring code differs from the original's"),
+    _refuse("own-levels", _diff(forging.by_own_levels), "belongs to no release of capsule"),
     _refuse("values-set", _diff_set({"/seeds/0": 1}), "/seeds/0: it is fixed"),
     # claims
     _refuse("claims-dropped", _check(forging.without_claims), f"the claim on {forging.LOSS} is"),
@@ -269,7 +267,7 @@ CASES = (
     _refuse("claims-doubled", _check(forging.with_claims_twice), "is not in the manifest"),
     _refuse("claims-exchanged", _check(forging.with_claims_exchanged), "in place of one on"),
     _refuse("margin-widened", _check(forging.widen), "allows -1e+06 to 1e+06; the runs give -0.0"),
-    _refuse("margin-widened-here", _diff(forging.widen), "is not the original's on"),
+    _refuse("margin-widened-here", _diff(forging.widen), "differs from the original's"),
     # where it comes from
     _refuse("origin-dropped", _diff(forging.as_original), "id gives none"),
     _refuse("origin-made-up", _check(forging.as_verification), "fresh seed number 1 is none"),
