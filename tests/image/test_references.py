@@ -73,9 +73,9 @@ def test_what_docker_fills_in_is_filled_in(text: str, whole: str, endpoint: str)
     ("text", "words"),
     [
         ("debian:12", "did you mean docker://debian:12"),
-        ("oras://h/x", "written docker://.*only registries of Docker's kind are supported"),
-        ("library://h/x", "only registries of Docker's kind"),
-        ("Upper", r"written docker://HOST\["),
+        ("oras://h/x", "write docker://.*capsule supports only registries of Docker and OCI"),
+        ("library://h/x", "only registries of Docker and OCI"),
+        ("Upper", r"write docker://HOST\["),
         ("x.sif", "is named by its path.*sif:FILE.*docker-archive:FILE"),
         ("/scratch/me/x.sif", "is named by its path.*sif:FILE.*docker-archive:FILE"),
         ("file:///scratch/me/x.sif", "is named by its path.*sif:FILE.*docker-archive:FILE"),
