@@ -61,7 +61,7 @@ def test_each_rank_says_what_operations_do(sealed: Path) -> None:
         assert list(collectives.faults(capsule.record)) == []
         assert {line.rank for line in capsule.record.samples} == {0, 1}
         words = " ".join(capsule.facts())
-    assert "what each rank of 6 exchanges sent and received is what the operation does" in words
+    assert "in 6 exchanges, the traffic of each rank matches the operation" in words
 
 
 def test_bytes_are_reproduced_and_another_number_of_ranks_has_others(

@@ -54,7 +54,7 @@ def test_an_honest_reading_says_what_follows(sealed: Path) -> None:
         ("data_bytes_per_second", lambda values: [1e12, values[1]], "its latencies give"),
         ("sample_bytes", lambda values: [values[0] + 1], "its latencies give"),
         ("resident_share", lambda values: [0.5, values[1]], "contradicts its warm cache"),
-        ("training_samples", lambda values: [91.0], "training_samples is not 90"),
+        ("training_samples", lambda values: [91.0], "expected 90 from the generator"),
         ("order_fingerprint", lambda values: [values[0] + 1], "its seed gives"),
         ("samples_fingerprint", lambda values: [values[0] + 1], "different samples"),
     ],

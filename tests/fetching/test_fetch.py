@@ -238,7 +238,7 @@ def redirect(target: str) -> Answer:
 def test_a_redirect_leads_to_no_other_protocol(target: str) -> None:
     with (
         serve(redirect(target)) as host,
-        pytest.raises(CannotRunError, match="refused a redirect|redirects more"),
+        pytest.raises(CannotRunError, match=r"refused a redirect|redirects more"),
     ):
         fetch(f"http://{host}/a")
 

@@ -216,7 +216,7 @@ def test_what_is_no_json_object_is_damaged(served: Served, body: bytes) -> None:
 
 def test_an_answer_without_end_is_cut(served: Served) -> None:
     served.put("manifests/1", b" " * (5 << 20), MANIFEST_TYPE)
-    with pytest.raises(DamagedError, match="exceeds 4.0 MiB, the limit"):
+    with pytest.raises(DamagedError, match=r"exceeds 4\.0 MiB, the limit"):
         resolve(served)
 
 
