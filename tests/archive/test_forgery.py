@@ -134,7 +134,7 @@ def image_layer(field: str) -> Forge:
             forge_text("data/records/plan.json", b"0001-command", b"0002-command"),
             "plan.json has digest",
         ),
-        (forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)), "another capsule"),
+        (forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)), "the record verifies"),
         (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan.json has digest"),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "kind", to="tree")),
@@ -147,7 +147,7 @@ def image_layer(field: str) -> Forge:
         (forge_json("data/capsule.json", set_in("levels", "digest", to=OTHER)), "levels/"),
         (
             forge_json("data/capsule.json", set_in("ended", to="2026-02-01T10:00:00+00:00")),
-            "before it starts",
+            "before its start",
         ),
         (
             forge_json("data/capsule.json", set_in("ended", to="2026-99-01T10:00:00+00:00")),
@@ -180,8 +180,14 @@ def image_layer(field: str) -> Forge:
         (forge_json("data/capsule.json", set_in("uuid", to=OTHER_UUID)), "bag-info"),
         (forge_text("data/results/attempts.jsonl", b"command/17", b"command/99"), "no such trial"),
         (forge_text("data/results/attempts.jsonl", b'"train/', b'"other/'), "no such trial"),
-        (forge_text("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":2'), "numbered"),
-        (forge_text("data/results/attempts.jsonl", b'"seed":17', b'"seed":18'), "another seed"),
+        (
+            forge_text("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":2'),
+            "expected 1 to",
+        ),
+        (
+            forge_text("data/results/attempts.jsonl", b'"seed":17', b'"seed":18'),
+            "has seed 18, expected 17",
+        ),
         (forge_text("data/results/attempts.jsonl", b'"nodes":[0]', b'"nodes":[1]'), "node"),
         (
             forge_text(
@@ -210,7 +216,7 @@ def image_layer(field: str) -> Forge:
         ),
         (forge_text(SAMPLES, b'"unit":"1"', b'"unit":"s"'), "differ from the metric's"),
         (forge_text(SAMPLES, b'"seed":17', b'"seed":16'), "the samples are of trial"),
-        (forge_text(SAMPLES, b"final_loss", b"final_lost"), "no such metric"),
+        (forge_text(SAMPLES, b"final_loss", b"final_lost"), "lacks this metric"),
         (forge_text(SAMPLES, b'"values":[', b'"values":["NaN",'), "not finite"),
         (forge_text(SAMPLES, b'"values":[0.', b'"values":[5.'), "metrics.json"),
         (forge_text("data/results/metrics.json", b'"failed": 0', b'"failed": 1'), "metrics.json"),

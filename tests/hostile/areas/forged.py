@@ -326,11 +326,13 @@ CASES = (
     _refuse(
         "name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "wrong escapes, expected"
     ),
-    _refuse("name-with-half-an-escape", _check_files(_with_inputs("a=3")), "as 'inputs/a=3D3'"),
-    _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "as 'inputs/a'"),
+    _refuse(
+        "name-with-half-an-escape", _check_files(_with_inputs("a=3")), "expected 'inputs/a=3D3'"
+    ),
+    _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "expected 'inputs/a'"),
     _refuse("name-that-is-no-utf8", _check_files(_with_inputs("=C0=AE")), "not UTF-8"),
-    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "belong to one file"),
-    _refuse("name-of-a-folder", _check_files(_with_inputs("a", "=61/b")), "as 'inputs/a/b'"),
+    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "stand for one file"),
+    _refuse("name-of-a-folder", _check_files(_with_inputs("a", "=61/b")), "expected 'inputs/a/b'"),
     _refuse(
         "names-that-look-alike", _check_files(_with_inputs("=C3=A9", "e=CC=81")), "look the same"
     ),

@@ -213,7 +213,7 @@ CASES = (
     _case("short", 6, "connection lost after 4 bytes of 1000000 bytes"),
     _case("long", 4, "not a capsule: truncated"),
     _case("huge", 4, "the download exceeds"),
-    _case("full", 5, "bytes are free"),
+    _case("full", 5, "are free"),
     _case("odd-length", 4, "not a capsule: truncated"),
     _case("compressed", 4, "the server compresses the file"),
     _case("lost", 6, "the server has no file at this address (HTTP 404)"),
