@@ -103,7 +103,7 @@ def test_an_honest_training_says_what_follows(sealed: Path) -> None:
         assert list(trainings.faults(capsule.record, loader(capsule))) == []
         words = " ".join(capsule.facts())
     assert "last qualities of 2 from the predictions" in words
-    assert "for 2 the order of samples" in words
+    assert "the order of samples of 2" in words
 
 
 def test_a_divergence_that_no_loss_shows_is_none(sealed: Path) -> None:
@@ -140,7 +140,7 @@ FORGED = [
         lambda values: [2 * values[0], *values[1:]],
         "learning_rate is 0.2 in epoch 1",
     ),
-    ("learning_rate", lambda values: values[:-1], "learning_rate has 4 epochs, accuracy 5"),
+    ("learning_rate", lambda values: values[:-1], "learning_rate has 4 epochs, accuracy has 5"),
     ("order_fingerprint", lambda values: [values[0] + 1], "order_fingerprint is .*from its seed"),
 ]
 
@@ -293,4 +293,4 @@ def test_more_orders_than_can_be_afforded_are_not_made_again(
 ) -> None:
     monkeypatch.setattr(trainings, "MOST_ORDERED", 200)
     with archive.read(sealed) as capsule:
-        assert "for 1 the order of samples" in trainings.fact(capsule.record)
+        assert "the order of samples of 1" in trainings.fact(capsule.record)

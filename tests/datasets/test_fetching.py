@@ -218,7 +218,7 @@ def test_no_more_comes_than_a_capsule_says(tmp_path: Path) -> None:
     ):
         fetch(spec(shelf.url()), tmp_path, used)
     endless = always(b"HTTP/1.0 200 OK\r\n\r\n" + bytes(1 << 20))
-    with serve(endless) as host, pytest.raises(DamagedError, match="has more than the 1000 bytes"):
+    with serve(endless) as host, pytest.raises(DamagedError, match="has more than 1000 bytes"):
         fetch(spec(f"http://{host}/x"), tmp_path, most_bytes=1000)
 
 
