@@ -16,6 +16,7 @@ from capsule.archive.table import Digests, Table
 from capsule.digest import Digest
 from capsule.errors import DamagedError
 from capsule.record import Record
+from capsule.sizes import size
 
 BAGIT, INFO = "bagit.txt", "bag-info.txt"
 MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
@@ -163,7 +164,7 @@ def read(source: Source, name: str, *, expected: Digest, where: str) -> Iterator
 
 def _small(source: Source, name: str, where: str) -> bytes:
     if source.sizes[name] > _MAX_TAG_BYTES:
-        raise DamagedError(f"{name} is larger than {_MAX_TAG_BYTES} bytes", where=where)
+        raise DamagedError(f"{name} is larger than {size(_MAX_TAG_BYTES)}, the limit", where=where)
     return b"".join(source.chunks(name))
 
 
@@ -195,10 +196,11 @@ def _hash_all(
 
 def _structure_faults(tags: Mapping[str, Digest], payload: Mapping[str, Digest]) -> Iterator[str]:
     if sorted(tags) != sorted(TAGGED):
-        yield f"{TAG_MANIFEST} lists {sorted(tags)}, expected {sorted(TAGGED)}"
+        found, due = ", ".join(sorted(tags)), ", ".join(sorted(TAGGED))
+        yield f"{TAG_MANIFEST} lists {found}, expected {due}"
     for name in payload:
         if not name.startswith(PAYLOAD) or names.fault(name):
-            yield f"{MANIFEST} lists {name!r}, which is no file below {PAYLOAD}"
+            yield f"{MANIFEST} lists {name!r}, expected a valid name below {PAYLOAD}"
 
 
 def _belongs(name: str, stated: Collection[str]) -> bool:
@@ -234,11 +236,11 @@ def _parents(name: str) -> Iterator[str]:
 
 def _name_faults(sizes: Mapping[str, int]) -> list[str]:
     faults = []
-    for name, size in sizes.items():
+    for name, size_bytes in sizes.items():
         if fault := names.fault(name):
             faults.append(f"{name[:200]!r}: {fault}")
-        if _SIGNATURE.fullmatch(name) and size > _MAX_SIGNATURE_BYTES:
-            faults.append(f"{name} is larger than {_MAX_SIGNATURE_BYTES} bytes")
+        if _SIGNATURE.fullmatch(name) and size_bytes > _MAX_SIGNATURE_BYTES:
+            faults.append(f"{name} is larger than {_MAX_SIGNATURE_BYTES >> 10} KiB, the limit")
     # names that may not be are not worth to be held against each other
     return faults or names.clashes(sizes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from capsule import sizes
 from capsule.archive.limits import MOST_LINE_BYTES, require_short_lines
 from capsule.errors import DamagedError
 
@@ -32,7 +33,7 @@ def of(pieces: Iterable[bytes], where: str, most: int = MOST_LINE_BYTES) -> Iter
             rest = []
         rest.append(piece[end:])
         if sum(map(len, rest)) > most:
-            raise DamagedError(f"a line is longer than {most} bytes", where=where)
+            raise DamagedError(f"a line is longer than {sizes.size(most)}, the limit", where=where)
     if any(rest):
         raise DamagedError("the last line lacks its line end", where=where)
 

@@ -78,8 +78,8 @@ def lines(
         benchmarks: Commands that were planned.
         payload: Files below `data/`, with their digests where these are known.
     """
-    yield "Each command starts the first trial of a benchmark as it was run. Type it in `data/` of"
-    yield "the unpacked capsule. It seals nothing and judges no claim."
+    yield "Each command starts the first trial of a benchmark as in the sealed run. Type the"
+    yield "command in `data/` of the unpacked capsule. It seals nothing and judges no claim."
     yield from _names(payload)
     for benchmark in benchmarks[:_MOST_BENCHMARKS]:
         yield from _benchmark(record, benchmark, payload)
@@ -122,7 +122,7 @@ def _benchmark(
     own = (*command.setup, *command.words, *command.environment.values())
     is_clean = all(plain.is_clean(_VARIABLE.sub("", text)) for text in texts)
     if not is_clean or any(_MARK in text for text in own):
-        yield "Its command has characters that cannot be shown here: see `manifest.json`."
+        yield "The command has characters that this text cannot show: see `manifest.json`."
         return
     # a capsule carries no modes, and a run starts any of its files
     yield f"{_INDENT}mkdir -p out/{benchmark.id} && chmod -R +x inputs"
@@ -137,7 +137,7 @@ def _benchmark(
     else:
         image = record.image.pinned
         if image is None:
-            yield f"{_INDENT}# no registry has this image: load it first, and name it below"
+            yield f"{_INDENT}# no registry has this image: load it, and write its name for IMAGE"
         if record.image.config is not None:
             yield from ("", "then with Docker:", "")
             for one in _in_turn(start):
@@ -174,13 +174,13 @@ def _after(record: Record, benchmark: Benchmark, start: _Start) -> Iterator[str]
     """Yield where the values are written, and what else to know."""
     sources = [metric.source for metric in benchmark.metrics]
     if any(source is None for source in sources):
-        yield f"It writes the values that it reports to `out/{benchmark.id}/results.jsonl`."
+        yield f"The command writes its reported values to `out/{benchmark.id}/results.jsonl`."
     if any(sources):
-        yield "Metrics with `from` in `manifest.json` are read from its output."
+        yield "capsule reads metrics with `from` in `manifest.json` from the output of the command."
     seeds = list(dict.fromkeys(trial["seed"] for _, trial in _trials(record, benchmark)))
     shown = ", ".join(map(str, seeds[:_MOST_SEEDS]))
     more = f" and {len(seeds) - _MOST_SEEDS} more" if len(seeds) > _MOST_SEEDS else ""
-    yield f"Seeds: {shown}{more}. For another one, replace {start.seed} wherever it is the seed."
+    yield f"Seeds: {shown}{more}. For another seed, replace {start.seed} wherever it is the seed."
     if record.image is not None and not benchmark.online:
         yield "If Apptainer refuses `--net` on your machine, leave `--net --network none` out."
 

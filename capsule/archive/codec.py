@@ -165,7 +165,8 @@ def _samples(reader: _Reader) -> tuple[Samples, ...]:
         return alone
     together = ranks.read(reader.lines(RANKS), where=reader.at(RANKS))
     if not together or list(map(sample_order, together)) != sorted(map(sample_order, together)):
-        raise DamagedError("no lines, or lines not sorted", where=reader.at(RANKS))
+        fault = "the lines are not sorted" if together else "the file is empty"
+        raise DamagedError(fault, where=reader.at(RANKS))
     return tuple(sorted((*alone, *together), key=sample_order))
 
 
@@ -220,7 +221,8 @@ class _Reader:
                 f"sealed by capsule-hpc {str(tool)[:40]!r}, in a layout that capsule-hpc"
                 f" {__version__} cannot read",
                 where=self._where,
-                advice="install that version; from release 1.0 on, every layout stays readable",
+                advice="install that version of capsule-hpc; from release 1.0 on, every layout"
+                " stays readable",
             )
         if fault:
             raise DamagedError(fault, where=self.at(RECORD))
@@ -255,7 +257,7 @@ class _Reader:
         self, expected: Digest, subjects: Sequence[Mapping[str, Any]], origin: Origin
     ) -> Manifest:
         data, where = self.whole(MANIFEST), self.at(MANIFEST)
-        digest.expect(digest.of_bytes(data), expected, what="it", where=where)
+        digest.expect(digest.of_bytes(data), expected, what="the manifest", where=where)
         self._budget.spend(data, where=where)
         changed = changes(origin)
         try:
@@ -367,7 +369,11 @@ def _claims(
 def _claim(value: Mapping[str, Any], written: Manifest, reader: _Reader) -> FrozenClaim:
     place = int(value["pattern"])
     if place >= len(written.claims):
-        raise DamagedError(f"the manifest lacks claim number {place}", where=reader.at(RECORD))
+        raise DamagedError(
+            f"a claim has the pattern {place}, but the manifest has only {len(written.claims)}"
+            " claims, numbered from 0",
+            where=reader.at(RECORD),
+        )
     return FrozenClaim(
         **{**value, "looks": tuple(map(int, value["looks"])), "pattern": written.claims[place]}
     )

@@ -46,8 +46,8 @@ def facts(record: Record) -> Iterator[str]:
     """Return facts about the exchanges of a record without faults; none without exchanges."""
     if count := sum(1 for _ in _read(record)):
         yield (
-            f"what each rank of {count} exchanges sent and received is what the operation does, and"
-            " bandwidths follow from latencies"
+            f"in {count} exchanges, the traffic of each rank matches the operation, and bandwidths"
+            " follow from latencies"
         )
 
 
@@ -105,7 +105,7 @@ def _call_faults(one: Exchanged, rank: int, values: Mapping[str, Sequence[float]
         reported = {metric: column[call] for metric, column in values.items() if len(column) > 1}
         seconds = reported["latency"]
         if not seconds >= 0:
-            yield f"latency of rank {rank} is {seconds:g} in call {call}, which is not a duration"
+            yield f"latency of rank {rank} is {seconds:g} s in call {call}, expected at least 0 s"
             return
         rate = size / max(seconds, 1e-9)
         due = {

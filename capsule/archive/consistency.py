@@ -40,13 +40,19 @@ def faults(record: Record) -> Iterator[str]:
     for claim in record.claims:
         yield from _claim_faults(claim, claimable)
         if claim.looks != looks.of(claim.pattern, planned):
-            yield f"the looks of the claim on {claim.metric} contradict the plan: {claim.looks}"
+            yield (
+                f"the claim on {claim.metric} has the looks {list(claim.looks)}; the plan gives"
+                f" {list(looks.of(claim.pattern, planned))}"
+            )
     known = {spec.name: spec.digest for spec in record.manifest.datasets}
     for dataset in record.datasets:
         if dataset.name not in known:
             yield f"dataset {dataset.name} is not in the manifest"
         elif known[dataset.name] not in (None, dataset.digest):
-            yield f"dataset {dataset.name} has another digest than in the manifest"
+            yield (
+                f"dataset {dataset.name} is {dataset.digest}; the manifest says"
+                f" {known[dataset.name]}"
+            )
     if record.contained and record.image is None:
         yield "the runs used a container, but the record names no image"
     if record.image is not None and not record.contained:
@@ -65,7 +71,8 @@ def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
     }
     tree = str(digest.of_tree(digests)) if digests else None
     if tree != record.levels["digest"]:
-        return f"levels/ has digest {tree}; the record says {record.levels['digest']}"
+        stated = record.levels["digest"] or "no digest"
+        return f"levels/ {f'has digest {tree}' if tree else 'is missing'}; the record says {stated}"
     return None
 
 
@@ -91,7 +98,7 @@ def dataset_faults(
         digests |= {str(one) for name, one in files.items() if name and len(files) == 1}
         stated = dataset.bytes, dataset.files
         if dataset.digest not in digests or stated != (totals[dataset.name], len(files)):
-            yield f"the files of dataset {dataset.name} contradict its digest"
+            yield f"the files of dataset {dataset.name} contradict its recorded digest or size"
     yield from (f"{DATASETS}{name} is not a dataset of the record" for name in carried)
 
 
@@ -100,7 +107,8 @@ def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[s
     stated = [evidence.path for attempt in record.attempts for evidence in attempt.evidence]
     yield from (f"{path} is missing" for path in stated if path not in payload)
     if len(set(stated)) < len(stated):
-        yield "two attempts name one file as their evidence"
+        twice = next(path for path, count in Counter(stated).items() if count > 1)
+        yield f"{twice} is the evidence of two attempts"
     kept = {path for path in payload if path.startswith(EVIDENCE)}
     yield from (f"{path} belongs to no attempt" for path in sorted(kept - set(stated)))
 
@@ -109,9 +117,9 @@ def _time_faults(record: Record) -> Iterator[str]:
     times = [record.started, record.ended, *(attempt.started for attempt in record.attempts)]
     unreadable = [text for text in times if not _is_time(text)]
     if unreadable:
-        yield f"not a time: {unreadable[0]!r}"
+        yield f"not a time in UTC: {unreadable[0]!r}"
     elif datetime.fromisoformat(record.ended) < datetime.fromisoformat(record.started):
-        yield "the run ends before it starts"
+        yield f"the run ends at {record.ended}, before its start at {record.started}"
 
 
 def _is_time(text: str) -> bool:
@@ -124,14 +132,21 @@ def _is_time(text: str) -> bool:
 def _plan_faults(
     record: Record, trials: Mapping[str, Any], paths: Mapping[str, Metric]
 ) -> Iterator[str]:
-    if record.plan_digest != str(plan.json_digest(record.plan)):
-        yield "the plan's digest differs from that of records/plan.json"
+    plan_digest = str(plan.json_digest(record.plan))
+    if record.plan_digest != plan_digest:
+        yield f"records/plan.json has digest {plan_digest}; the record says {record.plan_digest}"
     if record.plan["verifies"] != record.verifies:
-        yield "the plan verifies another capsule than the record"
-    if record.plan["manifest"] != str(digest.of_bytes(record.manifest.source)):
-        yield "the plan was made from another manifest"
-    if sum(len(group["trials"]) for group in record.plan["groups"]) != len(trials):
-        yield "the plan has a trial twice"
+        yield (
+            f"the plan verifies {record.plan['verifies'] or 'no capsule'}; the record verifies"
+            f" {record.verifies or 'no capsule'}"
+        )
+    manifest_digest = str(digest.of_bytes(record.manifest.source))
+    if record.plan["manifest"] != manifest_digest:
+        stated = record.plan["manifest"]
+        yield f"the plan is of manifest {stated}; the capsule's manifest is {manifest_digest}"
+    counts = Counter(trial["id"] for group in record.plan["groups"] for trial in group["trials"])
+    if counts.total() != len(trials):
+        yield f"the plan has trial {counts.most_common(1)[0][0]} twice"
     subjects = {path.rpartition("/")[0] for path in paths}
     seeds = frozenset(record.manifest.seeds)
     for name, trial in trials.items():
@@ -139,9 +154,9 @@ def _plan_faults(
         if subject not in subjects:
             yield f"trial {name} belongs to no benchmark of the manifest"
         if seed != str(trial["seed"]):
-            yield f"trial {name} has seed {trial['seed']}"
+            yield f"trial {name} has seed {trial['seed']}, expected {seed} as in its id"
         if trial["seed_source"] == "manifest" and trial["seed"] not in seeds:
-            yield f"trial {name} has a seed that is not in the manifest"
+            yield f"trial {name} has a manifest seed, but the manifest lacks seed {trial['seed']}"
     yield from _control_faults(record, trials)
 
 
@@ -165,12 +180,12 @@ def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
 
 def _added_faults(record: Record) -> Iterator[str]:
     """Yield contradictions between the claimed earlier runs and the runs of the record."""
-    if len({one.id for one in record.chain}) < len(record.chain):
-        yield "a verification is added twice"
+    added = Counter(one.id for one in record.chain)
+    yield from (f"verification {one} is added twice" for one in added if added[one] > 1)
     trials = summary.planned_trials(record.plan)
     fresh = {trial["seed"] for trial in trials if trial["seed_source"] == "fresh"}
     if record.chain and fresh <= summary.earlier_seeds(record):
-        yield "all runs are claimed to be those of earlier verifications"
+        yield "the record counts all of its runs as runs of earlier verifications"
 
 
 def _setup_faults(record: Record) -> Iterator[str]:
@@ -183,7 +198,7 @@ def _setup_faults(record: Record) -> Iterator[str]:
         name = f"attempt {attempt.attempt} of {attempt.trial}"
         is_prepared = attempt.trial.partition("/")[0] in prepared
         if attempt.setup_seconds is not None and not is_prepared:
-            yield f"{name} has a setup duration, but no setup command"
+            yield f"{name} has a setup duration, but its benchmark has no setup command"
         if attempt.setup_seconds is None and is_prepared and attempt.outcome == "completed":
             yield f"{name} completed, but its setup duration is missing"
 
@@ -195,13 +210,19 @@ def _world_faults(record: Record) -> Iterator[str]:
     planned = {group["ranks"] for group in record.plan["groups"]}
     for world in record.worlds:
         if world.ranks not in planned:
-            yield f"the recorded test saw {world.ranks} ranks, which were not planned"
+            yield (
+                f"the recorded test saw {world.ranks} ranks, planned are"
+                f" {', '.join(map(str, sorted(planned)))}"
+            )
         if any(node >= len(record.nodes) for node in world.nodes):
             yield "the recorded test saw ranks on an unrecorded node"
         if (world.means, world.bytes, world.seconds) != ((), 0, 0) and not (
             world.means and world.bytes
         ):
-            yield "the recorded test of ranks lacks its means or its sum"
+            yield (
+                f"the recorded test of ranks has the means {list(world.means)}, {world.bytes} bytes"
+                f" and {world.seconds:g} s, expected all or none"
+            )
     seen = {(world.ranks, frozenset(world.nodes)) for world in record.worlds}
     for attempt in record.attempts:
         if attempt.ranks > 1 and (attempt.ranks, frozenset(attempt.nodes)) not in seen:
@@ -215,16 +236,16 @@ def _own_world_fault(attempt: Attempt, record: Record) -> str | None:
     benchmarks = {one.id: one.subject for one in record.manifest.benchmarks}
     command = benchmarks.get(attempt.trial.partition("/")[0])
     if attempt.ranks == 1 or not isinstance(command, Command):
-        return "states a world, but is not a command of several ranks"
+        return "states a world, but its trial is not a command of several ranks"
     if attempt.world == DECLARED and not command.declares_world:
-        return "states a world that its author did not declare"
+        return "states a world that the author did not declare"
     if attempt.world == INDEPENDENT and not command.ranks_independent:
-        return "states independent ranks, which its author did not declare"
+        return "states independent ranks, which the author did not declare"
     seen = ((world.ranks, world.means) for world in record.worlds)
     if attempt.world == JOINED and not any(
         ranks == attempt.ranks and _MPI in means for ranks, means in seen
     ):
-        return "states joined ranks, but the recorded test did not see as many"
+        return f"states {attempt.ranks} joined ranks, but no recorded test saw as many over MPI"
     return None
 
 
@@ -240,23 +261,25 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}: no such trial in the plan"
             continue
         if attempt.trial.rpartition("/")[2] != str(attempt.seed):
-            yield f"{name} has another seed than its trial"
+            yield f"{name} has seed {attempt.seed}, expected {attempt.trial.rpartition('/')[2]}"
         if attempt.seed_source != trial["seed_source"]:
-            yield f"{name} has another seed source than its trial"
+            yield f"{name} has a {attempt.seed_source} seed, expected a {trial['seed_source']} seed"
         if any(node >= len(record.nodes) for node in attempt.nodes):
             yield f"{name} ran on an unrecorded node"
         if len(attempt.nodes) != len(set(attempt.nodes)):
             yield f"{name} names a node twice"
         if attempt.ranks != trial_ranks[attempt.trial]:
-            yield f"{name} ran with another number of ranks than planned: {attempt.ranks}"
-        if any(evidence.rank >= attempt.ranks for evidence in attempt.evidence):
-            yield f"{name} has evidence of a missing rank"
+            yield f"{name} ran with {attempt.ranks} ranks, planned are {trial_ranks[attempt.trial]}"
+        highest = max((evidence.rank for evidence in attempt.evidence), default=0)
+        if highest >= attempt.ranks:
+            yield f"{name} has evidence of rank {highest}, but only {attempt.ranks} ranks from 0"
         if (attempt.reason is None) != (attempt.outcome == "completed"):
-            yield f"{name} has contradictory outcome and reason"
+            yield f"{name} has the outcome {attempt.outcome} with the reason {attempt.reason}"
         tries.setdefault(attempt.trial, []).append(attempt)
     for trial_id, attempts in tries.items():
-        if [attempt.attempt for attempt in attempts] != list(range(1, len(attempts) + 1)):
-            yield f"the attempts of {trial_id} are not numbered from 1"
+        numbers = [attempt.attempt for attempt in attempts]
+        if numbers != list(range(1, len(attempts) + 1)):
+            yield f"the attempts of {trial_id} are {numbers[:10]}, expected 1 to {len(attempts)}"
         if any(map(summary.final_outcome, attempts[:-1])):
             yield f"{trial_id} was tried again after its final outcome"
 
@@ -271,19 +294,22 @@ def _resumption_faults(record: Record) -> Iterator[str]:
         every = recipes.checkpoint_epochs(benchmarks[benchmark], case)
         name = f"attempt {attempt.attempt} of {attempt.trial}"
         if every is None:
-            yield f"{name} resumed from a checkpoint, but its benchmark has none"
+            yield f"{name} resumed from a checkpoint, but its benchmark writes none"
         elif attempt.attempt == 1:
-            yield f"{name} resumed from a checkpoint, but no attempt before it left one"
+            yield f"{name} resumed from a checkpoint, but is the first attempt"
         elif not recipes.has_checkpoint(benchmarks[benchmark], case, attempt.resumed_after):
-            yield f"{name} resumed after {attempt.resumed_after} epochs, where no checkpoint is"
+            yield (
+                f"{name} resumed after {attempt.resumed_after} epochs, but its benchmark writes no"
+                " checkpoint there"
+            )
 
 
 def _rank_fault(line: Samples, attempt: Attempt, *, is_repeated: bool) -> str | None:
     """Return why a rank has no such samples; `is_repeated` where another one has them, too."""
     if line.rank >= attempt.ranks:
-        return f"rank {line.rank} does not exist"
+        return f"rank {line.rank}, expected 0 to {attempt.ranks - 1}"
     if is_repeated and line.per != "rank" and attempt.outcome == "completed":
-        return "several ranks have it, but it is not declared per rank"
+        return "several ranks have samples, but the metric is not declared per rank"
     return None
 
 
@@ -291,8 +317,10 @@ def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
     """Return why a series of many ranks cannot be as it is."""
     if not isinstance(line, RankSamples):
         return None
-    if line.ranks != attempt.ranks or line.ranks <= rankseries.MANY_RANKS:
+    if line.ranks != attempt.ranks:
         return f"a series of {line.ranks} ranks; {attempt.ranks} were started"
+    if line.ranks <= rankseries.MANY_RANKS:
+        return f"a series of {line.ranks} ranks, expected more than {rankseries.MANY_RANKS}"
     if attempt.outcome == "completed" and not line.count:
         return "the ranks of a completed attempt measured different numbers of values"
     return next(rankseries.faults(line), None)
@@ -315,9 +343,10 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
                 counts[key] += 1
             is_repeated, before = key == before, key
             if metric is None or attempt is None:
-                fault = "no such metric or attempt"
+                missing = "the record lacks this attempt"
+                fault = "the manifest lacks this metric" if metric is None else missing
             elif line.trial != f"{subject}/{line.seed}":
-                fault = "they belong to another trial"
+                fault = f"the samples are of trial {line.trial}, expected {subject}/{line.seed}"
             elif _meaning(line) != meaning:
                 fault = "unit, direction, kind, resolution or per differ from the metric's"
             elif wrong := (
@@ -325,11 +354,16 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
             ):
                 fault = wrong
             elif line.steps is not None and line.per not in ("call", "step", "rank"):
-                fault = f"a metric per {line.per} has no steps"
+                fault = f"the samples have steps, but the metric is per {line.per}"
             elif attempt.outcome == "completed" and not _usable(line):
-                fault = "none after warm-up, or one is not finite, though it completed"
+                fault = (
+                    "the attempt completed, but no value follows the warm-up, or a value is not"
+                    " finite"
+                )
             elif attempt.resumed_after and metric.is_of_one_attempt:
-                fault = "the attempt was resumed, and none has seen all of the trial"
+                fault = (
+                    "the attempt was resumed, but the metric needs the whole trial in one attempt"
+                )
             else:
                 continue
             yield f"samples of {line.metric}, seed {line.seed}, attempt {line.attempt}: {fault}"
@@ -378,9 +412,14 @@ def _usable(line: Samples) -> bool:
 def _claim_faults(claim: FrozenClaim, paths: Collection[str]) -> Iterator[str]:
     if claim.metric not in paths:
         yield f"the claim on {claim.metric} matches no metric of the manifest"
-    if any(getattr(claim, name) != getattr(claim.pattern, name) for name in _AS_WRITTEN):
-        yield f"the claim on {claim.metric} is judged otherwise than written"
+    wrong = [name for name in _AS_WRITTEN if getattr(claim, name) != getattr(claim.pattern, name)]
+    if wrong:
+        yield f"the claim on {claim.metric} differs from the manifest in {', '.join(wrong)}"
     if claim.primary != (claim.pattern.primary and not claim.later):
-        yield f"the claim on {claim.metric} counts otherwise than written"
+        word = "primary" if claim.primary else "secondary"
+        yield f"the claim on {claim.metric} is recorded as {word}, unlike in the manifest"
     if claim.lower is not None and claim.upper is not None and claim.lower > claim.upper:
-        yield f"the claim on {claim.metric} allows nothing: {claim.lower} to {claim.upper}"
+        yield (
+            f"the claim on {claim.metric} has a lower limit {claim.lower} above its upper limit"
+            f" {claim.upper}"
+        )

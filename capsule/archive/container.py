@@ -19,6 +19,7 @@ from pathlib import Path
 from weakref import finalize
 from zlib import crc32
 
+from capsule import sizes
 from capsule.archive.limits import MOST_DIRECTORY_BYTES, MOST_ENTRIES, MOST_NAME_BYTES
 from capsule.archive.table import Table
 from capsule.digest import Digest
@@ -200,14 +201,14 @@ class Zip:
         # also closed when it is dropped: most who read a capsule want its record alone
         self.close = finalize(self, os.close, self._fd)
         # in columns: there can be a quarter of a million entries
-        names, sizes = list[str](), array("Q")
+        names, lengths = list[str](), array("Q")
         self._offsets, self._checksums = array("Q"), array("I")
         for entry in self._read_directory():
             names.append(entry.name)
-            sizes.append(entry.size_bytes)
+            lengths.append(entry.size_bytes)
             self._offsets.append(entry.offset)
             self._checksums.append(entry.crc)
-        self._sizes = Table(names, sizes)
+        self._sizes = Table(names, lengths)
         self._check_headers()
 
     @property
@@ -242,7 +243,7 @@ class Zip:
         size = os.fstat(self._fd).st_size
         count, start = self._read_end(size)
         if count > MOST_ENTRIES:
-            raise self._damage(f"{count} entries, at most {MOST_ENTRIES} are read")
+            raise self._damage(f"the zip has {count} entries, the limit is {MOST_ENTRIES}")
         data = os.pread(self._fd, size - start, start)
         position = offset = 0
         before = ""
@@ -254,7 +255,7 @@ class Zip:
             if entry.offset != offset or not data.startswith(header, position):
                 raise self._repacked(_FOREIGN)
             if position and entry.name <= before:
-                raise self._repacked("zip entries are not sorted, or a name is there twice")
+                raise self._repacked("zip entries are not sorted, or a name occurs twice")
             yield entry
             position, offset, before = position + len(header), entry.end, entry.name
         if offset != start or data[position:] != _end_records(count, start, position):
@@ -276,7 +277,8 @@ class Zip:
         if start > size:
             raise self._damage("the zip directory points outside the file")
         if size - start > MOST_DIRECTORY_BYTES:
-            raise self._damage(f"the zip directory exceeds {MOST_DIRECTORY_BYTES} bytes, the limit")
+            limit = sizes.size(MOST_DIRECTORY_BYTES)
+            raise self._damage(f"the zip directory exceeds {limit}, the limit")
         return count, start
 
     def _read_central(self, data: bytes, position: int) -> Entry:

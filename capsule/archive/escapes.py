@@ -51,7 +51,7 @@ def fault(path: str) -> str | None:
 
     >>> fault("inputs/数据.csv")
     >>> fault("inputs/.git/config")
-    "'.git' is reserved for git, and could mislead a later git"
+    "'.git' is reserved for git: git commands in the unpacked folder could act on it"
     """
     try:
         path.encode()
@@ -63,7 +63,9 @@ def fault(path: str) -> str | None:
         if part in ("", ".", ".."):
             return f"{part!r} is not allowed in a name"
         if re.fullmatch(_REPOSITORY, part):
-            return f"{part!r} is reserved for git, and could mislead a later git"
+            return (
+                f"{part!r} is reserved for git: git commands in the unpacked folder could act on it"
+            )
     return None
 
 
@@ -80,7 +82,7 @@ def faults(paths: Iterable[str]) -> Iterator[str]:
     yield from twins(right)
     for path, stored in encode(right).items():
         if len(stored) > MOST_NAME_BYTES - len("data/"):
-            spelled = "" if stored == path else f", of which each byte in {stored!r} counts"
+            spelled = "" if stored == path else f", written in the capsule as {stored!r}"
             yield f"{path!r}: longer than {MOST_NAME_BYTES} bytes with `data/`{spelled}"
 
 
@@ -157,10 +159,10 @@ def decode(paths: Iterable[str]) -> dict[str, str]:
     for name, written in _write_all(real.values()):
         if real.get(written) != name:
             path = next(path for path, other in real.items() if other == name)
-            raise ValueError(f"{path!r}: the name should be written as {written!r}")
+            raise ValueError(f"{path!r}: wrong escapes, expected {written!r}")
         different += 1
     if different < len(real):
-        raise ValueError("two names belong to one file")
+        raise ValueError("two escaped names stand for one file")
     return real
 
 

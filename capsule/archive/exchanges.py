@@ -53,10 +53,7 @@ def facts(record: Record) -> Iterator[str]:
     """Return facts about the trainings of a record without faults; none without such trainings."""
     schemes_of_ranks = (schemes.SCHEMES[one.scheme.name] for one in _read(record))
     if shared := sum(1 for scheme in schemes_of_ranks if not scheme.independent):
-        yield (
-            f"what each rank of {shared} trainings sent and received in each step is what its"
-            " scheme exchanges"
-        )
+        yield (f"in {shared} trainings, the traffic of each rank in each step matches the scheme")
 
 
 def _read(record: Record) -> Iterator[Shared]:
@@ -230,5 +227,10 @@ def _instance_faults(one: Shared) -> Iterator[str]:
     ]
     if "instance_reached" in one.folded:
         reached = list(one.folded["instance_reached"].values)
-    if reported is None or reported.values[0] != sum(reached):
-        yield f"rank 0 does not count the {sum(reached):g} instances that reached their target"
+    if reported is None:
+        yield "samples missing from rank 0: instances"
+    elif reported.values[0] != sum(reached):
+        yield (
+            f"rank 0 counts {reported.values[0]:g} instances that reached their target, the ranks"
+            f" report {sum(reached):g}"
+        )

@@ -91,26 +91,33 @@ def _field(name: str, schema: Mapping[str, Any]) -> Check:
     def check(value: Any) -> str | None:
         kind = type(value)
         if kind not in types:
-            return f"{name} has the wrong type"
+            return f"{name} is {str(value)[:100]!r}, expected {' or '.join(_as_list(named))}"
         if enum is not None and value not in enum:
-            return f"{name} is none of {enum}"
+            return f"{name} is {str(value)[:100]!r}, expected one of {enum}"
         if kind is str:
             if pattern is not None and not pattern.search(value):
-                return f"{name} is not in its form: {value[:100]!r}"
+                return f"{name} is {value[:100]!r}, expected the form {pattern.pattern}"
             if not shortest <= len(value) <= longest:
-                return f"{name} is too short or too long"
+                return f"{name} has {len(value)} characters, expected {_span(shortest, longest)}"
         elif kind is list:
             if not fewest <= len(value) <= most:
-                return f"{name} has too few items, or too many"
+                return f"{name} has {len(value)} items, expected {_span(fewest, most)}"
             if item is not None:
                 for one in value:
                     if fault := item(one):
                         return fault
         elif kind in _NUMBERS and not (lowest <= value <= highest and value < below):
-            return f"{name} is out of range: {value}"
+            under = "" if below == math.inf else f" and less than {below}"
+            return f"{name} is {value}, expected {_span(lowest, highest)}{under}"
         return None
 
     return check
+
+
+def _span(least: float, most: float) -> str:
+    if most == math.inf:
+        return "a number" if least == -math.inf else f"at least {least}"
+    return f"at most {most}" if least == -math.inf else f"{least} to {most}"
 
 
 def _as_list(value: str | list[str]) -> list[str]:

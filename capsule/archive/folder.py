@@ -36,7 +36,7 @@ class Folder:
         self.close = finalize(self, os.close, self._root)
         sizes = dict(islice(self._walk(self._root, ""), MOST_ENTRIES + 1))
         if len(sizes) > MOST_ENTRIES:
-            raise self._damage(f"more than {MOST_ENTRIES} files")
+            raise self._damage(f"more than {MOST_ENTRIES} files, the limit")
         self._sizes = dict(sorted(sizes.items()))
 
     @property
@@ -72,7 +72,7 @@ class Folder:
             facts = os.stat(child, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(facts.st_mode):
                 if name.count("/") > MAX_DEPTH:
-                    raise self._damage(f"folders are nested deeper than {MAX_DEPTH}")
+                    raise self._damage(f"folders are nested deeper than {MAX_DEPTH} levels")
                 inner = os.open(child, _FOLDER, dir_fd=folder)
                 try:
                     yield from self._walk(inner, f"{name}/")

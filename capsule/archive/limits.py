@@ -6,6 +6,7 @@ streams, and for a reader with 256 MiB.
 
 from __future__ import annotations
 
+from capsule import sizes
 from capsule.errors import DamagedError
 from capsule.series import FEW_VALUES
 
@@ -97,7 +98,7 @@ def require_short_lines(data: bytes, *, where: str, most: int | None = None) -> 
     while len(data) - start > most:
         end = data.rfind(b"\n", start, start + most + 1)
         if end < 0:
-            raise DamagedError(f"a line is longer than {most} bytes", where=where)
+            raise DamagedError(f"a line is longer than {sizes.size(most)}, the limit", where=where)
         start = end + 1
 
 

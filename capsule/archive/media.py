@@ -15,9 +15,9 @@ _FORMATS = {
     ".sh": "application/x-sh",
 }
 _TITLES = {
-    "README.md": "Read me: what this is and how to verify it",
+    "README.md": "Read me: contents of the capsule, and how to verify it",
     "capsule.json": "Record: claims, datasets, times",
-    "manifest.json": "Manifest: what was asked",
+    "manifest.json": "Manifest: what to run, to measure and to claim",
     "records/environment.json": "Settings that can change a result",
     "records/hardware.json": "Hardware inventory",
     "records/image.json": "Identity of the container image",

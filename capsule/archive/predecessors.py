@@ -101,11 +101,12 @@ def faults(
         return
     own_id = predecessor_id(record.origin)
     if digest.of_bytes(before.tag_manifest).hex != own_id:
-        yield f"its copy of the predecessor is not of capsule {own_id}"
+        found = digest.of_bytes(before.tag_manifest).hex
+        yield f"the copy of the predecessor has the id {found}, expected {own_id}"
         return
     tags = bag.parse_manifest(before.tag_manifest, where=f"{where}:{PREFIX}{bag.TAG_MANIFEST}")
     if tags.get(bag.MANIFEST) != digest.of_bytes(before.manifest):
-        yield f"{PREFIX}{bag.MANIFEST} differs from its predecessor's"
+        yield f"{PREFIX}{bag.MANIFEST} has another digest than {PREFIX}{bag.TAG_MANIFEST} lists"
         return
     files = bag.parse_manifest(before.manifest, where=f"{where}:{PREFIX}{bag.MANIFEST}")
     stated = codec.names(before.record) - {codec.METRICS}
@@ -117,7 +118,7 @@ def faults(
             changed.append(here)
     changed += [PREFIX + name for name in stated if bag.PAYLOAD + name not in files]
     if changed:
-        yield f"{', '.join(sorted(changed)[:_SHOWN])}: not as capsule {own_id} has it"
+        yield f"files differ from those of capsule {own_id}: {', '.join(sorted(changed)[:_SHOWN])}"
     may_have_more = _ADDED if isinstance(record.origin, Extension) else ()
     more = [
         name
@@ -127,8 +128,8 @@ def faults(
         and not name.startswith(may_have_more)
     ]
     if more:
-        yield f"{', '.join(sorted(more)[:_SHOWN])}: not in capsule {own_id}"
+        yield f"files that capsule {own_id} lacks: {', '.join(sorted(more)[:_SHOWN])}"
     if not isinstance(before.record.origin, Original):
-        yield "its predecessor is not an original"
+        yield f"the predecessor is of kind {before.record.origin.kind}, expected {Original.kind}"
     for fault in consistency.faults(before.record):
-        yield f"its predecessor contradicts itself: {fault}"
+        yield f"the predecessor contradicts itself: {fault}"

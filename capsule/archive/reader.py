@@ -34,6 +34,7 @@ from capsule.image import Image
 from capsule.origin import predecessor_id
 from capsule.predecessor import Predecessor
 from capsule.record import Record
+from capsule.sizes import size
 
 if TYPE_CHECKING:
     from capsule.archive.texts import Quotation
@@ -87,24 +88,21 @@ class Capsule:
         record = self.record
         facts = [
             f"id {self.id}",
-            f"{len(self.digests)} files, {sum(self.sizes.values())} bytes, have the SHA-256 that"
-            " the manifests give, and are all",
+            f"all {len(self.digests)} files ({size(sum(self.sizes.values()))}) present,"
+            " SHA-256 verified",
             f"{len(record.attempts)} attempts and {len(record.samples)} series of samples fit the"
             " plan and the manifest",
             "results/metrics.json follows from the samples",
             "README.md and the crate follow from the record"
             if record.tool == __version__
-            else f"README.md and the crate, in the words of capsule-hpc {record.tool}, were not"
-            " compared",
-            f"claims are the manifest's: {len(record.claims)}",
+            else f"README.md and the crate not compared: written by capsule-hpc {record.tool}",
+            f"claims as in the manifest: {len(record.claims)}",
         ]
         if record.manifest.reads_texts:
             from capsule.archive import texts
 
             if read := texts.count(record):
-                facts.append(
-                    f"{read} series of samples are what the texts give that they were read from"
-                )
+                facts.append(f"{read} series of samples match the texts that they were read from")
         if record.manifest.trains:
             from capsule.archive import exchanges, trainings
 
@@ -116,13 +114,13 @@ class Capsule:
             facts.append(readings.fact(record))
         facts += collectives.facts(record)
         for earlier in record.chain:
-            facts.append(f"{earlier.runs} of its runs were made by the verification {earlier.id}")
+            facts.append(f"{earlier.runs} runs are of the earlier verification {earlier.id}")
         if (before := predecessor_id(record.origin)) is not None:
-            facts.append(f"logs, evidence and what else it has of its predecessor are {before}'s")
+            facts.append(f"logs, evidence and other files of the predecessor match {before}")
         if record.image:
             facts.append(_image_fact(record.image))
         if record.levels["digest"]:
-            facts.append(f"levels/ is {record.levels['digest']}")
+            facts.append(f"levels/ has digest {record.levels['digest']}")
         signatures = sum(name.startswith("signatures/") for name in self.source.sizes)
         facts.append(f"{signatures} signatures, not checked" if signatures else "not signed")
         return facts
@@ -175,7 +173,7 @@ class Capsule:
         sentences = list(texts.refused(self.record, lambda name: (self.open(name),)))
         told = sentences[:_REFUSED]
         more = len(sentences) - _REFUSED
-        return told + ([f"and {more} more of its values"] if more > 0 else [])
+        return told + ([f"and {more} more values"] if more > 0 else [])
 
     def open(self, name: str) -> bytes:
         """Return the bytes of one file, by its path below `data/`, and check their digest again.
@@ -197,7 +195,9 @@ class Capsule:
             b"".join(self.source.chunks(name)) for name in (bag.MANIFEST, bag.TAG_MANIFEST)
         )
         where = str(self.path)
-        digest.expect(digest.of_bytes(tags), Digest(hex=self.id), what="its bag", where=where)
+        digest.expect(
+            digest.of_bytes(tags), Digest(hex=self.id), what=bag.TAG_MANIFEST, where=where
+        )
         stated = bag.parse_manifest(tags, where=where)[bag.MANIFEST]
         digest.expect(digest.of_bytes(manifest), stated, what=bag.MANIFEST, where=where)
         return Predecessor(record=self.record, manifest=manifest, tag_manifest=tags)
@@ -303,7 +303,7 @@ def _open(files: Whole) -> Capsule:
 
 def _image_fact(image: Image) -> str:
     if image.identity.kind == "tree":
-        return f"the image is a SIF, known by its {image.identity}"
+        return f"the image is a SIF, identified by its {image.identity}"
     return f"the image's digests form one chain from {image.identity}"
 
 

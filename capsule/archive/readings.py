@@ -137,9 +137,10 @@ def _count_faults(one: Read) -> Iterator[str]:
         if len(values) != count:
             yield f"{name} has {len(values)} values, expected {count}"
         elif name in ("open_time", "batch_latency") and min(values) <= 0:
-            yield f"{name} has a value that is not a duration"
-    if [*one.values.get("training_samples", ())] != [one.samples]:
-        yield f"training_samples is not {one.samples}, the number that its generator makes"
+            yield f"{name} has the value {min(values):g} s, expected more than 0 s"
+    found = [*one.values.get("training_samples", ())]
+    if found != [one.samples]:
+        yield f"training_samples is {found}, expected {one.samples} from the generator"
 
 
 def _rate_faults(one: Read) -> Iterator[str]:

@@ -79,23 +79,23 @@ def _verify(record: Record) -> Iterator[str]:
     host = (
         ""
         if has_image
-        else " It ran on the host, without a container, so it runs with your Python and packages:"
-        " `--allow-host` allows that. The code can then read and write whatever you can."
+        else " The sealed runs had no container, so the re-run uses your Python and packages:"
+        " `--allow-host` allows that. The code can then read and write all files that you can."
     )
     yield "## Verify it"
     yield ""
     yield (
-        f"The program `capsule` sealed it, version {_plain(record.tool)} of the project capsule-hpc"
-        " (Apache-2.0). Get the source of this or a later version from the place that the authors"
-        " name: a package index may have another program under that name. With Python 3.11 or"
-        f" later{engine}, type in the folder of the source:"
+        f"The program `capsule`, version {_plain(record.tool)} of the project capsule-hpc"
+        " (Apache-2.0), sealed this capsule. Get the source of this or a later version from the"
+        " place that the authors name: a package index may have another program under that name."
+        f" With Python 3.11 or later{engine}, type in the folder of the source:"
     )
     yield ""
     yield "    python3 -m pip install ."
     yield f"    capsule verify {record.manifest.name}.capsule.zip {flags}"
     yield ""
     yield (
-        "This runs the code in the capsule, and `--trust` allows that."
+        "`capsule verify` runs the code in the capsule; `--trust` allows that."
         f"{host} `capsule check` and `capsule show` run nothing. The verification draws fresh"
         f" seeds, runs the same plan{' in the same image' * has_image} and judges each claim:"
         " REPRODUCED, DIFFERENT or INCONCLUSIVE. If this file has another name, type that name."
@@ -126,9 +126,9 @@ def _claims(record: Record) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
     yield ""
     yield (
-        "`allowed` is the interval of the difference between re-run and original (their locations)."
-        " For `threshold` it is the interval of the re-run's location, for `bound` of each of its"
-        " runs. `log`: of natural logarithms."
+        "`allowed` is the interval for the difference between the locations of re-run and original;"
+        " for `threshold`, the interval for the location of the re-run; for `bound`, the interval"
+        " for each run of the re-run. `log`: intervals of natural logarithms."
     )
 
 
@@ -205,14 +205,15 @@ def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterat
 def _by_hand(_: Record) -> Iterator[str]:
     yield "## Verify it by hand"
     yield ""
-    yield "A list has the SHA-256 of every file. The SHA-256 of the list of lists is the id:"
+    yield "`manifest-sha256.txt` lists the SHA-256 of every file in `data/`. The id is the SHA-256"
+    yield "of `tagmanifest-sha256.txt`, which lists the SHA-256 of `manifest-sha256.txt`:"
     yield ""
     yield "    unzip NAME.capsule.zip -d capsule && cd capsule"
     yield "    sha256sum tagmanifest-sha256.txt           # the id: compare it with the paper"
     yield "    sha256sum -c tagmanifest-sha256.txt        # the lists are unchanged"
     yield "    sha256sum -c --quiet manifest-sha256.txt   # every file is unchanged"
-    yield "    find data -type f | wc -l                  # as many as the list has lines:"
-    yield "    wc -l < manifest-sha256.txt                # nothing was added"
+    yield "    find data -type f | wc -l                  # number of files in data/"
+    yield "    wc -l < manifest-sha256.txt                # equal number: no file was added"
 
 
 def _image(record: Record) -> str:

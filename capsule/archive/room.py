@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from capsule import rankseries
+from capsule import rankseries, sizes
 from capsule.archive import limits
 from capsule.archive.indented import pretty
 from capsule.errors import UsageError
@@ -91,8 +91,8 @@ def require(plan: Plan, *, carried: Sequence[Path]) -> None:
         raise UsageError(f"cannot read: {error.strerror}", where=where) from None
     if size_bytes > limits.MOST_INPUT_BYTES:
         raise UsageError(
-            f"the inputs have {size_bytes} bytes together; a capsule holds at most"
-            f" {limits.MOST_INPUT_BYTES}",
+            f"the inputs have {sizes.size(size_bytes)} together; a capsule holds at most"
+            f" {sizes.size(limits.MOST_INPUT_BYTES)}",
             where="/benchmarks",
             advice="declare large files as datasets: a capsule stores only their digest",
         )

@@ -34,7 +34,7 @@ def _recognize(head: bytes) -> tuple[str, str]:
     if not head:
         return "is empty", "download the capsule again from its publisher"
     if start.startswith(b"%pdf"):
-        return "is a PDF", "follow the paper to the place where its capsule is published"
+        return "is a PDF", "follow the paper to the place of its capsule, and download the capsule"
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         return "is a web page", _GET
     if start.startswith(b"version https://git-lfs"):
@@ -42,7 +42,7 @@ def _recognize(head: bytes) -> tuple[str, str]:
     if start.startswith((b"{", b"[")):
         return "is JSON", "if it is a manifest, seal a capsule with `capsule run`"
     if head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
-        return "is compressed in another format", "unpack it, and give the folder"
+        return "is compressed in another format", "unpack the file, and give the folder"
     return "is not a zip file", _GET
 
 

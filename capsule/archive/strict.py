@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from capsule import digest, schema
+from capsule import digest, schema, sizes
 from capsule.errors import DamagedError
 
 _INDENTED = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2
@@ -57,8 +57,8 @@ def parse(data: bytes, *, where: str, visit: Visit | None = None) -> Any:
         return value
     if len(data) > _MOST_FOREIGN and not MEMORY_IS_LIMITED:
         raise DamagedError(
-            f"{len(data)} bytes of JSON in another form than capsule writes; the limit is"
-            f" {_MOST_FOREIGN}",
+            f"{sizes.size(len(data))} of JSON in another form than capsule writes; the limit is"
+            f" {sizes.size(_MOST_FOREIGN)}",
             where=where,
         )
     return _slowly(data, where)

@@ -206,7 +206,9 @@ def _difference(
                 f"sealed as {sealed}; this version reads line {value.line}:"
                 f" {_words(source, rows, value)[:_SHOWN]!a}"
             )
-    return None if len(before) == len(today) else f"it was sealed with {len(before)} values"
+    if len(before) == len(today):
+        return None
+    return f"sealed with {len(before)} values, this version reads {len(today)}"
 
 
 def faults(record: Record, load: Load) -> Iterator[str]:
@@ -224,9 +226,9 @@ def faults(record: Record, load: Load) -> Iterator[str]:
             metric = f"{attempt.trial.rpartition('/')[0]}/{name}"
             line = stated.pop((metric, attempt.seed, attempt.attempt, rank), None)
             if line is None or not _gives(values, line):
-                yield f"samples of {metric}, {where}, contradict its text"
+                yield f"samples of {metric}, {where}, contradict the text that they were read from"
     for metric, seed, number, _ in stated:
-        yield f"samples of {metric}, seed {seed}, attempt {number}, are in no text"
+        yield f"no text contains the samples of {metric}, seed {seed}, attempt {number}"
 
 
 def count(record: Record) -> int:

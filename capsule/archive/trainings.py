@@ -164,9 +164,9 @@ def fact(record: Record) -> str:
     judged = sum(one.predictions is not None for one in trainings)
     rated = sum(cost <= MOST_RATES for cost in accumulate(map(_rate_cost, trainings)))
     return (
-        f"what {len(trainings)} trainings ended with follows from their curves, for {judged} of"
-        f" them the last qualities from what was predicted, for {ordered} the order of samples from"
-        f" the seed, and for {rated} the learning rate from the recipe"
+        f"final values of {len(trainings)} trainings follow from their curves; last qualities of"
+        f" {judged} from the predictions, the order of samples of {ordered} from the seed, the"
+        f" learning rate of {rated} from the schedule"
     )
 
 
@@ -195,16 +195,23 @@ def _resumption_faults(one: Training) -> Iterator[str]:
         if line is None:
             continue
         if len(line.values) < one.resumed_after:
-            yield f"{name} has fewer epochs than the {one.resumed_after} before the attempt"
+            yield (
+                f"{name} has {len(line.values)} epochs, fewer than the {one.resumed_after} of"
+                " earlier attempts"
+            )
         # a machine that went down may have lost the last points before it
         taken = zip(line.values, before.values if before else (), strict=False)
         for epoch, (value, other) in enumerate(islice(taken, one.resumed_after), 1):
             if value != other and not (isnan(value) and isnan(other)):
-                yield f"{name} of epoch {epoch} differs from the earlier attempt's"
+                yield (
+                    f"{name} of epoch {epoch} is {value:.17g}; the earlier attempt reported"
+                    f" {other:.17g}"
+                )
                 break
     times, curve = one.series.get("epoch_time"), one.series.get(one.quality)
     if times and curve and len(times.values) != len(curve.values) - one.resumed_after:
-        yield "epoch_time covers other epochs than the attempt's own"
+        own = len(curve.values) - one.resumed_after
+        yield f"epoch_time has {len(times.values)} epochs, expected the {own} of this attempt"
 
 
 def _target_faults(one: Training) -> Iterator[str]:
@@ -222,10 +229,10 @@ def _target_faults(one: Training) -> Iterator[str]:
     )
     if reached is None:
         if one.completed or "epochs_to_target" in one.series:
-            yield "the target was missed, but the attempt did not fail for that"
+            yield "the target was missed, but the attempt completed or reports epochs_to_target"
         return
     if target.stop and len(curve.values) != reached:
-        yield "the training continued after its target"
+        yield f"the training continued after reaching its target in epoch {reached}"
     yield from _differs(one, "epochs_to_target", float(reached))
     total = _number(one, "training_samples")
     if total is not None:
@@ -264,7 +271,7 @@ def _class_faults(one: Training) -> Iterator[str]:
         return
     whole = sum(counts.values)
     if whole <= 0 or not all(count >= 0 and count % 1 == 0 for count in counts.values):
-        yield "class_counts are all 0"
+        yield "class_counts are all 0, or one is negative or not whole"
         return
     yield from _differs(one, "largest_class_share", max(counts.values) / whole)
     batch = one.settings.batch
@@ -315,7 +322,8 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
         yield f"{one.predictions} cannot be judged: {error}"
         return
     if array.shape != (shape or (1 + len(last), array.shape[1], one.choices)):
-        yield f"{one.predictions} has shape {array.shape}, which does not fit the last evaluations"
+        due_shape = shape or (1 + len(last), array.shape[1], one.choices)
+        yield f"{one.predictions} has shape {array.shape}, expected {due_shape}"
     for value, other in zip(last, due, strict=False):
         # sums over batches and over all are rounded otherwise
         if not isclose(value, other, rel_tol=_ROUNDING):
@@ -354,12 +362,14 @@ def _rate_faults(one: Training) -> Iterator[str]:
     schedule = remade.schedule(settings)
     quality = one.series.get(one.quality)
     if one.completed and quality and len(quality.values) != len(curve.values):
-        yield f"learning_rate has {len(curve.values)} epochs, {one.quality} {len(quality.values)}"
+        yield (
+            f"learning_rate has {len(curve.values)} epochs, {one.quality} has {len(quality.values)}"
+        )
     for epoch, (place, value) in enumerate(zip(curve.steps or (), curve.values, strict=True), 1):
         due = schedule.mean(epoch, steps)
         if place != epoch or not isclose(value, due, rel_tol=_ROUNDING):
             yield (
-                f"learning_rate is {value:.9g} in epoch {place:g}; the recipe gives {due:.9g} in"
+                f"learning_rate is {value:.9g} in epoch {place:g}; the schedule gives {due:.9g} in"
                 f" epoch {epoch}"
             )
             return

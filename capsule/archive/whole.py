@@ -21,6 +21,7 @@ from capsule.archive.limits import (
 from capsule.archive.strict import MEMORY_IS_LIMITED
 from capsule.digest import Digest
 from capsule.errors import DamagedError, UsageError
+from capsule.sizes import size
 
 # so much of the documents is not read twice, less what the plan takes that is parsed beside them
 _KEPT_BYTES = 48 << 20
@@ -184,7 +185,7 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
     total = sum(sizes.values())
     if total > MOST_BYTES:
         raise DamagedError(
-            f"the files have {total} bytes together; the limit is {MOST_BYTES}",
+            f"the files have {size(total)} together; the limit is {size(MOST_BYTES)}",
             where=where,
         )
     for path in sorted((_DOCUMENTS | _ITS_DOCUMENTS | _TAGS) & sizes.keys()):
@@ -192,7 +193,7 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
         most = MOST_LINES_BYTES if lines else MOST_DOCUMENT_BYTES
         most = MOST_TAG_BYTES if path in _TAGS else most
         if sizes[path] > most:
-            raise DamagedError(f"{path} is larger than {most} bytes", where=where)
+            raise DamagedError(f"{path} is larger than {size(most)}, the limit", where=where)
 
 
 def _small(sizes: Mapping[str, int]) -> set[str]:

@@ -27,6 +27,7 @@ from capsule.archive.limits import MOST_BYTES
 from capsule.digest import Digest
 from capsule.errors import BugError, DamagedError, ExecutionError, UsageError
 from capsule.record import File, Record
+from capsule.sizes import size
 
 # every digest has this length: a crate drafted with it has the size of the final one
 _ANY = Digest(hex="0" * 64)
@@ -121,7 +122,7 @@ def change_error(name: str, path: Path) -> DamagedError:
     return DamagedError(
         f"{name} was changed or removed since the run began",
         where=str(path),
-        advice="restore it and continue with --resume, or start a new run",
+        advice="restore the file and continue with --resume, or start a new run",
     )
 
 
@@ -215,8 +216,8 @@ def _fill(file: BufferedRandom, record: Record, contents: Mapping[str, _Content]
     sizes = {path: _size(one.source) for path, one in contents.items()}
     if sum(sizes.values()) > MOST_BYTES:
         raise ExecutionError(
-            f"the capsule would have {sum(sizes.values())} bytes, mostly logs; the limit is"
-            f" {MOST_BYTES}",
+            f"the capsule would have {size(sum(sizes.values()))}, mostly logs; the limit is"
+            f" {size(MOST_BYTES)}",
             advice="shorten the logs in the run folder, then continue with --resume",
         )
 

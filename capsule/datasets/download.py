@@ -21,7 +21,7 @@ from urllib.parse import urljoin, urlsplit
 
 from requests import Response
 
-from capsule import leavings, offline, web
+from capsule import leavings, offline, sizes, web
 from capsule.addresses import explain_address, explain_refusal, is_plainly_loopback
 from capsule.datasets.hashing import Progress
 from capsule.errors import CannotRunError, DamagedError
@@ -100,7 +100,8 @@ def download(
             came = transfer.content_bytes()
             pause = next(pauses, None) if came - before < _STALL_BYTES else 0.0
             if pause is None:
-                what = f"the download stopped after {came} bytes" if came else "cannot be fetched"
+                stopped = f"the download stopped after {sizes.size(came)}"
+                what = stopped if came else "cannot be fetched"
                 raise CannotRunError(
                     f"{what}: {error}",
                     where=url,
@@ -219,7 +220,7 @@ class _Transfer:
             after = urlsplit(target)
             has_login = after.username is not None or after.password is not None
         except ValueError:
-            raise self._refusal("no address") from None
+            raise self._refusal("an invalid address") from None
         if has_login:
             raise self._refusal("an address with a login")
         fault = explain_refusal(response.url, target)
@@ -228,7 +229,7 @@ class _Transfer:
         return target
 
     def _refusal(self, target: str) -> CannotRunError:
-        return CannotRunError(f"the server redirects to {target}", where=self._url)
+        return CannotRunError(f"refused a redirect to {target}", where=self._url)
 
     def _begin(self, response: Response, start: int) -> int:
         """Return the offset of the first byte of the response, and note the file's validator.
@@ -246,7 +247,7 @@ class _Transfer:
             raise _BrokenOff("the server sends another part of the file than requested")
         if status == 416 and start:
             self._forget()
-            raise _BrokenOff("the server has no more of the file")
+            raise _BrokenOff("the server's file is shorter than the part downloaded before")
         if status != 200:
             raise self._status_error(status)
         self._forget()
@@ -262,20 +263,20 @@ class _Transfer:
 
     def _status_error(self, status: int) -> Exception:
         if status in (429, 500, 502, 503, 504):
-            return _BrokenOff(f"the server answers {status}")
+            return _BrokenOff(f"the server answered HTTP {status}")
         advice = "check whether the address has changed"
         if status in (401, 403):
             advice = (
-                "perhaps a login is needed (~/.netrc is not used): download the file by hand, and"
-                " add its path to the site file"
+                "if the server requires a login (capsule does not use ~/.netrc), download the file"
+                " by hand, and add its path to the site file"
             )
-        return CannotRunError(f"the server answers {status}", where=self._url, advice=advice)
+        return CannotRunError(f"the server answered HTTP {status}", where=self._url, advice=advice)
 
     def _receive(self, response: Response, start: int, work: _Work) -> None:
         length = response.headers.get("Content-Length", "")
         total = start + int(length) if length.isdecimal() and len(length) < 19 else 0
         if total > self._most_bytes:
-            raise self._size_error(f"{total} bytes, ")
+            raise self._size_error(f"{total} bytes ({sizes.size(total)}), ")
         self._require_space(total - start)
         work.done_bytes, work.total_bytes = start, total
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -289,7 +290,7 @@ class _Transfer:
                 work.done_bytes += len(piece)
             os.fsync(stream.fileno())
         if work.done_bytes < total:
-            raise _BrokenOff(f"of {total} bytes")
+            raise _BrokenOff(f"the connection ended early, the file has {sizes.size(total)}")
 
     def _read(self, response: Response) -> bytes:
         try:
@@ -302,7 +303,7 @@ class _Transfer:
     def _stall_error(self) -> CannotRunError:
         # not tried again at once: the thread that hangs could still write
         return CannotRunError(
-            f"download stalled for {_STALL_SECONDS:g} s",
+            f"download stalled: less than {_STALL_BYTES >> 10} KiB arrived in {_STALL_SECONDS:g} s",
             where=self._url,
             advice="try again later; the download continues where it stopped",
         )
@@ -310,16 +311,19 @@ class _Transfer:
     def _size_error(self, size: str) -> DamagedError:
         self._forget()
         return DamagedError(
-            f"has {size}more than the {self._most_bytes} bytes allowed",
+            f"has {size}more than {self._most_bytes} bytes ({sizes.size(self._most_bytes)}), the"
+            " limit",
             where=self._url,
             advice="raise the limit with --most, unless a capsule states the size of the data",
         )
 
     def _require_space(self, wanted_bytes: int) -> None:
         free = shutil.disk_usage(self.content.parent).free
-        if wanted_bytes + _SPARE_BYTES > free:
+        needed = wanted_bytes + _SPARE_BYTES
+        if needed > free:
             raise CannotRunError(
-                f"no room for the download: it needs {wanted_bytes} bytes, {free} bytes are free",
+                f"no room for the download: it needs {sizes.size(needed)}, {sizes.size(free)} are"
+                " free",
                 where=str(self.content.parent),
                 advice="free some space, or set CAPSULE_CACHE to another folder",
             )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
-from capsule import leavings, placeholders, places
+from capsule import leavings, placeholders, places, sizes
 from capsule.datasets import find, hashing
 from capsule.datasets.hashing import DatasetDigest, Progress
 from capsule.datasets.unpack import unpack
@@ -186,10 +186,10 @@ def _explain_page(content: Path, spec: DatasetSpec) -> DamagedError | None:
         if spec.digest is None and _name(spec).endswith((".html", ".htm")):
             return None
         size = leavings.size_bytes(content)
-        what = f"the server sent an HTML page ({size} bytes) instead of the data"
+        what = f"the server sent an HTML page ({sizes.size(size)}) instead of the data"
         advice = (
-            "probably its owner requires a licence, a login or a quota: download the data by hand,"
-            " and add its path to the site file"
+            "if the owner of the data requires a licence, a login or a quota, download the data by"
+            " hand, and add the path to the site file"
         )
     else:
         return None
@@ -229,8 +229,9 @@ def _check(made: Path, spec: DatasetSpec, cache: Path) -> tuple[DatasetDigest, P
     raise DamagedError(
         f"dataset {spec.name!r} as fetched is {' or '.join(digests)}, expected {spec.digest}",
         where=spec.url,
-        advice="its owner changed it, or the manifest's digest belongs to other data"
-        + (" (a URL of an archive needs unpack)" if not spec.unpack else ""),
+        advice='correct "digest" or "url" in the manifest; if the owner has changed the data,'
+        " obtain the earlier version by hand"
+        + ('; if the URL names an archive, add "unpack": true' if not spec.unpack else ""),
     )
 
 
@@ -284,9 +285,12 @@ def _describe(spec: DatasetSpec, state: State, path: Path, digest: str, size: in
 
 def _by_hand(spec: DatasetSpec, site: Site) -> str:
     if spec.digest is None:
-        return f"no url; put the dataset at {spec.path}"
+        return f"the manifest has no url; put the dataset at {spec.path}"
     where = f"; published as https://doi.org/{spec.doi}" if spec.doi else ""
-    return f"no url{where}; obtain the dataset, and {find.say_where(spec.digest, site)}"
+    return (
+        f"the manifest has no url{where}; obtain the dataset, and"
+        f" {find.say_where(spec.digest, site)}"
+    )
 
 
 def _unwritable(folder: Path, error: OSError | ValueError) -> CannotRunError:

@@ -89,7 +89,7 @@ def take_copy(dataset: Dataset, folder: Path, *, cache: Path) -> tuple[Dataset, 
     except (OSError, UsageError, CannotRunError):
         pass
     raise DamagedError(
-        f"the copy of dataset {dataset.name!r} is missing, or is not {dataset.digest}",
+        f"the copy of dataset {dataset.name!r} is missing or changed, expected {dataset.digest}",
         where=str(folder),
         advice="start a new run",
     )
@@ -210,16 +210,17 @@ def _not_here(spec: DatasetSpec, folder: Path | None, site: Site) -> CannotRunEr
             advice="add --quick, or verify the original",
         )
     if spec.digest is None:
-        way = "put it there, or" if where else "put it beside the manifest, and set its path; or"
+        place = "at this path" if where else 'beside the manifest, set its "path"'
+        way = f"put the dataset {place}, or"
         if spec.url:
             way = "run `capsule data fetch MANIFEST`, which prints the digest, and"
         return CannotRunError(
             f"dataset {spec.name!r} is not on this machine, and has no digest to search for",
             where=where,
-            advice=f"{way} give /datasets/{spec.name} a digest"
+            advice=f"{way} add the digest to /datasets/{spec.name}"
             f"{'' if spec.url else ' (capsule data hash PATH)'}",
         )
-    fetch = "fetch it (`capsule data fetch` with the capsule or manifest), or " if spec.url else ""
+    fetch = "run `capsule data fetch` with the capsule or manifest, or " if spec.url else ""
     return CannotRunError(
         f"dataset {spec.name!r} with digest {spec.digest} is not on this machine",
         where=where,
@@ -229,8 +230,8 @@ def _not_here(spec: DatasetSpec, folder: Path | None, site: Site) -> CannotRunEr
 
 def say_where(digest: str, site: Site) -> str:
     """Return advice on how to name the place of a dataset in the site file."""
-    entry = json.dumps({"data": {digest: "/path/to/it"}})
-    return f"add its path to the site file {site.file}: {entry}"
+    entry = json.dumps({"data": {digest: "/path/to/data"}})
+    return f"add the dataset's path to the site file {site.file}: {entry}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +257,7 @@ def _find_or_generate(spec: DatasetSpec, cache: Path) -> tuple[Dataset, Path]:
             f"dataset {spec.name!r} as generated is {made.digest}, expected {spec.digest}",
             where=f"/datasets/{spec.name}",
             advice="correct the digest or the parameters in the manifest; for an untrusted capsule,"
-            " install the version of capsule that wrote it",
+            " install the version of capsule that sealed it",
         )
     return _dataset(spec, made)
 

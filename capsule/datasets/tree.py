@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from capsule.errors import CannotRunError, UsageError
 
 _MAX_LINKS = 40  # as the kernel
+_RENAME = "rename the file or folder"
 # beyond that whoever reads a capsule would wait for what may lie at home already
 _MOST_SMALL_BYTES = 10 << 20
 _MOST_SMALL_FILES = 1000
@@ -59,7 +60,11 @@ def files(root: Path) -> list[Entry]:
     except RuntimeError as error:  # what Path.resolve raised for a loop of links before 3.13
         raise CannotRunError("the dataset's path is a loop of links", where=str(root)) from error
     if not entries:
-        raise UsageError("the dataset is an empty folder", where=str(root))
+        raise UsageError(
+            "the dataset is an empty folder",
+            where=str(root),
+            advice="put the data into the folder, or name another path",
+        )
     return entries
 
 
@@ -84,7 +89,9 @@ def _below(top: Path) -> list[Entry]:
 def _entry(name: str, path: str, top: Path) -> Entry:
     status = os.stat(path)  # noqa: PTH116 - a million Path objects cost more than their hashes
     if not stat.S_ISREG(status.st_mode):
-        raise _refusal(name, top, "is neither a file nor a folder", "take it out")
+        raise _refusal(
+            name, top, "is neither a file nor a folder", "remove this entry from the dataset"
+        )
     return Entry(name=name, path=path, status=status)
 
 
@@ -92,16 +99,16 @@ def _check_name(name: str, top: Path) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise _refusal(name, top, "has a name that is not UTF-8", "rename it") from None
+        raise _refusal(name, top, "has a name that is not UTF-8", _RENAME) from None
     if any(mark in name for mark in "\n\r"):
-        raise _refusal(name, top, "has a line break in its name", "rename it")
+        raise _refusal(name, top, "has a line break in its name", _RENAME)
     if name == "-":
-        raise _refusal(name, top, "is the name of standard input", "rename it")
+        raise _refusal(name, top, "is the name of standard input", _RENAME)
 
 
 def _check_link(name: str, top: Path) -> None:
     """Follow a link by hand: every hop must stay in the folder, wherever that is mounted."""
-    advice = "replace it by a copy of its target"
+    advice = "replace the link by a copy of its target"
     here = PurePosixPath(name)
     for _ in range(_MAX_LINKS):
         target = PurePosixPath(os.readlink(top / here))  # noqa: PTH115 - as PurePosixPath
@@ -114,7 +121,7 @@ def _check_link(name: str, top: Path) -> None:
         if not (top / here).is_symlink():
             break
     if not (top / here).exists():
-        raise _refusal(name, top, f"is a link to nothing: {target}", "remove it")
+        raise _refusal(name, top, f"is a link to a missing file: {target}", "remove the link")
 
 
 def _join(folder: PurePosixPath, target: PurePosixPath) -> PurePosixPath | None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from capsule import sizes
 from capsule.datasets.zips import ZipEntry, ZipReader
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image.compression import Source, copy, decompress, find_method
@@ -171,8 +172,7 @@ class _Inventory:
     def _add(self, place: str, pieces: Iterable[bytes], size_bytes: int) -> None:
         self._left_bytes -= size_bytes
         if self._left_bytes < 0:
-            what = f"unpacks to more than the {self._most_bytes} bytes allowed"
-            raise DamagedError(what)
+            raise DamagedError(f"unpacks to more than {sizes.size(self._most_bytes)}, the limit")
         self._make_folder(_parent(place))
         self._write(place, pieces, size_bytes)
 
@@ -204,8 +204,9 @@ class _Inventory:
         self._left_files -= 1
         if self._left_files < 0:
             raise DamagedError(
-                f"contains more than the {self.most_files} files and folders allowed",
-                advice="if that is right, unpack it by hand, and add the folder to the site file",
+                f"contains more than {self.most_files} files and folders, the limit",
+                advice="if the archive is right, unpack it by hand, and add the folder to the site"
+                " file",
             )
 
     def _make(self, folder: str) -> None:
@@ -257,7 +258,7 @@ class _Writer(_Inventory):
 
 
 def _conflict(place: str) -> DamagedError:
-    return DamagedError(f"contains {place!a} both as a folder and as something else")
+    return DamagedError(f"contains {place!a} both as a folder and as a file or link")
 
 
 def _clean(name: str) -> str:
@@ -271,14 +272,17 @@ def _clean(name: str) -> str:
         or "\\" in name
         or _DRIVE.match(place) is not None
     ):
-        raise DamagedError(f"contains an entry outside its folder: {name!a}")
+        raise DamagedError(f"contains an entry outside the folder of the archive: {name!a}")
     # no letter takes more than four bytes
     if len(name) > _MAX_PART_BYTES // 4 and (
         len(parts) > _MAX_DEPTH
         or len(os.fsencode(place)) > _MAX_NAME_BYTES
         or any(len(os.fsencode(part)) > _MAX_PART_BYTES for part in parts)
     ):
-        raise DamagedError(f"contains an entry with too long or too deep a name: {name[:100]!a}...")
+        raise DamagedError(
+            f"contains a name of more than {_MAX_NAME_BYTES} bytes, {_MAX_DEPTH} levels or"
+            f" {_MAX_PART_BYTES} bytes in one level: {name[:100]!a}..."
+        )
     return place
 
 
@@ -292,8 +296,10 @@ def _read_tar(stream: BinaryIO, inventory: _Inventory, where: str) -> None:
     stream.seek(0)
     for magic, name in _UNREAD.items():
         if head.startswith(magic):
-            what = f"is packed by {name}, which is not read: zip and tar are, by gzip, bzip2 or xz"
-            raise DamagedError(what)
+            raise DamagedError(
+                f"is packed by {name}, expected zip, or tar with gzip, bzip2 or xz",
+                advice="unpack the archive by hand, and add the folder to the site file",
+            )
     method = find_method(head)
     if method is None:
         pieces = copy(stream.read)
@@ -319,9 +325,11 @@ def _limit_gain(pieces: Iterator[bytes], stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _require_gain(content_bytes: int, packed_bytes: int) -> None:
-    if content_bytes > _FREE_GAIN_BYTES + _MAX_GAIN * packed_bytes:
+    most = _FREE_GAIN_BYTES + _MAX_GAIN * packed_bytes
+    if content_bytes > most:
         raise DamagedError(
-            f"unpacks to more than {_MAX_GAIN} times its {packed_bytes} bytes, the limit"
+            f"unpacks to more than {sizes.size(most)}, the limit for"
+            f" {sizes.size(packed_bytes)} of packed data"
         )
 
 

@@ -141,7 +141,7 @@ class ZipReader:
         ):
             at = tail.rfind(b"PK\5\6", 0, at)
         if at < 0:
-            raise self._damage("no directory at the end: the file is truncated or continued")
+            raise self._damage("no directory at the end: truncated, or followed by other data")
         _, disk, first_disk, here, count, size, place, _ = _END.unpack_from(tail, at)
         end = tail_place + at
         if _FULL_16 in (disk, first_disk, here, count) or _FULL_32 in (size, place):
@@ -196,7 +196,10 @@ class ZipReader:
             raise self._damage("it is one part of a split archive")
         self._refuse_flags(flags, name)
         if method not in _METHODS:
-            raise self._damage(f"{name!a} uses an unsupported compression")
+            raise self._damage(
+                f"{name!a} uses compression method {method}, expected stored (0), deflate (8) or"
+                " bzip2 (12)"
+            )
         entry = ZipEntry(
             raw_name=raw_name,
             name=name,
@@ -225,7 +228,7 @@ class ZipReader:
         if flags & (_ENCRYPTED | _STRONG | _MASKED):
             raise self._damage(f"{name!a} is encrypted")
         if flags & _PATCHED:
-            raise self._damage(f"{name!a} is a patch")
+            raise self._damage(f"{name!a} is a patch of another file")
 
     def _read(self, count: int) -> bytes:
         data = self._stream.read(count)
@@ -234,7 +237,7 @@ class ZipReader:
         return data
 
     def _damage(self, what: str) -> DamagedError:
-        return DamagedError(f"the zip is damaged: {what}", where=self._where)
+        return DamagedError(f"cannot read the zip: {what}", where=self._where)
 
 
 def _extras(extra: bytes) -> Iterator[tuple[int, bytes]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from requests import Response
 
+from capsule import sizes
 from capsule.archive.limits import MOST_BYTES, MOST_DIRECTORY_BYTES
 from capsule.errors import CannotRunError, DamagedError, ExecutionError
 from capsule.web import FAULTS, explain
@@ -100,8 +101,8 @@ class _Transfer:
                 hear(mark, self._total)
             elif now - since > STALL_SECONDS:
                 raise CannotRunError(
-                    f"download stalled after {self._done} bytes: fewer than {_CHUNK_BYTES} bytes"
-                    f" arrived in {STALL_SECONDS:g} s",
+                    f"download stalled after {sizes.size(self._done)}: less than"
+                    f" {_CHUNK_BYTES >> 10} KiB arrived in {STALL_SECONDS:g} s",
                     where=self._where,
                     advice="try again later",
                 )
@@ -138,7 +139,8 @@ class _Transfer:
             free = shutil.disk_usage(self._target.parent).free
             if size > free:
                 raise ExecutionError(
-                    f"no room for the download: it needs {size} bytes, {free} bytes are free",
+                    f"no room for the download: it needs {sizes.size(size)},"
+                    f" {sizes.size(free)} are free",
                     where=str(self._target.parent.parent),
                     advice="free some space, or set CAPSULE_CACHE to another folder",
                 )
@@ -167,19 +169,20 @@ class _Transfer:
                 f"{self._source.algorithm} of the download is {hasher.hexdigest()}, expected"
                 f" {self._source.digest}",
                 where=self._where,
+                advice="try again; if the digests differ again, ask the publisher of the capsule",
             )
 
     def _refuse_large(self, size_bytes: int) -> None:
         if size_bytes > MOST_DOWNLOAD_BYTES:
             raise DamagedError(
-                f"the download exceeds the limit of {MOST_DOWNLOAD_BYTES} bytes",
+                f"the download exceeds {sizes.size(MOST_DOWNLOAD_BYTES)}, the limit",
                 where=self._where,
             )
 
     def _no_capsule(self, response: Response, start: bytes) -> DamagedError:
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
         page = kind == "text/html" or start.lstrip()[:1] == b"<"
-        what = "a web page" if page else f"{kind[:80]!r}" if kind else "something else"
+        what = "a web page" if page else f"{kind[:80]!r}" if kind else "a file of unknown type"
         return DamagedError(
             f"the server sends {what} instead of a capsule"
             if start
@@ -195,10 +198,10 @@ class _Transfer:
                 where=str(self._target.parent.parent),
                 advice="free some space, or set CAPSULE_CACHE to another folder",
             )
-        of = "" if self._total is None else f" of {self._total}"
+        of = "" if self._total is None else f" of {sizes.size(self._total)}"
         reason = "" if error is None else f": {explain(error)}"
         return CannotRunError(
-            f"connection lost after {self._done}{of} bytes{reason}",
+            f"connection lost after {sizes.size(self._done)}{of}{reason}",
             where=self._where,
             advice="try again",
         )
@@ -219,7 +222,9 @@ def check(response: Response, where: str) -> None:
     if response.headers.get("Content-Encoding", "identity") != "identity":
         response.close()
         raise DamagedError(
-            "the server compresses the file although capsule asked for it uncompressed", where=where
+            "the server compresses the file although capsule asked for it uncompressed",
+            where=where,
+            advice="download the capsule with another program, and give the path of the file",
         )
 
 
@@ -227,9 +232,9 @@ def _refusal(status: int) -> tuple[str, str]:
     """Return the error and remedy for a status."""
     if status in (401, 403, 407):
         return (
-            f"the server refuses to hand it out (HTTP {status})",
-            "if it needs a login: https://USER:PASSWORD@HOST/PATH",
+            f"the server refuses access (HTTP {status})",
+            "if the server requires a login, write https://USER:PASSWORD@HOST/PATH",
         )
     if status in (404, 410):
-        return f"nothing lies there (HTTP {status})", "check the address"
+        return f"the server has no file at this address (HTTP {status})", "check the address"
     return f"the server answered HTTP {status}", "try again later"

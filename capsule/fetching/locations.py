@@ -18,8 +18,8 @@ _DOI_PAGES = ("https://doi.org/", "https://dx.doi.org/", "https://www.doi.org/")
 _RECORD_PAGE = re.compile(r"https://zenodo\.org/records?/(?P<record>[1-9]\d{0,17})/?")
 _ZENODO = {"10.5281": "https://zenodo.org", "10.5072": "https://sandbox.zenodo.org"}
 _FORMS = (
-    "a capsule is named by its path, https://HOST/PATH, oci://HOST/NAME:TAG@sha256:DIGEST, or the"
-    " DOI that Zenodo gave it, 10.5281/zenodo.NUMBER"
+    "give a path, https://HOST/PATH, oci://HOST/NAME:TAG@sha256:DIGEST, or a DOI of Zenodo,"
+    " 10.5281/zenodo.NUMBER"
 )
 
 
@@ -107,8 +107,8 @@ def parse(text: str) -> Location:
         return _deposit(text.removeprefix("doi:"))
     scheme = text.partition("://")[0]
     advice = {
-        "docker": "a capsule in a registry is named oci://HOST/NAME:TAG",
-        "file": "name its path alone",
+        "docker": "for a capsule in a registry, write oci://HOST/NAME:TAG",
+        "file": "write the path without file://",
     }.get(scheme, _FORMS)
     raise UsageError(f"cannot fetch a capsule by {scheme}://", advice=advice)
 
@@ -117,7 +117,10 @@ def _web(text: str) -> Web:
     from urllib.parse import unquote, urlsplit, urlunsplit
 
     # a password has no place in a message, so that none shows what was typed
-    fault = UsageError("not the address of a capsule", advice="write https://HOST[:PORT]/PATH")
+    fault = UsageError(
+        "not a valid address (not shown, as it may contain a password)",
+        advice="write https://HOST[:PORT]/PATH",
+    )
     if not text.isprintable() or any(map(str.isspace, text)) or "\\" in text:
         raise fault
     try:

@@ -65,9 +65,10 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
     )
     if expected is None and isinstance(location, Web) and location.is_open:
         raise UsageError(
-            "plain HTTP cannot authenticate the capsule: anybody on the way could replace it",
+            "plain HTTP cannot authenticate the capsule: anybody on the network path could replace"
+            " it",
             where=location.name,
-            advice="give its id with --id, or use https://",
+            advice="give the capsule's id with --id, or use https://",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ class Conversation:
         fault = explain_refusal(self._server.url, url)
         if fault is not None:
             raise DamagedError(
-                f"the server gives the file address {url[:200]!r}, {fault}",
+                f"refused the file address {url[:200]!r} that the server gives, {fault}",
                 where=self._server.name,
             )
         return _without_login(url)
@@ -95,7 +95,9 @@ class Conversation:
         fault = explain_refusal(url, target)
         if fault is not None:
             # which one is not said: it may hold a token
-            raise CannotRunError(f"redirects to an address {fault}", where=self._server.name)
+            raise CannotRunError(
+                f"refused a redirect to an address {fault}", where=self._server.name
+            )
         return _without_login(target)
 
 

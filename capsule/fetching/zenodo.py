@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
+from capsule import sizes
 from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.fetching.download import Source
 from capsule.fetching.locations import Deposit
@@ -52,7 +53,9 @@ def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
     # a DOI of all versions leads to the record of the newest one
     names = [str(document.get(key)).lower() for key in ("doi", "conceptdoi")]
     if deposit.doi not in names:
-        raise DamagedError(f"the server sent another record: {document.get('doi')!r}", where=where)
+        raise DamagedError(
+            f"the server sent another record, with the DOI {document.get('doi')!r}", where=where
+        )
     key, entry = _choose(_files(document, where), deposit)
     links = entry.get("links")
     url = links.get("self") if isinstance(links, Mapping) else None
@@ -60,9 +63,11 @@ def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
     match = _CHECKSUM.fullmatch(checksum) if isinstance(checksum, str) else None
     # True is an integer to Python alone
     if not isinstance(url, str) or type(size) is not int or not 0 < size <= _MOST_BYTES:
-        raise DamagedError(f"the record lacks address or size of {key!r}", where=where)
+        raise DamagedError(
+            f"the record lacks a valid address or size of the file {key!r}", where=where
+        )
     if match is None or len(match["hex"]) != {"md5": 32, "sha256": 64}[match["algorithm"]]:
-        raise DamagedError(f"the record lacks an MD5 or SHA-256 of {key!r}", where=where)
+        raise DamagedError(f"the record lacks an MD5 or SHA-256 of the file {key!r}", where=where)
     return Source(
         open=partial(conversation.open, conversation.require_address(url)),
         size_bytes=size,
@@ -79,7 +84,8 @@ def _read(conversation: Conversation, deposit: Deposit) -> bytes:
                 body += piece
                 if len(body) > _MOST_RECORD_BYTES:
                     raise DamagedError(
-                        f"the record exceeds {_MOST_RECORD_BYTES} bytes", where=deposit.name
+                        f"the record exceeds {sizes.size(_MOST_RECORD_BYTES)}, the limit",
+                        where=deposit.name,
                     )
         except FAULTS as error:
             raise CannotRunError(
@@ -108,7 +114,7 @@ def _choose(
     names = ", ".join(sorted(capsules or files)[:_SHOWN])
     if not capsules:
         raise CannotRunError(
-            f"no file of the record ends in {_CAPSULE}; files: {names or 'none'}",
+            f"no file of the record ends in {' or '.join(_ENDINGS)}; files: {names or 'none'}",
             where=deposit.name,
         )
     page = deposit.api.url.replace("/api/records/", "/records/")

@@ -152,7 +152,11 @@ def resolve(
     """
     written = override or (spec.reference if spec else None)
     if written is None:
-        raise UsageError("no image named", where="/image", advice="name one with --image")
+        raise UsageError(
+            "no image named",
+            where="/image",
+            advice="name an image in the manifest, or with --image",
+        )
     # reading a capsule needs what an image is, but no registries
     from capsule.image import files, mirrors, reference, registry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from capsule import sizes
 from capsule.errors import DamagedError
 
 # ten times what installed software reaches; zeros alone come to 1032 with gzip
@@ -15,7 +16,7 @@ class Allowance:
 
     def __init__(self, packed_bytes: int, *, where: str) -> None:
         self._packed_bytes = packed_bytes
-        self._bytes = _ALWAYS_BYTES + _MOST_RATIO * packed_bytes
+        self._most_bytes = self._bytes = _ALWAYS_BYTES + _MOST_RATIO * packed_bytes
         self._files = MOST_FILES
         self._where = where
 
@@ -28,8 +29,8 @@ class Allowance:
         self._bytes -= count
         if self._bytes < 0:
             raise DamagedError(
-                f"the image unpacks to more than {_MOST_RATIO} times its {self._packed_bytes}"
-                " bytes, the limit",
+                f"the image unpacks to more than {sizes.size(self._most_bytes)}, the limit for"
+                f" {sizes.size(self._packed_bytes)} of packed data",
                 where=self._where,
             )
 

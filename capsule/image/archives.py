@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from capsule import sizes
 from capsule.digest import Digest, expect, of_bytes
 from capsule.errors import CannotRunError, DamagedError
 from capsule.image import Image, ImageFile, documents, facts, layers, platforms
@@ -24,7 +25,7 @@ from capsule.schema import parse
 
 _MOST_BYTES = 8 << 20
 _UNKNOWN = ("unknown", "unknown")
-_ONE = "save it alone: docker save -o FILE NAME:TAG, or skopeo copy"
+_ONE = "save the image alone: docker save -o FILE NAME:TAG, or skopeo copy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +156,7 @@ def _choose_platform(store: Store, index: Index, where: str) -> Manifest:
         )
     document = _document(store, chosen[0], where)
     if isinstance(document, Index):
-        raise CannotRunError("the index names another index, not an image", where=where)
+        raise CannotRunError("the index names another index, expected an image", where=where)
     return document
 
 
@@ -171,13 +172,13 @@ def _document(store: Store, offer: Offer, where: str) -> Index | Manifest:
 def _list_docker(store: Store, where: str) -> Parts:
     entries = parse(_read(store, "manifest.json", where), where=where)
     if not isinstance(entries, list) or len(entries) != 1:
-        count = len(entries) if isinstance(entries, list) else "no list"
+        count = len(entries) if isinstance(entries, list) else "a manifest.json that is no list"
         raise DamagedError(
             f"expected one image in the archive, found {count}", where=where, advice=_ONE
         )
     name, blobs = _names(entries[0])
     if name is None or blobs is None:
-        raise DamagedError("manifest.json lacks a configuration or layers", where=where)
+        raise DamagedError('manifest.json lacks a valid "Config" or "Layers"', where=where)
     config = documents.read_config(_read(store, name, where), where=where)
     _require_equal_count(blobs, config, where)
     return Parts(index=None, manifest=None, config=config, blobs=blobs)
@@ -196,7 +197,8 @@ def _names(entry: Json) -> tuple[str | None, tuple[str, ...] | None]:
 def _require_equal_count(blobs: tuple[str, ...], config: Config, where: str) -> None:
     if len(blobs) != len(config.diff_ids):
         raise DamagedError(
-            f"the manifest lists {len(blobs)} layers, the configuration {len(config.diff_ids)}",
+            f"the manifest lists {len(blobs)} layers, the configuration lists"
+            f" {len(config.diff_ids)}",
             where=where,
         )
 
@@ -239,7 +241,7 @@ def _size(store: Store, name: str) -> int:
 
 def _blob(store: Store, digest: Digest, where: str) -> bytes:
     body = _read(store, f"blobs/sha256/{digest.hex}", where)
-    expect(of_bytes(body), digest, what="a document of it", where=where)
+    expect(of_bytes(body), digest, what="a document of the image", where=where)
     return body
 
 
@@ -247,5 +249,7 @@ def _read(store: Store, name: str, where: str) -> bytes:
     stream, size = store.open(name)
     with stream:
         if size > _MOST_BYTES:
-            raise DamagedError(f"file {name[:200]!r} exceeds {_MOST_BYTES} bytes", where=where)
+            raise DamagedError(
+                f"file {name[:200]!r} exceeds {sizes.size(_MOST_BYTES)}, the limit", where=where
+            )
         return stream.read(_MOST_BYTES)

@@ -91,10 +91,14 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
     known = INDEXES if is_index else MANIFESTS
     if is_index == is_manifest or (named and named not in known):
         # both at once is how one digest is made to mean two images
+        if is_index and is_manifest:
+            found = 'both "manifests" and "layers"'
+        elif named:
+            found = f"the media type {str(named)[:80]!r}"
+        else:
+            found = 'neither "manifests" nor "layers"'
         raise CannotRunError(
-            f"not an image of Docker's schema 2 or OCI: the registry sent"
-            f" {str(named or 'an unknown type')[:80]!r}",
-            where=where,
+            f"not an image of Docker's schema 2 or OCI: the document has {found}", where=where
         )
     if is_index:
         offers = _take(lambda: tuple(map(_offer, _entries(document["manifests"]))), "index", where)
@@ -102,7 +106,8 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
     config = _take(lambda: _part(document, "config"), "manifest", where)
     if (config_kind := _take(lambda: config["mediaType"], "manifest", where)) not in _CONFIGS:
         raise CannotRunError(
-            f"not a container image: its configuration is {str(config_kind)[:80]!r}",
+            f"not a container image: its configuration has the media type"
+            f" {str(config_kind)[:80]!r}",
             where=where,
         )
     return Manifest(
@@ -123,8 +128,8 @@ def read_artifact(body: bytes, *, where: str) -> Blob:
     document = _object(body, where)
     config = _take(lambda: _part(document, "config").get("mediaType"), "manifest", where)
     if "manifests" in document or "layers" not in document or config in _CONFIGS:
-        kind = "a container image" if config in _CONFIGS else "no artifact of one file"
-        raise CannotRunError(f"the registry sent {kind}, not a capsule", where=where)
+        kind = "a container image" if config in _CONFIGS else "a document that lists no file"
+        raise CannotRunError(f"the registry sent {kind}, expected a capsule", where=where)
     blobs = _take(lambda: _blobs(document["layers"]), "manifest", where)
     if len(blobs) != 1:
         raise CannotRunError(
@@ -143,7 +148,7 @@ def read_config(body: bytes, *, where: str) -> Config:
     _take(lambda: _check_settings(_part(document, "config")), "configuration", where)
     platform = _take(lambda: _platform(document), "configuration", where)
     if not platform:
-        raise DamagedError("the configuration names no platform", where=where)
+        raise DamagedError('the configuration lacks "os" or "architecture"', where=where)
     return Config(
         body=body,
         digest=of_bytes(body),
@@ -171,7 +176,10 @@ def variables(config: bytes, *, where: str) -> dict[str, str]:
 def _object(body: bytes, where: str) -> Mapping[str, Json]:
     document = parse(body, where=where)
     if not isinstance(document, dict):
-        raise DamagedError("not a JSON object", where=where)
+        raise DamagedError(
+            f"expected a JSON object that describes the image, found {_show(document)}",
+            where=where,
+        )
     return document
 
 
@@ -179,8 +187,16 @@ def _take(read_part: Callable[[], _T], what: str, where: str) -> _T:
     try:
         return read_part()
     except (KeyError, TypeError, ValueError, UsageError) as error:
-        fault = f"{type(error).__name__}: {str(error)[:200]!r}"
-        raise DamagedError(f"the {what} breaks its specification: {fault}", where=where) from None
+        fault = error.what if isinstance(error, UsageError) else str(error)
+        if isinstance(error, KeyError):
+            fault = f"{fault[:80]} is missing"
+        raise DamagedError(
+            f"the {what} breaks its specification: {fault[:200]}", where=where
+        ) from None
+
+
+def _show(value: Json) -> str:
+    return repr(str(value)[:80])
 
 
 def _offer(entry: Json) -> Offer:
@@ -191,7 +207,10 @@ def _platform(entry: Mapping[str, Json]) -> tuple[str, ...]:
     parts = [part for name in ("os", "architecture", "variant") if (part := entry.get(name))]
     for part in parts:
         if not isinstance(part, str) or not _PLATFORM_PART.fullmatch(part):
-            raise ValueError(f"{str(part)[:40]!r} is not a valid part of a platform")
+            raise ValueError(
+                f"invalid part {str(part)[:40]!r} of a platform, expected letters, digits and"
+                " . _ + -"
+            )
     if not entry.get("os") or not entry.get("architecture"):
         return ()
     return tuple(str(part) for part in parts)
@@ -199,13 +218,13 @@ def _platform(entry: Mapping[str, Json]) -> tuple[str, ...]:
 
 def _blob(entry: Json) -> Blob:
     if not isinstance(entry, Mapping):
-        raise TypeError("a layer must be an object")
+        raise TypeError(f"a layer is {_show(entry)}, expected an object")
     size, kind = entry["size"], entry["mediaType"]
     # True is an integer to Python alone
     if type(size) is not int or not 0 <= size <= _MOST_BYTES:
-        raise TypeError("a layer must have a size in bytes")
+        raise TypeError(f"a layer has the size {_show(size)}, expected a number of bytes")
     if not isinstance(kind, str) or not _MEDIA_TYPE.fullmatch(kind):
-        raise TypeError("a layer must have a media type")
+        raise TypeError(f"a layer has the media type {_show(kind)}, expected TYPE/SUBTYPE")
     if entry.get("urls") or "foreign" in kind or "nondistributable" in kind:
         raise ValueError(
             "a layer is stored outside the registry (foreign layer), which capsule does not support"
@@ -216,21 +235,22 @@ def _blob(entry: Json) -> Blob:
 def _check_settings(settings: Mapping[str, Json]) -> None:
     """Check the settings that are read later: variables and labels."""
     variables, labels = settings.get("Env") or [], settings.get("Labels") or {}
-    if not all(isinstance(item, str) for item in _entries(variables)):
-        raise TypeError("a variable must be text")
+    for item in _entries(variables):
+        if not isinstance(item, str):
+            raise TypeError(f'"Env" has the entry {_show(item)}, expected text')
     if not isinstance(labels, Mapping):
-        raise TypeError("labels must be an object")
+        raise TypeError(f'"Labels" is {_show(labels)}, expected an object')
 
 
 def _digest(entry: Json) -> Digest:
     if not isinstance(entry, Mapping):
-        raise TypeError("an entry with a digest must be an object")
+        raise TypeError(f"an entry is {_show(entry)}, expected an object with a digest")
     return _parse_digest(entry["digest"])
 
 
 def _parse_digest(text: Json) -> Digest:
     if not isinstance(text, str):
-        raise TypeError("a digest must be text")
+        raise TypeError(f"a digest is {_show(text)}, expected text")
     return Digest.parse(text)
 
 
@@ -240,18 +260,18 @@ def _part(whole: Json, name: str) -> Mapping[str, Json]:
     if part is None:
         return {}
     if not isinstance(part, Mapping):
-        raise TypeError(f"{name} must be an object")
+        raise TypeError(f'"{name}" is {_show(part)}, expected an object')
     return part
 
 
 def _entries(value: Json) -> Sequence[Json]:
     if not isinstance(value, list):
-        raise TypeError("expected a list")
+        raise TypeError(f"expected a list, found {_show(value)}")
     return value
 
 
 def _blobs(value: Json) -> tuple[Blob, ...]:
     entries = _entries(value)
     if len(entries) > _MAX_LAYERS:
-        raise ValueError(f"{len(entries)} layers, limit {_MAX_LAYERS}")
+        raise ValueError(f"{len(entries)} layers, the limit is {_MAX_LAYERS}")
     return tuple(map(_blob, entries))

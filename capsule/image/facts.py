@@ -43,13 +43,14 @@ def make(
         pinned = named.pin(manifest.digest)
         if named.digest is not None:
             top = index or manifest
-            expect(top.digest, named.digest, what="what the reference names", where=where)
+            kind = "index" if index else "manifest"
+            expect(top.digest, named.digest, what=f"the image's {kind}", where=where)
     if index is not None:
         _check_offer(index, manifest, config, where)
     expect(config.digest, manifest.config, what="the image's configuration", where=where)
     if len(manifest.blobs) != len(config.diff_ids):
         raise DamagedError(
-            f"the manifest lists {len(manifest.blobs)} layers, the configuration"
+            f"the manifest lists {len(manifest.blobs)} layers, the configuration lists"
             f" {len(config.diff_ids)}",
             where=where,
         )
@@ -91,13 +92,13 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
     """
     if owner_of(reference) is None and not reference.startswith(_LAYOUTS[-1]):
         raise DamagedError(
-            "an image without a manifest must be built on the machine, an engine's own or saved by"
-            f" an engine; its reference is {reference!r}",
+            f"the manifest of the image is missing: its reference is {reference!r}, but only an"
+            " image of docker-daemon:, containers-storage: or docker-archive: has none",
             where=where,
         )
     if len(sizes) != len(config.diff_ids):
         raise DamagedError(
-            f"the image has {len(sizes)} layers, the configuration {len(config.diff_ids)}",
+            f"the image has {len(sizes)} layers, the configuration lists {len(config.diff_ids)}",
             where=where,
         )
     return Image(
@@ -125,11 +126,14 @@ def make_sif(reference: str, *, platform: str, tree: Digest | None, where: str) 
     """
     if not reference.startswith(_SIF):
         raise DamagedError(
-            f"an image without a configuration must be a SIF; its reference is {reference!r}",
+            f"the configuration of the image is missing: its reference is {reference!r}, but only"
+            " an image of sif: has none",
             where=where,
         )
     if not _PLATFORM.fullmatch(platform):
-        raise DamagedError(f"not a platform of a SIF: {platform[:40]!r}", where=where)
+        raise DamagedError(
+            f"the SIF's platform is {platform[:40]!r}, expected linux/ARCHITECTURE", where=where
+        )
     if tree is None:
         raise DamagedError("the record of the SIF lacks the digest of its file tree", where=where)
     return Image(
@@ -155,7 +159,7 @@ def _check_offer(index: Index, manifest: Manifest, config: Config, where: str) -
         )
     if config.platform[:2] not in [platform[:2] for platform in platforms]:
         raise DamagedError(
-            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))}; its"
+            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))}; the"
             f" configuration is for {'/'.join(config.platform)}",
             where=where,
         )

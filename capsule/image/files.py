@@ -60,7 +60,7 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
         raise UsageError(
             f"the reference says {named}, the file is {form}",
             where=str(path),
-            advice=f"write {form}: before its path, or the path alone",
+            advice=f"write {form}: before the path, or the path alone",
         )
     return ImageFile(form=named, path=path)
 
@@ -144,7 +144,11 @@ def _read_sif(file: ImageFile) -> Image:
             stream.seek(0)
             digest = of_stream(cast("Any", stream))
             if state_of(stream) != state:
-                raise CannotRunError("the SIF changed while capsule read it", where=where)
+                raise CannotRunError(
+                    "the SIF changed while capsule read it",
+                    where=where,
+                    advice="run again when no process writes to the SIF",
+                )
     except OSError as error:
         raise CannotRunError(f"cannot read: {error.strerror}", where=where) from None
     made = facts.make_sif(

@@ -93,7 +93,11 @@ def _require_same(image: Image, store: Store, where: str) -> Parts:
     assert image.file is not None
     parts = archives.list_parts(store, image.file, where)
     if parts.config.digest != image.config_digest:
-        raise DamagedError("the archive changed after capsule read it", where=where)
+        raise DamagedError(
+            "the archive changed after capsule read it",
+            where=where,
+            advice="run again when no process writes to the archive",
+        )
     return parts
 
 
@@ -107,7 +111,7 @@ def _pieces(store: Store, name: str, digest: Digest, *, unpacked: bool) -> Itera
         for piece in unpack(stream.read, None, name) if unpacked else _read(stream):
             hasher.update(piece)
             yield piece
-    expect(Digest(hex=hasher.hexdigest()), digest, what="a layer that was read before", where=name)
+    expect(Digest(hex=hasher.hexdigest()), digest, what="a layer, read again,", where=name)
 
 
 def _read(stream: BinaryIO) -> Iterator[bytes]:

@@ -61,7 +61,7 @@ def note_tag(reference: str, digest: Digest) -> None:
         partial.replace(path)
     except OSError as error:
         raise CannotRunError(
-            f"cannot write the tag's digest to the cache: {error.strerror}", where=str(path.parent)
+            f"cannot write the digest of the tag: {error.strerror}", where=str(path.parent)
         ) from None
 
 

@@ -80,7 +80,7 @@ class _Source(Source):
     def drain(self) -> None:
         """Read what is behind the end of the blob's content, which has to be nothing."""
         if self.pull(1) or self._read(1):
-            raise DamagedError("data follows the end of a layer", where=self._where)
+            raise DamagedError("a layer has data after its end", where=self._where)
 
     def sum_up(self) -> Seen:
         return Seen(
@@ -119,9 +119,16 @@ def unpack(read: Callable[[int], bytes], kind: str | None, where: str) -> Iterat
     method = find_method(start)
     packed = method if method in ("gzip", "zstd") else None
     if kind is not None and kind.rpartition("+")[2].rpartition(".")[2] != (packed or "tar"):
-        raise DamagedError(f"a layer of media type {kind} is {packed or 'tar'}", where=where)
+        raise DamagedError(
+            f"a layer has the media type {kind}, but is {packed or 'an uncompressed tar'}",
+            where=where,
+        )
     whole = Source(chain((start,), copy(read))).pull
     return copy(whole) if packed is None else decompress(whole, packed, where=where)
+
+
+def _show(path: bytes) -> str:
+    return repr(path[:100].decode(errors="replace"))
 
 
 def _place(tree: Tree, entry: Entry, reader: TarReader, number: int, where: str) -> None:
@@ -135,12 +142,19 @@ def _place(tree: Tree, entry: Entry, reader: TarReader, number: int, where: str)
             # aufs's own, which no engine keeps
             return
         if hidden in (b"", b".", b".."):
-            raise DamagedError("a layer removes a file without a name", where=where)
+            raise DamagedError(
+                f"layer {number} has the whiteout {_show(entry.path)}, which names no file",
+                where=where,
+            )
         tree.remove(b"/".join((folder, hidden)), layer=number, where=where)
     elif entry.kind == "h":
         first = tree.find(entry.target, where=where)
         if first is None or first.kind not in "flx":
-            raise DamagedError("a layer has a hard link to a missing file", where=where)
+            raise DamagedError(
+                f"layer {number} has the hard link {_show(entry.path)} to the missing file"
+                f" {_show(entry.target)}",
+                where=where,
+            )
         copy = Node(kind=first.kind, mode=first.mode, value=first.value, layer=number)
         tree.put(entry.path, copy, where=where)
     else:

@@ -27,5 +27,6 @@ def require(image: Image) -> None:
         raise CannotRunError(
             f"the image is for {image.platform}, this machine is {'/'.join(wanted)}",
             where=image.reference,
-            advice="use a machine of that kind, or name an image for this machine with --image",
+            advice="use a machine of the image's platform, or name an image for this machine with"
+            " --image",
         )

@@ -23,14 +23,13 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _MAX_NAME = 255
 # transports as skopeo has them; an image that capsule 0.3.0 or earlier built is `build FOLDER`
 _OWNERS = {"build ": "Docker", "docker-daemon:": "Docker", "containers-storage:": "Podman"}
-_FORM = "an image is written docker://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]"
+_FORM = "write docker://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]"
 _PINNED = "docker://HOST/NAME@sha256:DIGEST"
 _SIF = (".sif", ".simg")
 _FILES = ("sif", "docker-archive", "oci-archive", "oci", "dir", "file")
 _FILE_ADVICE = (
-    "an image that lies in a file is named by its path, where an image is to be run: sif:FILE,"
-    " oci:FOLDER, oci-archive:FILE or docker-archive:FILE; where a registry is meant,"
-    f" {_PINNED}"
+    "to run an image in a file, write sif:FILE, oci:FOLDER, oci-archive:FILE or"
+    f" docker-archive:FILE; to name an image in a registry, write {_PINNED}"
 )
 
 
@@ -124,7 +123,7 @@ def _advise(text: str) -> str:
     if (scheme and scheme[0] in _FILES) or (scheme is None and text.lower().endswith(_SIF)):
         return _FILE_ADVICE
     if "://" in text:
-        return f"{_FORM}; only registries of Docker's kind are supported"
+        return f"{_FORM}; capsule supports only registries of Docker and OCI"
     if text.startswith(("/", "./", "../", "~")):
         return f"a folder is not a reference: {advise_build(text)}"
     try:
@@ -161,7 +160,7 @@ def _check(text: str, registry: str, name: str, tag: str | None, where: str | No
     elif not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
         fault = f"{name!r} is not an image name: lower-case words joined by / . _ -"
     elif tag is not None and not _TAG.fullmatch(tag):
-        fault = f"{tag!r} is not a tag"
+        fault = f"{tag!r} is not a tag: up to 128 letters, digits, . _ -"
     else:
         return
     raise UsageError(f"image reference {text!r}: {fault}", where=where, advice=_FORM)

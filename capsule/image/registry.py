@@ -57,7 +57,7 @@ def resolve(
     )
     if tuple(image.platform.split("/"))[: len(wanted)] != wanted:
         raise CannotRunError(
-            f"the image is for {image.platform}, wanted {'/'.join(wanted)}", where=where
+            f"the image is for {image.platform}, expected {'/'.join(wanted)}", where=where
         )
     return image
 
@@ -71,7 +71,7 @@ def _ask(reference: Reference, access: Access, wanted: tuple[str, ...]) -> _Chai
             with Transfer(mirror) as transfer:
                 return _Served(mirror, transfer).chain(wanted)
         except CannotRunError as error:
-            fault = f"; its mirror {mirror.registry} does not have it either: {error.what}"
+            fault = f"; the mirror {mirror.registry} failed, too: {error.what}"
     try:
         with Transfer(reference) as transfer:
             return _Served(reference, transfer).chain(wanted)
@@ -104,7 +104,9 @@ class _Source(ABC):
             index = document
             document = self.document(_choose(index, wanted, self._where))
         if isinstance(document, Index):
-            raise CannotRunError("the index names another index, not an image", where=self._where)
+            raise CannotRunError(
+                "the index names another index, expected an image", where=self._where
+            )
         return index, document, self.config(document.config)
 
 
@@ -161,7 +163,9 @@ def _platform(text: str | None) -> tuple[str, ...]:
         return platforms.this_machine()
     parts = tuple(text.split("/"))
     if len(parts) not in (2, 3) or not all(parts):
-        raise UsageError(f"not a platform: {text!r}", advice="write it like linux/amd64")
+        raise UsageError(
+            f"not a platform: {text!r}", advice="write OS/ARCHITECTURE, such as linux/amd64"
+        )
     return parts
 
 

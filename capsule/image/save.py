@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from capsule import places
+from capsule import places, sizes
 from capsule.digest import Digest, canonical_json, expect, of_bytes
 from capsule.errors import CannotRunError, DamagedError, UsageError
 from capsule.image import Image, Layer, saved
@@ -73,10 +73,9 @@ def _require_room(image: Image, target: Path) -> None:
     free_bytes = shutil.disk_usage(target.absolute().parent).free
     if needed_bytes > free_bytes:
         raise CannotRunError(
-            f"the image needs {needed_bytes / 2**20:.0f} MiB,"
-            f" {free_bytes / 2**20:.0f} MiB are free",
+            f"the image needs {sizes.size(needed_bytes)}, {sizes.size(free_bytes)} are free",
             where=str(target),
-            advice="write it to a disk with more room",
+            advice="write the image to a disk with more room",
         )
 
 
@@ -125,7 +124,9 @@ def _copy_layer(stream: BinaryIO, layer: Layer, copy: Copy) -> None:
         nonlocal left
         left -= len(piece)
         if left < 0:
-            raise DamagedError(f"the layer is longer than {layer.size_bytes} bytes")
+            raise DamagedError(
+                f"the layer {layer.digest} is longer than {layer.size_bytes} bytes, its stated size"
+            )
         hasher.update(piece)
         stream.write(piece)
 
@@ -217,7 +218,9 @@ def _publish(path: Path, target: Path) -> None:
         target.hardlink_to(path)
     except FileExistsError:
         raise UsageError(
-            "was created meanwhile, and is not overwritten", where=str(target)
+            "was created meanwhile, and is not overwritten",
+            where=str(target),
+            advice="name another file",
         ) from None
     except OSError:
         # a file system without links

@@ -29,7 +29,10 @@ def describe(path: Path, written: str, *, where: str) -> Image:
         names, body = read(archive)
         config = documents.read_config(body, where=where)
         if len(names) != len(config.diff_ids):
-            raise DamagedError("the saved image and its configuration list different layers")
+            raise DamagedError(
+                f"the saved image has {len(names)} layers, its configuration lists"
+                f" {len(config.diff_ids)}"
+            )
         sizes = [
             _measure(archive, name, diff_id)
             for name, diff_id in zip(names, config.diff_ids, strict=True)
@@ -59,7 +62,7 @@ def _measure(archive: tarfile.TarFile, name: str, diff_id: Digest) -> int:
     """Return the size of a saved layer in bytes, once it is found to be the one that is named."""
     stream = archive.extractfile(name)
     if stream is None:
-        raise DamagedError(f"the saved image lacks {name}")
+        raise DamagedError(f"the saved image lacks the layer {name}")
     # saved layers are plain tar files, so blob and diff_id are one
     expect(of_stream(cast(Any, stream)), diff_id, what=f"the saved layer {name}")
     return archive.getmember(name).size

@@ -77,7 +77,11 @@ def read(stream: BinaryIO, *, where: str) -> Sif:
         )
     (system,) = systems
     if system.system == _ENCRYPTED:
-        raise CannotRunError("the SIF is encrypted; verifiers could not run it", where=where)
+        raise CannotRunError(
+            "the SIF is encrypted; verifiers could not run it",
+            where=where,
+            advice="build a SIF without --encrypt",
+        )
     if system.system != _SQUASHFS:
         raise CannotRunError(
             "the root file system of the SIF is writable: it is not a squashfs",
@@ -86,7 +90,11 @@ def read(stream: BinaryIO, *, where: str) -> Sif:
         )
     architecture = _ARCHITECTURES.get(system.architecture[:2])
     if architecture is None:
-        raise DamagedError("the SIF names an unknown architecture", where=where)
+        code = system.architecture[:2].decode(errors="replace")
+        known = ", ".join(sorted(_ARCHITECTURES.values()))
+        raise DamagedError(
+            f"the SIF names the unknown architecture {code!r}, expected one of {known}", where=where
+        )
     tree = squashfs.read(stream, start=system.start, size=system.size, where=where)
     return Sif(platform=("linux", architecture), tree=tree.digest())
 

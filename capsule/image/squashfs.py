@@ -76,7 +76,7 @@ class _Reader:
         if magic != _MAGIC or fields[9:11] != (4, 0):
             raise DamagedError("the root file system is not a squashfs 4.0", where=where)
         if not 4096 <= self._block_bytes <= _MAX_BLOCK_BYTES:
-            raise self._damage("a block's size")
+            raise self._damage(f"invalid block size of {self._block_bytes} bytes")
         self._root, _, _, _, self._inodes, self._directories, self._fragment_table = fields[11:18]
         self._unpack = _decompressor(compressor, where)
         self._allowance = Allowance(size, where=where)
@@ -92,7 +92,7 @@ class _Reader:
         while waiting:
             reference, folder = waiting.pop()
             if reference in entered:
-                raise self._damage("a folder in two places")
+                raise self._damage("a folder is in two places")
             entered.add(reference)
             for name, below in self._list(self._inode(reference)):
                 self._allowance.take_file()
@@ -100,7 +100,7 @@ class _Reader:
                 if node is None:
                     continue
                 if name in folder.children:
-                    raise self._damage("two files of one name")
+                    raise self._damage("a folder has two files of one name")
                 folder.children[name] = node
                 if node.kind == "d":
                     waiting.append((below, node))
@@ -132,7 +132,7 @@ class _Reader:
         if kind in _LINKS:
             _, length = struct.unpack("<II", data(8))
             if not 0 < length <= 65536:
-                raise self._damage("a link's length")
+                raise self._damage(f"invalid length of a link, {length}")
             return _Inode(kind=kind, mode=mode, target=data(length))
         if kind in _FILES:
             if kind == 2:
@@ -155,12 +155,12 @@ class _Reader:
             )
         if kind in (4, 5, 6, 7, 11, 12, 13, 14):
             return _Inode(kind=kind, mode=mode)
-        raise self._damage(f"an inode of kind {kind}")
+        raise self._damage(f"unknown kind {kind} of an inode")
 
     def _list(self, folder: _Inode) -> Iterator[tuple[bytes, int]]:
         """Name and inode of each entry of a folder."""
         if folder.kind not in _FOLDERS:
-            raise self._damage("a folder's type")
+            raise self._damage(f"invalid kind {folder.kind} of a folder")
         # which counts two entries that are not there
         left = folder.size - 3
         data = self._read_metadata(self._directories + folder.start, folder.offset)
@@ -170,11 +170,11 @@ class _Reader:
             for _ in range(min(count, _MAX_NAME) + 1):
                 offset, _, _, length = _ENTRY.unpack(data(_ENTRY.size))
                 if length >= _MAX_NAME:
-                    raise self._damage("a name's length")
+                    raise self._damage(f"invalid length of a name, {length + 1}")
                 name = data(length + 1)
                 left -= _ENTRY.size + len(name)
                 if name in (b".", b"..") or b"/" in name or b"\0" in name:
-                    raise self._damage("a name")
+                    raise self._damage(f"invalid name {name.decode(errors='replace')!r}")
                 yield name, start << 16 | offset
 
     def _hash(self, inode: _Inode) -> bytes:
@@ -190,19 +190,19 @@ class _Reader:
                 block = self._block(place, stored, plain=bool(field & _PLAIN_BLOCK))
                 place += stored
             if len(block) != wanted:
-                raise self._damage("a block's length")
+                raise self._damage(f"a block has {len(block)} bytes, expected {wanted}")
             hasher.update(block)
             left -= wanted
         if left:
             block = self._fragment(inode.fragment)[inode.offset : inode.offset + left]
             if len(block) != left:
-                raise self._damage("a fragment's length")
+                raise self._damage(f"a fragment has {len(block)} bytes, expected {left}")
             hasher.update(block)
         return hasher.hexdigest().encode()
 
     def _fragment(self, number: int) -> bytes:
         if number >= self._fragments:
-            raise self._damage("a fragment's number")
+            raise self._damage(f"invalid number of a fragment, {number}")
         if number in self._fragment_blocks:
             self._fragment_blocks.move_to_end(number)
             return self._fragment_blocks[number]
@@ -227,7 +227,7 @@ class _Reader:
         """Return a function that reads on from a place in a table of metadata blocks."""
         block, following = self._metadata_block(place)
         if offset > len(block):
-            raise self._damage("an offset")
+            raise self._damage(f"invalid offset {offset} in a block of {len(block)} bytes")
         left = memoryview(block)[offset:]
 
         def take(count: int) -> bytes:
@@ -257,7 +257,7 @@ class _Reader:
         data = self._bytes(place + 2, stored)
         block = data if field & 0x8000 else self._unpack(data, _METADATA_BYTES)
         if not block:
-            raise self._damage("an empty block")
+            raise self._damage("a block is empty")
         self._metadata[place] = block, place + 2 + stored
         if len(self._metadata) > _KEPT_METADATA:
             self._metadata.popitem(last=False)
@@ -265,7 +265,7 @@ class _Reader:
 
     def _bytes(self, place: int, count: int) -> bytes:
         if not 0 <= count <= self._size or not 0 <= place <= self._size - count:
-            raise self._damage("a position")
+            raise self._damage(f"invalid position {place} of {count} bytes")
         self._stream.seek(self._start + place)
         data = self._stream.read(count)
         if len(data) != count:
@@ -273,7 +273,7 @@ class _Reader:
         return data
 
     def _damage(self, what: str) -> DamagedError:
-        return DamagedError(f"the squashfs is damaged: invalid value: {what}", where=self._where)
+        return DamagedError(f"the squashfs is damaged: {what}", where=self._where)
 
 
 def _decompressor(number: int, where: str) -> Callable[[bytes, int], bytes]:
@@ -288,7 +288,8 @@ def _decompressor(number: int, where: str) -> Callable[[bytes, int], bytes]:
     raise CannotRunError(
         f"the squashfs is compressed with {name or f'method {number}'}, which capsule cannot read",
         where=where,
-        advice="build it again: apptainer build --mksquashfs-args '-comp gzip' NEW.sif OLD.sif",
+        advice="build the SIF again: apptainer build --mksquashfs-args '-comp gzip' NEW.sif"
+        " OLD.sif",
     )
 
 

@@ -79,7 +79,7 @@ class Archive:
                 raise DamagedError(f"the archive contains {name[:200]!r} twice", where=where)
             if len(self._members) >= _MOST_MEMBERS:
                 raise DamagedError(
-                    f"the archive contains more than {_MOST_MEMBERS} files", where=where
+                    f"the archive contains more than {_MOST_MEMBERS} files, the limit", where=where
                 )
             if entry.kind == "f":
                 place = stream.tell()

@@ -128,7 +128,7 @@ class TarReader:
                 if headers > _MOST_META_HEADERS:
                     raise self._damage(f"a file has more than {_MOST_META_HEADERS} headers")
                 if meta_bytes > _MOST_META_BYTES:
-                    raise self._damage(f"a name takes more than {_MOST_META_BYTES} bytes")
+                    raise self._damage(f"a name takes more than {_MOST_META_BYTES >> 20} MiB")
                 names |= self._meta(kind, entry)
                 continue
             entry = self._rename(entry, names)
@@ -173,7 +173,9 @@ class TarReader:
             block = self._take(BLOCK_BYTES)
             read_bytes += BLOCK_BYTES
             if read_bytes > _MOST_MAP_BYTES:
-                raise self._damage(f"the list of a sparse file's parts exceeds {_MOST_MAP_BYTES}")
+                raise self._damage(
+                    f"the list of a sparse file's parts exceeds {_MOST_MAP_BYTES >> 10} KiB"
+                )
             segments += self._segments_of(block, 0, _EXTENSION_SEGMENTS)
             extends = block[_EXTENSION_EXTENDS]
         if size is None:
@@ -298,7 +300,7 @@ class TarReader:
         while piece := self._pull(_PIECE_BYTES):
             count += len(piece)
             if count > _MOST_END_BYTES:
-                raise self._damage(f"more than {_MOST_END_BYTES} bytes follow its end")
+                raise self._damage(f"more than {_MOST_END_BYTES >> 20} MiB follow its end")
             if piece.count(0) != len(piece):
                 raise self._damage("data follows its end, which some readers would read")
 

@@ -19,7 +19,7 @@ from urllib.request import parse_http_list
 
 from requests import Response
 
-from capsule import localpaths, offline, web
+from capsule import localpaths, offline, sizes, web
 from capsule.addresses import explain_refusal, is_loopback, split
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, DamagedError
@@ -77,7 +77,7 @@ class Transfer:
             CannotRunError: No answer in time, no such thing, no permission.
             DamagedError: Longer than `limit_bytes`, or not what the registry's own header says.
         """
-        offline.require_network("what a registry has", where=str(self._reference))
+        offline.require_network(f"this {self._subject}", where=str(self._reference))
         return self._wait(
             partial(self._get, path, accept, limit_bytes),
             max(0.0, self._deadline - time.monotonic()),
@@ -95,7 +95,7 @@ class Transfer:
         Raises:
             CannotRunError: No answer in time, no such thing, no permission.
         """
-        offline.require_network("what a registry has", where=str(self._reference))
+        offline.require_network(f"this {self._subject}", where=str(self._reference))
         seconds = _TOTAL_SECONDS + size_bytes / _SLOWEST_BYTES_PER_SECOND
         self._wait(partial(self._copy, path, write), seconds, seconds)
 
@@ -187,10 +187,12 @@ class Transfer:
             target = urljoin(response.url, response.headers["Location"])
         except ValueError:
             target = ""
-        if explain_refusal(response.url, target) is None and _is_private(target):
+        fault = explain_refusal(response.url, target)
+        if fault is None and _is_private(target):
             return target
         raise CannotRunError(
-            "the registry redirects to an address without HTTPS", where=str(self._reference)
+            f"refused a redirect to an address {fault or 'which is not https'}",
+            where=str(self._reference),
         )
 
     def _body(self, response: Response, limit_bytes: int) -> bytes:
@@ -199,7 +201,7 @@ class Transfer:
             body += piece
             if len(body) > limit_bytes:
                 raise DamagedError(
-                    f"the registry's answer exceeds {limit_bytes} bytes",
+                    f"the registry's answer exceeds {sizes.size(limit_bytes)}, the limit",
                     where=str(self._reference),
                 )
         return bytes(body)
@@ -223,7 +225,8 @@ class Transfer:
         name = response.headers.get("Docker-Content-Digest", "")
         if name.startswith("sha256:") and name != str(of_bytes(body)):
             raise DamagedError(
-                f"the registry sent {of_bytes(body)} under the name {name[:80]!r}",
+                f"the registry sent a document {of_bytes(body)}, but its header states"
+                f" {name[:80]!r}",
                 where=str(self._reference),
             )
 
@@ -236,13 +239,13 @@ class Transfer:
             raise CannotRunError(
                 f"{host} refuses access to this {self._subject} (HTTP {status})",
                 where=where,
-                advice=f"if it exists, log in first: docker login {host}",
+                advice=f"if the {self._subject} exists, log in first: docker login {host}",
             )
         if status == 404:
             raise CannotRunError(
                 f"{host} lacks {path} of this {self._subject}",
                 where=where,
-                advice="check name, tag and digest; an image built here must be pushed first"
+                advice="check name, tag and digest; push an image of this machine first"
                 if self._subject == "image"
                 else "check name, tag and digest",
             )
@@ -256,7 +259,7 @@ class Transfer:
             f"the registry {self._reference.registry} did not answer ({way}): {web.explain(error)}",
             where=str(self._reference),
             advice="check host and port, and whether this machine can reach them; if not, run"
-            " `capsule stage` on a machine that can, and add --offline here",
+            " `capsule stage` on a machine that can, and add --offline on this machine",
         )
 
     def _login(self, challenge: str) -> str:
@@ -280,7 +283,8 @@ class Transfer:
             token = _token(self._body(response, _MAX_TOKEN_BYTES))
         if token is None:
             raise CannotRunError(
-                f"{self._reference.registry} sent no token", where=str(self._reference)
+                f"{self._reference.registry} sent no token for the login",
+                where=str(self._reference),
             )
         return f"Bearer {token}"
 

@@ -134,7 +134,10 @@ class Tree:
             if below is not None and below.kind == "l":
                 links += 1
                 if links > _MOST_LINKS:
-                    raise DamagedError("links form a cycle", where=where)
+                    shown = path[:100].decode(errors="replace")
+                    raise DamagedError(
+                        f"{shown!r} leads through more than {_MOST_LINKS} links", where=where
+                    )
                 chain = [self.root] if below.value.startswith(b"/") else chain
                 waiting.extend(self._follow(below.value, where))
                 continue
@@ -154,7 +157,11 @@ class Tree:
         parts = [part for part in target.split(b"/") if part not in (b"", b".")]
         self._followed += 1 + len(parts)
         if self._followed > _MOST_FOLLOWED:
-            raise DamagedError("a path leads through too many links", where=where)
+            raise DamagedError(
+                f"the links of the image lead through more than {_MOST_FOLLOWED} folders, the"
+                " limit",
+                where=where,
+            )
         return parts[::-1]
 
 

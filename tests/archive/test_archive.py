@@ -18,6 +18,7 @@ from capsule import archive, digest
 from capsule.errors import BugError, CannotRunError, DamagedError, ExecutionError, UsageError
 from capsule.origin import Added, Extension, Original, Rereading, Verification
 from capsule.record import File, Record
+from capsule.sizes import size
 from tests.archive.test_whole import open_files
 from tests.support.capsules import carry, run, sample, sample_files, seal, unpack, write_folder
 from tests.support.records import (
@@ -176,14 +177,14 @@ def test_check_tells_what_holds(sealed: Path) -> None:
         assert image is not None
         assert capsule.facts() == [
             f"id {capsule.id}",
-            f"{len(capsule.digests)} files, {sum(capsule.sizes.values())} bytes, have the SHA-256"
-            " that the manifests give, and are all",
+            f"all {len(capsule.digests)} files ({size(sum(capsule.sizes.values()))}) present,"
+            " SHA-256 verified",
             "5 attempts and 10 series of samples fit the plan and the manifest",
             "results/metrics.json follows from the samples",
             "README.md and the crate follow from the record",
-            "claims are the manifest's: 1",
+            "claims as in the manifest: 1",
             f"the image's digests form one chain from {image.identity}",
-            f"levels/ is {capsule.record.levels['digest']}",
+            f"levels/ has digest {capsule.record.levels['digest']}",
             "not signed",
         ]
 
@@ -196,17 +197,17 @@ VERIFICATION = Verification(of="ab" * 32, runs=5, added=(Added(id="cd" * 32, run
     [
         (
             {"tool": "0.1.0"},
-            ["README.md and the crate, in the words of capsule-hpc 0.1.0, were not compared"],
+            ["README.md and the crate not compared: written by capsule-hpc 0.1.0"],
             ["README.md"],
         ),
         (
             {"origin": VERIFICATION},
-            [f"2 of its runs were made by the verification {'cd' * 32}"],
+            [f"2 runs are of the earlier verification {'cd' * 32}"],
             [],
         ),
         (
             {"origin": Extension(of="ab" * 32, seeds=3)},
-            [f"logs, evidence and what else it has of its predecessor are {'ab' * 32}'s"],
+            [f"logs, evidence and other files of the predecessor match {'ab' * 32}"],
             [],
         ),
         ({"origin": Original()}, [], []),
@@ -240,7 +241,7 @@ def test_the_first_values_that_todays_rules_refuse_are_named_and_the_others_coun
     with archive.read(sealed) as capsule:
         assert capsule.refused_values() == []
         monkeypatch.setattr(type(capsule.record.manifest), "reads_texts", True)
-        more = [f"and {count - 3} more of its values"] if count > 3 else []
+        more = [f"and {count - 3} more values"] if count > 3 else []
         assert capsule.refused_values() == sentences[:3] + more
 
 
@@ -253,7 +254,7 @@ def test_a_capsule_becomes_the_predecessor_of_another(
         before = capsule.as_predecessor()
         assert before.record == capsule.record
         assert (before.manifest, before.tag_manifest) == (files[manifest], files[tags])
-        for name, what in ((manifest, manifest), (tags, "its bag")):
+        for name, what in ((manifest, manifest), (tags, tags)):
             (folder / name).write_bytes(files[name].upper())
             with pytest.raises(DamagedError, match=f"{what} is sha256:"):
                 capsule.as_predecessor()

@@ -40,8 +40,8 @@ def add(name: str) -> Callable[[Files], Files]:
 @pytest.mark.parametrize(
     ("forge", "words"),
     [
-        (state("embedded", True), "the files of dataset ramp contradict its digest"),
-        (state("digest", f"sha256:{'6' * 64}"), "has another digest than in the manifest"),
+        (state("embedded", True), "the files of dataset ramp contradict its recorded digest"),
+        (state("digest", f"sha256:{'6' * 64}"), "; the manifest says"),
         (add("ramp/x"), "contains dataset ramp; the record says it does not"),
         (add("ramp"), "contains dataset ramp; the record says it does not"),
         (add("other/x"), "datasets/other is not a dataset of the record"),

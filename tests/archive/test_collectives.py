@@ -61,7 +61,7 @@ def test_each_rank_says_what_operations_do(sealed: Path) -> None:
         assert list(collectives.faults(capsule.record)) == []
         assert {line.rank for line in capsule.record.samples} == {0, 1}
         words = " ".join(capsule.facts())
-    assert "what each rank of 6 exchanges sent and received is what the operation does" in words
+    assert "in 6 exchanges, the traffic of each rank matches the operation" in words
 
 
 def test_bytes_are_reproduced_and_another_number_of_ranks_has_others(
@@ -82,7 +82,7 @@ def test_bytes_are_reproduced_and_another_number_of_ranks_has_others(
         ("bytes_sent", lambda values: (*values[:-1], 25.0), "bytes_sent of rank 0 is 25 in call 2"),
         ("messages", lambda values: (7.0, *values[1:]), "messages of rank 0 is 7 in call 0"),
         ("latency", lambda values: values[:-1], "rank 0 has 2 values of latency, expected 3"),
-        ("latency", lambda values: (-1.0, *values[1:]), "is -1 in call 0, which is not a duration"),
+        ("latency", lambda values: (-1.0, *values[1:]), "is -1 s in call 0, expected at least 0 s"),
         ("latency", lambda values: (2 * values[0], *values[1:]), "bandwidth of rank 0 is"),
         ("bus_bandwidth", lambda values: (2 * values[0], *values[1:]), "bus_bandwidth of rank 0"),
         ("world_size", lambda _: (3.0,), "rank 0 saw 3 ranks; 2 were started"),

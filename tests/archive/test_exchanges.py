@@ -88,7 +88,7 @@ def test_two_ranks_seal_what_their_schemes_exchange(sealed: Path) -> None:
         record = capsule.record
         assert list(exchanges.faults(record)) == []
         (fact,) = exchanges.facts(record)
-        assert fact.startswith("what each rank of 8 trainings sent and received in each step")
+        assert fact.startswith("in 8 trainings, the traffic of each rank in each step")
         ranks: dict[str, set[int]] = {}
         for line in record.samples:
             ranks.setdefault(line.metric.rpartition("/")[2], set()).add(line.rank)
@@ -156,7 +156,9 @@ def test_what_is_of_all_ranks_one_tells(sealed: Path, tmp_path: Path) -> None:
         forged = replace(record, samples=tuple(lines))
         forge(forged, carry(capsule), tmp_path / "forged.capsule.zip")
     with (
-        pytest.raises(DamagedError, match="several ranks have it, but it is not declared per rank"),
+        pytest.raises(
+            DamagedError, match="several ranks have samples, but the metric is not declared"
+        ),
         archive.read(tmp_path / "forged.capsule.zip"),
     ):
         pass
@@ -171,10 +173,10 @@ def saw(**changes: Any) -> Callable[[Record], Record]:
     ("change", "message"),
     [
         (lambda record: replace(record, worlds=()), "ran without a test of its ranks"),
-        (saw(nodes=(0, 0, 0)), "saw 3 ranks, which were not planned"),
+        (saw(nodes=(0, 0, 0)), "saw 3 ranks, planned are"),
         (saw(nodes=(0, 1)), "saw ranks on an unrecorded node"),
-        (saw(means=()), "lacks its means or its sum"),
-        (saw(bytes=0), "lacks its means or its sum"),
+        (saw(means=()), "expected all or none"),
+        (saw(bytes=0), "expected all or none"),
     ],
 )
 def test_no_ranks_ran_whose_world_nobody_saw(

@@ -130,9 +130,12 @@ def image_layer(field: str) -> Forge:
     "forge, named",
     [
         (forge_text("data/manifest.json", b"A tiny", b"A tall"), "manifest.json"),
-        (forge_text("data/records/plan.json", b"0001-command", b"0002-command"), "plan's digest"),
-        (forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)), "another capsule"),
-        (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan's digest"),
+        (
+            forge_text("data/records/plan.json", b"0001-command", b"0002-command"),
+            "plan.json has digest",
+        ),
+        (forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)), "the record verifies"),
+        (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan.json has digest"),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "kind", to="tree")),
             "identity contradict its reference",
@@ -144,29 +147,32 @@ def image_layer(field: str) -> Forge:
         (forge_json("data/capsule.json", set_in("levels", "digest", to=OTHER)), "levels/"),
         (
             forge_json("data/capsule.json", set_in("ended", to="2026-02-01T10:00:00+00:00")),
-            "before it starts",
+            "before its start",
         ),
         (
             forge_json("data/capsule.json", set_in("ended", to="2026-99-01T10:00:00+00:00")),
             "not a time",
         ),
         (forge_json("data/capsule.json", set_in("claims", 0, "metric", to="a/b/c/d")), "no metric"),
-        (forge_json("data/capsule.json", set_in("claims", 0, "lower", to=1)), "allows nothing"),
+        (
+            forge_json("data/capsule.json", set_in("claims", 0, "lower", to=1)),
+            "above its upper limit",
+        ),
         (
             forge_json("data/capsule.json", set_in("claims", 0, "pattern", to=1)),
-            "lacks claim number 1",
+            "has the pattern 1, but",
         ),
         *(
             (
                 forge_json("data/capsule.json", set_in("claims", 0, field, to=value)),
-                "judged otherwise than written",
+                "differs from the manifest in",
             )
             for field, value in {"alpha": 0.4, "paired": True}.items()
         ),
         *(
             (
                 forge_json("data/capsule.json", set_in("claims", 0, "looks", to=looks)),
-                "contradict the plan",
+                "has the looks",
             )
             for looks in ([], [3, 6])
         ),
@@ -174,25 +180,31 @@ def image_layer(field: str) -> Forge:
         (forge_json("data/capsule.json", set_in("uuid", to=OTHER_UUID)), "bag-info"),
         (forge_text("data/results/attempts.jsonl", b"command/17", b"command/99"), "no such trial"),
         (forge_text("data/results/attempts.jsonl", b'"train/', b'"other/'), "no such trial"),
-        (forge_text("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":2'), "numbered"),
-        (forge_text("data/results/attempts.jsonl", b'"seed":17', b'"seed":18'), "another seed"),
+        (
+            forge_text("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":2'),
+            "expected 1 to",
+        ),
+        (
+            forge_text("data/results/attempts.jsonl", b'"seed":17', b'"seed":18'),
+            "has seed 18, expected 17",
+        ),
         (forge_text("data/results/attempts.jsonl", b'"nodes":[0]', b'"nodes":[1]'), "node"),
         (
             forge_text(
                 "data/results/attempts.jsonl", b'"setup_seconds":null', b'"setup_seconds":1.5'
             ),
-            "has a setup duration, but no setup command",
+            "has a setup duration, but its benchmark has no setup",
         ),
         (
             forge_text("data/results/attempts.jsonl", b'"reason":null', b'"reason":"exit"'),
-            "contradictory outcome and reason",
+            "has the outcome",
         ),
         (
             forge_json(
                 "data/records/plan.json",
                 set_in("groups", 0, "trials", 0, "seed_source", to="control"),
             ),
-            "plan's digest",
+            "plan.json has digest",
         ),
         (
             forge_text(
@@ -200,11 +212,11 @@ def image_layer(field: str) -> Forge:
                 b'"seed_source":"manifest"',
                 b'"seed_source":"control"',
             ),
-            "another seed source",
+            " seed, expected a ",
         ),
         (forge_text(SAMPLES, b'"unit":"1"', b'"unit":"s"'), "differ from the metric's"),
-        (forge_text(SAMPLES, b'"seed":17', b'"seed":16'), "another trial"),
-        (forge_text(SAMPLES, b"final_loss", b"final_lost"), "no such metric"),
+        (forge_text(SAMPLES, b'"seed":17', b'"seed":16'), "the samples are of trial"),
+        (forge_text(SAMPLES, b"final_loss", b"final_lost"), "lacks this metric"),
         (forge_text(SAMPLES, b'"values":[', b'"values":["NaN",'), "not finite"),
         (forge_text(SAMPLES, b'"values":[0.', b'"values":[5.'), "metrics.json"),
         (forge_text("data/results/metrics.json", b'"failed": 0', b'"failed": 1'), "metrics.json"),
@@ -216,7 +228,7 @@ def image_layer(field: str) -> Forge:
         (lambda files: rehash(files | {"data/more.txt": b""}), "no place in a capsule"),
         (
             forge_text("data/ro-crate-metadata.json", b'"@type": "File"', b'"@type": "Note"'),
-            "describes otherwise",
+            "follows from the record and files",
         ),
     ],
 )
@@ -318,12 +330,12 @@ def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path:
         (
             (EVIDENCE, EVIDENCE),
             [File(path="evidence/a/curve.png", source=b"png")],
-            "two attempts name one file",
+            "is the evidence of two attempts",
         ),
         (
             (dataclasses.replace(EVIDENCE, rank=1),),
             [File(path="evidence/a/curve.png", source=b"png")],
-            "evidence of a missing rank",
+            "evidence of rank",
         ),
     ],
 )

@@ -50,7 +50,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_orders_are_made_again_by_the_reader(sealed: Path) -> None:
     with archive.read(sealed) as capsule:
-        assert "for 3 the order of samples from the seed" in trainings.fact(capsule.record)
+        assert "the order of samples of 3 from the seed" in trainings.fact(capsule.record)
         prints = {
             one.metric.split("/")[0]: one.values[0]
             for one in capsule.record.samples

@@ -39,11 +39,11 @@ WORLDS = {
     INDEPENDENT: None,
     NOT_SEEN: None,
     "seen by torch, mpi4py": None,
-    JOINED: "the recorded test did not see as many",
-    DECLARED: "its author did not declare",
-    "seen by nobody": "not in its form",
-    "seen by torch, torch, torch, torch, torch": "not in its form",
-    "joined": "not in its form",
+    JOINED: "no recorded test saw as many",
+    DECLARED: "the author did not declare",
+    "seen by nobody": "expected the form",
+    "seen by torch, torch, torch, torch, torch": "expected the form",
+    "joined": "expected the form",
 }
 
 

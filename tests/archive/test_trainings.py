@@ -102,8 +102,8 @@ def test_an_honest_training_says_what_follows(sealed: Path) -> None:
     with archive.read(sealed) as capsule:
         assert list(trainings.faults(capsule.record, loader(capsule))) == []
         words = " ".join(capsule.facts())
-    assert "for 2 of them the last qualities from what was predicted" in words
-    assert "for 2 the order of samples" in words
+    assert "last qualities of 2 from the predictions" in words
+    assert "the order of samples of 2" in words
 
 
 def test_a_divergence_that_no_loss_shows_is_none(sealed: Path) -> None:
@@ -140,7 +140,7 @@ FORGED = [
         lambda values: [2 * values[0], *values[1:]],
         "learning_rate is 0.2 in epoch 1",
     ),
-    ("learning_rate", lambda values: values[:-1], "learning_rate has 4 epochs, accuracy 5"),
+    ("learning_rate", lambda values: values[:-1], "learning_rate has 4 epochs, accuracy has 5"),
     ("order_fingerprint", lambda values: [values[0] + 1], "order_fingerprint is .*from its seed"),
 ]
 
@@ -167,7 +167,7 @@ def test_a_training_that_stops_ends_where_it_says(tmp_path: Path) -> None:
         longer = with_values("accuracy", lambda values: [0.9, *values[1:]])(capsule.record)
     if any(len(one.series["accuracy"].values) > 1 for one in read(longer)):
         faults = trainings.faults(longer, nothing)
-        assert any("continued after its target" in fault for fault in faults)
+        assert any("continued after reaching its target" in fault for fault in faults)
 
 
 def with_predictions(path: Path, capsule: archive.Capsule, change: Change | None) -> None:
@@ -203,9 +203,9 @@ PREDICTIONS: list[tuple[Change | None, str]] = [
     (None, "completed, but its predictions are missing"),
     (choose_rightly, "accuracy is .*; its predictions give 1"),
     (expect_what_was_chosen, "accuracy is .*; its predictions give 1"),
-    (lambda array: array[:-1], "does not fit the last evaluations"),
-    (lambda array: array[:, :-1], "does not fit the last evaluations"),
-    (lambda array: array.reshape(len(array), -1, 2), "does not fit the last evaluations"),
+    (lambda array: array[:-1], "has shape"),
+    (lambda array: array[:, :-1], "has shape"),
+    (lambda array: array.reshape(len(array), -1, 2), "has shape"),
     (lambda array: array.astype("<f4"), "it has float32, from which accuracy"),
     (lambda array: array.astype("<i8"), "it is not a file of predictions"),
     (lambda array: encode(array)[:-1], "its length contradicts its shape"),
@@ -251,7 +251,7 @@ LIES = [
     (
         "rates.append(trial.rate(number))",
         "rates.append(trial.rate(number + trial.steps))",
-        "learning_rate is 0.05 in epoch 2; the recipe gives 0.1 in epoch 2",
+        "learning_rate is 0.05 in epoch 2; the schedule gives 0.1 in epoch 2",
     ),
 ]
 
@@ -293,4 +293,4 @@ def test_more_orders_than_can_be_afforded_are_not_made_again(
 ) -> None:
     monkeypatch.setattr(trainings, "MOST_ORDERED", 200)
     with archive.read(sealed) as capsule:
-        assert "for 1 the order of samples" in trainings.fact(capsule.record)
+        assert "the order of samples of 1" in trainings.fact(capsule.record)

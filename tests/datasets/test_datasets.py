@@ -144,8 +144,8 @@ def test_a_link_to_a_file_inside_counts_as_that_file(tmp_path: Path) -> None:
         ("../outside", "leaves the dataset"),
         ("../data/b", "leaves the dataset"),
         ("sub", "link to a folder"),
-        ("nothing", "is a link to nothing"),
-        ("link", "is a link to nothing"),
+        ("nothing", "is a link to a missing file"),
+        ("link", "is a link to a missing file"),
     ],
 )
 def test_other_links_are_refused(tmp_path: Path, target: str, what: str) -> None:
@@ -344,7 +344,7 @@ def test_a_dataset_that_is_nowhere_says_what_to_add(tmp_path: Path) -> None:
     with pytest.raises(CannotRunError) as caught:
         obtain(spec(digest=named, path="universe"), tmp_path, folder=tmp_path)
     assert caught.value.exit_code == 6
-    assert json.dumps({"data": {named: "/path/to/it"}}) in (caught.value.advice or "")
+    assert json.dumps({"data": {named: "/path/to/data"}}) in (caught.value.advice or "")
     assert str(tmp_path / "site.json") in (caught.value.advice or "")
     with pytest.raises(CannotRunError, match="has no digest to search for"):
         obtain(spec(path="universe"), tmp_path, folder=tmp_path)

@@ -236,7 +236,10 @@ def redirect(target: str) -> Answer:
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "http://[::1", "ftp://a.example/x", ""])
 def test_a_redirect_leads_to_no_other_protocol(target: str) -> None:
-    with serve(redirect(target)) as host, pytest.raises(CannotRunError, match="redirects"):
+    with (
+        serve(redirect(target)) as host,
+        pytest.raises(CannotRunError, match=r"refused a redirect|redirects more"),
+    ):
         fetch(f"http://{host}/a")
 
 
@@ -270,10 +273,18 @@ def test_a_redirect_leads_to_nothing_less_safe(url: str, target: str) -> None:
         (http(b"\n <html>"), DamagedError, "a web page"),
         (http(b"{}", Content_Type="application/json"), DamagedError, "'application/json'"),
         (http(b""), DamagedError, "the server sends no bytes"),
-        (http(b"PK\x05\x06" + bytes(18)), DamagedError, "something else instead of a capsule"),
+        (
+            http(b"PK\x05\x06" + bytes(18)),
+            DamagedError,
+            "a file of unknown type instead of a capsule",
+        ),
         (http(b"PK\x03\x04" + bytes(99)), DamagedError, "not a capsule"),
-        (http(b"x", status="401 Unauthorized"), CannotRunError, "refuses to hand it out"),
-        (http(b"x", status="404 Not Found"), CannotRunError, "nothing lies there"),
+        (http(b"x", status="401 Unauthorized"), CannotRunError, "the server refuses access"),
+        (
+            http(b"x", status="404 Not Found"),
+            CannotRunError,
+            "the server has no file at this address",
+        ),
         (http(b"x", status="503 Busy"), CannotRunError, "answered HTTP 503"),
         (http(b"x", status="206 Partial"), CannotRunError, "answered HTTP 206"),
         (http(b"PK\x03\x04", Content_Encoding="gzip"), DamagedError, "compresses"),
@@ -281,7 +292,7 @@ def test_a_redirect_leads_to_nothing_less_safe(url: str, target: str) -> None:
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999999\r\n\r\n",
             DamagedError,
-            "exceeds the limit",
+            "the download exceeds",
         ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 130000000000\r\n\r\n", ExecutionError, "are free"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", CannotRunError, "did not answer"),
@@ -301,14 +312,14 @@ def test_what_is_no_capsule_is_refused(
     ("changes", "match"),
     [
         ({"size": 1}, "bytes, expected 1"),
-        ({"size": True}, "lacks address or size"),
-        ({"size": "1"}, "lacks address or size"),
+        ({"size": True}, "lacks a valid address or size"),
+        ({"size": "1"}, "lacks a valid address or size"),
         ({"checksum": f"md5:{'0' * 32}"}, "md5 of the download is"),
         ({"checksum": "crc32:00000000"}, "lacks an MD5 or SHA-256"),
         ({"checksum": f"sha256:{'0' * 32}"}, "lacks an MD5 or SHA-256"),
-        ({"links": {"self": "file:///etc/passwd"}}, "gives the file address"),
-        ({"links": {}}, "lacks address or size"),
-        ({"links": None}, "lacks address or size"),
+        ({"links": {"self": "file:///etc/passwd"}}, "refused the file address"),
+        ({"links": {}}, "lacks a valid address or size"),
+        ({"links": None}, "lacks a valid address or size"),
     ],
 )
 def test_a_record_is_held_to_what_it_says(
@@ -368,9 +379,9 @@ _IMAGE = {"mediaType": "application/vnd.oci.image.config.v1+json"}
     [
         (publishing.artifact(b"PK", layers=[]), CannotRunError, "has 0 files"),
         (publishing.artifact(b"PK", config=_IMAGE), CannotRunError, "sent a container image"),
-        (publishing.artifact(b"PK", manifests=[]), CannotRunError, "no artifact of one file"),
+        (publishing.artifact(b"PK", manifests=[]), CannotRunError, "a document that lists no file"),
         (publishing.artifact(b"PK", layers={}), DamagedError, "breaks its specification"),
-        (b"[]", DamagedError, "not a JSON object"),
+        (b"[]", DamagedError, "expected a JSON object"),
         (publishing.artifact(b"other"), CannotRunError, "lacks blobs/sha256:"),
     ],
     ids=["none", "image", "index", "odd", "list", "lost"],
@@ -397,11 +408,11 @@ def test_the_blob_is_what_the_manifest_names() -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("https://", "not the address of a capsule"),
-        ("https://a b/c", "not the address of a capsule"),
-        ("https://a.example:99999/", "not the address of a capsule"),
-        ("https://[::1/", "not the address of a capsule"),
-        ("https://a.example\\@b.example/", "not the address of a capsule"),
+        ("https://", "not a valid address"),
+        ("https://a b/c", "not a valid address"),
+        ("https://a.example:99999/", "not a valid address"),
+        ("https://[::1/", "not a valid address"),
+        ("https://a.example\\@b.example/", "not a valid address"),
         ("http://me:secret@a.example/x", "would send the login unencrypted"),
         ("http://a.example/x", "plain HTTP cannot authenticate"),
         ("ftp://a.example/x", "cannot fetch a capsule by ftp://"),

@@ -65,8 +65,8 @@ def test_all_that_is_known_follows_from_reference_and_bytes() -> None:
 @pytest.mark.parametrize(
     ("reference", "index", "manifest", "words"),
     [
-        (f"{NAME}@{of_bytes(b'x')}", None, None, "what the reference names is"),
-        (f"{NAME}@{of_bytes(MANIFEST)}", make_index(MANIFEST), None, "what the reference names is"),
+        (f"{NAME}@{of_bytes(b'x')}", None, None, "the image's manifest is"),
+        (f"{NAME}@{of_bytes(MANIFEST)}", make_index(MANIFEST), None, "the image's index is"),
         (f"{NAME}:1", make_index(b"x"), None, "does not list the manifest"),
         (f"{NAME}:1", make_index(MANIFEST, architecture="arm64"), None, "for linux/arm64"),
         (f"{NAME}:1", None, make_manifest(b"x"), "the image's configuration is"),
@@ -74,7 +74,7 @@ def test_all_that_is_known_follows_from_reference_and_bytes() -> None:
             f"{NAME}:1",
             None,
             make_manifest(CONFIG, layers=[]),
-            "lists 0 layers, the configuration 2",
+            "lists 0 layers, the configuration lists 2",
         ),
     ],
 )
@@ -88,7 +88,7 @@ def test_a_link_that_does_not_hold_is_damaged(
 @pytest.mark.parametrize("reference", [f"{NAME}:1", NAME, "tiny"])
 def test_an_image_of_no_registry_is_called_by_none(reference: str) -> None:
     config = documents.read_config(CONFIG, where="it")
-    with pytest.raises(DamagedError, match="must be built on the machine"):
+    with pytest.raises(DamagedError, match="the manifest of the image is missing"):
         facts.make_local(reference, config=config, sizes=[1, 2], where="it")
     local = facts.make_local("build images/torch", config=config, sizes=[1, 2], where="it")
     assert (local.pinned, local.manifest_digest) == (None, None)

@@ -139,7 +139,7 @@ def test_an_index_is_followed_to_this_platform_and_kept(served: Served) -> None:
 
 def test_an_image_of_another_platform_cannot_run(served: Served) -> None:
     make(served, config={"architecture": "arm64"})
-    with pytest.raises(CannotRunError, match="for linux/arm64, wanted linux/amd64"):
+    with pytest.raises(CannotRunError, match="for linux/arm64, expected linux/amd64"):
         resolve(served)
 
 
@@ -159,7 +159,7 @@ def test_a_digest_header_that_lies_is_damaged(served: Served) -> None:
     made = make(served)
     headers = {"Docker-Content-Digest": str(SOME)}
     served.put("manifests/1", made["manifest"], MANIFEST_TYPE, **headers)
-    with pytest.raises(DamagedError, match="under the name"):
+    with pytest.raises(DamagedError, match="but its header states"):
         resolve(served)
 
 
@@ -216,7 +216,7 @@ def test_what_is_no_json_object_is_damaged(served: Served, body: bytes) -> None:
 
 def test_an_answer_without_end_is_cut(served: Served) -> None:
     served.put("manifests/1", b" " * (5 << 20), MANIFEST_TYPE)
-    with pytest.raises(DamagedError, match="exceeds 4194304 bytes"):
+    with pytest.raises(DamagedError, match=r"exceeds 4\.0 MiB, the limit"):
         resolve(served)
 
 

@@ -107,7 +107,7 @@ def test_where_neither_has_it_both_are_told() -> None:
     with mirror({}) as empty, pytest.raises(CannotRunError) as caught:
         resolve(Access(mirrors={NOWHERE: f"{empty}/hub"}))
     assert f"the registry {NOWHERE} did not answer" in caught.value.what
-    assert f"its mirror {empty} does not have it either" in caught.value.what
+    assert f"the mirror {empty} failed, too" in caught.value.what
 
 
 def test_offline_the_kept_documents_are_the_image(

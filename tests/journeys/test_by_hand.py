@@ -287,7 +287,7 @@ def test_what_cannot_be_shown_is_left_to_the_manifest(author: User) -> None:
     assert ended.returncode in (0, 5), ended.stderr
     with zipfile.ZipFile(author.folder / "a.zip") as archive:
         text = archive.read("data/README.md").decode()
-    assert "Its command has characters that cannot be shown here" in text
+    assert "The command has characters that this text cannot show" in text
     assert "\u202e" not in text
 
 

@@ -47,14 +47,14 @@ def read_lines(user: User, name: str, capsule: str = "a.capsule.zip") -> list[Do
 def test_an_unedited_script_is_run_checked_and_verified(author: User) -> None:
     publish(author, write(author))
     facts = author.json("check", "a.capsule.zip")["checked"]
-    assert "5 series of samples are what the texts give that they were read from" in facts
+    assert "5 series of samples match the texts that they were read from" in facts
     ended = author.run("verify", "a.capsule.zip", "--output", "b.capsule.zip")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert author.run("check", "b.capsule.zip").returncode == 0
     added = author.run("verify", "a.capsule.zip", "--add", "b.capsule.zip", "--output", "c.zip")
     assert added.returncode == 0, added.stdout + added.stderr
     facts = author.json("check", "c.zip")["checked"]
-    assert "10 series of samples are what the texts give that they were read from" in facts
+    assert "10 series of samples match the texts that they were read from" in facts
 
 
 def test_what_a_script_leaves_in_files_is_kept_and_read_again(author: User) -> None:
@@ -220,7 +220,7 @@ def test_scalars_of_event_files_are_read_kept_and_shown(author: User) -> None:
     # neither a histogram nor a text, which may hold paths and names
     assert (b"train/loss" in kept, b"weights" in kept, b"hello" in kept) == (True, False, False)
     facts = author.json("check", "a.capsule.zip")["checked"]
-    assert "4 series of samples are what the texts give that they were read from" in facts
+    assert "4 series of samples match the texts that they were read from" in facts
     shown = author.json("show", "a.capsule.zip", "--evidence")["evidence"]
     assert [len(one["values"]) for one in shown[:2]] == [5, 1]
     table = author.run("show", "a.capsule.zip", "--evidence").stdout
@@ -311,9 +311,9 @@ def without_evidence(record: Record, files: list[File]) -> tuple[Record, list[Fi
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (with_another_number, "contradict its text"),
-        (with_another_log, "contradict its text"),
-        (without_evidence, "are in no text"),
+        (with_another_number, "contradict the text that they were read from"),
+        (with_another_log, "contradict the text that they were read from"),
+        (without_evidence, "no text contains the samples of"),
     ],
 )
 def test_a_number_that_its_text_does_not_give_damages_a_capsule(

@@ -70,7 +70,7 @@ def test_a_later_version_checks_and_verifies_it(author: User, later: Path) -> No
     assert 'unknown operator "sigmoid"' in refused.stderr, "this is no later version"
     checked = author.run("check", capsule, **variables)
     assert checked.returncode == 0, checked.stderr
-    assert f"in the words of capsule-hpc {__version__}, were not compared" in checked.stdout
+    assert f"not compared: written by capsule-hpc {__version__}" in checked.stdout
     verified = author.run("verify", capsule, "--json", **variables)
     assert verified.returncode == 0, verified.stderr
     verdict = json.loads(verified.stdout)

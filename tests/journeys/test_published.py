@@ -138,7 +138,7 @@ def test_a_real_registry_hands_it_out(stranger: User, sealed: Path) -> None:
     assert "lacks manifests/none of this capsule" in ended.stderr
     ended = stranger.run("check", small_image().replace("docker://", "oci://"))
     assert ended.returncode == 6
-    assert "the registry sent a container image, not a capsule" in ended.stderr
+    assert "the registry sent a container image, expected a capsule" in ended.stderr
 
 
 @pytest.mark.parametrize("verb", ["verify", "check", "show", "diff"])

@@ -54,7 +54,7 @@ def test_numbers_are_read_again_and_claims_that_changed_decide_nothing(
     assert "secondary (made or changed later)" in words
     assert "1 of its claims written or changed when re-reading; 1 of that capsule's claims" in words
     facts = user.json("check", "b")["checked"]
-    assert "15 series of samples are what the texts give that they were read from" in facts
+    assert "15 series of samples match the texts that they were read from" in facts
     assert any(first["id"] in fact for fact in facts)
 
 

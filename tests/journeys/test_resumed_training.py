@@ -215,14 +215,17 @@ def with_a_time(record: Record) -> Record:
 
 FORGED: list[tuple[Callable[[Record], Record], str]] = [
     (with_attempt(1, resumed_after=None), "completed without samples of"),
-    (with_attempt(0, resumed_after=1), "from a checkpoint, but no attempt before it left one"),
+    (with_attempt(0, resumed_after=1), "from a checkpoint, but is the first attempt"),
     (
         with_attempt(1, resumed_after=EPOCHS - 1),
-        "epoch_time covers other epochs than the attempt's own",
+        "of this attempt",
     ),
-    (with_attempt(1, resumed_after=EPOCHS), "after 120 epochs, where no checkpoint is"),
-    (with_another_first_loss, "train_loss of epoch 1 differs from the earlier attempt's"),
-    (with_a_time, "the attempt was resumed, and none has seen all of the trial"),
+    (
+        with_attempt(1, resumed_after=EPOCHS),
+        "after 120 epochs, but its benchmark writes no checkpoint there",
+    ),
+    (with_another_first_loss, "the earlier attempt reported"),
+    (with_a_time, "the attempt was resumed, but the metric needs the whole trial"),
 ]
 
 

@@ -51,7 +51,7 @@ def test_one_that_is_no_image_or_another_one_is_told(
     (author.folder / "torch.tar").write_bytes(bytes(257) + b"ustar" + bytes(250))
     said = lint(author, "sif:torch.tar", capsys)
     assert "the reference says sif, the file is oci-archive" in said
-    assert "Write oci-archive: before its path" in said
+    assert "Write oci-archive: before the path" in said
 
 
 def test_one_that_is_there_and_a_name_in_a_registry_are_no_matter(

@@ -146,7 +146,7 @@ REFUSED: dict[str, Refused] = {
     "a changed configuration": (
         lambda: change_byte(_PLAIN.layout(), _PLAIN.configuration),
         DamagedError,
-        "a document of it is sha256:",
+        "a document of the image is sha256:",
     ),
     "a longer layer": (
         lambda: {
@@ -176,7 +176,7 @@ REFUSED: dict[str, Refused] = {
     "a layer that unpacks without end": (
         lambda: _with_layer(_bomb()),
         DamagedError,
-        "unpacks to more than 200 times",
+        "the image unpacks to more than",
     ),
     "a layer whose path leads out": (
         lambda: _with_layer(make_tar({"../out": b""})),
@@ -194,17 +194,17 @@ REFUSED: dict[str, Refused] = {
             )
         ),
         DamagedError,
-        "links form a cycle",
+        "leads through more than 40 links",
     ),
     "a further name of nothing": (
         lambda: _with_layer(make_tar({"a": name_entry("a", tarfile.LNKTYPE, "none")})),
         DamagedError,
-        "hard link to a missing file",
+        "to the missing file",
     ),
     "a whiteout of nothing": (
         lambda: _with_layer(make_tar({"bin/.wh.": b""})),
         DamagedError,
-        "a file without a name",
+        "which names no file",
     ),
     "a sparse file": (
         lambda: _with_layer(_header(pax_headers={"GNU.sparse.major": "1"})),
@@ -236,7 +236,7 @@ REFUSED: dict[str, Refused] = {
     "a list of no layers": (
         lambda: _saved(lambda entries: [entries[0] | {"Layers": None}]),
         DamagedError,
-        "lacks a configuration or layers",
+        'lacks a valid "Config" or "Layers"',
     ),
     "fewer layers than the configuration": (
         lambda: _saved(lambda entries: [entries[0] | {"Layers": []}]),

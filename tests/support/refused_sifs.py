@@ -53,12 +53,12 @@ REFUSED: dict[str, Refused] = {
     "of no architecture": (
         lambda: make_sif(Part(body=b"x" * 200, architecture=b"99\0")),
         DamagedError,
-        "names an unknown architecture",
+        "names the unknown architecture",
     ),
     "no squashfs": (lambda: make_sif(Part(body=b"x" * 200)), DamagedError, "not a squashfs 4.0"),
     "packed with lz4": (lambda: _squashfs(compressor=5), CannotRunError, "compressed with lz4"),
-    "blocks of a gigabyte": (lambda: _squashfs(block=1 << 30), DamagedError, "block's size"),
-    "a root outside": (lambda: _squashfs(root=1 << 60), DamagedError, "a position"),
+    "blocks of a gigabyte": (lambda: _squashfs(block=1 << 30), DamagedError, "invalid block size"),
+    "a root outside": (lambda: _squashfs(root=1 << 60), DamagedError, "invalid position"),
     "a file without end": (
         lambda: make_sif(
             Part(body=Squashfs(inode=_inode(2, 28, b"\xff\xff\xff\x7f")).write(PLAIN))
@@ -69,17 +69,17 @@ REFUSED: dict[str, Refused] = {
     "a link without a target": (
         lambda: make_sif(Part(body=Squashfs(inode=_inode(3, 20, b"\0\0\0\0")).write(PLAIN))),
         DamagedError,
-        "link's length",
+        "invalid length of a link",
     ),
     "an inode of no kind": (
         lambda: make_sif(Part(body=Squashfs(inode=_inode(3, 0, b"\x63\0")).write(PLAIN))),
         DamagedError,
-        "inode of kind 99",
+        "unknown kind 99 of an inode",
     ),
     "a name that leads out": (
         lambda: make_sif(Part(body=Squashfs(name=lambda _: b"..").write(PLAIN))),
         DamagedError,
-        "invalid value: a name",
+        "invalid name",
     ),
     "two files of one name": (
         lambda: make_sif(Part(body=Squashfs(name=lambda _: b"one").write(PLAIN))),
@@ -91,7 +91,7 @@ REFUSED: dict[str, Refused] = {
             Part(body=Squashfs(inode=_inode(1, 24, b"\x18\0\0\0")).write({"a": {"a": {}}}))
         ),
         DamagedError,
-        "a folder in two places",
+        "a folder is in two places",
     ),
     "packed bytes that are none": (
         lambda: make_sif(Part(body=Squashfs(pack=lambda data: data[::-1]).write(PLAIN))),

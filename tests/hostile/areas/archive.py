@@ -200,7 +200,7 @@ CASES = (
         name="archive/twenty-thousand-files",
         prepare=_forge(_logs),
         status=4,
-        says="describes otherwise",
+        says="follows from the record and files",
         mib=_MIB,
     ),
     Case(
@@ -214,14 +214,14 @@ CASES = (
         name="archive/seventeen-million-values-in-a-line",
         prepare=_forge(_long_series),
         status=4,
-        says="a line is longer than 33554432 bytes",
+        says="a line is longer than 32.0 MiB",
         mib=_MIB,
     ),
     Case(
         name="archive/a-hundred-thousand-attempts-at-one-trial",
         prepare=_forge(_attempt_lines),
         status=4,
-        says="are not numbered from 1",
+        says="expected 1 to ",
         mib=_MIB,
     ),
     Case(
@@ -235,7 +235,7 @@ CASES = (
         name="archive/crate-of-a-million-entities",
         prepare=_forge(_document("data/ro-crate-metadata.json", _many_entities)),
         status=4,
-        says="describes otherwise",
+        says="follows from the record and files",
         mib=_MIB,
     ),
     Case(

@@ -99,7 +99,7 @@ def _hollow(folder: Path) -> Path:
 
 
 _ATTACKS: tuple[tuple[str, Make, str], ...] = (
-    ("terabyte-of-nothing", _hollow, "bytes together; the limit is 137438953472"),
+    ("terabyte-of-nothing", _hollow, "together; the limit is 128.0 GiB"),
     ("file-that-no-list-names", _with("data/logs/new.txt", b""), "surplus data/logs/new.txt"),
     ("listed-file-that-is-not-there", _without(_README), "missing data/README.md"),
     ("changed-byte", _with(_README, b"changed"), "changed data/README.md"),
@@ -110,9 +110,9 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
         _edited(_TAG_LIST, lambda data: data.splitlines(keepends=True)[0]),
         "tagmanifest-sha256.txt lists",
     ),
-    ("listed-parent-folder", _listed("data/zz/../../x"), "which is no file below data/"),
-    ("listed-absolute-path", _listed("/etc/passwd"), "which is no file below data/"),
-    ("listed-percent-code", _listed("data/zz%0Ax"), "which is no file below data/"),
+    ("listed-parent-folder", _listed("data/zz/../../x"), "expected a valid name below data/"),
+    ("listed-absolute-path", _listed("/etc/passwd"), "expected a valid name below data/"),
+    ("listed-percent-code", _listed("data/zz%0Ax"), "expected a valid name below data/"),
     ("carriage-returns", _edited(_LIST, lambda data: data.replace(b"\n", b"\r\n")), _LINE),
     ("upper-case", _edited(_LIST, lambda data: data[:64].upper() + data[64:]), _LINE),
     ("binary-mark", _edited(_LIST, lambda data: data.replace(b"  data/", b" *data/")), _LINE),
@@ -137,7 +137,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("fetch", _with("fetch.txt", _METADATA_SERVICE), "surplus fetch.txt"),
     ("second-list-by-md5", _with("manifest-md5.txt", b""), "surplus manifest-md5.txt"),
     ("planted-signers", _with("signatures/allowed_signers", b"* k"), "surplus signatures/allowed"),
-    ("huge-signature", _with("signatures/a.sig", bytes(1 << 20)), "larger than 16384 bytes"),
+    ("huge-signature", _with("signatures/a.sig", bytes(1 << 20)), "larger than 16 KiB"),
     (
         "file-of-no-kind",
         _zipped(lambda files: rehash({**files, "data/more.txt": b""})),

@@ -165,7 +165,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("set-user-id", _rewritten(_set("external_attr", 0o104755 << 16)), _FORM),
     # sizes
     ("deflate-bomb", _bomb, _FORM),
-    ("terabyte-of-nothing", _hollow, "bytes together; the limit is 137438953472"),
+    ("terabyte-of-nothing", _hollow, "together; the limit is 128.0 GiB"),
     ("compressed", _rewritten(_set("compress_type", zipfile.ZIP_DEFLATED)), _FORM),
     ("entries-without-end", _raw(_crowd), f"at most {MOST_ENTRIES} are read"),
     ("overlapping-entries", _raw(_overlap), _FORM),
@@ -173,7 +173,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("offset-beyond-the-file", _crafted(_ROW, [_entry("a", 2**63)]), _FAR),
     ("size-beyond-the-file", _crafted(_ROW, [_entry("a", size=2**40)]), _FAR),
     # two readers, two contents
-    ("name-twice", _crafted(_ROW, [_entry("a"), _entry("a", 31)]), "a name is there twice"),
+    ("name-twice", _crafted(_ROW, [_entry("a"), _entry("a", 31)]), "a name occurs twice"),
     ("other-name-in-the-local-header", _crafted([_entry("a")], [_entry("b")]), "header of 'b'"),
     ("other-size-in-the-local-header", _crafted([_entry("a", size=1)], [_entry("a")]), "header of"),
     ("gap", _crafted(_ROW, [_entry("a", 5), _entry("b", 36)]), _FORM),

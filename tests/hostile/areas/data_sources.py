@@ -145,13 +145,16 @@ def _elsewhere(target: str) -> Callable[[BinaryIO], None]:
 
 
 _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
-    "absolute": (lambda: _file("/tmp/owned"), "an entry outside its folder: '/tmp/owned'"),
-    "above": (lambda: _file("a/../../owned"), "an entry outside its folder"),
-    "steers": (lambda: _file(f"../{_SHOWN}"), "an entry outside its folder"),
+    "absolute": (
+        lambda: _file("/tmp/owned"),
+        "an entry outside the folder of the archive: '/tmp/owned'",
+    ),
+    "above": (lambda: _file("a/../../owned"), "an entry outside the folder of the archive"),
+    "steers": (lambda: _file(f"../{_SHOWN}"), "an entry outside the folder of the archive"),
     "through-a-link": (_through_link, "is a link out of the archive"),
     "through-an-inner-link": (
         _through_inner_link,
-        "contains 'way' both as a folder and as something else",
+        "contains 'way' both as a folder and as a file or link",
     ),
     "link-out": (
         lambda: _tar(("a/b", tarfile.SYMTYPE, "../../x")),
@@ -175,17 +178,17 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "gzip-bomb": (_gzip_bomb, "unpacks to more than"),
     "zip-bomb": (REFUSED_ZIPS["zip-bomb"], "unpacks to more than"),
     "zip-overlap": (REFUSED_ZIPS["zip-overlap"], "entries overlap"),
-    "links-through-links": (REFUSED_TARS["links-of-the-case"], "as a folder and as something"),
+    "links-through-links": (REFUSED_TARS["links-of-the-case"], "as a folder and as a file or link"),
     "header-of-digits": (REFUSED_TARS["pax-digits-mebibyte"], "an extended header is invalid"),
     "large-header": (_large_header, "a name takes more than"),
     "chained-headers": (_chained_headers, "has more than 8 headers"),
-    "deep": (_deep, "with too long or too deep a name"),
+    "deep": (_deep, "contains a name of more than 4000 bytes"),
     "encrypted": (_encrypted, "'a' is encrypted"),
     "zip-link": (_zip_link, "is a link out of the archive"),
-    "zip-above": (lambda: _zip("../owned"), "an entry outside its folder"),
-    "zip-backslash": (lambda: _zip("..\\owned"), "an entry outside its folder"),
+    "zip-above": (lambda: _zip("../owned"), "an entry outside the folder of the archive"),
+    "zip-backslash": (lambda: _zip("..\\owned"), "an entry outside the folder of the archive"),
     "no-archive": (lambda: b"hello" * 1000, "is neither a tar nor a zip archive"),
-    "unread": (lambda: b"\x28\xb5\x2f\xfd" + bytes(999), "is packed by zstd, which is not read"),
+    "unread": (lambda: b"\x28\xb5\x2f\xfd" + bytes(999), "is packed by zstd, expected zip"),
     "gzip-alone": (lambda: gzip.compress(b"x" * 999), "is neither a tar nor a zip archive"),
     "cut-short": (lambda: gzip.compress(_file("a"))[:40], "compressed data truncated"),
 }
@@ -224,21 +227,21 @@ CASES = (
         name="data/larger-than-it-may-be",
         prepare=_fetch("huge", unpack=False),
         status=4,
-        says="bytes allowed",
+        says="the limit",
         mib=_MIB,
     ),
     Case(
         name="data/without-end",
         prepare=lambda user: [*_fetch("endless", unpack=False)(user), "--most", "20M"],
         status=4,
-        says="has more than the 20971520 bytes allowed",
+        says="has more than 20971520 bytes (20.0 MiB), the limit",
         mib=_MIB,
     ),
     Case(
         name="data/redirect-to-a-file",
         prepare=_fetch("to-a-file", unpack=False),
         status=6,
-        says="redirects to file:///etc/passwd, which is not https",
+        says="refused a redirect to file:///etc/passwd, which is not https",
         mib=_MIB,
     ),
     Case(
@@ -252,7 +255,7 @@ CASES = (
         name="data/redirect-that-steers-a-terminal",
         prepare=_fetch("steering-redirect", unpack=False),
         status=6,
-        says="redirects to",
+        says="refused a redirect to",
         mib=_MIB,
     ),
     Case(

@@ -135,7 +135,7 @@ CASES = (
     _case(
         "attempt-with-a-reason-of-its-own",
         _edit(LOG, lambda d: d["attempts"][0].update(reason="luck"), 1),
-        "reason is none of",
+        "expected one of",
     ),
     _case("log-is-a-pipe", _pipe(LOG), "not a regular file: something replaced", status=2),
     _case("log-is-a-link", _link(LOG), "not a regular file: something replaced", status=2),

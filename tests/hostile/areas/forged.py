@@ -274,7 +274,11 @@ CASES = (
     _refuse("origin-to-come", _check(forging.as_extension), "predecessor/"),
     # what is derived
     _refuse("readme-changed", _check_files(forging.with_another_readme), "README.md does not"),
-    _refuse("crate-changed", _check_files(forging.with_another_crate), "describes otherwise: ./"),
+    _refuse(
+        "crate-changed",
+        _check_files(forging.with_another_crate),
+        "follows from the record and files: ./",
+    ),
     _refuse("note-dropped", _check(forging.without_notes), "a note is missing: ran on the host"),
     _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the record"),
     _refuse(
@@ -297,7 +301,7 @@ CASES = (
     _refuse(
         "name-with-a-slash",
         _check_files(_with_inputs("a=2Fx")),
-        "should be written as 'inputs/a/x'",
+        "wrong escapes, expected 'inputs/a/x'",
     ),
     _refuse(
         "name-that-is-absolute",
@@ -317,12 +321,16 @@ CASES = (
         _check_files(_with_inputs("=67it~1/config")),
         "is reserved for git",
     ),
-    _refuse("name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "should be written as"),
-    _refuse("name-with-half-an-escape", _check_files(_with_inputs("a=3")), "as 'inputs/a=3D3'"),
-    _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "as 'inputs/a'"),
+    _refuse(
+        "name-in-small-hex", _check_files(_with_inputs("caf=c3=a9")), "wrong escapes, expected"
+    ),
+    _refuse(
+        "name-with-half-an-escape", _check_files(_with_inputs("a=3")), "expected 'inputs/a=3D3'"
+    ),
+    _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "expected 'inputs/a'"),
     _refuse("name-that-is-no-utf8", _check_files(_with_inputs("=C0=AE")), "not UTF-8"),
-    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "belong to one file"),
-    _refuse("name-of-a-folder", _check_files(_with_inputs("a", "=61/b")), "as 'inputs/a/b'"),
+    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "stand for one file"),
+    _refuse("name-of-a-folder", _check_files(_with_inputs("a", "=61/b")), "expected 'inputs/a/b'"),
     _refuse(
         "names-that-look-alike", _check_files(_with_inputs("=C3=A9", "e=CC=81")), "look the same"
     ),

@@ -157,7 +157,7 @@ CASES = (
         name="image/another-reference",
         prepare=_forged(_say("reference", f"docker://{_OTHER}")),
         status=4,
-        says="what the reference names is",
+        says="the image's",
     ),
     Case(
         name="image/another-platform",
@@ -190,7 +190,7 @@ CASES = (
         for engine in ("apptainer", "docker", "podman")
         for word, prepare, says in (
             ("pins-another", _pin_another, "pinned contradict its reference"),
-            ("names-and-pins-another", _name_another, "what the reference names is"),
+            ("names-and-pins-another", _name_another, "the image's"),
         )
     ),
     Case(

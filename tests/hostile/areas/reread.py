@@ -37,9 +37,9 @@ CASES = (
     _refuse(
         "claims-made-primary", rereading.with_primary_claims, "contradicts its text in the manifest"
     ),
-    _refuse("wider-margin", rereading.with_a_wider_margin, "capsule.json: not as capsule"),
-    _refuse("of-another", rereading.of_another, "is not of capsule 0000"),
-    _refuse("another-log", rereading.with_another_log, "logs/0001-stdout.txt: not as capsule"),
+    _refuse("wider-margin", rereading.with_a_wider_margin, "files differ from those of capsule"),
+    _refuse("of-another", rereading.of_another, "expected 0000"),
+    _refuse("another-log", rereading.with_another_log, "files differ from those of capsule"),
     _refuse(
         "invented-predecessor",
         rereading.with_an_invented_predecessor,
@@ -54,7 +54,9 @@ CASES = (
     _refuse(
         "another-date", rereading.with_a_later_start, "its started differ from its predecessor's"
     ),
-    _refuse("another-command", rereading.with_another_command, "manifest.json: not as capsule"),
+    _refuse(
+        "another-command", rereading.with_another_command, "files differ from those of capsule"
+    ),
     _refuse("log-more", rereading.with_a_file_more, "logs/9999-stdout.txt"),
     Case(name="reread/many-ways", prepare=_again("^(l+)+b$"), status=5, says="no line of stdout"),
     Case(name="reread/look-ahead", prepare=_again("(?=x)(y)"), status=2, says="look-around"),
