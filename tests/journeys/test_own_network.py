@@ -143,7 +143,7 @@ def test_a_wrong_entry_is_refused(
         ),
         (
             "inputs = {'x': (3,)}\nquality = 'accuracy'\nnetwork = None\n",
-            "line 1: inputs has no label, which does not fit quality accuracy",
+            "line 1: inputs lacks label, which accuracy needs",
         ),
         (
             "inputs = {'x': (3,)}\nquality = 'beauty'\nnetwork = None\n",

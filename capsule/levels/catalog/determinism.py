@@ -133,7 +133,7 @@ def faults(variables: Mapping[str, str], threads: int, seed: int) -> Iterator[st
     due = {**dict.fromkeys(THREADS, str(threads)), "PYTHONHASHSEED": str(seed)}
     for name, value in due.items():
         if variables.get(name) != value:
-            yield f"{name} is {variables.get(name)!r}, not {value!r} as it was set"
+            yield f"{name} is {variables.get(name)!r}, but capsule set it to {value!r}"
 
 
 def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]:
@@ -145,7 +145,7 @@ def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]
     """
     for name, due in {**SWITCHES, "threads": threads}.items():
         if name in settings and settings[name] != due:
-            yield f"{name} is {settings[name]!r}, not {due!r}"
+            yield f"{name} is {settings[name]!r}, expected {due!r} for strict determinism"
 
 
 def refusal(framework: str, device: str, name: str) -> str | None:

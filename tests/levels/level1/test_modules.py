@@ -132,7 +132,7 @@ def test_a_trial_reports_what_is_due(tmp_path: Path) -> None:
         ("returned int", "return Net()", "return 5"),
         ("returns a int", "return torch.log_softmax(", "return 5 or ("),
         (
-            "data decides which operations run",
+            "operations depend on its data",
             "y = self",
             "x = x * 2 if self.sum() > 0 else x; y = self",
         ),

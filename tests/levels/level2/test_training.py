@@ -169,7 +169,7 @@ def test_mixed_precision_is_refused_where_there_is_none(glyphs: Path) -> None:
 
 
 def test_a_batch_without_equal_parts_is_refused(glyphs: Path) -> None:
-    with pytest.raises(ValueError, match="a batch of 20 has no 3 equal parts"):
+    with pytest.raises(ValueError, match="a batch of 20 is not a multiple of accumulate 3"):
         measure(numpy_alone(), glyphs, accumulate=3)
 
 
