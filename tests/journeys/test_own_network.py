@@ -105,7 +105,7 @@ def test_it_is_reproduced_in_containers(
 @pytest.mark.parametrize(
     ("change", "pointer", "message"),
     [
-        ({"frameworks": ["numpy"]}, "/frameworks/0", "numpy trains no torch.nn.Module"),
+        ({"frameworks": ["numpy"]}, "/frameworks/0", "numpy cannot train a torch.nn.Module"),
         (
             {"inputs": ["own-network.json"]},
             "/network/module",
