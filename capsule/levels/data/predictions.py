@@ -152,11 +152,12 @@ def qualities(quality: str, array: Any) -> list[float]:
     due, *chosen = array
     if quality == "spectrum_distance" and not (numpy.isfinite(due) & (due >= 0)).all():
         raise ValueError(
-            f"{quality} needs spectra as labels, found a negative or non-finite number"
+            f"{quality} needs spectra as labels, found a number that is negative or not finite"
         )
     if quality in _RANKED:
         if quality != "spectrum_distance" and not ((due == 0) | (due == 1)).all():
-            raise ValueError(f"{quality} needs labels 0 and 1, found other labels")
+            other = due[(due != 0) & (due != 1)][0]
+            raise ValueError(f"{quality} needs labels 0 and 1, found {other:g}")
         return [_RANKED[quality](one, due) for one in chosen]
     sums = [_COUNTS[quality](one, due) for one in chosen]
     return [float(one[0] / one[1]) for one in sums]

@@ -202,7 +202,7 @@ def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
     side = round((len(x[0]) / 8) ** (1 / 3))
     if not x[0] or 8 * side**3 != len(x[0]):
         raise FormatError(
-            path, f"has x of {len(x[0])} bytes, expected 8 times a cube (four int16 per voxel)"
+            path, f"has x of {len(x[0])} bytes, expected 8 n^3 (a cube of four int16 each)"
         )
     volume = numpy.frombuffer(x[0], "<i2").reshape(side, side, side, 4)
     return _order_universe(volume, y, path)
@@ -279,7 +279,7 @@ def read_deepcam(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
         raise FormatError(
             folder / "stats.h5",
             f"has minval of shape {stats[0].shape} and maxval of shape {stats[1].shape}, expected"
-            " 16 of each, every minval below its maxval",
+            " at least 16 of each, every minval below its maxval",
         )
     with numpy.errstate(over="ignore"):
         shift, scale = low.astype("float32"), (1 / (high - low)).astype("float32")

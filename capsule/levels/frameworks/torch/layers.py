@@ -270,16 +270,16 @@ def _resize(how: How, x: Any, roi: Any = None, scales: Any = None, sizes: Any = 
         or not (same if nearest else aligned or halves)
     ):
         raise FrameworkError(
-            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} in the mode"
-            f" {how.get('mode', b'nearest').decode()} and {placed} is not supported"
+            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with mode"
+            f" {how.get('mode', b'nearest').decode()} and coordinates {placed} is not supported"
         )
     if nearest:
         return functional.interpolate(x, list(sizes[2:]), mode="nearest")
     ways = {"linear": ("linear", "bilinear", "trilinear")[rank - 1], "bicubic": "bicubic"}
     if aligned and scales and any(f * n % 1 for f, n in zip(factors, x.shape[2:])):
         raise FrameworkError(
-            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} in the mode"
-            f" {how.get('mode', b'nearest').decode()} and {placed} is not supported"
+            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with mode"
+            f" {how.get('mode', b'nearest').decode()} and coordinates {placed} is not supported"
         )
     by, to = (factors, None) if scales else (None, list(sizes[2:]))
     return functional.interpolate(x, to, by, mode=ways[mode], align_corners=aligned)
