@@ -248,7 +248,7 @@ def test_tensorflow_jax_and_onnx_runtime_are_refused() -> None:
     for name in ("tensorflow", "tensorflow-xla", "jax", "onnxruntime"):
         reason = optimizers.refusal(name, facts)
         assert reason is not None
-        assert "there are torch, torch-compile, numpy" in reason
+        assert "use torch, torch-compile, numpy" in reason
 
 
 NET = """
