@@ -67,7 +67,7 @@ def test_the_work_of_a_sample_does_not_depend_on_the_batch(
         (["cosmoflo"], "no network 'cosmoflo'; did you mean cosmoflow?"),
         (["../lenet"], "known networks: lenet, alexnet"),
         (["cosmoflow", "side=33"], "the side of cosmoflow is 33, expected a power of two"),
-        (["transformer", "heads=3"], "3 heads do not divide the width 64"),
+        (["transformer", "heads=3"], "width 64 is not a multiple of heads 3"),
         (["lenet", "batch=0"], "batch of lenet is 0, expected a whole number >= 1"),
         (["lenet", "sides=28"], "may take side, classes"),
         (["lenet", "side"], "'side' is not SIZE=N"),

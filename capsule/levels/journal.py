@@ -52,14 +52,14 @@ class Samples:
             raise ValueError(f"{self.metric} was reported without a value")
         if not 0 <= self.warmup < len(self.values):
             raise ValueError(
-                f"{self.metric} was reported with {len(self.values)} values,"
-                f" of which {self.warmup} are warm-up"
+                f"{self.metric} was reported with {len(self.values)} values and warmup"
+                f" {self.warmup}, expected a warmup from 0 to {len(self.values) - 1}"
             )
         for name, column in self.columns().items():
             if len(column) != len(self.values):
                 raise ValueError(
-                    f"{self.metric} was reported with {len(self.values)} values"
-                    f" and {len(column)} of {name}"
+                    f"{self.metric} was reported with {len(self.values)} values and {len(column)}"
+                    f" {name}, expected one of {name} for each value"
                 )
 
     def columns(self) -> dict[str, tuple[float, ...]]:

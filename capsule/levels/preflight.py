@@ -163,7 +163,8 @@ def _read_place() -> tuple[int, int, str]:
     """
     rank, ranks, _, place = (os.environ.get(name) for name in _VARIABLES)
     if rank is None or ranks is None or place is None:
-        raise ValueError("a variable with this rank's number is missing")
+        missing = ", ".join(name for name in _VARIABLES if name not in os.environ)
+        raise ValueError(f"variables of this rank are not set: {missing}")
     host = urlparse(place).hostname
     try:
         if host is not None:
@@ -457,7 +458,7 @@ def _receive(peer: socket.socket) -> array[float]:
     while rest:
         count = peer.recv_into(rest)
         if not count:
-            raise ConnectionError("a rank left before the all-reduce was finished")
+            raise ConnectionError("a rank ended before the all-reduce was finished")
         rest = rest[count:]
     return values
 

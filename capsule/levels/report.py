@@ -114,12 +114,14 @@ class Report:
         wall, active = self._seconds()
         place = float(step)
         if not math.isfinite(place):
-            raise ValueError(f"{metric} was reported at step {step}")
+            raise ValueError(f"{metric} was reported at step {step}, expected a finite number")
         last = self._steps.get(metric, -math.inf)
         if last is None:
             raise ValueError(f"{metric} was reported with a step after values without steps")
         if place <= last:
-            raise ValueError(f"{metric} was reported at step {place:g}, after step {last:g}")
+            raise ValueError(
+                f"{metric} was reported at step {place:g} after step {last:g}, expected a later one"
+            )
         clocks = {} if self._is_resumed else {"wall": (wall,), "active": (active,)}
         self._hand_on(Samples(metric, (float(value),), 0, (place,), **clocks), place)
 

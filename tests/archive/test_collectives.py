@@ -73,7 +73,7 @@ def test_bytes_are_reproduced_and_another_number_of_ranks_has_others(
     wrong = ("--set", "/resources/ranks_per_node=5")
     refused = author.run("verify", sealed, "--runtime", "host", *wrong)
     assert refused.returncode == 2, refused.stdout + refused.stderr
-    assert "all-gather takes 20 or 40" in " ".join(refused.stderr.split())
+    assert "equal parts of 4-byte elements; use 20 or 40" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.parametrize(

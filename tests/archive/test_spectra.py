@@ -62,8 +62,11 @@ def without_a_power(array: Any) -> Any:
         (lambda array: array[[0, 1, 2, 0]], "distance is .*; its predictions give 0"),
         (lambda array: array[[0, 1, 3, 2]], "distance is .*; its predictions give"),
         (lambda array: array[:, :, :-1], "has shape"),
-        (lambda array: array.astype("|u1"), "it has uint8, from which spectrum_distance"),
-        (without_a_power, "the labels are not spectra"),
+        (
+            lambda array: array.astype("|u1"),
+            "spectrum_distance cannot be computed from predictions of type uint8",
+        ),
+        (without_a_power, "spectrum_distance needs spectra as labels"),
     ],
 )
 def test_a_distance_that_its_spectra_do_not_give_is_damage(

@@ -206,12 +206,15 @@ PREDICTIONS: list[tuple[Change | None, str]] = [
     (lambda array: array[:-1], "has shape"),
     (lambda array: array[:, :-1], "has shape"),
     (lambda array: array.reshape(len(array), -1, 2), "has shape"),
-    (lambda array: array.astype("<f4"), "it has float32, from which accuracy"),
-    (lambda array: array.astype("<i8"), "it is not a file of predictions"),
-    (lambda array: encode(array)[:-1], "its length contradicts its shape"),
-    (lambda array: encode(array) + b"\0", "its length contradicts its shape"),
-    (lambda array: b"", "it is not a file of predictions"),
-    (lambda array: bytes(10_000_000), "it is not a file of predictions"),
+    (
+        lambda array: array.astype("<f4"),
+        "accuracy cannot be computed from predictions of type float32",
+    ),
+    (lambda array: array.astype("<i8"), "the file has no header of predictions"),
+    (lambda array: encode(array)[:-1], "bytes of values do not fit shape"),
+    (lambda array: encode(array) + b"\0", "bytes of values do not fit shape"),
+    (lambda array: b"", "the file has no header of predictions"),
+    (lambda array: bytes(10_000_000), "the file has no header of predictions"),
 ]
 
 
@@ -236,7 +239,7 @@ LIES = [
     (
         "        report.keep(trial.kept, chosen)\n",
         "        report.keep(trial.kept, chosen[:-1])\n",
-        "its length contradicts its shape",
+        "bytes of values do not fit shape",
     ),
     (
         '    report.samples("training_samples", [trial.train.count])\n',

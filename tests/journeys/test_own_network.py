@@ -105,7 +105,7 @@ def test_it_is_reproduced_in_containers(
 @pytest.mark.parametrize(
     ("change", "pointer", "message"),
     [
-        ({"frameworks": ["numpy"]}, "/frameworks/0", "numpy trains no torch.nn.Module"),
+        ({"frameworks": ["numpy"]}, "/frameworks/0", "numpy cannot train a torch.nn.Module"),
         (
             {"inputs": ["own-network.json"]},
             "/network/module",
@@ -143,7 +143,7 @@ def test_a_wrong_entry_is_refused(
         ),
         (
             "inputs = {'x': (3,)}\nquality = 'accuracy'\nnetwork = None\n",
-            "line 1: inputs has no label, which does not fit quality accuracy",
+            "line 1: inputs lacks label, which accuracy needs",
         ),
         (
             "inputs = {'x': (3,)}\nquality = 'beauty'\nnetwork = None\n",

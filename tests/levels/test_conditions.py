@@ -86,7 +86,9 @@ def test_where_values_stay_none_are_put(tmp_path: Path) -> None:
         "parameters": {"n": 3},
     }
     framework = frameworks.load("numpy", "cpu", None, "default")
-    with pytest.raises(ValueError, match=r"own.py may keep what it made of its operands"):
+    with pytest.raises(
+        ValueError, match=r"own.py is an operator of a file, which may cache results"
+    ):
         trials.values(framework, fresh=True, **own)
 
 

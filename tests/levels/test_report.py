@@ -98,7 +98,7 @@ def test_a_step_that_is_not_beyond_the_last_is_refused(
     report: Report, lines: Lines, step: float
 ) -> None:
     report.point("loss", 3, 1.0)
-    with pytest.raises(ValueError, match=f"loss was reported at step {step:g}, after step 3"):
+    with pytest.raises(ValueError, match=f"loss was reported at step {step:g} after step 3"):
         report.point("loss", step, 1.0)
     report.point("loss", 4, 1.0)
     report.point("other", step, 1.0)
@@ -133,7 +133,7 @@ def test_the_warm_up_comes_with_the_first_values_and_leaves_some(
     with pytest.raises(ValueError, match="time was reported with warm-up after its first values"):
         report.samples("time", [3.0, 1.0], warmup=1)
     for warmup in (-1, 1, 2):
-        message = f"loss was reported with 1 values, of which {warmup} are warm-up"
+        message = f"loss was reported with 1 values and warmup {warmup}, expected a warmup from 0"
         with pytest.raises(ValueError, match=message):
             report.samples("loss", [1.0], warmup=warmup)
     assert len(lines) == 1
@@ -186,5 +186,7 @@ def test_what_belongs_to_values_is_as_long_as_they_are(
     name: str, column: tuple[float, ...]
 ) -> None:
     columns: dict[str, Any] = {name: column}
-    with pytest.raises(ValueError, match=f"loss was reported with 2 values and {len(column)} of"):
+    with pytest.raises(
+        ValueError, match=f"loss was reported with 2 values and {len(column)} {name}"
+    ):
         Samples("loss", (1.0, 2.0), **columns)

@@ -262,12 +262,13 @@ def test_error_norms_repeat_bit_for_bit_and_only_with_the_seed(tmp_path: Path) -
         (
             job([operator("relu", n=5)], "torch"),
             "import sys\nsys.modules['torch'] = None\n",
-            f"FrameworkError: torch is not installed for the measuring Python, {sys.executable}",
+            f"FrameworkError: torch is not installed for the measuring Python, {sys.executable}:"
+            " install torch, or use an image that has it",
         ),
         (
             job([operator("relu", n=5)], device="cuda"),
             None,
-            "FrameworkError: numpy has no device 'cuda'",
+            "FrameworkError: numpy has no device 'cuda': numpy runs on CPUs only",
         ),
         (
             job([operator("relu", n=5)], "lasagne"),

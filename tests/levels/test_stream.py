@@ -141,7 +141,10 @@ report.point("loss", 1, 1.0)
     _, _, journal = run(tmp_path, body)
     last = end(journal, TRAIN)
     assert (last["outcome"], last["reason"]) == ("failed", "error")
-    assert last["message"] == "ValueError: loss was reported at step 1, after step 2"
+    assert (
+        last["message"]
+        == "ValueError: loss was reported at step 1 after step 2, expected a later one"
+    )
     assert samples(journal, TRAIN)["loss"]["steps"] == [2.0]
 
 

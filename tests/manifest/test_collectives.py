@@ -59,20 +59,24 @@ def test_a_plan_says_the_same_or_is_refused() -> None:
 @pytest.mark.parametrize(
     ("fields", "where", "message"),
     [
-        ({"frameworks": ["tensorflow"]}, "/frameworks/0", "torch over torch.distributed and numpy"),
+        ({"frameworks": ["tensorflow"]}, "/frameworks/0", "torch over torch.distributed or numpy"),
         ({"collectives": ["all-reduced"]}, "/collectives/0", "did you mean 'all-reduce'"),
         ({"collectives": ["broadcast"] * 2}, "/collectives/1", "is given twice"),
         ({"bytes": [8, 8]}, "/bytes/1", "is given twice"),
-        ({"bytes": [10]}, "/bytes", "10 bytes have no whole number of elements of 4 bytes"),
+        (
+            {"bytes": [10]},
+            "/bytes",
+            "all-reduce cannot send 10 bytes in 4-byte elements; use 8 or 12",
+        ),
         ({"bytes": [2]}, "/bytes/0", ""),
-        ({"collectives": ["all-gather"], "bytes": [12]}, "/bytes", "all-gather takes 8 or 16"),
+        ({"collectives": ["all-gather"], "bytes": [12]}, "/bytes", "4-byte elements; use 8 or 16"),
         ({"level": 2}, "/level", ""),
         ({"network": "lenet"}, "/network", "unknown field"),
-        ({"resources": {"ranks_per_node": 1}}, "", "at least two ranks, and there is one"),
+        ({"resources": {"ranks_per_node": 1}}, "", "at least 2 ranks, and resources has 1"),
         (
             {"frameworks": ["numpy"], "resources": {"ranks_per_node": 2, "gpus_per_rank": 1}},
             "/frameworks/0",
-            "on no GPU; take torch",
+            "on cpu only, not on cuda; use torch",
         ),
     ],
 )

@@ -237,11 +237,11 @@ def test_a_mistake_about_a_network_is_told(
     [
         ("def flops", "def work", "cube.py, line 1: defines no flops"),
         ('("n",)', "tuple('n')", "line 3: parameters is not a literal"),
-        ('("n",)', '"n"', "line 3: parameters must be a tuple"),
+        ('("n",)', '"n"', "line 3: parameters is 'n', expected a tuple"),
         ('("n",)', '("n", "n")', "line 3: parameters"),
         ('("n",)', '("n1",)', "line 3: parameters"),
         ('("n",)', '("name",)', "line 3: parameters"),
-        ('"power": 3', '"power": -3', "line 4: options must be a dictionary"),
+        ('"power": 3', '"power": -3', "line 4: options is {'power': -3}, expected a dictionary"),
         ('"power": 3', '"power": 1 + 1', "line 4: options is not a literal"),
         ('"power": 3', '"n": 3', "line 4: options"),
         ("def torch", "def tensorflow", "cube.py has no function for torch; it runs in numpy"),

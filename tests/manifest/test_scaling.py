@@ -76,7 +76,10 @@ def test_a_plan_is_read_as_it_was_made() -> None:
         ({"cases": {"ranks": [1.5, 2]}}, "ranks is 1.5, expected a whole number from 1 to"),
         ({"cases": {"ranks": [1, 8]}}, "a case has 8 ranks, the resources have 4"),
         ({"cases": {"ranks": [1, 4]}, "batch": 3}, "a batch of 3 is too small for 4 ranks"),
-        ({"accumulate": 3, "batch": 18}, "no 3 equal parts on each of 4 ranks"),
+        (
+            {"accumulate": 3, "batch": 18},
+            "a batch of 18 is not a multiple of 12: 4 ranks times accumulate 3",
+        ),
         ({"scheme": {"name": "independent"}}, "independent ranks share no work"),
         ({"level": 2, "scheme": None}, "scaling needs level 3, found level 2"),
     ],

@@ -80,18 +80,29 @@ def hindrance(
     """Return why calls cannot be timed under some of `CONDITIONS`; None where they can.
 
     >>> hindrance(OPERATORS["gemm"], "tensorflow", "cpu", ("fresh",))
-    "tensorflow's tensors stay as they are, so fresh cannot be had"
+    'tensorflow cannot overwrite its tensors, which "fresh" requires: leave "fresh" out'
     """
     if "cold" in conditions and device != "cpu":
-        return f"the caches of {device} cannot be emptied, so cold cannot be had"
+        return (
+            f'capsule cannot empty the caches of {device}, which "cold" requires: leave "cold" out'
+        )
     if conditions and subject.module == "module":
-        return f"{subject.name} is a module, which is timed with the same values and warm caches"
+        out = " and ".join(f'"{one}"' for one in conditions)
+        return (
+            f"{subject.name} is a torch.nn.Module, which capsule times with unchanged values and"
+            f" warm caches: leave {out} out"
+        )
     if "fresh" not in conditions:
         return None
     if isinstance(subject, Operator) and OPERATORS.get(subject.name) != subject:
-        return f"{subject.name} may keep what it made of its operands, so fresh cannot be had"
+        return (
+            f"{subject.name} is an operator of a file, which may cache results of its operands:"
+            ' leave "fresh" out'
+        )
     if not FRAMEWORKS[framework].fills:
-        return f"{framework}'s tensors stay as they are, so fresh cannot be had"
+        return (
+            f'{framework} cannot overwrite its tensors, which "fresh" requires: leave "fresh" out'
+        )
     return None
 
 
@@ -104,7 +115,7 @@ def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | 
     """
     facts, name = FRAMEWORKS[framework], subject.name
     if isinstance(subject, Network) and not facts.networks:
-        return f"{framework} runs single operators, not the network {name}"
+        return f"{framework} runs single operators only, not networks such as {name}"
     # what a user's file calls by a name of the catalogue is something else
     listed = SUBJECTS.get(name) == subject
     if listed and dtype not in subject.dtypes:
@@ -114,10 +125,10 @@ def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | 
     if framework not in subject.frameworks:
         return f"{name} has no function for {framework}; it runs in {', '.join(subject.frameworks)}"
     if device == "cuda" and facts.cuda is None:
-        return f"{framework} has no device 'cuda'"
+        return f"{framework} has no device 'cuda': capsule runs {framework} on CPUs only"
     known = facts.dtypes + ((facts.cuda or ()) if device == "cuda" else ())
     if dtype not in known:
         return f"{framework} has no {dtype} on {device}; there are {', '.join(known)}"
     if listed and name in facts.inexact.get(dtype, ()):
-        return f"{framework} has no {name} that is exact to {dtype}"
+        return f"{framework} does not compute {name} with the precision of {dtype}"
     return None

@@ -88,10 +88,10 @@ def refuse(framework: str, device: str) -> str | None:
         device: `cpu` or `cuda`.
     """
     if framework not in LIBRARIES:
-        able = " and ".join(f"{name} over {by}" for name, by in LIBRARIES.items())
-        return f"nothing exchanges arrays of {framework}; there are {able}"
+        able = " or ".join(f"{name} over {by}" for name, by in LIBRARIES.items())
+        return f"capsule has no collectives for {framework}; use {able}"
     if framework == MPI and device != "cpu":
-        return "MPI exchanges numpy's arrays, which are on no GPU; take torch, over NCCL"
+        return f"{MPI} over MPI exchanges arrays on cpu only, not on {device}; use torch over NCCL"
     return None
 
 
@@ -99,18 +99,20 @@ def refuse_size(name: str, size: int, ranks: int) -> str | None:
     """Return why so many ranks cannot exchange so many bytes; None where they can.
 
     >>> refuse_size("all-gather", 1000, 3)
-    '1000 bytes have no 3 equal parts of whole elements of 4 bytes: all-gather takes 996 or 1008'
+    'all-gather cannot split 1000 bytes into 3 equal parts of 4-byte elements; use 996 or 1008'
     """
     if ranks == 1:
-        return f"{name} takes at least two ranks, and there is one: ask for more in resources"
+        return f"{name} needs at least 2 ranks, and resources has 1: raise ranks_per_node or nodes"
     parts = ranks if COLLECTIVES[name].parted else 1
     step = ITEM_BYTES * parts
     if not size % step:
         return None
     below = size // step * step
     near = " or ".join(str(one) for one in (below, below + step) if one)
-    many = f"{parts} equal parts of whole elements" if parts > 1 else "whole number of elements"
-    return f"{size} bytes have no {many} of {ITEM_BYTES} bytes: {name} takes {near}"
+    split = (
+        f"split {size} bytes into {parts} equal parts of" if parts > 1 else f"send {size} bytes in"
+    )
+    return f"{name} cannot {split} {ITEM_BYTES}-byte elements; use {near}"
 
 
 def bus_share(name: str, ranks: int) -> float:

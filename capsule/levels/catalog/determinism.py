@@ -31,7 +31,7 @@ class Variable:
 
 
 _BY_TIMING = "kernels are chosen by timing them, so two processes may sum in two orders"
-_TF32 = "it turns TF32 on whatever the element type says, or is a value that nobody knows"
+_TF32 = "the value turns TF32 on for every element type, or its effect is unknown"
 
 VARIABLES = (
     Variable(
@@ -65,7 +65,7 @@ VARIABLES = (
         "OMP_SCHEDULE",
         None,
         "(?i:static)(,[0-9]+)?",
-        "which thread sums what may follow from how fast each is",
+        "the threads share the sums by their speed, which varies",
     ),
     Variable("NVIDIA_TF32_OVERRIDE", None, "0", _TF32),
     Variable("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", None, "0", _TF32),
@@ -78,9 +78,14 @@ VARIABLES = (
         None,
         r"(\s*--xla_(gpu_deterministic_ops=true|gpu_exclude_nondeterministic_ops=true"
         r"|gpu_autotune_level=0|cpu_enable_fast_math=false))*\s*",
-        "flags of XLA that are not known to keep the order of sums",
+        "some of these flags may change the order of sums",
     ),
-    Variable("TF_XLA_FLAGS", None, r"\s*", "clusters of operations may be compiled, or not"),
+    Variable(
+        "TF_XLA_FLAGS",
+        None,
+        r"\s*",
+        "XLA may compile clusters of operations, or leave them as they are",
+    ),
 )
 """Beside these `PYTHONHASHSEED` is the seed, and thread counts are those of `resources`."""
 
@@ -133,7 +138,7 @@ def faults(variables: Mapping[str, str], threads: int, seed: int) -> Iterator[st
     due = {**dict.fromkeys(THREADS, str(threads)), "PYTHONHASHSEED": str(seed)}
     for name, value in due.items():
         if variables.get(name) != value:
-            yield f"{name} is {variables.get(name)!r}, not {value!r} as it was set"
+            yield f"{name} is {variables.get(name)!r}, but capsule set it to {value!r}"
 
 
 def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]:
@@ -145,7 +150,7 @@ def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]
     """
     for name, due in {**SWITCHES, "threads": threads}.items():
         if name in settings and settings[name] != due:
-            yield f"{name} is {settings[name]!r}, not {due!r}"
+            yield f"{name} is {settings[name]!r}, expected {due!r} for strict determinism"
 
 
 def refusal(framework: str, device: str, name: str) -> str | None:

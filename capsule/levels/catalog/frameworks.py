@@ -77,7 +77,7 @@ _TENSORFLOW_BUILD = {
 }
 # constants of the first two are of float32, and pools of three axes know no doubles
 _TENSORFLOW_NO_DOUBLES = ("gelu", "leaky_relu", "max_pool3d")
-_TENSORFLOW_LACKS = {"fp8_matmul": "it cannot read bits as float8"}
+_TENSORFLOW_LACKS = {"fp8_matmul": "TensorFlow cannot reinterpret bits as float8"}
 _NO_DOUBLES = (
     *(f"conv{way}{rank}d" for way in ("", "_transpose") for rank in (1, 2, 3)),
     *("average_pool2d", "global_average_pool", "gelu", "leaky_relu"),
@@ -104,8 +104,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         user_operators="function",
         user_optimizers="function",
         nondeterministic={
-            "max_pool3d": "torch's only gradient of max_pool3d on CUDA devices adds in no fixed"
-            " order"
+            "max_pool3d": "torch's gradient of max_pool3d on CUDA devices sums in varying order"
         },
     ),
     "torch-compile": FrameworkFacts(
@@ -179,9 +178,9 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         differentiates=False,
         trains=False,
         lacks={
-            "fp8_matmul": "its CPU products do not take float8",
-            "rfft": "for a length that is not a power of two its transform has a larger error than"
-            " the sums that it replaces",
+            "fp8_matmul": "ONNX Runtime has no float8 products on CPUs",
+            "rfft": "ONNX Runtime's transform of a length that is not a power of two has a larger"
+            " error than plain sums",
         },
         # it adds no 16-bit numbers where it scatters
         inexact={"float64": _NO_DOUBLES, "float16": ("scatter_add",)},

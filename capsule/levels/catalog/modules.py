@@ -92,17 +92,17 @@ def read(inputs: object, quality: object) -> Module:
         raise ValueError(f"quality is {quality!r}, expected one of {', '.join(_DUE)}")
     if not isinstance(inputs, dict) or not all(map(_is_name, inputs)):
         raise ValueError(
-            'inputs must be a dictionary of names and shapes, for example {"image": (1, 28, 28),'
-            ' "label": {"below": 10}}'
+            f"inputs is {inputs!r:.80}, expected a dictionary of lower-case names and shapes, for"
+            ' example {"image": (1, 28, 28), "label": {"below": 10}}'
         )
     samples = {name: _sample(name, value) for name, value in inputs.items()}
     due = _DUE[quality]
     if due not in samples or len(samples) < 2:
-        what = "nothing that forward takes" if due in samples else f"no {due}"
-        raise ValueError(f"inputs has {what}, which does not fit quality {quality}")
+        lacking = "an array for forward" if due in samples else f"{due}, which {quality} needs"
+        raise ValueError(f"inputs lacks {lacking}")
     if (samples[due].below is None) == (due == "label"):
-        form = '{"below": 10}' if due == "label" else "(4,)"
-        raise ValueError(f"inputs has {due} {inputs[due]!r}, expected for example {form}")
+        form = 'whole numbers, such as {"below": 10}' if due == "label" else "a shape, such as (4,)"
+        raise ValueError(f"inputs has {due} {inputs[due]!r}, expected {form}")
     return Module(samples, quality)
 
 
@@ -111,14 +111,19 @@ def _sample(name: str, value: object) -> Sample:
     if isinstance(value, dict):
         shape, below = value.get("shape", ()), value.get("below")
         if value.keys() - {"shape", "below"} or not _is_whole(below, 2):
-            raise ValueError(f"inputs has {name} {value!r}, expected shape and below (at least 2)")
+            raise ValueError(
+                f'inputs has {name} {value!r}, expected "below" (at least 2) and, if a sample has'
+                ' several numbers, "shape"'
+            )
     if (
         not isinstance(shape, (tuple, list))
         or len(shape) > _MOST_AXES
         or not all(_is_whole(length, 1) for length in shape)
         or prod(shape) > _MOST
     ):
-        raise ValueError(f"inputs has {name} {value!r}, expected the shape of one sample")
+        raise ValueError(
+            f"inputs has {name} {value!r}, expected the shape of one sample, such as (1, 28, 28)"
+        )
     return Sample(tuple(shape), below)
 
 

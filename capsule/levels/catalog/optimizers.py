@@ -92,7 +92,8 @@ def read(numbers: object, slots: object, defined: Iterable[str]) -> Optimizer:
         or not all(type(one) in (int, float) and abs(one) <= _LARGEST for one in numbers.values())
     ):
         raise ValueError(
-            'numbers must be a dictionary of names and finite numbers, such as {"momentum": 0.9}'
+            f"numbers is {numbers!r:.80}, expected a dictionary of names and finite numbers, such"
+            ' as {"momentum": 0.9}'
         )
     if taken := sorted(_RESERVED & numbers.keys()):
         raise ValueError(f"numbers has {taken[0]}, which is a recipe's own field; rename it")
@@ -102,7 +103,9 @@ def read(numbers: object, slots: object, defined: Iterable[str]) -> Optimizer:
         raise ValueError(f"slots is {slots!r}, expected a whole number from 0 to {MOST_SLOTS}")
     has_formula = "formula" in set(defined)
     if slots and not has_formula:
-        raise ValueError("slots needs a formula, which the file does not define")
+        raise ValueError(
+            f"slots is {slots}, but the file defines no formula: define formula, or leave slots out"
+        )
     own = (Number(name, value, -_LARGEST, _LARGEST) for name, value in numbers.items())
     return Optimizer((RATE, *own), slots, has_formula)
 
@@ -124,10 +127,13 @@ def refusal(framework: str, optimizer: Optimizer) -> str | None:
         or (one.user_optimizers == "formula" and optimizer.has_formula)
     )
     if facts.user_optimizers is None:
-        return f"{framework} trains by no optimizer of a file; there are {able}"
+        return f"{framework} cannot train with an optimizer from a file; use {able}"
     if optimizer.has_formula:
         return None
-    return f"{framework} trains by an optimizer's formula, and the file defines none; take {able}"
+    return (
+        f"{framework} trains by an optimizer's formula, and the file defines none: define formula,"
+        f" or use {able}"
+    )
 
 
 def mismatch(quality: str, optimizer: str) -> str | None:
@@ -140,7 +146,7 @@ def mismatch(quality: str, optimizer: str) -> str | None:
     if quality in GENERATES and optimizer in TOGETHER:
         able = ", ".join(name for name in OPTIMIZERS if name not in TOGETHER)
         return (
-            f"{optimizer} goes by all parameters together, and two networks are trained against"
-            f" each other; there are {able}"
+            f"{optimizer} cannot train two networks against each other, because its steps depend on"
+            f" the gradients of all parameters; use one of {able}"
         )
     return None

@@ -150,10 +150,10 @@ def refusal(
     if framework != "torch" or device != "cpu":
         return f"ranks train together in torch on cpu, not in {framework} on {device}"
     if is_module:
-        return "ranks train networks of the catalogue together, not a torch.nn.Module"
+        return "ranks train together only networks of the catalogue, not a torch.nn.Module"
     if optimizer not in OPTIMIZERS or optimizer == "lbfgs":
         able = ", ".join(name for name in OPTIMIZERS if name != "lbfgs")
-        return f"ranks do not train together with {optimizer}; there are {able}"
+        return f"ranks cannot train together with {optimizer}; use one of {able}"
     if dtype not in ("float32", "float64"):
         return f"ranks train together in float32 or float64, not in {dtype}"
     return None
@@ -170,9 +170,9 @@ def refuse_over(name: str) -> str | None:
         name: Key of `SCHEMES`.
     """
     if SCHEMES[name].independent:
-        return f"{name} ranks exchange nothing: leave out over"
+        return f'{name} ranks exchange nothing: leave out "over"'
     if name == "sharded" or SCHEMES[name].splits_network:
-        return f"{name} ranks exchange by torch's own process group: leave out over"
+        return f'{name} ranks exchange only through torch\'s process group: leave out "over"'
     return None
 
 
@@ -186,8 +186,8 @@ def refuse_optimizer(name: str, optimizer: str) -> str | None:
     has_part = name in ("sharded", "pipelined")
     if has_part and optimizer in OPTIMIZERS and optimizer not in ELEMENTWISE:
         return (
-            f"{optimizer} takes norms of whole parameters, of which a rank of {name} has a part;"
-            f" there are {', '.join(ELEMENTWISE)}"
+            f"{optimizer} needs norms of whole parameters, and a {name} rank holds only a part of"
+            f" the parameters; use one of {', '.join(ELEMENTWISE)}"
         )
     return None
 
@@ -201,7 +201,7 @@ def refuse_checkpoints(name: str) -> str | None:
     if SCHEMES[name].asynchronous:
         return f"the server of {name} keeps no checkpoint: leave out checkpoint_epochs"
     if SCHEMES[name].independent:
-        return f"{name} ranks have no epoch in common to go on from: leave out checkpoint_epochs"
+        return f"{name} ranks have no common epoch to resume from: leave out checkpoint_epochs"
     return None
 
 
@@ -231,29 +231,35 @@ def refuse_shares(
     """
     if SCHEMES[name].independent:
         if group is not None:
-            return f"{name} ranks share no batch to make groups of: leave out batch_norm_group"
+            return f"{name} ranks share no batch: leave out batch_norm_group"
         ranks = 1
     if SCHEMES[name].splits_network:
         if network in NORMALIZING:
-            return f"{network} normalizes by batch, which ranks of {name} do not do together"
+            return f"{name} ranks cannot train {network}, because it has batch normalization"
         ranks = 1
     if batch < ranks:
-        return f"a batch of {batch} is too small for {ranks} ranks: each takes a sample"
+        return f"a batch of {batch} is too small for {ranks} ranks: each needs at least 1 sample"
     if group is None:
         if network in NORMALIZING and ranks > 1:
             return (
-                f"{network} normalizes by batch, and each rank would by its own samples: say by"
-                " batch_norm_group how many samples are normalized together"
+                f"{network} has batch normalization, whose result would depend on the number of"
+                " ranks: set batch_norm_group, the number of samples normalized together"
             )
         if accumulate > 1 and batch % (ranks * accumulate):
-            return f"a batch of {batch} has no {accumulate} equal parts on each of {ranks} ranks"
+            return (
+                f"a batch of {batch} is not a multiple of {ranks * accumulate}: {ranks} ranks times"
+                f" accumulate {accumulate}"
+            )
         return None
     if network not in NORMALIZING:
-        return f"{network} does not normalize by batch: leave out batch_norm_group"
+        return f"{network} has no batch normalization: leave out batch_norm_group"
     if accumulate > 1:
-        return "a rank takes one batch_norm_group at a time: leave out accumulate"
+        return (
+            f"accumulate is {accumulate}, but with batch_norm_group each group is a micro-batch of"
+            " its own: leave out accumulate"
+        )
     if batch % group:
-        return f"a batch of {batch} has no equal groups of {group} samples"
+        return f"a batch of {batch} is not a multiple of batch_norm_group {group}"
     if batch // group % ranks:
         return (
             f"a batch of {batch} has {batch // group} groups of {group} samples, which {ranks}"

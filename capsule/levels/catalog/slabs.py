@@ -132,9 +132,8 @@ def cut(trunk: Trunk, ranks: int) -> tuple[Cuts, ...]:
     step = prod(layer.stride for layer in trunk.layers)
     units = trunk.rows // step
     if units < ranks:
-        raise ValueError(
-            f"its {trunk.rows} rows allow at most {units} slabs: {step} rows become one at the end"
-        )
+        why = f", because its layers reduce {step} rows to one" if step > 1 else ""
+        raise ValueError(f"its {trunk.rows} rows allow at most {units} slabs{why}")
     cuts: list[Cuts] = [(*(units * rank // ranks * step for rank in range(ranks)), trunk.rows)]
     for layer in trunk.layers:
         before = cuts[-1]
@@ -166,7 +165,7 @@ def _check(layer: Layer, before: Cuts, after: Cuts) -> None:
             if rows and rows > before[peer + 1] - before[peer]:
                 raise ValueError(
                     f"{layer.name} reads {rows} rows beyond the slab of rank {rank}; the slab of"
-                    f" rank {peer} has only {before[peer + 1] - before[peer]} of {before[-1]}"
+                    f" rank {peer} has only {before[peer + 1] - before[peer]} of {before[-1]} rows"
                 )
 
 

@@ -55,8 +55,8 @@ def _find_trunk(network: str, sizes: Mapping[str, int]) -> slabs.Trunk:
     if trunk is None:
         chains = ", ".join(slabs.CHAINS)
         raise LookupError(
-            f"splits networks that begin with a chain of convolutions, and {network} does not;"
-            f" there are {chains}"
+            f"splits only networks that begin with a chain of convolutions ({chains}), not"
+            f" {network}"
         )
     return trunk
 
@@ -65,10 +65,7 @@ def _find_line(network: str, sizes: Mapping[str, int]) -> stages.Line:
     line = stages.find_line(network, sizes)
     if line is None:
         lines = ", ".join(stages.LINES)
-        raise LookupError(
-            f"cuts networks where one value passes, and of {network} nothing says where; there are"
-            f" {lines}"
-        )
+        raise LookupError(f"cuts only networks whose cuts capsule knows ({lines}), not {network}")
     return line
 
 
@@ -82,7 +79,7 @@ def traffic(
         LookupError: Of the network nothing says how it is split.
     """
     if work is None:
-        raise ValueError(f"{name} exchanges what its network requires")
+        raise ValueError(f"the traffic of {name} depends on its network, and no network is given")
     how = work.batch, work.parts, rank, ranks
     if name == "pipelined":
         return stages.traffic(_find_line(work.network, work.sizes), *how, item)

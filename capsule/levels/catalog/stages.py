@@ -52,7 +52,7 @@ def choose(line: Line, ranks: int) -> tuple[Cut, ...]:
     """
     parts = len(line.cuts) + 1
     if ranks > parts:
-        raise ValueError(f"it can be cut into {parts} stages at most")
+        raise ValueError(f"the network can be cut into at most {parts} stages")
     return tuple(line.cuts[parts * rank // ranks - 1] for rank in range(1, ranks))
 
 

@@ -254,10 +254,16 @@ def read_milestones(schedule: str, value: object) -> tuple[int, ...]:
     """
     if schedule != "multistep":
         if value is not None:
-            raise ValueError(f"milestones belong to multistep; {schedule} has none")
+            raise ValueError(
+                f"milestones are set, but schedule {schedule} has none: leave milestones out, or"
+                " use multistep"
+            )
         return ()
     if value is None:
-        raise ValueError("milestones is missing; multistep applies its factor after them")
+        raise ValueError(
+            "milestones is missing: list the epochs after which multistep applies its factor, such"
+            " as [30, 60]"
+        )
     numbers = [
         int(one)
         for one in (value if isinstance(value, list) else ())
@@ -384,20 +390,25 @@ def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = Fal
     facts = FRAMEWORKS.get(framework)
     if is_module and facts and not facts.modules:
         able = ", ".join(name for name, one in FRAMEWORKS.items() if one.modules)
-        return f"{framework} trains no torch.nn.Module; there are {able}"
+        return f"{framework} cannot train a torch.nn.Module; use {able}"
     if is_module and dtype == MIXED:
-        return f"a torch.nn.Module is not trained in {MIXED}: it can cast what it likes itself"
+        return (
+            f"capsule does not train a torch.nn.Module in {MIXED}: cast inside the module instead"
+        )
     if is_module and optimizer == "lbfgs":
-        return "a step of lbfgs takes the loss several times, and a torch.nn.Module may draw in it"
+        return (
+            "lbfgs cannot train a torch.nn.Module: lbfgs evaluates the loss several times in a"
+            " step, and the module may draw other random numbers each time"
+        )
     if facts and framework not in TRAINERS:
-        return f"{framework} does not train; there are {', '.join(TRAINERS)}"
+        return f"{framework} does not train; use one of {', '.join(TRAINERS)}"
     if dtype == MIXED and facts and not facts.mixes:
         able = ", ".join(name for name, one in FRAMEWORKS.items() if one.mixes)
-        return f"{framework} does not train in {MIXED}; there are {able}"
+        return f"{framework} does not train in {MIXED}; use {able}"
     if optimizer == "lbfgs" and facts and not facts.reevaluates:
         able = ", ".join(name for name, one in FRAMEWORKS.items() if one.reevaluates)
         return (
-            f"a step of lbfgs takes the loss several times, and one of {framework} is a function"
-            f" that takes it once; there are {able}"
+            f"{framework} cannot train with lbfgs, which evaluates the loss several times in a"
+            f" step; use {able}"
         )
     return None

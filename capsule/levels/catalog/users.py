@@ -129,7 +129,8 @@ def _check_parameters(parameters: object) -> tuple[str, ...]:
     names = list(parameters) if isinstance(parameters, (tuple, list)) else []
     if not names or not all(map(_is_name, names)) or len(set(names)) < len(names):
         raise ValueError(
-            'parameters must be a tuple of different names of letters and _, such as ("n",)'
+            f"parameters is {parameters!r:.80}, expected a tuple of different names of letters and"
+            ' _, such as ("n",)'
         )
     return tuple(names)
 
@@ -145,8 +146,8 @@ def _check_options(options: object, taken: tuple[str, ...]) -> tuple[Option, ...
         for name, value in options.items()
     ):
         raise ValueError(
-            'options must be a dictionary of names and whole numbers >= 0, such as {"stride": 1},'
-            " without names of parameters"
+            f"options is {options!r:.80}, expected a dictionary of names other than the parameters'"
+            ' and whole numbers >= 0, such as {"stride": 1}'
         )
     return tuple(Option(name, value, 0, None) for name, value in options.items())
 

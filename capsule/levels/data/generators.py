@@ -177,7 +177,7 @@ def read_array(path: Path) -> Any:
         raise ValueError(f"{path.name} is not a readable array: {fault}") from None
     # one of an archive of arrays is not
     if not isinstance(array, numpy.ndarray):
-        raise ValueError(f"{path.name} is not an array")
+        raise ValueError(f"{path.name} is an archive of arrays, expected one array of numpy.save")
     return array
 
 
@@ -185,7 +185,7 @@ def _plain(name: str, array: Any) -> Any:
     import numpy
 
     if not _NAME.fullmatch(name):
-        raise ValueError(f"array name {name!r} must have only lower-case letters, digits and _")
+        raise ValueError(f"invalid array name {name!r}: use lower-case letters, digits and _")
     array = numpy.asarray(array)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise ValueError(f"array {name} has {array.dtype}, expected booleans, integers or floats")

@@ -123,7 +123,7 @@ def decode(data: bytes) -> Any:
     end = _HEADER_BYTES + int.from_bytes(data[8:_HEADER_BYTES], "little")
     match = _HEADER.fullmatch(data[_HEADER_BYTES:end])
     if match is None:
-        raise ValueError("it is not a file of predictions")
+        raise ValueError("the file has no header of predictions")
     kind = match[1].decode("ascii")
     shape = tuple(map(int, match.groups()[1:]))
     elements = numpy.dtype(kind)
@@ -133,7 +133,9 @@ def decode(data: bytes) -> Any:
         or prod(shape) > MOST_VALUES
         or prod(shape) * elements.itemsize != len(data) - end
     ):
-        raise ValueError("its length contradicts its shape")
+        raise ValueError(
+            f"the file's {len(data) - end} bytes of values do not fit shape {shape} of {kind}"
+        )
     return numpy.frombuffer(data, elements, offset=end).reshape(shape)
 
 
@@ -144,15 +146,18 @@ def qualities(quality: str, array: Any) -> list[float]:
         ValueError: The file is not one of this quality.
     """
     if (array.dtype.kind == "f") != (quality in _OF_REALS):
-        raise ValueError(f"it has {array.dtype}, from which {quality} cannot be computed")
+        raise ValueError(f"{quality} cannot be computed from predictions of type {array.dtype}")
     import numpy
 
     due, *chosen = array
     if quality == "spectrum_distance" and not (numpy.isfinite(due) & (due >= 0)).all():
-        raise ValueError(f"the labels are not spectra, which {quality} needs")
+        raise ValueError(
+            f"{quality} needs spectra as labels, found a number that is negative or not finite"
+        )
     if quality in _RANKED:
         if quality != "spectrum_distance" and not ((due == 0) | (due == 1)).all():
-            raise ValueError(f"the labels are not 0 or 1, which {quality} needs")
+            other = due[(due != 0) & (due != 1)][0]
+            raise ValueError(f"{quality} needs labels 0 and 1, found {other:g}")
         return [_RANKED[quality](one, due) for one in chosen]
     sums = [_COUNTS[quality](one, due) for one in chosen]
     return [float(one[0] / one[1]) for one in sums]
@@ -219,7 +224,7 @@ def _area(scores: Any, due: Any) -> float:
     is_due = due.reshape(-1) == 1
     high, low = scores.reshape(-1)[is_due], numpy.sort(scores.reshape(-1)[~is_due])
     if not high.size or not low.size:
-        raise ValueError("all samples are of one class; auc needs two")
+        raise ValueError("auc needs samples of two classes, found one class")
     twice = int(low.searchsorted(high, "left").sum()) + int(low.searchsorted(high, "right").sum())
     return float(twice / (2 * high.size * low.size))
 
@@ -250,7 +255,7 @@ def _mean_average_precision(scores: Any, due: Any) -> float:
         gained = numpy.diff(right, prepend=0)
         values.append(float((right / taken * gained).sum()) / int(right[-1]))
     if not values:
-        raise ValueError("no sample has a class; mean_average_precision needs one")
+        raise ValueError("mean_average_precision needs at least one label of 1, found none")
     return sum(values) / len(values)
 
 

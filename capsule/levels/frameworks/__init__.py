@@ -25,7 +25,10 @@ def load(name: str, device: str, threads: int | None, determinism: str) -> Frame
         raise FrameworkError(f"unknown framework {name!r}; known: {', '.join(FRAMEWORKS)}")
     facts = FRAMEWORKS[name]
     if util.find_spec(facts.package) is None:
-        raise FrameworkError(f"{name} is not installed for the measuring Python, {sys.executable}")
+        raise FrameworkError(
+            f"{name} is not installed for the measuring Python, {sys.executable}: install {name},"
+            " or use an image that has it"
+        )
     module = import_module(f".{facts.module}", __package__)
     framework: Framework = module.create(device, threads, determinism)
     return framework

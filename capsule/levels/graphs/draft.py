@@ -145,7 +145,7 @@ class Draft:
 
     def _new(self, name: str) -> str:
         if name in self._inputs or name in self._parameters or name in self._nodes:
-            raise ValueError(f"{self.name} has two values {name!r}")
+            raise ValueError(f"{self.name} has two values named {name!r}")
         return name
 
     def _append(

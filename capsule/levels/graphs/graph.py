@@ -153,7 +153,7 @@ class Graph:
             ValueError: It has none.
         """
         if self.loss is None:
-            raise ValueError(f"{self.name} has no loss")
+            raise ValueError(f"{self.name} has no loss, which training needs")
         return self.loss
 
     def nodes_for(self, values: Iterable[str]) -> tuple[Node, ...]:

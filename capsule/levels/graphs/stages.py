@@ -75,5 +75,8 @@ def list_ties(stages: Sequence[Graph]) -> tuple[str, ...]:
     shared = {name: one for name, one in places.items() if len(one) > 1}
     for name, one in shared.items():
         if one != [0, len(stages) - 1]:
-            raise ValueError(f"{name} of {stages[0].name} is read by stages {one}")
+            raise ValueError(
+                f"{name} of {stages[0].name} is read by stages {one}, expected one stage, or the"
+                " first and the last"
+            )
     return tuple(shared)

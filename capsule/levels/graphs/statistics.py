@@ -51,7 +51,7 @@ def find(graph: Graph) -> tuple[Kept, ...]:
         if node.operator == "batch_norm":
             twin = nodes.get(f"{node.name}.inference")
             if twin is None:
-                raise ValueError(f"{node.name} of {graph.name} does not exist in inference")
+                raise ValueError(f"{node.name} of {graph.name} has no form for inference")
             every.append(Kept(node.name, node.inputs[0], *twin.inputs[3:5]))
     return tuple(every)
 
@@ -116,7 +116,8 @@ def move(before: Sequence[Any], of_batch: Sequence[Any], count: int) -> tuple[An
     """
     if count < 2:
         raise ValueError(
-            "one value in a channel has no variance: use a larger batch, or fewer parts of it"
+            "batch normalization got one value per channel, which has no variance: use a larger"
+            " batch, or fewer parts of the batch"
         )
     mean, variance = before
     batch_mean, batch_variance = of_batch

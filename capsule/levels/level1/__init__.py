@@ -162,7 +162,8 @@ def _require_limit(single: Graph, framework: str, device: str) -> None:
     """
     if not catalog.reports_memory(framework, device):
         raise ValueError(
-            f"{framework} does not report its memory use, so limit_mib cannot be enforced"
+            f"{framework} does not report its memory use, so limit_mib cannot be enforced: leave"
+            " limit_mib out"
         )
     microbatch.check_divisible(single)
 

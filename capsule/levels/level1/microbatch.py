@@ -72,7 +72,7 @@ def check_divisible(single: Graph) -> None:
         if node.operator == _COUPLED and node.sizes["h"] * node.sizes["w"] == 1:
             raise ValueError(
                 f"{single.name} cannot be split to stay within limit_mib: {node.name} cannot"
-                " normalise a part of one example, with one value per channel"
+                " normalize a part of one example, with one value per channel"
             )
 
 

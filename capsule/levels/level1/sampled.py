@@ -39,7 +39,7 @@ def take(array: Any, batch: int, examples: Sequence[int]) -> Any:
         ValueError: It has none.
     """
     if not array.ndim or array.shape[0] % batch:
-        raise ValueError(f"{array.shape} has no axis of {batch} examples")
+        raise ValueError(f"an array of shape {array.shape} cannot be divided into {batch} examples")
     by_example = array.reshape(batch, array.shape[0] // batch, *array.shape[1:])
     return by_example[list(examples)].reshape(-1, *array.shape[1:])
 

@@ -74,7 +74,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     train, test = read(context.data[dataset], graph(1), context.formats.get(dataset))
     steps = train.count // recipe.batch
     if not steps:
-        raise ValueError(f"a batch of {recipe.batch} exceeds the {train.count} samples")
+        raise ValueError(f"a batch of {recipe.batch} exceeds the {train.count} training samples")
     judged, parts = checks.choose_parts(recipe, graph(1))
     if source is None:
         first, end = team.span(recipe.batch)

@@ -182,7 +182,9 @@ def choose_parts(recipe: Recipe, graph: Graph) -> tuple[int, int]:
         ValueError: The batch has no equal parts.
     """
     if recipe.batch % recipe.accumulate:
-        raise ValueError(f"a batch of {recipe.batch} has no {recipe.accumulate} equal parts")
+        raise ValueError(
+            f"a batch of {recipe.batch} is not a multiple of accumulate {recipe.accumulate}"
+        )
     whole = recipe.micro_batch(recipe.batch)
     # a channel of one sample may have one value, which has no variance
     least = min(whole, 2) if graph.loss and find(graph) else 1

@@ -92,9 +92,9 @@ def _resume(
     due, reached = (_copy(trial, trainer.parameters()) for trainer in trainers)
     if trajectory.distance(reached, due, before, before) > trajectory.ROUNDING:
         raise ValueError(
-            f"{trial.optimizer.name} takes other steps after a checkpoint: store all state that"
-            " its steps depend on in state_dict(), or in the formula's state, or leave"
-            " checkpoint_epochs out"
+            f"restored from a checkpoint, {trial.optimizer.name} takes different steps than without"
+            " the interruption: store all state that its steps depend on in state_dict() or in the"
+            " formula's state, or leave checkpoint_epochs out"
         )
 
 

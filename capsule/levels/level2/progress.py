@@ -158,7 +158,7 @@ def _parse(
     facts: Mapping[str, Any], arrays: Mapping[str, Any], identity: str, quality: str
 ) -> Resumed:
     if facts.get("identity") != identity:
-        raise CheckpointError("it belongs to another training")
+        raise CheckpointError("the checkpoint belongs to another training")
     try:
         progress = Progress(
             quality,
@@ -180,6 +180,6 @@ def _parse(
         raise CheckpointError(f"{type(error).__name__}: {error}") from None
     progress.resumed = progress.epochs
     if not progress.epochs:
-        raise CheckpointError("its epoch is missing")
+        raise CheckpointError("the checkpoint has no completed epoch")
     state = {name[len(STATE) :]: one for name, one in arrays.items() if name.startswith(STATE)}
     return progress, state

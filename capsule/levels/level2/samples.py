@@ -149,7 +149,7 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
         column = source.columns.get(name)
         if column is None:
             there = ", ".join(source.columns)
-            raise ValueError(f"{graph.name} takes {name}; the dataset has {there}")
+            raise ValueError(f"the dataset lacks {name}, which {graph.name} takes; it has {there}")
         first, *rest = wanted.shape
         if wanted.below is not None and rest and not column.shape:
             # whole numbers of a sample may lie one after the other
@@ -176,7 +176,11 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
                 below[name] = wanted.below
         rows[name], counts[name] = first, column.length // first
     if len(set(counts.values())) != 1 or not min(counts.values()):
-        raise ValueError(f"{prefix or 'training'} arrays have {counts} samples")
+        shown = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise ValueError(
+            f"{'test' if prefix else 'training'} arrays need equal numbers of samples, at least 1;"
+            f" found {shown}"
+        )
     return Samples(source, rows, below, next(iter(counts.values())))
 
 

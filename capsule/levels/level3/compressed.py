@@ -37,7 +37,7 @@ class Compressed(Exchange):
         super().__init__(member)
         self._kept = torch.zeros_like(flatten(member.leaves.values()))
         if (count := self._kept.numel()) >= _MOST:
-            raise ValueError(f"{count} parameters are too many: their indexes have 32 bits")
+            raise ValueError(f"{count} parameters exceed the limit of {_MOST - 1} (32-bit indexes)")
 
     def state(self) -> Mapping[str, Any]:
         """Return the kept remainders of gradients."""

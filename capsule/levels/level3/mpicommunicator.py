@@ -31,7 +31,9 @@ class MpiCommunicator(Communicator):
         self._mpi = MPI
         if MPI.Query_thread() != MPI.THREAD_MULTIPLE:
             # an asynchronous server has a thread for each rank
-            raise RuntimeError("this MPI forbids calls from several threads: use another MPI")
+            raise RuntimeError(
+                "this MPI library does not support MPI_THREAD_MULTIPLE: use one that does"
+            )
 
     def all_reduce(self, flat: Flat, *, largest: bool = False) -> None:
         """See `Communicator`."""

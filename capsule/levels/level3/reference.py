@@ -239,5 +239,5 @@ def _replay(setting: Setting, world: World) -> list[After]:
         served = world.move(0, served, world.differentiate(rank, clocks[rank]), clocks[rank])
         clocks[rank] += 1
     if any(len(one) != steps for one in after) or clocks != [steps for _ in ranks]:
-        raise ValueError(f"the server took {clocks} steps, each rank {steps}")
+        raise ValueError(f"the server took {clocks} steps of the ranks, expected {steps} of each")
     return [After([after[rank][step] for rank in ranks], None) for step in range(steps)]

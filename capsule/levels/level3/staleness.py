@@ -59,7 +59,7 @@ class Server:
             with communicator.wait():
                 self._turn.wait_for(lambda: self._failure or self._ahead(rank) <= self._bound)
             if self._failure:
-                raise RuntimeError(f"a rank has left: {self._failure}")
+                raise RuntimeError(f"a rank has ended early: {self._failure}")
             self.order.append((rank, True))
             self.most = max(self.most, self._ahead(rank))
             return flatten(self._leaves)

@@ -108,8 +108,8 @@ class region:  # noqa: N801 - reads as a word of the language
         """
         if any(is_lazy(function) for is_lazy in _LAZY):
             raise TypeError(
-                f"{function.__qualname__} runs after its call returns;"
-                f" put `with region({self._name!r}):` inside it"
+                f"{function.__qualname__} is a generator or coroutine, which runs after its call"
+                f" returns: put `with region({self._name!r}):` inside it"
             )
         name, cuda = self._name, self._cuda
 

@@ -27,7 +27,7 @@ def cosmoflow(g: Builder, sizes: Mapping[str, int]) -> Graph:
     batch, side, channels = sizes["batch"], sizes["side"], sizes["width"]
     layers = (side // _LAST_SIDE).bit_length() - 1
     if layers < 1 or side != _LAST_SIDE << layers:
-        raise ValueError(f"the side of cosmoflow is {side}, expected a power of two from 8 on")
+        raise ValueError(f"the side of cosmoflow is {side}, expected a power of two >= 8")
     x = g.input("volume", (batch, 4, side, side, side))
     for layer in range(layers):
         x = g.leaky_relu(g.conv3d(x, channels << layer, 3, padding=1), _SLOPE_PERCENT)

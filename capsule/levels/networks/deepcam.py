@@ -34,7 +34,9 @@ def deepcam(g: Builder, sizes: Mapping[str, int]) -> Graph:
     batch, height, width = sizes["batch"], sizes["height"], sizes["width"]
     for name in ("height", "width"):
         if sizes[name] % _STRIDE:
-            raise ValueError(f"{name} of deepcam is {sizes[name]}, not a multiple of {_STRIDE}")
+            raise ValueError(
+                f"{name} of deepcam is {sizes[name]}, expected a multiple of {_STRIDE}"
+            )
     parts = _Parts(g, sizes["divisor"])
     x = g.input("map", (batch, CHANNELS, height, width))
     low, x = _encode(parts, x, sizes["middle"])

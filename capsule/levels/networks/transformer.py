@@ -27,7 +27,7 @@ def transformer(g: Builder, sizes: Mapping[str, int]) -> Graph:
     batch, length, width = sizes["batch"], sizes["length"], sizes["width"]
     vocabulary, rows = sizes["vocabulary"], batch * length
     if width % sizes["heads"]:
-        raise ValueError(f"{sizes['heads']} heads do not divide the width {width}")
+        raise ValueError(f"width {width} is not a multiple of heads {sizes['heads']}")
     tokens = g.input("token", (rows,), vocabulary)
     # deviation 0.02, as GPT-2 is initialized
     table = g.parameter("embedding.weight", (vocabulary, width), "uniform", 0.02 * 3**0.5)

@@ -100,11 +100,13 @@ class GroupedAttention(Operator):
             sizes[name] for name in ("n", "h", "g", "m", "k", "w")
         )
         if heads % groups:
-            raise ValueError(f"{groups} groups do not divide {heads} heads")
+            raise ValueError(f"{heads} heads (h) are not a multiple of {groups} groups (g)")
         if length > keys:
-            raise ValueError(f"{length} queries exceed {keys} keys; a cache only adds keys")
+            raise ValueError(f"{length} queries (m) exceed {keys} keys (k)")
         if sizes["window"] and not sizes["causal"]:
-            raise ValueError("a window needs causal 1, because it looks back from each position")
+            raise ValueError(
+                f"window {sizes['window']} needs causal 1, because a window only looks back"
+            )
         shape = (batch, groups, keys, width)
         tensors = {
             "q": Tensor((batch, heads, length, width), -2.0, 4.0),

@@ -289,7 +289,10 @@ def _arithmetic(dtype: str) -> tuple[Arithmetic, float]:
 
 def _pair(values: Arrays, rounded: tuple[Any, ...]) -> tuple[Due, ...]:
     if not all(isinstance(result, Rounded) for result in rounded):
-        raise TypeError("a formula lost its error bound; use the operations of its arguments")
+        raise TypeError(
+            "a formula returned a value without its error bound: use only operations of its"
+            " arguments"
+        )
     return tuple(Due(value, result.error) for value, result in zip(values, rounded))
 
 
@@ -302,7 +305,10 @@ def _norms(results: tuple[Any, ...], dtype: str) -> tuple[float, ...]:
     import numpy
 
     if not all(isinstance(result, Rounded) for result in results):
-        raise TypeError("a formula lost its error bound; use the operations of its arguments")
+        raise TypeError(
+            "a formula returned a value without its error bound: use only operations of its"
+            " arguments"
+        )
     norms, limit = [], overflows_from(dtype)
     for result in results:
         with numpy.errstate(invalid="ignore"):

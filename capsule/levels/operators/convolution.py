@@ -32,7 +32,7 @@ class Convolution(Operator):
         groups = sizes["groups"]
         if sizes["c"] % groups or sizes["k"] % groups:
             raise ValueError(
-                f"{groups} groups do not divide {sizes['c']} and {sizes['k']} channels"
+                f"c {sizes['c']} and k {sizes['k']} are not both multiples of groups {groups}"
             )
         tensors = {
             "x": Tensor((sizes["n"], sizes["c"], *self._spatial(sizes))),
@@ -99,7 +99,7 @@ class TransposedConvolution(Operator):
         groups = sizes["groups"]
         if sizes["c"] % groups or sizes["k"] % groups:
             raise ValueError(
-                f"{groups} groups do not divide {sizes['c']} and {sizes['k']} channels"
+                f"c {sizes['c']} and k {sizes['k']} are not both multiples of groups {groups}"
             )
         spatial = tuple(sizes[name] for name in AXES[self._rank])
         tensors = {

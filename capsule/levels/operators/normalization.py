@@ -120,7 +120,7 @@ class GroupNorm(BatchNorm):
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Return values x and, per channel, w and b."""
         if sizes["c"] % sizes["groups"]:
-            raise ValueError(f"{sizes['groups']} groups do not divide {sizes['c']} channels")
+            raise ValueError(f"c {sizes['c']} is not a multiple of groups {sizes['groups']}")
         return super().tensors(sizes)
 
     def _axes(self, sizes: Sizes) -> tuple[int, ...]:  # noqa: ARG002

@@ -38,7 +38,7 @@ class _Pool(Operator):
         window = self._window(sizes)
         positions = tuple(map(_how(sizes).length, self._spatial(sizes), window))
         if min(positions) < 1 or 2 * sizes["padding"] > min(window):
-            raise ValueError(f"the window does not fit: {dict(sizes)}")
+            raise ValueError(f"no window fits, or padding exceeds half a window: {dict(sizes)}")
         return ((sizes["n"], sizes["c"], *positions),)
 
     def flops(self, sizes: Sizes) -> int:
@@ -97,7 +97,10 @@ class MaxPool(_Pool):
         window = prod(lengths)
         levels = 2 ** (arithmetic.bits - 1) // window
         if levels < 1:
-            raise ValueError(f"{dtype} has fewer levels than a window of {window} elements")
+            raise ValueError(
+                f"a window of {window} elements exceeds the {2 ** (arithmetic.bits - 1)} levels of"
+                f" {dtype}: use a smaller window, or another dtype"
+            )
         label = f"capsule-input-1\n{self.name}\nx\n{shape}\n{dtype}\n{seed}\n"
         drawn = ((words(label, prod(shape)) >> 11) % levels).reshape(shape)
         along = [index % length for index, length in zip(numpy.indices(shape[2:]), lengths)]

@@ -396,5 +396,7 @@ class Rounding:
     def _gamma(self, terms: int) -> float:
         share = terms * self._inside
         if share >= 1:
-            raise ValueError(f"no error bound for k = {terms} at unit roundoff {self._inside:g}")
+            raise ValueError(
+                f"no error bound for sums of {terms} terms at unit roundoff {self._inside:g}"
+            )
         return share / (1 - share)

@@ -28,9 +28,14 @@ class TopK(Operator):
     def tensors(self, sizes: Sizes) -> dict[str, Tensor]:
         """Return one matrix."""
         if sizes["k"] > sizes["columns"]:
-            raise ValueError(f"k is {sizes['k']}, more than {sizes['columns']} columns")
+            raise ValueError(
+                f"k is {sizes['k']}, expected at most {sizes['columns']}, the number of columns"
+            )
         if sizes["k"] > _STEPS * _POWERS:
-            raise ValueError(f"k is {sizes['k']}; the limit for 16 bits is {_STEPS * _POWERS}")
+            raise ValueError(
+                f"k is {sizes['k']}, expected at most {_STEPS * _POWERS}, so that 16 bits can hold"
+                " k distinct numbers"
+            )
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
 
     def inputs(self, sizes: Sizes, dtype: str, seed: int) -> Any:

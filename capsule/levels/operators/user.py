@@ -145,7 +145,9 @@ class Context:
     def _find(self, source: str) -> Path:
         path = self.folder / source
         if not path.is_file():
-            raise FileNotFoundError(f"no source {path}: list it among the benchmark's inputs")
+            raise FileNotFoundError(
+                f"source {path} is missing: list it among the benchmark's inputs"
+            )
         return path
 
 
@@ -195,4 +197,7 @@ def load(name: str, source: Path) -> tuple[UserOperator, catalog.Operator]:
 def _check_tools(paths: list[Path], *needed: str) -> None:
     if missing := [tool for tool in needed if shutil.which(tool) is None]:
         names = ", ".join(path.name for path in paths)
-        raise RuntimeError(f"cannot build {names}: this environment has no {', no '.join(missing)}")
+        raise RuntimeError(
+            f"cannot build {names}: this environment has no {', no '.join(missing)}; use an image"
+            f" that has {' and '.join(missing)}"
+        )

@@ -46,7 +46,7 @@ def load(source: Path, numbers: Numbers) -> UserOptimizer:
         facts = optimizers.read(file.numbers, getattr(file, "slots", 0), vars(file))
         if training.complete(facts.numbers, numbers) != dict(numbers):
             known = ", ".join(number.name for number in facts.numbers)
-            raise ValueError(f"numbers are {known}, the recipe has {', '.join(numbers)}")
+            raise ValueError(f"the recipe has the numbers {', '.join(numbers)}, expected {known}")
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     for function in ("torch", *(("formula",) if facts.has_formula else ())):
@@ -83,7 +83,10 @@ class _Formula:
         step = replace(step, numbers=MappingProxyType(step.numbers))
         made = self._function(step, held, *shown)
         if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[1], (tuple, list)):
-            raise ValueError(f"formula of {self._name} must return a pair of change and state")
+            raise ValueError(
+                f"formula of {self._name} returned a {type(made).__name__}, expected a pair of"
+                " change and state (a tuple of arrays)"
+            )
         change, after = made
         if len(after) != self._slots:
             raise ValueError(
@@ -100,6 +103,6 @@ class _Formula:
         if array.shape != shape or array.dtype.kind != "f":
             raise ValueError(
                 f"formula of {self._name} returns a {what} of shape {array.shape} and type"
-                f" {array.dtype}, for a parameter of shape {shape}"
+                f" {array.dtype}, expected floats of shape {shape}"
             )
         return array

@@ -216,7 +216,7 @@ _FOLDERS: dict[str, tuple[Change, int, str]] = {
 _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str]] = {
     "gzip-bomb": (
         *("idx", _pack, _GLYPHS),
-        "train-images-idx3-ubyte.gz unpacks to more than 100 times its length",
+        "train-images-idx3-ubyte.gz unpacks to more than 100 times its size",
     ),
     "idx-that-claims-exbibytes": (
         "idx",
@@ -242,7 +242,7 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     ),
     "chunks-of-a-terabyte": (
         *("cosmoflow-hdf5", _claim_chunk, _UNIVERSE),
-        "claims 2199023255552 bytes for full, more than 100 times its own",
+        "claims 2048.0 GiB for full, more than 100 times the size of the file",
     ),
     "link-into-another-file": (
         *("cosmoflow-hdf5", _link_elsewhere, _UNIVERSE),

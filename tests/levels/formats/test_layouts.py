@@ -321,8 +321,18 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         "t10k-labels-idx1-ubyte is missing, or not a file",
     ),
     ("idx", write_idx, cut("train-images-idx3-ubyte"), "bytes of elements; its header"),
-    ("idx", write_idx, put("train-labels-idx1-ubyte", draw(3, 5)), "expected a byte for each of 6"),
-    ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6)), "expected bytes of pictures"),
+    (
+        "idx",
+        write_idx,
+        put("train-labels-idx1-ubyte", draw(3, 5)),
+        "expected uint8, one for each of 6 images",
+    ),
+    (
+        "idx",
+        write_idx,
+        put("train-images-idx3-ubyte", draw(9, 6)),
+        "expected uint8 with three axes",
+    ),
     ("idx", write_idx, put("train-labels-idx1-ubyte", draw(1, 6) + 3), "outside 0 to 2"),
     ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6, 13, 12)), "lenet takes"),
     (
@@ -337,8 +347,8 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         remove("test_batch.bin"),
         "test_batch.bin is missing, or not a file",
     ),
-    ("cifar10", write_cifar10, cut("data_batch_2.bin"), "expected a multiple of"),
-    ("cifar100", write_cifar100, cut("test.bin"), "expected a multiple of"),
+    ("cifar10", write_cifar10, cut("data_batch_2.bin"), "expected a positive multiple of"),
+    ("cifar100", write_cifar100, cut("test.bin"), "expected a positive multiple of"),
     ("tokens-uint16", write_tokens, cut("val.bin"), "expected a multiple of"),
     ("tokens-uint16", write_tokens, remove("val.bin"), "val.bin is missing, or not a file"),
     (
@@ -361,8 +371,8 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         cut("train/class-b/0.PPM"),
         "3071 bytes of pixels, expected 3072",
     ),
-    ("image-folder", write_folders, draw_wide, "has image .*33.*, other files .*32"),
-    ("cosmoflow-hdf5", write_universe_files, cut_short, "not divisible into cubes of 8"),
+    ("image-folder", write_folders, draw_wide, "has image .*33.*, but other files .*32"),
+    ("cosmoflow-hdf5", write_universe_files, cut_short, "the first three multiples of 8"),
     ("cosmoflow-hdf5", write_universe_files, tell_words, "full of float64"),
     ("cosmoflow-tfrecord", write_cosmoflow, empty, "has no record"),
     ("cosmoflow-tfrecord", write_cosmoflow, count_less_than_nothing, "has the count -1"),
@@ -371,7 +381,7 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         "cosmoflow-tfrecord",
         write_cosmoflow,
         mix_sizes,
-        "has volume .*4, 4, 4.*, other files .*8, 8, 8",
+        "has volume .*4, 4, 4.*, but other files .*8, 8, 8",
     ),
 ]
 WRITE = {form: write for form, write, *_ in LAYOUTS}

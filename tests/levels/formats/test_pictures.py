@@ -105,7 +105,7 @@ def test_what_is_wrong_with_an_idx_file_is_said(tmp_path: Path, data: bytes, say
         (_IDX, "is not a gzip file"),
         (gzip.compress(_IDX)[:-5], "is a damaged gzip file"),
         (gzip.compress(_IDX) + b"more", "is a damaged gzip file: Not a gzipped file"),
-        (gzip.compress(bytes(1 << 30)), "unpacks to more than 100 times its length"),
+        (gzip.compress(bytes(1 << 30)), "unpacks to more than 100 times its size"),
     ],
     ids=["not-packed", "cut", "more", "bomb"],
 )

@@ -220,7 +220,7 @@ def guard(data: bytes) -> bytes:
         (guard(b"\xff" * 8) + bytes(8), "a record ends at 18446744073709551631"),
         (guard(bytes(8)) + b"abcd", "has a wrong checksum of the record that ends at byte 16"),
         (gzip.compress(guard(bytes(8))), "it has 12 bytes, a record ends at 16"),
-        (gzip.compress(bytes(1 << 28)), "unpacks to more than 100 times its length"),
+        (gzip.compress(bytes(1 << 28)), "unpacks to more than 100 times its size"),
     ],
     ids=["empty", "short", "text", "cut", "claim", "changed", "packed", "bomb"],
 )
@@ -234,10 +234,13 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, data: bytes, says: st
 @pytest.mark.parametrize(
     ("message", "says"),
     [
-        (b"\x0a\xff", "it is truncated within an integer"),
-        (b"\x0a\x05ab", "it is truncated within a field"),
-        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "it is truncated within a field"),
-        (b"\xff" * 11, "it is truncated within an integer, or has one of more than 64 bits"),
+        (b"\x0a\xff", "the record is truncated within an integer"),
+        (b"\x0a\x05ab", "the record is truncated within a field"),
+        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "the record is truncated within a field"),
+        (
+            b"\xff" * 11,
+            "the record is truncated within an integer, or has one of more than 64 bits",
+        ),
         (b"\x0b", "a field has the unknown wire type 3"),
         (b"\x08\x01", "found an integer, expected a message"),
         (b"\x0a\x05\x0a\x03\x0a\x01\xff", "a name is not UTF-8"),

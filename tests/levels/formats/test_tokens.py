@@ -29,7 +29,7 @@ def test_tokens_are_read_again(tmp_path: Path, kind: str, bits: int, data: st.Da
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "has 0 tokens; predicting one needs two"),
+        (b"", "has 0 tokens, expected at least 2"),
         (b"ab", "has 1 tokens"),
         (b"abc", "has 3 bytes, expected a multiple of 2"),
     ],
@@ -56,9 +56,9 @@ def test_a_large_file_is_not_read_until_it_is_used(tmp_path: Path) -> None:
 
 
 def test_tokens_beyond_the_type_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="tokens from 0 to 65536 are not all uint16"):
+    with pytest.raises(ValueError, match="tokens are 0 to 65536, outside the range of uint16"):
         tokens.write(numpy.array([0, 65536]), tmp_path / "train.bin", "uint16")
-    with pytest.raises(ValueError, match="tokens from -1 to 1 are not all uint8"):
+    with pytest.raises(ValueError, match="tokens are -1 to 1, outside the range of uint8"):
         tokens.write(numpy.array([-1, 1]), tmp_path / "train.bin", "uint8")
 
 

@@ -154,7 +154,7 @@ def test_what_only_infers_yields_no_gradients_and_takes_no_user_s_operator(tmp_p
         "own": ("error", "ValueError: gemm has no function for onnxruntime; it runs in numpy"),
         "gelu/default/float64/17": (
             "error",
-            "ValueError: onnxruntime has no gelu that is exact to float64",
+            "ValueError: onnxruntime does not compute gelu with the precision of float64",
         ),
         "lenet/default/float32/17": (None, ""),
     }

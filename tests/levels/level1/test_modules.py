@@ -132,7 +132,7 @@ def test_a_trial_reports_what_is_due(tmp_path: Path) -> None:
         ("returned int", "return Net()", "return 5"),
         ("returns a int", "return torch.log_softmax(", "return 5 or ("),
         (
-            "data decides which operations run",
+            "operations depend on its data",
             "y = self",
             "x = x * 2 if self.sum() > 0 else x; y = self",
         ),
@@ -232,7 +232,7 @@ def test_an_operation_that_is_wrong_in_the_dtype_exceeds_its_bound(tmp_path: Pat
         ("draws random numbers with aten.randn", "self.dropout(", "torch.randn(3, 8) * ("),
         ("has no parameters to train", "return Net()", "return Net().requires_grad_(False)"),
         ("expected a function or one of", "class Net", "loss = 'none'\nclass Net"),
-        ("is not a scalar", "class Net", "loss = lambda y, due: y\nclass Net"),
+        ("expected a scalar", "class Net", "loss = lambda y, due: y\nclass Net"),
         ("returned \\(4, 8\\), expected shape \\(4, 3\\)", "self.last(self", "(self"),
     ],
 )

@@ -176,7 +176,7 @@ def test_a_loss_that_grows_is_no_divergence() -> None:
 @pytest.mark.parametrize("name", optimizers.TOGETHER)
 def test_an_optimizer_of_all_parameters_together_is_refused(folder: Path, name: str) -> None:
     assert optimizers.mismatch("accuracy", name) is None
-    with pytest.raises(ValueError, match=f"^{name} goes by all parameters together, and two"):
+    with pytest.raises(ValueError, match=f"^{name} cannot train two networks against each other"):
         train(folder, optimizer={"name": name, "lr": 0.01})
 
 

@@ -231,7 +231,7 @@ ODD = [
     (
         "loss = lambda yielded, due: yielded\n"
         "network = lambda: nn.Sequential(nn.Flatten(), nn.Linear(144, 3))",
-        "not a scalar that depends on the parameters",
+        "expected a scalar that depends on the parameters",
     ),
     (
         "class Net(nn.Module):\n"
@@ -271,22 +271,26 @@ def test_what_has_no_modules_says_so(
     train: Callable[..., dict[str, Any]],
 ) -> None:
     numpy_alone = frameworks.load("numpy", "cpu", 1, "default")
-    with pytest.raises(ValueError, match=r"numpy trains no torch\.nn\.Module; there are torch"):
+    with pytest.raises(ValueError, match=r"numpy cannot train a torch\.nn\.Module; use torch"):
         train(NET, framework=numpy_alone)
 
 
 @pytest.mark.parametrize(
     ("inputs", "quality", "message"),
     [
-        ({"x": (3,), "label": {"below": 2}}, "mean_absolute_error", "inputs has no target"),
-        ({"label": {"below": 2}}, "accuracy", "inputs has nothing that forward takes"),
-        ({"x": (3,), "label": (1,)}, "accuracy", r"inputs has label \(1,\), expected for example"),
+        ({"x": (3,), "label": {"below": 2}}, "mean_absolute_error", "inputs lacks target"),
+        ({"label": {"below": 2}}, "accuracy", "inputs lacks an array for forward"),
+        (
+            {"x": (3,), "label": (1,)},
+            "accuracy",
+            r"inputs has label \(1,\), expected whole numbers",
+        ),
         ({"x": (3,), "target": {"below": 3}}, "mean_absolute_error", "has target"),
         ({"x": (0,), "label": {"below": 2}}, "accuracy", "inputs has x"),
         ({"x": (3,), "label": {"below": True}}, "accuracy", "inputs has label"),
-        ({"x": (3,), "label": {"below": 2, "above": 1}}, "accuracy", "expected shape and below"),
-        ({"../x": (3,), "label": {"below": 2}}, "accuracy", "inputs must be a dictionary of names"),
-        ([], "accuracy", "inputs must be a dictionary"),
+        ({"x": (3,), "label": {"below": 2, "above": 1}}, "accuracy", 'expected "below"'),
+        ({"../x": (3,), "label": {"below": 2}}, "accuracy", "inputs is .*, expected a dictionary"),
+        ([], "accuracy", "expected a dictionary of lower-case names"),
         ({"x": (2**20, 2**20), "label": {"below": 2}}, "accuracy", "inputs has x"),
     ],
 )

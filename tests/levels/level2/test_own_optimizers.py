@@ -99,7 +99,9 @@ def test_one_without_a_formula_is_held_to_none(train: Train, torch: Framework) -
     assert values["evaluation_error"][0] < 1e-12
     assert values["node_error_ratio"][0] <= 1
     assert values["train_loss"] == train(torch)["train_loss"]
-    with pytest.raises(ValueError, match=r"the file defines none; take torch, torch-compile"):
+    with pytest.raises(
+        ValueError, match=r"the file defines none: define formula, or use torch, torch-compile"
+    ):
         train(numpy_alone(), text)
 
 
@@ -151,7 +153,7 @@ WRONG_TORCH = {
     with torch.no_grad():
         parameters[0] += 1
     return torch.optim.SGD(parameters, lr=0.1)
-    """: "moved parameters before the first step",
+    """: "changed parameters before the first step",
     """
     class Stubborn(torch.optim.SGD):
         def step(self):
@@ -203,7 +205,7 @@ WRONG_FORMULA = {
     "return -step.rate * gradient[..., None], state": "a change of shape",
     "return -step.rate * gradient, (gradient > 0,)": "a state of shape .* and type bool",
     "return -step.rate * gradient, ()": "a state of 0 arrays, but slots is 1",
-    "return -step.rate * gradient": "must return a pair of change and state",
+    "return -step.rate * gradient": "expected a pair of change and state",
     "gradient += parameter; return -step.rate * gradient, state": "read-only",
     "parameter *= 0.9; return -step.rate * gradient, state": "read-only",
     "state[0][...] = 1; return -step.rate * gradient, state": "read-only",
@@ -227,10 +229,10 @@ def test_a_formula_that_yields_something_else_fails_with_its_reason(
         (HEAD, BALL, "does not define torch"),
         (HEAD + "torch = 3\n", BALL, "torch is not a function"),
         (HEAD + TORCH + "formula = None\n", BALL, "formula is not a function"),
-        (HEAD + TORCH, {"lr": 0.1}, "numbers are lr, momentum, the recipe has lr"),
-        (HEAD + TORCH, {**BALL, "beta": 1.0}, "the recipe has lr, momentum, beta"),
+        (HEAD + TORCH, {"lr": 0.1}, "the recipe has the numbers lr, expected lr, momentum"),
+        (HEAD + TORCH, {**BALL, "beta": 1.0}, "the recipe has the numbers lr, momentum, beta"),
         (HEAD + TORCH, {**BALL, "lr": 0.0}, "mine.py: lr is 0"),
-        (HEAD.replace("0.5", "float('nan')") + TORCH, BALL, "numbers must be a dictionary"),
+        (HEAD.replace("0.5", "float('nan')") + TORCH, BALL, "expected a dictionary of names"),
         ("raise RuntimeError('not today')", BALL, "not today"),
     ],
 )
@@ -246,7 +248,7 @@ def test_tensorflow_jax_and_onnx_runtime_are_refused() -> None:
     for name in ("tensorflow", "tensorflow-xla", "jax", "onnxruntime"):
         reason = optimizers.refusal(name, facts)
         assert reason is not None
-        assert "there are torch, torch-compile, numpy" in reason
+        assert "use torch, torch-compile, numpy" in reason
 
 
 NET = """
@@ -345,7 +347,7 @@ def test_what_no_checkpoint_keeps_is_refused_where_there_is_one(
     body = FORGETFUL[kind].strip()
     text = f"numbers = {{}}\ndef torch(parameters, numbers):\n    import torch\n    {body}\n"
     train(torch, text, {"lr": 0.1}, folder=tmp_path)
-    with pytest.raises(ValueError, match=r"takes other steps after a checkpoint"):
+    with pytest.raises(ValueError, match=r"takes different steps than without the interruption"):
         train(torch, text, {"lr": 0.1}, folder=tmp_path, checkpoint_epochs=1)
 
 

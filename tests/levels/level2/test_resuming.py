@@ -230,7 +230,7 @@ def test_a_checkpoint_of_another_training_is_discarded(
         training.job.update(change)
     events, words = training.run()
     assert resumed(events) is None
-    assert "it belongs to another training" in words
+    assert "the checkpoint belongs to another training" in words
 
 
 def test_state_that_the_trainer_cannot_take_is_discarded(tmp_path: Path) -> None:

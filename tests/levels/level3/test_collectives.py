@@ -88,10 +88,10 @@ def test_other_numbers_than_are_due_fail_the_trial(
 @pytest.mark.parametrize(
     ("name", "size", "count", "message"),
     [
-        ("all-reduce", 25, 2, "takes 24 or 28"),
-        ("all-gather", 4, 2, "all-gather takes 8"),
-        ("all-to-all", 40, 3, "takes 36 or 48"),
-        ("ping-pong", 24, 1, "takes at least two ranks"),
+        ("all-reduce", 25, 2, "use 24 or 28"),
+        ("all-gather", 4, 2, "use 8"),
+        ("all-to-all", 40, 3, "use 36 or 48"),
+        ("ping-pong", 24, 1, "needs at least 2 ranks"),
     ],
 )
 def test_what_cannot_be_exchanged_is_refused(

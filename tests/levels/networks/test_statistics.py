@@ -142,5 +142,5 @@ def test_a_network_without_them_is_evaluated_as_it_is() -> None:
 def test_one_value_in_a_channel_has_no_variance() -> None:
     graph = normalized(batch=1, side=1)
     trainer = NumpyTrainer(graph, values.parameters(graph, "float32", 1), "sgd", NUMBERS)
-    with pytest.raises(ValueError, match="one value in a channel has no variance"):
+    with pytest.raises(ValueError, match="got one value per channel, which has no variance"):
         trainer.step(batches(graph, 1)[0], 0.1)

@@ -31,7 +31,7 @@ def test_one_percent_exceeds_the_bound_of_long_products_too() -> None:
 
 def test_a_length_without_an_error_bound_is_an_error() -> None:
     coarse = rounding.Rounding(replace(operators.ARITHMETIC["float32"], inside=2.0**-3))
-    with pytest.raises(ValueError, match="no error bound for k = 8"):
+    with pytest.raises(ValueError, match="no error bound for sums of 8 terms"):
         coarse.bilinear(numpy.matmul, numpy.ones((1, 8)), numpy.ones((8, 1)), 8)
 
 

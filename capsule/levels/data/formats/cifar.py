@@ -37,7 +37,10 @@ def read(path: Path, classes: Sequence[int]) -> tuple[Any, Any]:
         raise FormatError(path, "is missing, or not a file")
     size, length = path.stat().st_size, len(classes) + _IMAGE_BYTES
     if not size or size % length:
-        raise FormatError(path, f"has {size} bytes, expected a multiple of {length}")
+        raise FormatError(
+            path,
+            f"has {size} bytes, expected a positive multiple of {length}, the size of a sample",
+        )
     table = numpy.memmap(path, numpy.uint8, "r").reshape(-1, length)
     labels, images = numpy.array(table[:, : len(classes)]), table[:, len(classes) :]
     for index, count in enumerate(classes):

@@ -81,7 +81,11 @@ def unpack(data: bytes, path: Path) -> bytearray:
             while chunk := file.read(_CHUNK_BYTES):
                 whole += chunk
                 if len(whole) > most:
-                    raise FormatError(path, f"unpacks to more than {MOST_GROWTH} times its length")
+                    raise FormatError(
+                        path,
+                        f"unpacks to more than {MOST_GROWTH} times its size, the most that capsule"
+                        " reads",
+                    )
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise FormatError(path, f"is a damaged gzip file: {error}") from None
     return whole

@@ -77,9 +77,11 @@ def _find(h5py: Any, file: Any, where: str, path: Path, most: int) -> Any:
         for length in shape:
             claim *= int(length)
         if claim > most:
+            claimed = f"{claim / 2**30:.1f} GiB" if claim >= 2**30 else f"{claim / 2**20:.1f} MiB"
             raise FormatError(
                 path,
-                f"claims {claim} bytes for {where}, more than {files.MOST_GROWTH} times its own",
+                f"claims {claimed} for {where}, more than {files.MOST_GROWTH} times"
+                " the size of the file, the most that capsule reads",
             )
     return holder
 

@@ -44,13 +44,16 @@ def _read_idx(folder: Path, name: str) -> Source:
     path = folder / f"{name}-images-idx3-ubyte"
     images = idx.read(path)
     if images.dtype != "uint8" or images.ndim != 3:
-        raise FormatError(path, f"has {images.dtype} {images.shape}, expected bytes of pictures")
+        raise FormatError(
+            path, f"has images of {images.dtype} {images.shape}, expected uint8 with three axes"
+        )
     path = folder / f"{name}-labels-idx1-ubyte"
     labels = idx.read(path)
     if labels.dtype != "uint8" or labels.shape != images.shape[:1]:
         raise FormatError(
             path,
-            f"has {labels.dtype} {labels.shape}, expected a byte for each of {len(images)}",
+            f"has labels of {labels.dtype} {labels.shape}, expected uint8, one for each of"
+            f" {len(images)} images",
         )
     return _label_pictures([images[:, None]], [labels])
 
@@ -113,7 +116,7 @@ def _list_classes(folder: Path) -> list[str]:
         raise FormatError(folder, "is missing, or not a folder")
     names = [path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
     if not names:
-        raise FormatError(folder, "has no folder of a class")
+        raise FormatError(folder, "has no folders, expected one for each class")
     return sorted(names)
 
 
@@ -192,11 +195,15 @@ def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
     import numpy
 
     x, y = example.get("x"), example.get("y")
-    if not isinstance(x, list) or len(x) != 1 or y is None or isinstance(y, list):
-        raise FormatError(path, "has a record without x (one value of bytes) and y (numbers)")
+    if not isinstance(x, list) or len(x) != 1:
+        raise FormatError(path, "has a record without x, expected one value of bytes")
+    if y is None or isinstance(y, list):
+        raise FormatError(path, "has a record without y, expected four floats")
     side = round((len(x[0]) / 8) ** (1 / 3))
     if not x[0] or 8 * side**3 != len(x[0]):
-        raise FormatError(path, f"has x of {len(x[0])} bytes, expected a cube of four int16 each")
+        raise FormatError(
+            path, f"has x of {len(x[0])} bytes, expected 8 n^3 (a cube of four int16 each)"
+        )
     volume = numpy.frombuffer(x[0], "<i2").reshape(side, side, side, 4)
     return _order_universe(volume, y, path)
 
@@ -207,7 +214,8 @@ def _order_universe(volume: Any, target: Any, path: Path) -> dict[str, Any]:
         raise FormatError(path, f"has y of {target.dtype} {target.shape}, expected four floats")
     least, most = int(volume.min()), int(volume.max())
     if least < 0 or most >= COUNTS:
-        raise FormatError(path, f"has the count {least if least < 0 else most}, outside the range")
+        count = least if least < 0 else most
+        raise FormatError(path, f"has the count {count}, expected 0 to {COUNTS - 1}")
     return {"volume": volume.transpose(3, 0, 1, 2)[None], "target": target[None]}
 
 
@@ -229,7 +237,11 @@ def read_universes(folder: Path, shapes: Shapes) -> Parts:
         cut = tuple(slice(at, at + side) for at in corner) if side else ()
         volume, target = hdf5.read(path, _UNIVERSE_NAMES, cut)
         if volume.dtype.kind not in "iu" or volume.ndim != 4 or volume.shape[3] != 4:
-            raise FormatError(path, f"has full of {volume.dtype} {volume.shape}")
+            raise FormatError(
+                path,
+                f"has full of {volume.dtype} {volume.shape}, expected whole numbers with four axes,"
+                " the last of length 4",
+            )
         return _order_universe(volume, target, path)
 
     parts = []
@@ -239,7 +251,11 @@ def read_universes(folder: Path, shapes: Shapes) -> Parts:
             whole, _ = hdf5.shapes(path, _UNIVERSE_NAMES)
             step = side or whole[0]
             if len(whole) != 4 or any(length % step for length in whole[:3]):
-                raise FormatError(path, f"has full of {whole}, not divisible into cubes of {step}")
+                raise FormatError(
+                    path,
+                    f"has full of shape {whole}, expected four axes, the first three multiples of"
+                    f" {step}",
+                )
             corners = product(*(range(0, length, step) for length in whole[:3]))
             places += [(path.name, *corner) for corner in corners]
         parts.append(Items(folder / part, places, read, _UNIVERSE))
@@ -260,11 +276,15 @@ def read_deepcam(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
     stats = hdf5.read(folder / "stats.h5", ("climate/minval", "climate/maxval"))
     low, high = (one[..., :16].astype("float64") for one in stats)
     if low.shape != (16,) or high.shape != (16,) or not (high > low).all():
-        raise FormatError(folder / "stats.h5", "lacks 16 minval, each below its maxval")
+        raise FormatError(
+            folder / "stats.h5",
+            f"has minval of shape {stats[0].shape} and maxval of shape {stats[1].shape}, expected"
+            " at least 16 of each, every minval below its maxval",
+        )
     with numpy.errstate(over="ignore"):
         shift, scale = low.astype("float32"), (1 / (high - low)).astype("float32")
     if not (numpy.isfinite(shift).all() and numpy.isfinite(scale).all()):
-        raise FormatError(folder / "stats.h5", "has minval or maxval outside float32")
+        raise FormatError(folder / "stats.h5", "has minval or maxval outside the range of float32")
     scale_channels = partial(_scale_channels, shift.reshape(-1, 1, 1), scale.reshape(-1, 1, 1))
     decode: Mapping[str, Decode] = {"map": scale_channels, "label": _widen}
     parts = []
@@ -280,7 +300,11 @@ def _read_storm(path: Path) -> dict[str, Any]:
     data, label = hdf5.read(path, ("climate/data", "climate/labels_0"))
     height, width = label.shape if label.ndim == 2 else (0, 0)
     if data.shape != (height, width, 16):
-        raise FormatError(path, f"has data {data.shape} and labels_0 {label.shape}")
+        raise FormatError(
+            path,
+            f"has data of shape {data.shape} and labels_0 of shape {label.shape}, expected (height,"
+            " width, 16) and (height, width)",
+        )
     if label.dtype.kind == "f" and not ((label == numpy.rint(label)) & (abs(label) < 2**31)).all():
         raise FormatError(path, "has labels_0 that are not whole numbers")
     fields = _narrow(data).transpose(2, 0, 1)

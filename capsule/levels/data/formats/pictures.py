@@ -81,8 +81,8 @@ def _unpack(data: bytes, path: Path) -> Any:
             if width * height * 4 > most:
                 raise FormatError(
                     path,
-                    f"claims {width} x {height} pixels: more than {files.MOST_GROWTH} times its"
-                    " bytes",
+                    f"claims {width} x {height} pixels, more than {files.MOST_GROWTH} times the"
+                    " size of the file, the most that capsule reads",
                 )
             shown = numpy.asarray(picture.convert("L" if channels == 1 else "RGB"))
     except FormatError:

@@ -238,7 +238,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
         else:
             raise _BrokenError(f"a field has the unknown wire type {kind}")
         if length > len(message) - at:
-            raise _BrokenError("it is truncated within a field")
+            raise _BrokenError("the record is truncated within a field")
         yield number, message[at : at + length]
         at += length
 
@@ -250,7 +250,7 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
         value |= (byte & 127) << (7 * place)
         if byte < 128:
             return value & _WORD, at + place + 1
-    raise _BrokenError("it is truncated within an integer, or has one of more than 64 bits")
+    raise _BrokenError("the record is truncated within an integer, or has one of more than 64 bits")
 
 
 def _require_message(value: memoryview | int) -> memoryview:

@@ -34,9 +34,13 @@ def read(path: Path, kind: str) -> Any:
         raise FormatError(path, "is missing, or not a file")
     width, length = numpy.dtype(TYPES[kind]).itemsize, path.stat().st_size
     if length % width:
-        raise FormatError(path, f"has {length} bytes, expected a multiple of {width}")
+        raise FormatError(
+            path, f"has {length} bytes, expected a multiple of {width}, the size of a token"
+        )
     if length < 2 * width:
-        raise FormatError(path, f"has {length // width} tokens; predicting one needs two")
+        raise FormatError(
+            path, f"has {length // width} tokens, expected at least 2: one predicts the next"
+        )
     return numpy.memmap(path, TYPES[kind], "r")
 
 
@@ -51,5 +55,7 @@ def write(tokens: Any, path: Path, kind: str) -> None:
 
     width = numpy.dtype(TYPES[kind]).itemsize
     if int(tokens.min()) < 0 or int(tokens.max()) >= 1 << 8 * width:
-        raise ValueError(f"tokens from {tokens.min()} to {tokens.max()} are not all {kind}")
+        raise ValueError(
+            f"tokens are {tokens.min()} to {tokens.max()}, outside the range of {kind}"
+        )
     path.write_bytes(tokens.astype(TYPES[kind]).tobytes())

@@ -49,7 +49,10 @@ def write(form: str, generator: str, parameters: Numbers, folder: Path) -> None:
 def write_idx(parameters: Numbers, folder: Path) -> None:
     """Write four files as MNIST has them."""
     if parameters["channels"] != 1 or parameters["classes"] > 256:
-        raise ValueError("idx needs channels=1 and at most classes=256")
+        raise ValueError(
+            "idx needs channels=1 and at most classes=256, found"
+            f" channels={parameters['channels']} and classes={parameters['classes']}"
+        )
     for (images, labels), name in zip(_pictures(parameters), ("train", "t10k")):
         idx.write(images[:, 0], folder / f"{name}-images-idx3-ubyte")
         idx.write(labels, folder / f"{name}-labels-idx1-ubyte")
@@ -62,9 +65,12 @@ def write_cifar(form: str, parameters: Numbers, folder: Path) -> None:
     most = cifar.CLASSES[form][-1]
     sizes = {"channels": 3, "side": cifar.SIDE}
     if any(parameters[name] != value for name, value in sizes.items()):
-        raise ValueError(f"{form} needs channels=3 and side={cifar.SIDE}")
+        found = " and ".join(f"{name}={parameters[name]}" for name in sizes)
+        raise ValueError(f"{form} needs channels=3 and side={cifar.SIDE}, found {found}")
     if parameters["classes"] > most:
-        raise ValueError(f"{form} allows at most classes={most}")
+        raise ValueError(
+            f"{form} allows at most classes={most}, found classes={parameters['classes']}"
+        )
     train, test = _pictures(parameters)
     if form == "cifar100":
         for (images, labels), name in ((train, "train"), (test, "test")):
@@ -82,7 +88,7 @@ def write_folders(parameters: Numbers, folder: Path) -> None:
     """Write a folder for each class, with a PGM or PPM for each sample, like unpacked ImageNet."""
     classes, channels = parameters["classes"], parameters["channels"]
     if channels not in (1, 3):
-        raise ValueError("image-folder needs channels=1 or channels=3")
+        raise ValueError(f"image-folder needs channels=1 or channels=3, found channels={channels}")
     sizes = {name: parameters[name] for name in ("side", "classes", "channels", "seed")}
     ending = "pgm" if channels == 1 else "ppm"
     names = [f"class-{number:0{len(str(classes - 1))}}" for number in range(classes)]
@@ -96,8 +102,8 @@ def write_folders(parameters: Numbers, folder: Path) -> None:
                 at += 1
         if not prefix and len(list((folder / part).iterdir())) < classes:
             raise ValueError(
-                f"image-folder needs a sample of each class; {count} samples do not cover"
-                f" {classes} classes; use more samples"
+                f"{count} samples do not cover all {classes} classes, and image-folder needs a"
+                " sample of each: use more samples"
             )
 
 

@@ -65,5 +65,5 @@ def create(device: str, threads: int | None, determinism: str) -> Numpy:  # noqa
         FrameworkError: `device` is another one.
     """
     if device != "cpu":
-        raise FrameworkError(f"numpy has no device {device!r}")
+        raise FrameworkError(f"numpy has no device {device!r}: numpy runs on CPUs only")
     return Numpy()

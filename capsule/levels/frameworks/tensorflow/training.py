@@ -30,7 +30,7 @@ class TensorFlowTrainer:
         self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers, *, compiled: bool
     ) -> None:
         if not isinstance(optimizer, str):
-            raise FrameworkError("TensorFlow does not support optimizers of a file")
+            raise FrameworkError("TensorFlow cannot train with an optimizer from a file")
         self._kept = statistics.find(graph)
         self._constants = {name: values[name] for name in graph.parameters}
         self._leaves = {name: self._constants.pop(name) for name in graph.trainable}

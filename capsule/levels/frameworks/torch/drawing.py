@@ -54,7 +54,10 @@ class Draws:
         share = rest[0] if rest else kwargs.get("p", 0.5)
         name = function._schema.name.rpartition("::")[2]
         if self._label is None or name != "bernoulli_" or not isinstance(share, float):
-            raise ValueError(f"the module draws random numbers with {function}")
+            raise ValueError(
+                f"the module draws random numbers with {function}, of which capsule supports only"
+                " dropout in training"
+            )
         numbers = fractions(f"{self._label}\n{self.count}\n", place.numel(), "float32")
         self.count += 1
         kept = torch.from_numpy(numbers < share).reshape(place.shape)

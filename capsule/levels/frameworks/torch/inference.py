@@ -135,7 +135,10 @@ def build(name: str, function: Callable[[], Any]) -> torch.nn.Module:
     if not isinstance(network, torch.nn.Module):
         raise ValueError(f"network() of {name} returned {type(network).__name__}, not a Module")
     if any(map(is_lazy, (*network.parameters(), *network.buffers()))):
-        raise ValueError(f"network() of {name} has lazy parameters, whose shapes are unknown")
+        raise ValueError(
+            f"network() of {name} has lazy parameters, whose shapes are unknown: give each layer"
+            " its input size"
+        )
     return network
 
 

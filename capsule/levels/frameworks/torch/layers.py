@@ -168,8 +168,8 @@ def _recurrent(how: How, inputs: Sequence[Any], order: Sequence[int]) -> tuple[A
     plain = not any(how.get(name) for name in more)
     if not plain or lengths is not None or any(one is not None for one in inputs[7:]):
         raise FrameworkError(
-            "torch: recurrences with activations, layouts, lengths or peepholes other than torch's"
-            " own are not supported"
+            "torch: RNN, GRU or LSTM with activations, clip, input_forget, layout, lengths or"
+            " peepholes is not supported"
         )
     weights = []
     for way in range(w.shape[0]):
@@ -224,7 +224,10 @@ def _attention(how: How, q: Any, k: Any, v: Any, mask: Any = None, *more: Any) -
     usual = {"version", "is_causal", "scale", "kv_num_heads", "q_num_heads"}
     plain = set(how) <= usual
     if any(one is not None for one in more) or not plain or q.dim() != 4:
-        raise FrameworkError("torch: this form of Attention is not supported")
+        raise FrameworkError(
+            "torch: Attention is supported only with 4-axis inputs, without past keys, and with the"
+            " attributes is_causal, scale, q_num_heads and kv_num_heads"
+        )
     if mask is not None and how.get("is_causal"):
         raise FrameworkError("torch: Attention with mask and causal masking is not supported")
     return functional.scaled_dot_product_attention(
@@ -266,12 +269,18 @@ def _resize(how: How, x: Any, roi: Any = None, scales: Any = None, sizes: Any = 
         or cubic
         or not (same if nearest else aligned or halves)
     ):
-        raise FrameworkError("torch: this form of Resize is not supported")
+        raise FrameworkError(
+            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with mode"
+            f" {how.get('mode', b'nearest').decode()} and coordinates {placed} is not supported"
+        )
     if nearest:
         return functional.interpolate(x, list(sizes[2:]), mode="nearest")
     ways = {"linear": ("linear", "bilinear", "trilinear")[rank - 1], "bicubic": "bicubic"}
     if aligned and scales and any(f * n % 1 for f, n in zip(factors, x.shape[2:])):
-        raise FrameworkError("torch: this form of Resize is not supported")
+        raise FrameworkError(
+            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with mode"
+            f" {how.get('mode', b'nearest').decode()} and coordinates {placed} is not supported"
+        )
     by, to = (factors, None) if scales else (None, list(sizes[2:]))
     return functional.interpolate(x, to, by, mode=ways[mode], align_corners=aligned)
 

@@ -80,7 +80,11 @@ class Loss:
         """
         loss = self.of(*self.call(network, inputs))
         if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
+            what = f"a {type(loss).__name__}"
+            if isinstance(loss, torch.Tensor):
+                what = f"of shape {tuple(loss.shape)}" if loss.ndim else "independent of them"
             raise ValueError(
-                f"the loss of {self._name} is not a scalar that depends on the parameters"
+                f"the loss of {self._name} is {what}, expected a scalar that depends on the"
+                " parameters"
             )
         return loss

@@ -103,7 +103,9 @@ def judge(
         ValueError: See `right`.
     """
     if ARITHMETIC[dtype].wider != "float64":
-        raise ValueError(f"torch has no type with more bits than {dtype} to compute a reference")
+        raise ValueError(
+            f"torch has no type with more bits than {dtype} for a reference: use another dtype"
+        )
     first = _Local(dtype, label, draws)
     exact = _run(module, run, first)
     squares = [0.0] * len(exact)
@@ -112,7 +114,9 @@ def judge(
         moves = _Moved(first.errors, label_of_pair, draws, opposite=number % 2 == 1)
         moved = _run(module, run, moves)
         if moves.count != len(first.errors):
-            raise ValueError("the module's data decides which operations run")
+            raise ValueError(
+                "the module's operations depend on its data, so capsule cannot bound its errors"
+            )
         for place, (one, other) in enumerate(zip(moved, exact)):
             squares[place] += float(((one - other) ** 2).sum()) / RUNS
     arrays = tuple(one.cpu().numpy() for one in exact)
@@ -269,7 +273,9 @@ class _Moved(TorchDispatchMode):  # type: ignore[misc]
             if error is None:
                 continue
             if error.shape != value.shape:
-                raise ValueError("the module's data decides which operations run")
+                raise ValueError(
+                    "the module's operations depend on its data, so capsule cannot bound its errors"
+                )
             ways = torch.from_numpy(signs(f"{self._label}{here}\n{place}\n", tuple(error.shape)))
             value.add_(self._sign * error * ways.to(value.device))
         return result

@@ -34,7 +34,7 @@ def make(node: Node) -> Callable[..., tuple[NativeTensor, ...]]:
     """
     step = alone.parse(node.sizes["model"])
     if step.kind not in KINDS or step.node.domain not in ("", "ai.onnx"):
-        raise FrameworkError(f"torch has no function for {node.operation}, as {node.name} is")
+        raise FrameworkError(f"torch has no function for {node.name} ({node.operation})")
     kind, how = KINDS[step.kind], {**step.how, "version": step.version}
     lists = _LISTS.get(step.kind, ())
     places: list[int | None] = []
@@ -59,11 +59,15 @@ def make(node: Node) -> Callable[..., tuple[NativeTensor, ...]]:
             results = kind(how, *inputs)
         except NotImplementedError as error:
             # whole numbers without a sign, mostly
-            raise FrameworkError(f"torch: {node.operation}, as {node.name} is: {error}") from None
+            raise FrameworkError(
+                f"torch cannot compute {node.name} ({node.operation}): {error}"
+            ) from None
         if not isinstance(results, (tuple, list)):
             results = (results,)
         if len(results) <= named[-1]:
-            raise FrameworkError(f"torch returns only the first result of {node.operation}")
+            raise FrameworkError(
+                f"torch returns only the first result of {node.operation}; {node.name} needs more"
+            )
         if real and len(operands) > counted:
             return tuple(results[place].to(operands[-1].dtype) for place in named)
         return tuple(results[place] for place in named)

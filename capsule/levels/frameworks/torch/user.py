@@ -42,7 +42,7 @@ class UserTorchOptimizer:
                 f" each of the {len(leaves)} parameters once"
             )
         if not all(map(torch.equal, leaves, before)):
-            raise ValueError(f"torch() of {self._name} moved parameters before the first step")
+            raise ValueError(f"torch() of {self._name} changed parameters before the first step")
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ class UserTorchOptimizer:
         try:
             self._made.load_state_dict(_unpack(structure, state))
         except (AttributeError, RuntimeError, TypeError) as error:
-            raise ValueError(f"load_state_dict() of {self._name}: {error}") from None
+            raise ValueError(f"load_state_dict() of {self._name} failed: {error}") from None
 
 
 def _pack(value: Any, tensors: list[NativeTensor], where: str) -> Any:

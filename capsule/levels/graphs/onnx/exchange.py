@@ -155,8 +155,8 @@ def _translate(reader: Reader, node: Any, name: str, version: int) -> None:
         called = node.name or (node.output[0] if node.output else "")
         other = reader.fixed not in (None, reader.batch)
         hint = (
-            f" (the file is for a batch of {reader.fixed}, and {reader.batch} is due: export it"
-            " with a batch that is free)"
+            f" (the file has a fixed batch of {reader.fixed}, and the case needs {reader.batch}:"
+            " export the file with a free batch)"
         )
         raise ValueError(
             f"{name}: node {called!r} ({node.op_type}) is not supported: {error}"

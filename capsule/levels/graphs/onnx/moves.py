@@ -22,7 +22,9 @@ def _expand(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
     of = r.shape(x)
     wide = [int(length) for length in r.constant(target)]
     if len(wide) != len(of):
-        raise Refused(f"what it expands has the shape {of}, which has not as many axes")
+        raise Refused(
+            f"its input of shape {of} cannot expand to {wide}, which has another number of axes"
+        )
     # a file for one batch size has it in its shapes
     wide[0] = r.scale(wide[0]) if wide[0] > 1 else 1
     shape = tuple(max(pair) for pair in zip(of, wide))

@@ -110,7 +110,9 @@ def run(sizes: Sizes, values: Sequence[Any]) -> Any:
     real = next((value.dtype.name for value in values if value.dtype.kind == "f"), "float32")
     kind = sizes["kind"]
     if real not in ("float16", "float32", "float64") or (real == "float64" and kind in _SINGLE):
-        raise ValueError(f"ONNX's reference computes {kind} only with as many bits as the trial")
+        raise ValueError(
+            f"no reference for {kind}: ONNX's reference does not compute {kind} in {real}"
+        )
     try:
         names, evaluator = _evaluator(sizes["model"], real)
         with numpy.errstate(all="ignore"):

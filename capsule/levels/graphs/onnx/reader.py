@@ -80,8 +80,8 @@ class Reader:
         if not dims or min(shape) < 1:
             lengths = [dim.dim_param or dim.dim_value for dim in dims]
             raise ValueError(
-                f"input {value.name!r} has shape {lengths}; all axes but the first, the batch, must"
-                " have a fixed length"
+                f"input {value.name!r} has shape {lengths}: export the file with a fixed length of"
+                " each axis but the first, the batch"
             )
         kind = value.type.tensor_type.elem_type
         if kind in REALS:

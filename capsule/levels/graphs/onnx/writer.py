@@ -29,7 +29,7 @@ def write(
     """See `exchange.dump`."""
     reals = [array for array in parameters.values() if array.dtype.kind == "f"]
     if dtype is None and not reals:
-        raise ValueError(f"{graph.name} has no parameters: name the dtype of its real numbers")
+        raise ValueError(f"{graph.name} has no parameters from which to take the dtype: pass dtype")
     real = numpy.dtype(dtype or reals[0].dtype)
     nodes: list[Any] = []
     constants: dict[str, Any] = {name: parameters[name].astype(real) for name in graph.parameters}
@@ -82,7 +82,9 @@ def _rename(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
         raise ValueError(f"ONNX has no operator {step.operator} for {step.name}")
     small = choose(step.sizes)
     if small.outputs != 1:
-        raise ValueError(f"{step.operator} of {step.name} has {small.outputs} results, not one")
+        raise ValueError(
+            f"cannot write {step.name} to ONNX: its {step.operator} has {small.outputs} results"
+        )
     names = {f"i{place}": name for place, name in enumerate(step.inputs)}
     names.update({"o0": step.name, "": ""})
     for part in small.nodes:
@@ -104,7 +106,10 @@ def _rename_own(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
     """
     single = alone.parse(step.sizes["model"])
     if any(attribute.HasField("g") for attribute in single.node.attribute):
-        raise ValueError(f"{single.kind} of {step.name} contains other nodes")
+        raise ValueError(
+            f"cannot write {step.name} to ONNX: its {single.kind} contains nested nodes, which"
+            " capsule does not support"
+        )
     part = alone.copy(single.node)
     alone.retype_node(part, str(real))
     names = {name: f"{step.name}/{name}" for name in single.constants}
