@@ -308,7 +308,8 @@ def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> s
         return None
     if (stated.lower, stated.upper) != (due.lower, due.upper):
         return (
-            f"the claim on {stated.metric} allows {_region(stated)}; the runs give {_region(due)}"
+            f"the claim on {stated.metric} allows {_region(stated)}, expected {_region(due)} as"
+            " computed from the runs"
         )
     return f"the claim on {stated.metric} contradicts its text in the manifest"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
@@ -116,7 +116,11 @@ def _faults(one: Shared) -> Iterator[str]:
     yield from _staleness_faults(one)
     yield from _instance_faults(one)
     if len(steps) > 1:
-        yield "the ranks took different numbers of steps"
+        yield _word_steps(steps)
+
+
+def _word_steps(steps: Collection[int]) -> str:
+    return f"the ranks took between {min(steps)} and {max(steps)} steps, expected equal numbers"
 
 
 def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
@@ -127,8 +131,8 @@ def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
     world = one.folded["world_size"]
     if wrong := [size for size in world.values if size != one.ranks]:
         yield f"a rank saw {wrong[0]:g} ranks; {one.ranks} were started"
-    if len({one.folded[name].count for name in counted}) > 1:
-        yield "the ranks took different numbers of steps"
+    if len(steps := {one.folded[name].count for name in counted}) > 1:
+        yield _word_steps(steps)
     elif one.parameters is not None:
         for place, name in enumerate(counted):
             yield from _step_faults(one, one.folded[name], place, one.parameters)

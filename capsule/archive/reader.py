@@ -84,7 +84,7 @@ class Capsule:
         self.source.close()
 
     def facts(self) -> list[str]:
-        """Return the facts that reading the capsule has established, each as one string."""
+        """Return one sentence for each check that the capsule passed when it was read."""
         record = self.record
         facts = [
             f"id {self.id}",

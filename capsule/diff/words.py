@@ -140,8 +140,8 @@ def runs_added(*, counted: tuple[tuple[int, str], ...], has_machine_metrics: boo
 NOTES |= {
     "images-differ": "the images differ: two different programs are compared",
     "shared-cores": "{side}: {sharing}",
-    "older-rule": "claims of {side} were frozen under rule {rule:d}, and are judged by the current"
-    " rule {ours:d}",
+    "older-rule": "claims of {side} were sealed under version {rule:d} of the claim rules; capsule"
+    " judges them by the current version, {ours:d}",
     "containment-differs": "{side} ran without a container, the other side in one",
     "shared-seeds": "both sides use {seeds:d} equal seeds: these runs count only for exact and"
     " paired claims",

@@ -50,7 +50,7 @@ def make(
     expect(config.digest, manifest.config, what="the image's configuration", where=where)
     if len(manifest.blobs) != len(config.diff_ids):
         raise DamagedError(
-            f"the manifest lists {len(manifest.blobs)} layers, the configuration lists"
+            f"the image manifest lists {len(manifest.blobs)} layers, the image configuration lists"
             f" {len(config.diff_ids)}",
             where=where,
         )
@@ -98,7 +98,8 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
         )
     if len(sizes) != len(config.diff_ids):
         raise DamagedError(
-            f"the image has {len(sizes)} layers, the configuration lists {len(config.diff_ids)}",
+            f"the image has {len(sizes)} layers, the image configuration lists"
+            f" {len(config.diff_ids)}",
             where=where,
         )
     return Image(

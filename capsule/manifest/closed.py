@@ -134,10 +134,10 @@ def refuse(rules: str, entry: Raw, field: list[str]) -> str | None:
     closed = RULES[rules][entry["network"]]
     fixed = closed.optimizers.get(entry["optimizer"]["name"], {})
     if field[0] == "optimizer" and field[1] in fixed:
-        return f"it is fixed by {rules}: {field[1]} is {fixed[field[1]]:g}"
+        return f"{rules} fixes {field[1]} at {fixed[field[1]]:g}: no re-run may change it"
     names = {"optimizer": closed.optimizers, "schedule": closed.schedules}
     if field[-1] == "name" and len(names[field[0]]) == 1:
-        return f"it is fixed by {rules}: the {field[0]} is {_any(names[field[0]])}"
+        return f"{rules} fixes the {field[0]}, {_any(names[field[0]])}: no re-run may change it"
     return None
 
 

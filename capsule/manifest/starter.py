@@ -116,10 +116,8 @@ def starter_of(
     except UnicodeEncodeError as error:
         bad = error.object[error.start : error.end]
         word = next((one for one in words if bad in one), bad)
-        raise UsageError(
-            f"{word!a} in the command is not valid UTF-8",
-            advice="rename the file that this argument names",
-        ) from None
+        fault = f"{word!a} in the command is not valid UTF-8"
+        raise UsageError(fault, advice="rename the file that this argument names") from None
 
 
 def _json(value: object) -> str:

@@ -69,9 +69,9 @@ def too_few_seeds(
 WARNINGS |= {
     "threshold-on-bound": "a threshold judges the mean of the runs, but this bound holds for every"
     ' run. Write "type": "bound", which finds a single run that breaks it',
-    "paired-alone": "pairs show whether the machine changes a run, not whether the number is"
-    " right; fresh seeds will be judged by the same margin. Add an unpaired claim on this metric,"
-    " with a margin for fresh seeds",
+    "paired-alone": "this metric has paired claims only: pairs show whether the machine changes a"
+    " run, and fresh seeds will be judged by the same margin. Add an unpaired claim on this"
+    " metric, with a margin for fresh seeds",
     "search-unclaimed": "the search has no claim on its score, so a verification reports the score"
     " without judging it. Claim {path}",
 }
@@ -120,8 +120,8 @@ WARNINGS |= {
     "dataset-undigested": "dataset {dataset} has no digest, so a changed byte goes unnoticed."
     " Write the digest that `{command}` prints",
     "dataset-without-source": "dataset {dataset} has neither generator nor url nor doi, and will"
-    " not be inside the capsule, so a verifier has to get it from you. Publish it, and write its"
-    " address in the manifest",
+    " not be inside the capsule, so a verifier has to get it from you. Publish the dataset, and"
+    " write its address in the manifest",
     "pointer": "{description}",
     "more-pointers": "{files:d} more files are pointers without their data. Fetch that data, too",
 }

@@ -162,7 +162,7 @@ def average_precision(scores: Any, due: Any) -> float:
 
 def test_ranks_of_nothing_are_refused() -> None:
     scores = numpy.zeros((3, 2), "float32")
-    with pytest.raises(ValueError, match="auc needs samples of two classes"):
+    with pytest.raises(ValueError, match="auc needs labels of two classes"):
         evaluate("auc", scores, numpy.ones(3, "int64"), 3, 2).value()
     with pytest.raises(ValueError, match="needs at least one label of 1"):
         evaluate("mean_average_precision", scores, scores, 3, 2).value()

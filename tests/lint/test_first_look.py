@@ -129,8 +129,9 @@ def test_the_page_of_statistics_says_how_often_each_look_confirms_the_default(
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "explanation" / "statistics.md").read_text()
     sentence = re.search(
-        r"by eight runs a side in (\d+) % at the first look, not in the (\d+) % .* it is in"
-        r" (\d+) %; after five published runs in (\d+) % at the first look and in (\d+) % by",
+        r"the first look confirms the default margin in (\d+) % of cases; a margin of two true sd"
+        r" would be confirmed in (\d+) %\. The second look, .* raises \d+ % to (\d+) %\. With five"
+        r" published runs the first look confirms (\d+) %, both looks (\d+) %",
         " ".join(page.split()),
     )
     assert sentence is not None

@@ -224,7 +224,7 @@ def _area(scores: Any, due: Any) -> float:
     is_due = due.reshape(-1) == 1
     high, low = scores.reshape(-1)[is_due], numpy.sort(scores.reshape(-1)[~is_due])
     if not high.size or not low.size:
-        raise ValueError("auc needs samples of two classes, found one class")
+        raise ValueError("auc needs labels of two classes, found one class")
     twice = int(low.searchsorted(high, "left").sum()) + int(low.searchsorted(high, "right").sum())
     return float(twice / (2 * high.size * low.size))
 
