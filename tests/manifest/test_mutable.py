@@ -213,10 +213,10 @@ def test_rules_make_mutable_what_entrants_tune() -> None:
 @pytest.mark.parametrize(
     ("entry", "field", "value", "reason"),
     [
-        (COSMOFLOW, "optimizer/momentum", 0.8, "momentum is 0.9"),
-        (COSMOFLOW, "optimizer/name", "adam", "the optimizer is sgd"),
+        (COSMOFLOW, "optimizer/momentum", 0.8, "fixes momentum at 0.9"),
+        (COSMOFLOW, "optimizer/name", "adam", "fixes the optimizer, sgd"),
         (COSMOFLOW, "dtype", "tf32", "precision"),
-        (DEEPCAM, "optimizer/epsilon", 1e-8, "epsilon is 1e-06"),
+        (DEEPCAM, "optimizer/epsilon", 1e-8, "fixes epsilon at 1e-06"),
     ],
 )
 def test_rules_fix_whatever_the_author_lists(
