@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 
+def exact_size(size_bytes: int) -> str:
+    """Format a number of bytes to the last byte, and in the largest unit that it fills.
+
+    >>> exact_size(1_500_000), exact_size(400)
+    ('1500000 bytes (1.4 MiB)', '400 bytes')
+    """
+    exact, rounded = f"{size_bytes} bytes", size(size_bytes)
+    return exact if rounded == exact else f"{exact} ({rounded})"
+
+
 def size(size_bytes: int) -> str:
     """Format a number of bytes in the largest unit that it fills.
 

@@ -76,5 +76,5 @@ def test_a_kill_that_either_counter_shows_is_seen(tmp_path: Path, name: str) -> 
     (tmp_path / name).write_text("oom_kill 9\n")
     now = memory.read(tmp_path)
     assert now.has_killed_since(before)
-    assert "is 9 now" in now.describe_since(before)
-    assert "2.0 MiB are free" in now.describe_since(before)
+    assert "9 now" in now.describe_since(before)
+    assert "free memory now: 2.0 MiB" in now.describe_since(before)

@@ -276,8 +276,9 @@ class _Transfer:
         length = response.headers.get("Content-Length", "")
         total = start + int(length) if length.isdecimal() and len(length) < 19 else 0
         if total > self._most_bytes:
-            raise self._size_error(f"{total} bytes ({sizes.size(total)}), ")
-        self._require_space(total - start)
+            raise self._size_error(f"{sizes.exact_size(total)}, ")
+        # a server need not say how much follows
+        self._require_space(max(0, total - start))
         work.done_bytes, work.total_bytes = start, total
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(self.content, flags, 0o666), "ab", buffering=0) as stream:
@@ -311,8 +312,7 @@ class _Transfer:
     def _size_error(self, size: str) -> DamagedError:
         self._forget()
         return DamagedError(
-            f"has {size}more than {self._most_bytes} bytes ({sizes.size(self._most_bytes)}), the"
-            " limit",
+            f"has {size}more than the limit of {sizes.exact_size(self._most_bytes)}",
             where=self._url,
             advice="raise the limit with --most, unless a capsule states the size of the data",
         )

@@ -214,11 +214,17 @@ def test_no_more_comes_than_a_capsule_says(tmp_path: Path) -> None:
     used = make_used(DIGEST, len(DATA) - 1)
     with (
         shelve(DATA) as shelf,
-        pytest.raises(DamagedError, match=f"has {len(DATA)} bytes, more than the {len(DATA) - 1}"),
+        pytest.raises(
+            DamagedError,
+            match=f"has {len(DATA)} bytes, more than the limit of {len(DATA) - 1} bytes",
+        ),
     ):
         fetch(spec(shelf.url()), tmp_path, used)
     endless = always(b"HTTP/1.0 200 OK\r\n\r\n" + bytes(1 << 20))
-    with serve(endless) as host, pytest.raises(DamagedError, match="has more than 1000 bytes"):
+    with (
+        serve(endless) as host,
+        pytest.raises(DamagedError, match="has more than the limit of 1000 bytes"),
+    ):
         fetch(spec(f"http://{host}/x"), tmp_path, most_bytes=1000)
 
 
@@ -264,8 +270,8 @@ def test_a_redirect_is_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("404 Not Found", "answers 404"),
-        ("403 Forbidden", "answers 403"),
+        ("404 Not Found", "answered HTTP 404"),
+        ("403 Forbidden", "answered HTTP 403"),
         ("503 Busy", "cannot be fetched: the server answered HTTP 503"),
     ],
 )

@@ -234,7 +234,7 @@ CASES = (
         name="data/without-end",
         prepare=lambda user: [*_fetch("endless", unpack=False)(user), "--most", "20M"],
         status=4,
-        says="has more than 20971520 bytes (20.0 MiB), the limit",
+        says="has more than the limit of 20971520 bytes (20.0 MiB)",
         mib=_MIB,
     ),
     Case(

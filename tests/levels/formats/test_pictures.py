@@ -160,8 +160,8 @@ def test_cifar_is_as_it_is_published(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "classes", "says"),
     [
-        (b"", (10,), "has 0 bytes, expected a multiple of 3073"),
-        (bytes(3074), (10,), "has 3074 bytes, expected a multiple of 3073"),
+        (b"", (10,), "has 0 bytes, expected a positive multiple of 3073"),
+        (bytes(3074), (10,), "has 3074 bytes, expected a positive multiple of 3073"),
         (b"\x0a" + bytes(3072), (10,), "has the label 10, expected labels below 10"),
         (b"\x14\x05" + bytes(3072), (20, 100), "has the label 20, expected labels below 20"),
         (b"\x05\x64" + bytes(3072), (20, 100), "has the label 100, expected labels below 100"),

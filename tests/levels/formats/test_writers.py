@@ -177,5 +177,5 @@ def test_what_a_format_does_not_hold_is_refused(
 
 def test_each_class_has_a_picture(tmp_path: Path) -> None:
     """An empty folder has no bytes: a copy without it would number the classes otherwise."""
-    with pytest.raises(ValueError, match="3 samples do not cover 10 classes"):
+    with pytest.raises(ValueError, match="3 samples do not cover all 10 classes"):
         write("image-folder", "glyphs", {"samples": 3, "side": 12}, tmp_path / "data")
