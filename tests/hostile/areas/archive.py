@@ -242,7 +242,7 @@ CASES = (
         name="archive/readme-of-two-hundred-megabytes",
         prepare=_forge(_replace("data/README.md", b"x" * (200 << 20))),
         status=4,
-        says="README.md does not follow",
+        says="README.md differs from the one that follows",
         mib=_MIB,
     ),
     Case(
