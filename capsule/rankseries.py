@@ -216,8 +216,8 @@ def _values_beyond(line: RankSamples) -> Iterator[str]:
     for rank, value in enumerate(line.values):
         if not low <= value <= high:
             yield (
-                f"rank {rank} has the value {value:.17g}, but the steps after the warm-up have values"
-                f" from {low:.17g} to {high:.17g}"
+                f"rank {rank} has the value {value:.17g}, but the steps after the warm-up have"
+                f" values from {low:.17g} to {high:.17g}"
             )
             return
 
