@@ -165,9 +165,9 @@ def faults(line: RankSamples) -> Iterator[str]:
     sizes = [len(line.least), len(line.median), len(line.largest), len(line.digests)]
     if len(line.last) != line.ranks or set(sizes) != {line.count}:
         yield (
-            f"found {len(line.last)} last values, expected {line.ranks}; found smallest values,"
-            f" medians, largest values and digests of {'/'.join(map(str, sizes))} steps, expected"
-            f" {line.count} of each"
+            f"found {len(line.last)} last values, and smallest values, medians, largest values and"
+            f" digests of {'/'.join(map(str, sizes))} steps; expected {line.ranks} last values and"
+            f" {line.count} steps of each"
         )
     elif not can_be_reduced(line.ranks, line.count) and line.count:
         yield (
