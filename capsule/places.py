@@ -60,13 +60,17 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
             advice="continue it with --resume, or name another folder with --work",
         )
     if output is not None and work is not None and output.absolute() == work.absolute():
-        raise UsageError(f"{flag} and --work name the same place", where=str(output))
+        raise UsageError(
+            f"{flag} and --work name the same place",
+            where=str(output),
+            advice=f"name another place with {flag} or --work",
+        )
     folder = output.parent if output else Path()
     if not folder.is_dir():
         raise UsageError(
             f"the folder for {output or 'the capsule'} does not exist",
             where=str(folder),
-            advice=f"make it, or name another place with {flag}",
+            advice=f"make the folder, or name another place with {flag}",
         )
     # the longest name that sealing will use; a file without a name, so that no kill leaves it there
     name = f".{output.name if output else ''}.{uuid.uuid4().hex[:8]}.capsule.partial"
@@ -80,7 +84,7 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
             raise UsageError(
                 "file name too long for this file system",
                 where=str(output),
-                advice=f"name a shorter one with {flag}",
+                advice=f"choose a shorter name with {flag}",
             ) from None
         raise ExecutionError(
             f"cannot write a capsule to this folder: {error.strerror}",
@@ -169,15 +173,15 @@ def make_private(folder: Path, *, advice: str) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
     except FileExistsError:
-        raise _not_private(folder, "it is no folder", advice) from None
+        raise _not_private(folder, "is not a folder", advice) from None
     except OSError:
         return
     if not stat.S_ISDIR(status.st_mode):
-        raise _not_private(folder, "it is a link", advice)
+        raise _not_private(folder, "is a link", advice)
     if status.st_uid != os.geteuid():
-        raise _not_private(folder, f"it belongs to user {status.st_uid}", advice)
+        raise _not_private(folder, f"belongs to user {status.st_uid}", advice)
     if status.st_mode & _OTHERS_WRITE:
-        raise _not_private(folder, "others may write it", advice)
+        raise _not_private(folder, "is writable by other users", advice)
     if stat.S_IMODE(status.st_mode) & 0o777 != 0o700:
         with suppress(OSError):
             folder.chmod(0o700)
@@ -185,7 +189,7 @@ def make_private(folder: Path, *, advice: str) -> None:
 
 def _not_private(folder: Path, fault: str, advice: str) -> CannotRunError:
     return CannotRunError(
-        f"must be a private folder of user {os.geteuid()}: {fault}",
+        f"{fault}, expected a private folder of user {os.geteuid()}",
         where=str(folder),
         advice=advice,
     )
@@ -238,14 +242,14 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         raise locks_error(
             error,
             parent,
-            "use a folder on another file system: set TMPDIR for the temporary one, or change the"
-            " current one",
+            "use a folder on another file system: set TMPDIR to this folder, or start capsule in"
+            " this folder",
         ) from None
     except OSError as error:
         raise ExecutionError(
             f"cannot make a temporary folder: {error.strerror}",
             where=str(parent),
-            advice="free some space there, or set TMPDIR to another folder",
+            advice=f"free some space in {parent}, or set TMPDIR to another folder",
         ) from None
     with lock:
         try:

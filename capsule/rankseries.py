@@ -155,46 +155,71 @@ def faults(line: RankSamples) -> Iterator[str]:
     if line.whole:
         if len(line.whole) != line.ranks * line.count or line.last or line.digests:
             yield (
-                f"found {len(line.whole)} values in full and {len(line.last)} in reduced form,"
-                f" expected {line.ranks * line.count} and none"
+                f"found {len(line.whole)} values, {len(line.last)} last values and"
+                f" {len(line.digests)} digests; a series of {line.ranks} ranks in full needs"
+                f" {line.ranks * line.count} values, no last value and no digest"
             )
             return
-        rows = [array("d", row(line, rank)[line.discarded :]) for rank in range(line.ranks)]
-        if not _same(line.values, averages.medians(rows)):
-            yield "the value of a rank differs from the median of its values"
+        yield from _wrong_medians(line)
         return
-    sizes = {len(line.least), len(line.median), len(line.largest), len(line.digests)}
-    if len(line.last) != line.ranks or sizes != {line.count}:
-        steps_found = "/".join(map(str, sorted(sizes)))
+    sizes = [len(line.least), len(line.median), len(line.largest), len(line.digests)]
+    if len(line.last) != line.ranks or set(sizes) != {line.count}:
         yield (
-            f"found {len(line.last)} last values and {steps_found} steps, expected {line.ranks} and"
-            f" {line.count}"
+            f"found {len(line.last)} last values, and smallest values, medians, largest values and"
+            f" digests of {'/'.join(map(str, sizes))} steps; expected {line.ranks} last values and"
+            f" {line.count} steps of each"
         )
     elif not can_be_reduced(line.ranks, line.count) and line.count:
-        yield f"is in reduced form, but has only {line.ranks} ranks with {line.count} values each"
+        yield (
+            f"is in reduced form, but has only {line.ranks} ranks with {line.count} values each;"
+            f" expected more than {MANY_RANKS} ranks and more than {MANY_STEPS} values"
+        )
     elif line.count:
-        steps = zip(line.least, line.median, line.largest, strict=True)
+        steps = [*zip(line.least, line.median, line.largest, strict=True)]
         if averages.finite(line.last):
             ends = min(line.last), averages.median(line.last), max(line.last)
-            if ends != (line.least[-1], line.median[-1], line.largest[-1]):
-                yield "its last values differ in smallest, median or largest from its last step"
-            if not all(least <= median <= largest for least, median, largest in steps):
-                yield "the median of a step lies outside its smallest and largest value"
-            elif _beyond(line):
-                yield "the value of a rank lies outside the values of all steps"
-        if line.digests[-1] != digest(line.last):
-            yield "its last values differ in digest from its last step"
+            if ends != steps[-1]:
+                yield (
+                    f"smallest, median and largest of the last values are {_triple(ends)}, but the"
+                    f" last step has {_triple(steps[-1])}"
+                )
+            wrong = [n for n, (low, middle, high) in enumerate(steps) if not low <= middle <= high]
+            if wrong:
+                yield (
+                    f"smallest, median and largest of step {wrong[0] + 1} are"
+                    f" {_triple(steps[wrong[0]])}, expected an ascending order"
+                )
+            else:
+                yield from _values_beyond(line)
+        if line.digests[-1] != (found := digest(line.last)):
+            yield f"the last values have the digest {found}, but the last step {line.digests[-1]}"
 
 
-def _beyond(line: RankSamples) -> bool:
+def _wrong_medians(line: RankSamples) -> Iterator[str]:
+    rows = [array("d", row(line, rank)[line.discarded :]) for rank in range(line.ranks)]
+    for rank, (value, due) in enumerate(zip(line.values, averages.medians(rows), strict=True)):
+        if not (math.isnan(value) if due is None else value == due):
+            median = "not finite" if due is None else f"{due:.17g}"
+            yield (
+                f"rank {rank} has the value {value:.17g}, but the median of its samples is {median}"
+            )
+            return
+
+
+def _triple(numbers: Iterable[float | None]) -> str:
+    return ", ".join(["not finite" if one is None else f"{one:.17g}" for one in numbers])
+
+
+def _values_beyond(line: RankSamples) -> Iterator[str]:
     counted = slice(line.discarded, None)
     low, high = min(line.least[counted]), max(line.largest[counted])
-    return not all(low <= value <= high for value in line.values)
-
-
-def _same(values: Sequence[float], due: Sequence[float | None]) -> bool:
-    pairs = zip(values, due, strict=True)
-    return all(math.isnan(value) if one is None else value == one for value, one in pairs)
+    for rank, value in enumerate(line.values):
+        if not low <= value <= high:
+            yield (
+                f"rank {rank} has the value {value:.17g}, but the steps after the warm-up have"
+                f" values from {low:.17g} to {high:.17g}"
+            )
+            return
 
 
 def note(samples: Iterable[Samples]) -> Note | None:

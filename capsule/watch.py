@@ -46,7 +46,10 @@ class Watch:
         """Report that the engine starts to prepare the image, which may take minutes."""
 
     def image_pending(self, seconds: float) -> None:
-        """Report that preparing the image has taken `seconds`; a thread calls twice a minute."""
+        """Report that preparing the image has taken `seconds`.
+
+        Another thread calls this method twice a minute.
+        """
 
     def image_hashing(self, seconds: float) -> None:
         """Report that hashing the engine's image file took `seconds` of the preparation."""

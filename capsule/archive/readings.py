@@ -28,6 +28,10 @@ _COUNTS = (
     "samples_fingerprint",
 )
 _SAME = ("sample_bytes", "samples_fingerprint")
+_EXPECTED_SHARES = {
+    "cold": f"0 to {reading.MOST_COLD:g} for a cold cache",
+    "warm": f"{reading.LEAST_WARM:g} to 1 for a warm cache",
+}
 
 
 @dataclass(frozen=True)
@@ -151,20 +155,26 @@ def _rate_faults(one: Read) -> Iterator[str]:
         for name, amount in (("samples_per_second", 1.0), ("data_bytes_per_second", size)):
             value, due = one.values[name][epoch], reading.rate(one.whole * amount, opened, seconds)
             if not isclose(value, due, rel_tol=_ROUNDING):
-                yield (f"{name} is {value:.9g} in epoch {epoch + 1}; its latencies give {due:.9g}")
+                yield (
+                    f"{name} is {value:.9g} in epoch {epoch + 1}, but the latencies of this epoch"
+                    f" give {due:.9g}"
+                )
 
 
 def _cache_faults(one: Read) -> Iterator[str]:
     for share in one.values["resident_share"]:
         if not 0 <= share <= 1 or not reading.is_cache(one.cache, share):
-            yield f"resident_share {share:.9g} contradicts its {one.cache} cache"
+            yield f"resident_share is {share:.9g}, expected {_EXPECTED_SHARES[one.cache]}"
 
 
 def _format_faults(one: Read, other: Read) -> Iterator[str]:
     for name in _SAME:
         (value,), (due,) = one.values[name], other.values[name]
         if value != due:
-            yield f"{name} is {value:.17g}, but {due:.17g} in {other.trial}: different samples"
+            yield (
+                f"read other samples of the dataset than {other.trial}: {name} is {value:.17g},"
+                f" expected {due:.17g}"
+            )
 
 
 def _order_faults(one: Read) -> Iterator[str]:
@@ -172,7 +182,9 @@ def _order_faults(one: Read) -> Iterator[str]:
     due = remade.fingerprint(one.subject, one.samples, one.seed, epochs, ())
     (value,) = one.values["order_fingerprint"]
     if value != due:
-        yield f"order_fingerprint is {value:.17g}; its seed gives {due:.17g}"
+        yield (
+            f"order_fingerprint is {value:.17g}, but the order of seed {one.seed} gives {due:.17g}"
+        )
 
 
 def _order_cost(one: Read) -> int:

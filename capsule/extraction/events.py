@@ -183,19 +183,19 @@ def _parse(payload: bytes) -> _Event:
     values: list[tuple[bytes, float | None]] = []
     for number, content in records.fields(payload):
         if number == _WALL:
-            wall = _float(content, "<d")
+            wall = _float(content, "<d", "wall_time")
         elif number == _STEP:
-            step = _integer(content)
+            step = _integer(content, "step")
         elif number == _VERSION:
             is_version = True
         elif number == _SUMMARY:
             values += (
-                _value(_bytes(value))
-                for one, value in records.fields(_bytes(content))
+                _value(_bytes(value, "summary.value"))
+                for one, value in records.fields(_bytes(content, "summary"))
                 if one == _VALUE
             )
         elif number == _SESSION:
-            begins = (_STATUS, _BEGINS) in records.fields(_bytes(content))
+            begins = (_STATUS, _BEGINS) in records.fields(_bytes(content, "session_log"))
     return _Event(step, wall, begins, is_version, tuple(values))
 
 
@@ -203,11 +203,11 @@ def _value(message: bytes) -> tuple[bytes, float | None]:
     tag, scalar = b"", None
     for number, content in records.fields(message):
         if number == _TAG:
-            tag = _bytes(content)
+            tag = _bytes(content, "tag")
         elif number == _SIMPLE:
-            scalar = _float(content, "<f")
+            scalar = _float(content, "<f", "simple_value")
         elif number == _TENSOR:
-            scalar = _of_tensor(_bytes(content))
+            scalar = _of_tensor(_bytes(content, "tensor"))
     return tag, scalar
 
 
@@ -216,42 +216,49 @@ def _of_tensor(message: bytes) -> float | None:
     kind, numbers = 0, {_CONTENT: b"", _FLOATS: b"", _DOUBLES: b""}
     for number, content in records.fields(message):
         if number == _TYPE:
-            kind = _integer(content)
+            kind = _integer(content, "dtype")
         elif number == _SHAPE:
-            sizes = (_integer(size) for size in _sizes(_bytes(content)))
+            sizes = (_integer(size, "size") for size in _sizes(_bytes(content, "tensor_shape")))
             if any(size != 1 for size in sizes):
                 return None
         elif number in numbers:
-            numbers[number] += _bytes(content)
+            numbers[number] += _bytes(content, f"tensor.{number}")
     if kind not in _NUMBERS:
         return None
     listed, form = _NUMBERS[kind]
     written = numbers[_CONTENT] or numbers[listed]
-    return _float(written, form) if len(written) == struct.calcsize(form) else None
+    return _float(written, form, "tensor") if len(written) == struct.calcsize(form) else None
 
 
 def _sizes(shape: bytes) -> Iterator[int | bytes]:
     for number, dimension in records.fields(shape):
         if number == _DIMENSION:
-            own = [size for one, size in records.fields(_bytes(dimension)) if one == _SIZE]
+            own = [size for one, size in records.fields(_bytes(dimension, "dim")) if one == _SIZE]
             yield own[-1] if own else 0
 
 
-def _float(content: int | bytes, form: str) -> float:
-    if isinstance(content, int) or len(content) != struct.calcsize(form):
-        raise BrokenError("a field of an event has the wrong type, expected a number")
+def _float(content: int | bytes, form: str, name: str) -> float:
+    size = struct.calcsize(form)
+    if isinstance(content, int) or len(content) != size:
+        raise BrokenError(f"field {name} of an event holds {_show(content)}, expected {size} bytes")
     (number,) = struct.unpack(form, content)
     assert isinstance(number, float)
     return number
 
 
-def _integer(content: int | bytes) -> int:
+def _integer(content: int | bytes, name: str) -> int:
     if not isinstance(content, int):
-        raise BrokenError("a field of an event has the wrong type, expected an integer")
+        raise BrokenError(f"field {name} of an event holds {_show(content)}, expected an integer")
     return content - (1 << 64) if content >> 63 else content
 
 
-def _bytes(content: int | bytes) -> bytes:
+def _bytes(content: int | bytes, name: str) -> bytes:
     if isinstance(content, int):
-        raise BrokenError("a field of an event has the wrong type, expected a message")
+        raise BrokenError(
+            f"field {name} of an event holds {_show(content)}, expected a protobuf message or text"
+        )
     return content
+
+
+def _show(content: int | bytes) -> str:
+    return f"the integer {content}" if isinstance(content, int) else f"{len(content)} bytes"

@@ -197,7 +197,7 @@ def _names(entry: Json) -> tuple[str | None, tuple[str, ...] | None]:
 def _require_equal_count(blobs: tuple[str, ...], config: Config, where: str) -> None:
     if len(blobs) != len(config.diff_ids):
         raise DamagedError(
-            f"the image manifest lists {len(blobs)} layers, the image configuration lists"
+            f"the image manifest lists {len(blobs)} layers, but the image configuration lists"
             f" {len(config.diff_ids)}",
             where=where,
         )

@@ -50,8 +50,8 @@ def make(
     expect(config.digest, manifest.config, what="the image's configuration", where=where)
     if len(manifest.blobs) != len(config.diff_ids):
         raise DamagedError(
-            f"the image manifest lists {len(manifest.blobs)} layers, the image configuration lists"
-            f" {len(config.diff_ids)}",
+            f"the image manifest lists {len(manifest.blobs)} layers, but the image configuration"
+            f" lists {len(config.diff_ids)}",
             where=where,
         )
     return Image(
@@ -92,13 +92,14 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
     """
     if owner_of(reference) is None and not reference.startswith(_LAYOUTS[-1]):
         raise DamagedError(
-            f"the manifest of the image is missing: its reference is {reference!r}, but only an"
-            " image of docker-daemon:, containers-storage: or docker-archive: has none",
+            f"the image manifest is missing, but the reference {reference!r} requires it (only"
+            " build, docker-daemon:, containers-storage: and docker-archive: images have no"
+            " manifest)",
             where=where,
         )
     if len(sizes) != len(config.diff_ids):
         raise DamagedError(
-            f"the image has {len(sizes)} layers, the image configuration lists"
+            f"the image has {len(sizes)} layers, but the image configuration lists"
             f" {len(config.diff_ids)}",
             where=where,
         )
@@ -127,8 +128,8 @@ def make_sif(reference: str, *, platform: str, tree: Digest | None, where: str) 
     """
     if not reference.startswith(_SIF):
         raise DamagedError(
-            f"the configuration of the image is missing: its reference is {reference!r}, but only"
-            " an image of sif: has none",
+            f"the image configuration is missing, but the reference {reference!r} requires it (only"
+            " sif: images have no configuration)",
             where=where,
         )
     if not _PLATFORM.fullmatch(platform):
@@ -160,7 +161,7 @@ def _check_offer(index: Index, manifest: Manifest, config: Config, where: str) -
         )
     if config.platform[:2] not in [platform[:2] for platform in platforms]:
         raise DamagedError(
-            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))}; the"
-            f" configuration is for {'/'.join(config.platform)}",
+            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))}, but the"
+            f" image configuration is for {'/'.join(config.platform)}",
             where=where,
         )

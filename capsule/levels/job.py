@@ -204,7 +204,10 @@ def _trial(fields: Fields, context: Context) -> Trial:
     datasets = tuple(fields.words("datasets"))
     absent = [name for name in datasets if name not in context.data]
     if absent:
-        raise JobError(f"{fields.where('datasets')} names {absent[0]!r}, which is missing in data")
+        raise JobError(
+            f"{fields.where('datasets')} names {absent[0]!r}, but the field 'data' has no"
+            " such entry"
+        )
     reads = level == TRAINING and fields.has("reading")
     exchanges = level == TOGETHER and fields.has("collective")
     trains, calls = level >= TRAINING and not (reads or exchanges), level < TRAINING or exchanges

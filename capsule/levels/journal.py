@@ -59,7 +59,7 @@ class Samples:
             if len(column) != len(self.values):
                 raise ValueError(
                     f"{self.metric} was reported with {len(self.values)} values and {len(column)}"
-                    f" {name}, expected one of {name} for each value"
+                    f" entries in {name}, expected {len(self.values)} entries, one for each value"
                 )
 
     def columns(self) -> dict[str, tuple[float, ...]]:

@@ -337,7 +337,7 @@ class Winner(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A manifest.
+    """A loaded manifest: benchmarks, seeds, metrics and claims.
 
     Attributes:
         source: Bytes of the file; the capsule keeps them unchanged.

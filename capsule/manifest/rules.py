@@ -117,11 +117,11 @@ def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
     ]
     for here, values in lists:
         for index in _second_ones(values if isinstance(values, list) else []):
-            problems.add(f"{here}/{index}", "is given twice")
+            problems.add(f"{here}/{index}", f"{quote(values[index])} is given twice; remove one")
     for index in _second_ones([entry.get("id", here) for here, entry in benchmarks]):
         here, entry = benchmarks[index]
         problems.add(
-            f"{here}/id", f"a second benchmark with the id {quote(entry.get('id'))}; rename it"
+            f"{here}/id", f"another benchmark also has the id {quote(entry.get('id'))}; rename one"
         )
 
 
@@ -161,7 +161,7 @@ def _check_address(here: str, entry: Mapping[str, Any], problems: Problems) -> N
         )
     if isinstance(url, str) and "digest" not in entry and _is_readable_by_others(url):
         message = "plain http cannot authenticate the data: add a digest"
-        problems.add(f"{here}/url", f"{message}, or an https address")
+        problems.add(f"{here}/url", f"{message}, or use an https address")
 
 
 def _is_readable_by_others(url: str) -> bool:
@@ -174,7 +174,8 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
         return "is an absolute path; write it relative to the manifest"
     parts = path.split("/")
     if ".." in parts:
-        return "is outside of the manifest's folder"
+        way_out = "move the manifest to a folder that contains the path"
+        return f"is outside of the manifest's folder; {way_out}"
     if "" in parts or "." in parts or "\\" in path:
         return "is not a plain relative path; write one such as data/train.py"
     if folder is None or not plain.is_clean(path):
@@ -184,12 +185,12 @@ def _path_problem(path: str, folder: Path | None) -> str | None:
     except (OSError, UnicodeEncodeError):
         if twin := _twin(path, folder):
             return (
-                f"does not exist beside the manifest; {quote(twin)} looks the same, but its letters"
-                " are composed differently"
+                f"does not exist beside the manifest; {quote(twin)} looks the same, but has another"
+                " Unicode normalization: copy the name of the file into the manifest"
             )
         return f"does not exist beside the manifest; {instead(path, _beside(folder))}"
     if not target.is_relative_to(folder.resolve()):
-        return "is a link out of the manifest's folder"
+        return "is a link out of the manifest's folder; replace the link by a copy of its target"
     return None
 
 
@@ -197,7 +198,7 @@ def _kind_problem(here: str, path: Path) -> str | None:
     if here.endswith(("/cwd", "/cwd/copy")) and not path.is_dir():
         return "is a file, expected a folder"
     if here.endswith("/stdin") and not path.is_file():
-        return "is not a file"
+        return "is a folder or a special file, expected a regular file"
     return None
 
 

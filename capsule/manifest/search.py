@@ -133,7 +133,7 @@ def put_points(
         cases = points.get(place)
         if place in points:
             if fault := _fault(entry["search"], axes, cases):
-                problems.add(f"{here}/cases", f"{fault}: leave cases out to have them drawn")
+                problems.add(f"{here}/cases", f"{fault}: leave cases out to let capsule draw them")
         elif draws:
             cases, drawn = _draw(entry["search"], axes, left, f"{here}/search", problems), True
         if cases is not None:
@@ -155,7 +155,7 @@ def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> 
         return None
     search, place = raw["search"], f"{here}/search"
     if "cases" not in raw:
-        message = "its points are missing; a capsule has them in cases"
+        message = 'the points of the search are missing: restore "cases" of the sealed manifest'
         problems.add(place, message)
         return None
     known = {metric.name: metric for metric in metrics}
@@ -166,7 +166,7 @@ def read(raw: Raw, metrics: Sequence[Metric], here: str, problems: Problems) -> 
     elif metric.direction == "none":
         problems.add(
             f"{place}/metric",
-            f"{metric.name} has no direction, so no trial is best; use a metric with one",
+            f"{metric.name} has no direction, so no trial is best; use a metric with a direction",
         )
     if problems.below(here):
         return None
@@ -211,7 +211,7 @@ def _draw(
     if count > commands.MOST_CASES or count * len(axes) > most:
         message = (
             f"{count:.4g} points of {len(axes)} numbers exceed a limit: {commands.MOST_CASES}"
-            f" points, {most} numbers in all"
+            f" points, {most} numbers in all; use fewer points"
         )
         problems.add(here, message)
         return None
@@ -242,7 +242,10 @@ def _points(
         shares = _halton if search["method"] == "halton" else _uniform
         points = list(itertools.islice(_new(shares(len(axes), [seed, study], count), axes), count))
         if len(points) < count:
-            message = f"the space has only about {len(points)} points, {count} are needed"
+            message = (
+                f"the space has only about {len(points)} points, but each study needs {count}:"
+                ' widen the space, or lower "points"'
+            )
             problems.add(f"{here}/points", message)
             return None
         drawn.append(points)
@@ -297,7 +300,11 @@ def _grid(
     columns = [axis.grid() for axis in axes.values()]
     count = math.prod(map(len, columns))
     if count < studies:
-        problems.add(f"{here}/space", f"makes {count} points, too few for {studies} studies")
+        message = (
+            f"makes {count} points, but {studies} studies need at least {studies}: add values, or"
+            ' lower "studies"'
+        )
+        problems.add(f"{here}/space", message)
         return None
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*columns)]
     order = numpy.random.default_rng(seed).permutation(count).tolist()
@@ -328,14 +335,17 @@ def _fault(search: Raw, axes: Mapping[str, _Axis], cases: Any) -> str | None:
         found = f"{len(cases)} points" if isinstance(cases, list) else "no list of points"
         return f"found {found}, expected {due} points in {studies} studies"
     if due > commands.MOST_CASES:
-        return f"{due} points exceed {commands.MOST_CASES}"
+        return f"{due} points exceed the limit, {commands.MOST_CASES}"
     fields = {"name", *axes}
     for case, name in zip(cases, _names(sizes(due, studies)), strict=True):
         if not isinstance(case, dict) or case.get("name") != name:
             written = case.get("name") if isinstance(case, dict) else case
-            return f"found {quote(written)}, expected {name}"
+            return f"found {quote(written)}, expected a case with the name {name}"
         if case.keys() != fields:
-            return f"{name} has other parameters than the space"
+            odd = min(case.keys() ^ fields)
+            if odd in fields:
+                return f"{name} lacks the parameter {quote(odd)} of the space"
+            return f"{name} has the parameter {quote(odd)}, which is not in the space"
         for parameter, axis in axes.items():
             if not axis.holds(case[parameter]):
                 value = quote(case[parameter])
@@ -376,8 +386,9 @@ def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _
 def _list_fault(values: Sequence[Scalar], *, numbers_only: bool) -> str | None:
     if (twice := commands.find_repeated(values)) is not None:
         return f"{quote(twice)} is given twice"
-    if numbers_only and any(isinstance(one, bool | str) for one in values):
-        return "a training can vary only numbers"
+    words = [one for one in values if isinstance(one, bool | str)]
+    if numbers_only and words:
+        return f"{quote(words[0])} is not a number: a training can vary only numbers"
     return None
 
 
@@ -388,9 +399,9 @@ def _range_fault(raw: Raw, *, is_grid: bool) -> str | None:
     if raw.get("scale") == "log" and low <= 0:
         return f"{low:g} has no logarithm: from must be positive"
     if raw.get("whole") and (low % 1 or high % 1):
-        return f'{low:g} to {high:g} with "whole": from and to must be whole'
+        return f'{low:g} to {high:g} with "whole": from and to must be whole numbers'
     if is_grid and "count" not in raw:
-        return "a grid needs a list of values, or a range with count"
+        return "count is missing: a grid needs a list of values, or a range with count"
     if not is_grid and "count" in raw:
         return "count is only for grids: remove count"
     return None

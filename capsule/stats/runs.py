@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from operator import lt
 
 _WIDEST_STEP = 1e300
@@ -32,11 +33,15 @@ class Runs:
     def __post_init__(self) -> None:
         seeds, values = zip(*self.by_seed, strict=True) if self.by_seed else ((), ())
         if not all(map(lt, seeds, seeds[1:])):
-            raise ValueError("seeds of runs are repeated or out of order")
+            before, seed = next(pair for pair in pairwise(seeds) if not lt(*pair))
+            raise ValueError(
+                f"seed {seed} follows seed {before}, expected each seed once, in ascending order"
+            )
         if not all(map(math.isfinite, values)):
-            raise ValueError("a value of a run is not finite")
+            seed, value = next(run for run in self.by_seed if not math.isfinite(run[1]))
+            raise ValueError(f"seed {seed} has the value {value}, expected a finite value")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
-            raise ValueError(f"invalid resolution: {self.resolution}")
+            raise ValueError(f"resolution is {self.resolution}, expected a finite number >= 0")
 
     @classmethod
     def of(cls, by_seed: Mapping[int, float], *, resolution: float = 0.0) -> Runs:
@@ -107,7 +112,7 @@ class Runs:
             ValueError: A value is not positive.
         """
         if not self.positive:
-            raise ValueError("a value is zero or negative, and has no logarithm")
+            raise ValueError(f"cannot take logarithms: the lowest value is {self.values[0]}")
         # a step of infinity is no number to reckon with, and one this wide decides nothing either
         step = min(self.resolution / self.values[0], _WIDEST_STEP) if self.values else 0.0
         return Runs(

@@ -131,9 +131,21 @@ LOSS = record(event(1, simple("loss", 0.5)))
         (record(b"\x0b"), "bad-result", "a field of the unknown type 3"),
         (record(b"\x2a\x7f"), "bad-result", "a message is truncated within a field"),
         (record(b"\x10" + b"\xff" * 20), "bad-result", "an integer, or an integer exceeds 64"),
-        (record(b"\x0d\0\0\0\0"), "bad-result", "expected a number"),
-        (record(b"\x28\1"), "bad-result", "expected a message"),
-        (record(inside(2, b"")), "bad-result", "expected an integer"),
+        (
+            record(b"\x0d\0\0\0\0"),
+            "bad-result",
+            "field wall_time of an event holds 4 bytes, expected 8 bytes",
+        ),
+        (
+            record(b"\x28\1"),
+            "bad-result",
+            "field summary of an event holds the integer 1, expected a protobuf",
+        ),
+        (
+            record(inside(2, b"")),
+            "bad-result",
+            "field step of an event holds 0 bytes, expected an integer",
+        ),
         (b"loss: 0.5\n" * 10, "bad-result", "wrong checksum of a record's length"),
     ],
 )

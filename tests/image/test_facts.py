@@ -74,7 +74,7 @@ def test_all_that_is_known_follows_from_reference_and_bytes() -> None:
             f"{NAME}:1",
             None,
             make_manifest(CONFIG, layers=[]),
-            "lists 0 layers, the image configuration lists 2",
+            "lists 0 layers, but the image configuration lists 2",
         ),
     ],
 )
@@ -88,7 +88,7 @@ def test_a_link_that_does_not_hold_is_damaged(
 @pytest.mark.parametrize("reference", [f"{NAME}:1", NAME, "tiny"])
 def test_an_image_of_no_registry_is_called_by_none(reference: str) -> None:
     config = documents.read_config(CONFIG, where="it")
-    with pytest.raises(DamagedError, match="the manifest of the image is missing"):
+    with pytest.raises(DamagedError, match="the image manifest is missing"):
         facts.make_local(reference, config=config, sizes=[1, 2], where="it")
     local = facts.make_local("build images/torch", config=config, sizes=[1, 2], where="it")
     assert (local.pinned, local.manifest_digest) == (None, None)

@@ -106,7 +106,7 @@ def test_a_field_of_the_wrong_type_is_named(fields: Mapping[str, Any], message: 
             {"datasets": ["digits", 1]},
             'trials[0].datasets is ["digits", 1], expected a list of strings',
         ),
-        ({"datasets": ["digits"]}, "trials[0].datasets names 'digits', which is missing in data"),
+        ({"datasets": ["digits"]}, "trials[0].datasets names 'digits', but the field 'data'"),
         ({"id": "x" * 10**6, "level": "y" * 10**6}, f'trials[0].level is "{"y" * 79}...'),
     ],
 )

@@ -187,6 +187,6 @@ def test_what_belongs_to_values_is_as_long_as_they_are(
 ) -> None:
     columns: dict[str, Any] = {name: column}
     with pytest.raises(
-        ValueError, match=f"loss was reported with 2 values and {len(column)} {name}"
+        ValueError, match=f"loss was reported with 2 values and {len(column)} entries in {name}"
     ):
         Samples("loss", (1.0, 2.0), **columns)

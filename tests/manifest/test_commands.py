@@ -213,7 +213,7 @@ def test_standard_input_is_a_file_among_the_inputs(tmp_path: Path) -> None:
         stdin="a.in", inputs=["repo"]
     )
     for path, message in (
-        ("repo/b", "is not a file"),
+        ("repo/b", "is a folder or a special file, expected a regular file"),
         ("repo/c", "does not exist"),
         ("repo/../../etc/passwd", "is outside of the manifest's folder"),
     ):

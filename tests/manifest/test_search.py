@@ -137,7 +137,7 @@ def test_a_search_of_a_command_is_written_too() -> None:
 
 def test_a_capsule_has_the_points_written() -> None:
     message = complaint(whole(COMMAND), subjects=[])
-    assert "/benchmarks/0/search: its points are missing" in message
+    assert "/benchmarks/0/search: the points of the search are missing" in message
 
 
 def test_trials_of_a_search_share_a_process() -> None:
@@ -191,7 +191,7 @@ def test_a_wrong_search_is_told(change: dict[str, Any], message: str) -> None:
     ("change", "message"),
     [
         ({"space": {"lr": {"from": 0.1, "to": 1}}}, "or a range with count"),
-        ({"space": {"lr": [0.1, 0.2]}}, "makes 2 points, too few for 3 studies"),
+        ({"space": {"lr": [0.1, 0.2]}}, "makes 2 points, but 3 studies need at least 3"),
     ],
 )
 def test_a_wrong_grid_is_told(change: dict[str, Any], message: str) -> None:
@@ -204,7 +204,7 @@ def test_a_wrong_grid_is_told(change: dict[str, Any], message: str) -> None:
         ((0, "lr"), 2, "lr of s1-p01 is 2, which is not in the space"),
         ((0, "batch"), 11, "batch of s1-p01 is 11"),
         ((1, "epochs"), 1.5, "epochs of s1-p02"),
-        ((0, "name"), "best", 'found "best", expected s1-p01'),
+        ((0, "name"), "best", 'found "best", expected a case with the name s1-p01'),
     ],
 )
 def test_written_points_are_held_to_the_space(

@@ -46,7 +46,7 @@ def test_a_list_of_repetitions_is_not_runs() -> None:
 
 
 def test_one_seed_is_one_run() -> None:
-    with pytest.raises(ValueError, match="repeated"):
+    with pytest.raises(ValueError, match="seed 1 follows seed 1"):
         Runs(by_seed=((1, 0.5), (1, 0.6)))
 
 
