@@ -37,7 +37,9 @@ CASES = (
     _refuse("more-than-announced", extending.with_another_count, f"{_SEEDS} 2 seeds derived"),
     _refuse("chosen-seed", extending.with_a_chosen_seed, f"{_SEEDS} 3 seeds derived"),
     _refuse("bad-one-left-out", extending.without_a_bad_one, f"{_SEEDS} 2 seeds derived"),
-    _refuse("better-first-run", extending.with_a_better_first_run, "files differ from those of capsule"),
+    _refuse(
+        "better-first-run", extending.with_a_better_first_run, "files differ from those of capsule"
+    ),
     _refuse("another-attempt", extending.with_another_attempt, "attempts under the first seeds"),
     _refuse(
         "claims-made-primary", extending.with_primary_claims, "contradicts its text in the manifest"

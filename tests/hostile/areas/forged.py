@@ -273,7 +273,11 @@ CASES = (
     _refuse("origin-made-up", _check(forging.as_verification), "fresh seed number 1 is none"),
     _refuse("origin-to-come", _check(forging.as_extension), "predecessor/"),
     # what is derived
-    _refuse("readme-changed", _check_files(forging.with_another_readme), "README.md does not"),
+    _refuse(
+        "readme-changed",
+        _check_files(forging.with_another_readme),
+        "README.md differs from the one",
+    ),
     _refuse(
         "crate-changed",
         _check_files(forging.with_another_crate),
@@ -349,7 +353,11 @@ CASES = (
     _refuse("shown", _show(forging.widen), "allows -1e+06 to 1e+06"),
     _refuse("verified", _verify(forging.widen), "allows -1e+06 to 1e+06"),
     _refuse("added-chosen-seeds", _add(forging.chosen_seeds), "fresh seed number 1"),
-    _refuse("added-another-manifest", _add(forging.with_manifest(title="x")), "manifest (title)"),
+    _refuse(
+        "added-another-manifest",
+        _add(forging.with_manifest(title="x")),
+        "differs from the original's in title",
+    ),
     _refuse("added-earlier", _add(forging.earlier), "before the original ended"),
     _refuse("one-of-several", _several(forging.earlier), "before the original ended"),
     # copies

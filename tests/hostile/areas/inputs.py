@@ -122,7 +122,7 @@ CASES = (
         name="inputs/a-terabyte-of-nothing",
         prepare=_input(_hollow),
         status=2,
-        says="a capsule holds at most 68719476736",
+        says="a capsule holds at most 64.0 GiB",
     ),
     Case(
         name="inputs/a-link-that-is-named",
