@@ -222,7 +222,7 @@ WARNING_TEXTS = {
     ),
     "margin-missing": WarningText(
         "The margin follows from the spread of the runs, and too few runs have a value.",
-        "Correct what fails, then run again.",
+        "Correct the cause of the failed trials, then run again.",
         {"values": 1, "runs": 5},
     ),
     "equal-values": WarningText(

@@ -211,11 +211,14 @@ def _world_faults(record: Record) -> Iterator[str]:
     for world in record.worlds:
         if world.ranks not in planned:
             yield (
-                f"the recorded test saw {world.ranks} ranks, planned are"
-                f" {', '.join(map(str, sorted(planned)))}"
+                f"the recorded test of ranks started {world.ranks}, expected one of"
+                f" {', '.join(map(str, sorted(planned)))} ranks"
             )
-        if any(node >= len(record.nodes) for node in world.nodes):
-            yield "the recorded test saw ranks on an unrecorded node"
+        if (node := max(world.nodes, default=0)) >= len(record.nodes):
+            yield (
+                f"the recorded test of ranks lists node {node}, expected one of the"
+                f" {len(record.nodes)} recorded nodes, 0 to {len(record.nodes) - 1}"
+            )
         if (world.means, world.bytes, world.seconds) != ((), 0, 0) and not (
             world.means and world.bytes
         ):
@@ -245,7 +248,7 @@ def _own_world_fault(attempt: Attempt, record: Record) -> str | None:
     if attempt.world == JOINED and not any(
         ranks == attempt.ranks and _MPI in means for ranks, means in seen
     ):
-        return f"states {attempt.ranks} joined ranks, but no recorded test saw as many over MPI"
+        return f"states {attempt.ranks} joined ranks, but no recorded test of ranks started as many over MPI"
     return None
 
 

@@ -69,9 +69,9 @@ def too_few_seeds(
 WARNINGS |= {
     "threshold-on-bound": "a threshold judges the mean of the runs, but this bound holds for every"
     ' run. Write "type": "bound", which finds a single run that breaks it',
-    "paired-alone": "this metric has paired claims only: pairs show whether the machine changes a"
-    " run, and fresh seeds will be judged by the same margin. Add an unpaired claim on this"
-    " metric, with a margin for fresh seeds",
+    "paired-alone": "this metric has paired claims only, so a verification judges fresh seeds by a"
+    " margin meant for equal seeds. Add an unpaired claim on this metric, with a margin for fresh"
+    " seeds",
     "search-unclaimed": "the search has no claim on its score, so a verification reports the score"
     " without judging it. Claim {path}",
 }
@@ -216,7 +216,7 @@ WARNINGS |= {
     "claim-contradicted": "{is_mean:the mean of your runs|one of your runs}, {value:.3g}, already"
     " breaks the claim. Correct the claim or the program, and seal again",
     "margin-missing": "{values:d} of {runs:d} runs have a value, too few for a margin, so no"
-    " verification can confirm the claim. Correct what fails, and seal again",
+    " verification can confirm the claim. Correct the cause of the failed trials, and seal again",
     "equal-values": "all {runs:d} runs have the value {value:.6g}, whatever their seed. Let"
     ' the command read its seed, {{seed}} or CAPSULE_SEED, or write "seeding": "inject"; if no seed'
     ' changes the number, claim "exact"',

@@ -174,7 +174,7 @@ def saw(**changes: Any) -> Callable[[Record], Record]:
     [
         (lambda record: replace(record, worlds=()), "ran without a test of its ranks"),
         (saw(nodes=(0, 0, 0)), "saw 3 ranks, planned are"),
-        (saw(nodes=(0, 1)), "saw ranks on an unrecorded node"),
+        (saw(nodes=(0, 1)), "test of ranks lists node 1, "),
         (saw(means=()), "expected all or none"),
         (saw(bytes=0), "expected all or none"),
     ],

@@ -146,8 +146,8 @@ def _check_options(options: object, taken: tuple[str, ...]) -> tuple[Option, ...
         for name, value in options.items()
     ):
         raise ValueError(
-            f"options is {options!r:.80}, expected a dictionary of names other than the parameters'"
-            ' and whole numbers >= 0, such as {"stride": 1}'
+            f"options is {options!r:.80}, expected a dictionary from names of options to whole"
+            ' numbers >= 0, such as {"stride": 1}; no option may have the name of a parameter'
         )
     return tuple(Option(name, value, 0, None) for name, value in options.items())
 
