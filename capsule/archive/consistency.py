@@ -248,7 +248,10 @@ def _own_world_fault(attempt: Attempt, record: Record) -> str | None:
     if attempt.world == JOINED and not any(
         ranks == attempt.ranks and _MPI in means for ranks, means in seen
     ):
-        return f"states {attempt.ranks} joined ranks, but no recorded test of ranks started as many over MPI"
+        return (
+            f"states {attempt.ranks} joined ranks, but no recorded test of ranks started as many"
+            " over MPI"
+        )
     return None
 
 

@@ -116,8 +116,9 @@ def _repeats(raw: Mapping[str, Any], problems: Problems) -> None:
         for name in ("frameworks", "inputs", "datasets", "formats", "cache", "collectives", "bytes")
     ]
     for here, values in lists:
-        for index in _second_ones(values if isinstance(values, list) else []):
-            problems.add(f"{here}/{index}", f"{quote(values[index])} is given twice; remove one")
+        listed = values if isinstance(values, list) else []
+        for index in _second_ones(listed):
+            problems.add(f"{here}/{index}", f"{quote(listed[index])} is given twice; remove one")
     for index in _second_ones([entry.get("id", here) for here, entry in benchmarks]):
         here, entry = benchmarks[index]
         problems.add(

@@ -102,7 +102,8 @@ def format_interval(
         is_signed: Whether positive numbers have a plus.
     """
     values = [natural(value, log=log) for value in (estimate, lower, upper)]
-    write = _writer([value for value in values if value is not None and math.isfinite(value)])
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    write = _writer(finite, is_ratio=log)
     first, low, high = (
         "unbounded"
         if value is None or not math.isfinite(value)
@@ -112,13 +113,21 @@ def format_interval(
     return first, low, high
 
 
-def _writer(values: Sequence[float]) -> Callable[[float], str]:
-    """Return what writes numbers so that three digits of the distance between them show."""
+def _writer(values: Sequence[float], *, is_ratio: bool) -> Callable[[float], str]:
+    """Return what writes numbers so that three digits of the distance between them show.
+
+    Args:
+        values: The numbers.
+        is_ratio: Whether a small one says as much as a large one: each shows three digits, too.
+    """
     size = max(map(abs, values), default=0.0)
     width = max(values, default=0.0) - min(values, default=0.0)
     if not 0 < width < math.inf:
         return number
     decimals = max(0, 2 - math.floor(math.log10(width)))
+    smallest = min((value for value in values if value > 0), default=size)
+    if is_ratio and decimals < 2 - math.floor(math.log10(smallest)):
+        return number
     if size < 10**_LARGEST_POWER and decimals <= _MOST_DECIMALS:
         return lambda value: _trim(f"{value:.{decimals}f}")
     digits = min(12, max(3, 2 + math.ceil(math.log10(size) - math.log10(width))))

@@ -75,3 +75,23 @@ def test_a_percentage_of_a_test_set_blurs_as_its_fraction_does() -> None:
 )
 def test_numbers_are_written_for_people(value: float, shown: str) -> None:
     assert wording.number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("estimate", "lower", "upper", "shown"),
+    [
+        (0.7145, 0.00457, 111.6, ("0.715", "0.00457", "112")),
+        (0.148, 1e-7, 17366.0, ("0.148", "1e-7", "17366")),
+        (1.0002, 0.9999, 1.0004, ("1.0002", "0.9999", "1.0004")),
+        (1.02, 0.98, 1.05, ("1.02", "0.98", "1.05")),
+    ],
+)
+def test_a_ratio_shows_three_digits_however_wide_its_interval(
+    estimate: float, lower: float, upper: float, shown: tuple[str, str, str]
+) -> None:
+    logs = map(math.log, (estimate, lower, upper))
+    assert wording.format_interval(*logs, log=True) == shown
+
+
+def test_a_difference_shows_the_digits_that_its_interval_leaves() -> None:
+    assert wording.format_interval(-0.336, -5.388, 4.715, log=False) == ("-0.3", "-5.4", "4.7")

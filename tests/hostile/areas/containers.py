@@ -167,7 +167,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("deflate-bomb", _bomb, _FORM),
     ("terabyte-of-nothing", _hollow, "together; the limit is 128.0 GiB"),
     ("compressed", _rewritten(_set("compress_type", zipfile.ZIP_DEFLATED)), _FORM),
-    ("entries-without-end", _raw(_crowd), f"at most {MOST_ENTRIES} are read"),
+    ("entries-without-end", _raw(_crowd), f"the limit is {MOST_ENTRIES}"),
     ("overlapping-entries", _raw(_overlap), _FORM),
     ("zip64-beyond-the-file", _raw(_far), _FAR),
     ("offset-beyond-the-file", _crafted(_ROW, [_entry("a", 2**63)]), _FAR),

@@ -257,7 +257,9 @@ CASES = (
         "cannot fetch a capsule by gopher://",
         lambda user: ["check", "gopher://a.example/b"],
     ),
-    _case("image", 6, "the registry sent a container image, not a capsule", _artifact("image")),
+    _case(
+        "image", 6, "the registry sent a container image, expected a capsule", _artifact("image")
+    ),
     _case("two", 4, "the manifest breaks its specification", _artifact("two")),
     _case("nested", 4, "nest", _artifact("nested")),
     _case("endless-manifest", 4, "exceeds", _artifact("endless-manifest")),

@@ -205,7 +205,7 @@ def test_a_framework_without_the_kind_says_so_and_others_run() -> None:
     graph = load([node("Det", ["x"])], (3, 4, 4))
     arrays = tensors(frameworks.load("numpy", "cpu", 1, "default"), graph, "float32")[0]
     torch = frameworks.load("torch", "cpu", 1, "default")
-    with pytest.raises(FrameworkError, match="torch has no function for y \(Det of ONNX\)"):
+    with pytest.raises(FrameworkError, match=r"torch has no function for y \(Det of ONNX\)"):
         inference(torch, graph, arrays)
     framework = frameworks.load("onnxruntime", "cpu", 1, "default")
     (result,) = ran(framework, inference(framework, graph, arrays))
