@@ -42,7 +42,7 @@ def diff(
 
     Args:
         original: Path of the capsule whose claims are judged.
-        reruns: Paths of the capsules to compare with it.
+        reruns: Paths of the capsules to compare with the original.
         expected: Required id of the original, or its first digits; None accepts any.
 
     Raises:

@@ -86,7 +86,7 @@ def draw(network: Description) -> Sequence[str]:
         "network": network.name,
         "sizes": ", ".join(f"{name} {size}" for name, size in network.sizes.items()),
         "parameters": f"{network.parameters:,}",
-        "work": f"{network.forward_flops_per_sample:,} FLOPs per sample forward",
+        "work": f"{network.forward_flops_per_sample:,} FLOPs per sample in the forward pass",
         "takes": ", ".join(f"{name} {_shape(shape)}" for name, shape in network.inputs.items()),
         "yields": ", ".join(map(_shape, network.outputs)),
         "frameworks": ", ".join(network.frameworks),

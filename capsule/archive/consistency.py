@@ -185,7 +185,7 @@ def _added_faults(record: Record) -> Iterator[str]:
     trials = summary.planned_trials(record.plan)
     fresh = {trial["seed"] for trial in trials if trial["seed_source"] == "fresh"}
     if record.chain and fresh <= summary.earlier_seeds(record):
-        yield "the record counts all of its runs as runs of earlier verifications"
+        yield "all runs of the record are runs of earlier verifications, expected a new run"
 
 
 def _setup_faults(record: Record) -> Iterator[str]:

@@ -322,8 +322,8 @@ def _explain_origin(origin: Origin, module: str, word: str, python: str) -> str:
         )
     if origin.kind == "own":
         return (
-            f"{word} on this machine is {python}, which has module {module}: the trial used"
-            " another Python"
+            f"the trial used another Python than {python}, the {word} on this machine, which has"
+            f" module {module}: install the module in the trial's Python"
         )
     return (
         f"{word} on this machine is {python}, which has no module {module}: install it there, or"

@@ -199,7 +199,7 @@ def test_differences_seeds_and_rates_stand_beside_the_verdict() -> None:
     shown = draw(report.draw_verdict(failing(), full=True), 160)
     assert "not necessarily the cause" in shown
     assert "note         re-run: workloads could reach the network: no network isolation" in shown
-    assert "fresh, derived from the id of the verified capsule" in shown
+    assert "fresh, derived from the id of the original" in shown
     assert "the original's own (exact and paired claims)" in shown
     assert "at most 5 %" in shown
     assert "original 0 of 5 (true rate below 45 %), re-run 1 of 5 (true rate below 66 %)" in shown

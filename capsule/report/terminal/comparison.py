@@ -29,7 +29,7 @@ _WORDS: tuple[ClaimWord, ...] = (
     "REPORTED",
 )
 _SEEDS = {
-    "fresh": "fresh, derived from the id of the verified capsule",
+    "fresh": "fresh, derived from the id of the original",
     "pair": "the same on both sides, run alternately",
     "same": "the original's own (exact and paired claims)",
     "all": "all of both sides",
