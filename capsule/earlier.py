@@ -299,9 +299,11 @@ def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
         )
     if any(trial["seed_source"] == "control" for trial in summary.planned_trials(record.plan)):
         raise UsageError(
-            "all fresh runs of a benchmark failed in the same way; its control runs show the cause",
+            "all fresh runs of a benchmark failed in the same way; the verification's control runs"
+            " show the cause",
             where=where,
-            advice="mend the cause that its verdict names, and verify the original again",
+            advice="mend the cause that the verification's verdict names, and verify the original"
+            " again",
         )
     return Earlier(capsule=capsule, seeds=seeds)
 

@@ -156,5 +156,5 @@ def _crate_fault(data: bytes, make: Callable[[], bytes]) -> str:
         return f"{crate.NAME} is no flat RO-Crate: {str(error)[:200]}"
     names = ", ".join(name[:_LONGEST] for name in wrong[:_SHOWN])
     if not names:
-        return f"{crate.NAME} is written in another form than capsule writes"
+        return f"{crate.NAME} has the data that follow from the record, in other bytes"
     return f"{_OTHER_CRATE}: {names}"

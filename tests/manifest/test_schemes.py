@@ -176,7 +176,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {"scheme": {"name": "pipelined"}, "network": "unet"},
             "/benchmarks/0",
-            "pipelined cuts only networks whose cuts capsule knows (alexnet",
+            "pipelined splits only these networks into stages: alexnet",
         ),
         (
             {"scheme": {"name": "pipelined"}, "optimizer": {"name": "lamb", "lr": 0.01}},

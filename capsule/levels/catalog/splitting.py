@@ -65,7 +65,7 @@ def _find_line(network: str, sizes: Mapping[str, int]) -> stages.Line:
     line = stages.find_line(network, sizes)
     if line is None:
         lines = ", ".join(stages.LINES)
-        raise LookupError(f"cuts only networks whose cuts capsule knows ({lines}), not {network}")
+        raise LookupError(f"splits only these networks into stages: {lines}; found {network}")
     return line
 
 

@@ -129,7 +129,9 @@ class TransposedConvolution(Operator):
         )
         shape = (sizes["n"], sizes["k"], *positions)
         if min(shape) < 1:
-            raise ValueError(f"the padding leaves nothing: the result would be {shape}")
+            raise ValueError(
+                f"padding {sizes['padding']} makes the result empty, of shape {shape}: reduce it"
+            )
         return (shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
