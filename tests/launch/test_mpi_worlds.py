@@ -144,7 +144,7 @@ def test_an_image_that_takes_its_own_library_all_the_same_is_refused(tmp_path: P
     alone = world(tmp_path, "MPICH", 1, how="probe-mpi", start=f"export MPI4PY_LIBMPI={own}")
     other = tmp_path / Path(own).name
     shutil.copyfile(own, other)
-    with pytest.raises(CannotRunError, match=r"it loads MPICH Version: 5\.0\.2"):
+    with pytest.raises(CannotRunError, match=r"mpi4py loads MPICH Version: 5\.0\.2"):
         preflight.probe(Local(), Host(), of_machine("MPICH", path=str(other)), alone)
 
 
