@@ -241,7 +241,7 @@ REFUSED: dict[str, Refused] = {
     "fewer layers than the configuration": (
         lambda: _saved(lambda entries: [entries[0] | {"Layers": []}]),
         DamagedError,
-        "layers, the image configuration",
+        "layers, but the image configuration",
     ),
     "a configuration outside": (
         lambda: _saved(lambda entries: [entries[0] | {"Config": "/etc/passwd"}]),
