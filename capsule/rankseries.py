@@ -175,19 +175,21 @@ def faults(line: RankSamples) -> Iterator[str]:
             f" expected more than {MANY_RANKS} ranks and more than {MANY_STEPS} values"
         )
     elif line.count:
-        steps = [*zip(line.least, line.median, line.largest, strict=True)]
+        # one after the other: a series may have millions of steps
+        steps = zip(line.least, line.median, line.largest, strict=True)
         if averages.finite(line.last):
             ends = min(line.last), averages.median(line.last), max(line.last)
-            if ends != steps[-1]:
+            last = line.least[-1], line.median[-1], line.largest[-1]
+            if ends != last:
                 yield (
                     f"smallest, median and largest of the last values are {_triple(ends)}, but the"
-                    f" last step has {_triple(steps[-1])}"
+                    f" last step has {_triple(last)}"
                 )
-            wrong = [n for n, (low, middle, high) in enumerate(steps) if not low <= middle <= high]
-            if wrong:
+            wrong = (one for one in enumerate(steps, 1) if not one[1][0] <= one[1][1] <= one[1][2])
+            if (step := next(wrong, None)) is not None:
                 yield (
-                    f"smallest, median and largest of step {wrong[0] + 1} are"
-                    f" {_triple(steps[wrong[0]])}, expected an ascending order"
+                    f"smallest, median and largest of step {step[0]} are {_triple(step[1])},"
+                    " expected an ascending order"
                 )
             else:
                 yield from _values_beyond(line)

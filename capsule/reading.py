@@ -6,6 +6,7 @@ archive.read -> plan, seeds, claims, notes and program made again, and compared
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice, zip_longest
@@ -329,7 +330,7 @@ def _region(claim: FrozenClaim) -> str:
 def _note_faults(record: Record) -> Iterator[str]:
     """Yield notes that the record calls for and lacks, or has and does not call for."""
     if len(set(record.notes)) < len(record.notes):
-        twice = next(note for note in record.notes if record.notes.count(note) > 1)
+        twice, _ = Counter(record.notes).most_common(1)[0]
         yield f"a note is given twice: {twice.sentence[:_LONGEST]}"
     due = list(_notes(record))
     before = record.predecessor.record.notes if record.predecessor is not None else ()

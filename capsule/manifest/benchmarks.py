@@ -69,7 +69,7 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     metrics = tuple(_metric(metric["name"], metric) for metric in subject["metrics"])
     doubled = {"case": [one.name for one in cases], "metric": [one.name for one in metrics]}
     for what, names in doubled.items():
-        if twice := commands.find_repeated(names):
+        if (twice := commands.find_repeated(names)) is not None:
             problems.add(here, f"the plan has {what} {quote(twice)} twice")
     if len(cases) > commands.MOST_CASES or not _writes_out(raw.get("cases"), cases):
         problems.add(f"{here}/cases", "the plan's cases differ from the manifest's")
