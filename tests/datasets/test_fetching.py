@@ -9,6 +9,7 @@ import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import BinaryIO
 
 import pytest
@@ -160,6 +161,25 @@ def test_a_later_call_goes_on_too(tmp_path: Path) -> None:
         shelf.most = None
         assert fetch(spec(shelf.url()), tmp_path).digest == DIGEST
     assert "Range: bytes=3000-" in shelf.heads[-1]
+
+
+def test_a_rest_of_unknown_length_leaves_the_reserve_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [1 << 40]
+
+    def answer(head: str, out: BinaryIO) -> None:
+        if "Range: bytes=3000-" in head:
+            free[0] = (64 << 20) - 1
+            out.write(b"HTTP/1.0 206 Partial Content\r\nContent-Range: bytes 3000-9999/*\r\n\r\n")
+            out.write(DATA[3000:])
+        else:
+            out.write(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(DATA))
+            out.write(DATA[:3000])
+
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free[0]))
+    with serve(answer) as host, pytest.raises(CannotRunError, match="no room for the download"):
+        fetch(spec(f"http://{host}/x"), tmp_path)
 
 
 def test_the_rest_of_another_file_is_not_taken(tmp_path: Path) -> None:
