@@ -166,10 +166,10 @@ def test_a_later_call_goes_on_too(tmp_path: Path) -> None:
 def test_a_rest_of_unknown_length_leaves_the_reserve_of_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free = [1 << 40]
+    free, heads = [1 << 40], list[str]()
 
-    def answer(head: str, out: BinaryIO) -> None:
-        if "Range: bytes=3000-" in head:
+    def answer(_: str, out: BinaryIO) -> None:
+        if "Range: bytes=3000-" in heads[-1]:
             free[0] = (64 << 20) - 1
             out.write(b"HTTP/1.0 206 Partial Content\r\nContent-Range: bytes 3000-9999/*\r\n\r\n")
             out.write(DATA[3000:])
@@ -178,7 +178,10 @@ def test_a_rest_of_unknown_length_leaves_the_reserve_of_the_disk(
             out.write(DATA[:3000])
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free[0]))
-    with serve(answer) as host, pytest.raises(CannotRunError, match="no room for the download"):
+    with (
+        serve(answer, heads) as host,
+        pytest.raises(CannotRunError, match="no room for the download"),
+    ):
         fetch(spec(f"http://{host}/x"), tmp_path)
 
 
