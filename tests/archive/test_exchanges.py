@@ -173,7 +173,7 @@ def saw(**changes: Any) -> Callable[[Record], Record]:
     ("change", "message"),
     [
         (lambda record: replace(record, worlds=()), "ran without a test of its ranks"),
-        (saw(nodes=(0, 0, 0)), "saw 3 ranks, planned are"),
+        (saw(nodes=(0, 0, 0)), "recorded test of ranks started 3, expected one of 2 ranks"),
         (saw(nodes=(0, 1)), "test of ranks lists node 1, "),
         (saw(means=()), "expected all or none"),
         (saw(bytes=0), "expected all or none"),
