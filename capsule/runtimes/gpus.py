@@ -22,7 +22,7 @@ _CUDA = re.compile(r"(?:cuda>=)?(\d+)\.(\d+)")
 _CUDA_VARIABLES = ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA")
 _CUDA_LABEL = "com.nvidia.cuda.version"
 
-Vendor = Literal["nvidia", "amd"]
+Vendor = Literal["nvidia", "amd", "intel"]
 
 
 @dataclass(frozen=True, kw_only=True)

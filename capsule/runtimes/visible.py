@@ -1,0 +1,190 @@
+"""GPUs that a scheduler left visible on a node, and the share of each rank.
+
+The variables are read as the vendors' runtimes read them: CUDA Programming Guide, "CUDA Environment
+Variables"; ROCm, "GPU isolation techniques"; oneAPI Level Zero specification, "Affinity Mask".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from capsule.errors import CannotRunError
+from capsule.runtimes.gpus import Devices, Vendor
+
+VARIABLES: dict[Vendor, str] = {
+    "nvidia": "CUDA_VISIBLE_DEVICES",
+    "amd": "ROCR_VISIBLE_DEVICES",
+    "intel": "ZE_AFFINITY_MASK",
+}
+"""The variable by which capsule gives devices of a vendor to a process."""
+
+_HIP = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+_UUID = re.compile(r"GPU-[0-9a-fA-F-]{1,36}")
+_MIG = re.compile(r"MIG-[0-9A-Za-z/-]+")
+_TILE = re.compile(r"(\d+)(?:\.\d+)?")
+# by these a scheduler says that each task of a step has a list of its own
+_OWN_LIST = ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "SLURM_TRES_PER_TASK", "SLURM_TRES_BIND")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visible:
+    """The GPUs of a node that a process may use.
+
+    Attributes:
+        vendor: Whose they are.
+        names: One for each device, as the vendor's variable in `VARIABLES` takes it.
+        source: The variables that left out devices, with their values; empty if none did.
+    """
+
+    vendor: Vendor
+    names: tuple[str, ...]
+    source: str
+
+
+def read(devices: Devices, environment: Mapping[str, str]) -> Visible:
+    """Return the GPUs that the environment leaves visible.
+
+    A variable that is unset means all devices, an empty one none.
+
+    Raises:
+        CannotRunError: A variable names a device twice.
+
+    >>> four = Devices(vendor="nvidia", count=4, driver=None)
+    >>> read(four, {"CUDA_VISIBLE_DEVICES": "3,1,-1,0"}).names
+    ('3', '1')
+    >>> read(four, {"CUDA_VISIBLE_DEVICES": ""}).names
+    ()
+    """
+    match devices.vendor:
+        case "nvidia":
+            names, heard = _nvidia(devices.count, environment)
+        case "amd":
+            names, heard = _amd(devices.count, environment)
+        case "intel":
+            names, heard = _intel(devices.count, environment)
+    source = ", ".join(f"{name}={environment[name]}" for name in heard)
+    _require_distinct(names, source)
+    return Visible(vendor=devices.vendor, names=names, source=source)
+
+
+def share(
+    visible: Visible,
+    environment: Mapping[str, str],
+    *,
+    node: str,
+    count: int,
+    local_rank: int,
+    local_ranks: int,
+) -> tuple[str, ...]:
+    """Return the names of the devices of one rank of a node; no two ranks share one.
+
+    Where the scheduler has given this task a list of its own, the rank takes the list from its
+    start; else local rank r takes the entries from r * count on.
+
+    Args:
+        visible: What `read` found in the rank's environment.
+        environment: The rank's environment as its launcher left it.
+        node: Name of the node, for messages.
+        count: Devices of each rank, at least 1.
+        local_rank: Number of the rank on its node, from 0.
+        local_ranks: Ranks on the node.
+
+    Raises:
+        CannotRunError: Fewer devices are visible than the ranks of this node need.
+
+    >>> visible = Visible(vendor="nvidia", names=("3", "5", "7"), source="")
+    >>> where = {"node": "n1", "local_ranks": 2}
+    >>> share(visible, {}, count=1, local_rank=1, **where)
+    ('5',)
+    >>> share(visible, {"SLURM_GPUS_PER_TASK": "3"}, count=2, local_rank=1, **where)
+    ('3', '5')
+    """
+    own_list = any(environment.get(name, "none") != "none" for name in _OWN_LIST)
+    ranks = 1 if own_list else local_ranks
+    if len(visible.names) < count * ranks:
+        raise CannotRunError(_refusal(visible, node, count, ranks), advice=_way_out(count, ranks))
+    if count > 1 and any(_MIG.fullmatch(name) for name in visible.names):
+        raise CannotRunError(
+            f"node {node}: {count} MIG instances requested for one rank; a process can use 1",
+            where="/resources/gpus_per_rank",
+            advice="set gpus_per_rank to 1",
+        )
+    first = 0 if own_list else local_rank * count
+    return visible.names[first : first + count]
+
+
+def _refusal(visible: Visible, node: str, count: int, ranks: int) -> str:
+    found = _number(len(visible.names))
+    why = f" ({visible.source})" if visible.source else ""
+    wanted = f"{ranks} ranks need {count} each" if ranks > 1 else f"a rank needs {count}"
+    return f"node {node}: {found} visible{why}, but {wanted}"
+
+
+def _way_out(count: int, ranks: int) -> str:
+    ask = f"request {count * ranks} GPUs on each node from the scheduler"
+    return f"{ask}, or lower ranks_per_node or gpus_per_rank"
+
+
+def _number(count: int) -> str:
+    return "1 GPU is" if count == 1 else f"{count} GPUs are" if count else "no GPU is"
+
+
+def _nvidia(count: int, environment: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    variable = VARIABLES["nvidia"]
+    listed = environment.get(variable)
+    if listed is None:
+        return _all(count), ()
+    return _until_invalid(listed, count, _UUID, _MIG), (variable,)
+
+
+def _amd(count: int, environment: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read the variable of the ROCm runtime, and that of HIP, which counts among what ROCm left."""
+    lower = VARIABLES["amd"]
+    names, heard = _all(count), ()
+    if (listed := environment.get(lower)) is not None:
+        names, heard = _until_invalid(listed, count, _UUID), (lower,)
+    upper = next((name for name in _HIP if name in environment), None)
+    # Slurm writes one list into all variables; capsule passes on only the lower one
+    if upper is None or environment[upper] == listed:
+        return names, heard
+    chosen = _until_invalid(environment[upper], len(names))
+    return tuple(names[int(index)] for index in chosen), (*heard, upper)
+
+
+def _intel(count: int, environment: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read entries of the form CARD or CARD.TILE; all that are invalid are skipped."""
+    variable = VARIABLES["intel"]
+    # the specification has an empty mask mean the same as none
+    if not (listed := environment.get(variable)):
+        return _all(count), ()
+    entries = (entry.strip() for entry in listed.split(","))
+    valid = ((entry, _TILE.fullmatch(entry)) for entry in entries)
+    return tuple(entry for entry, match in valid if match is not None and int(match[1]) < count), (
+        variable,
+    )
+
+
+def _all(count: int) -> tuple[str, ...]:
+    return tuple(map(str, range(count)))
+
+
+def _until_invalid(listed: str, count: int, *forms: re.Pattern[str]) -> tuple[str, ...]:
+    """Return the entries before the first that names no device; the runtimes ignore the rest."""
+    names = list[str]()
+    for entry in (entry.strip() for entry in listed.split(",")):
+        is_index = entry.isascii() and entry.isdigit() and int(entry) < count
+        if not is_index and not any(form.fullmatch(entry) for form in forms):
+            break
+        names.append(entry)
+    return tuple(names)
+
+
+def _require_distinct(names: Sequence[str], source: str) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise CannotRunError(
+                f"{source} lists GPU {name} twice",
+                advice="list each GPU once",
+            )
