@@ -69,7 +69,7 @@ def test_the_work_of_a_sample_does_not_depend_on_the_batch(
         (["cosmoflow", "side=33"], "the side of cosmoflow is 33, expected a power of two"),
         (["transformer", "heads=3"], "width 64 is not a multiple of heads 3"),
         (["lenet", "batch=0"], "batch of lenet is 0, expected a whole number >= 1"),
-        (["lenet", "sides=28"], "may take side, classes"),
+        (["lenet", "sides=28"], "allows side, classes"),
         (["lenet", "side"], "'side' is not SIZE=N"),
         (["lenet", "side=-1"], "'side=-1' is not SIZE=N"),
         (["lenet", "side=\u0663"], "is not SIZE=N"),

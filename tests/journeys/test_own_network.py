@@ -72,7 +72,7 @@ def test_the_worked_example_is_sealed_checked_and_verified_on_the_host(
         ("def network(): raise RuntimeError('no weights here')", "no weights here"),
         (
             "def network():\n    return nn.Linear(16, 5)",
-            "net.py returned (20, 1, 16, 5), expected shape (20, 5)",
+            "net.py returned shape (20, 1, 16, 5), expected shape (20, 5)",
         ),
     ],
 )
