@@ -48,8 +48,8 @@ def read(path: Path) -> Any:
     if length - start != due or not due:
         raise FormatError(
             path,
-            f"has {length - start} bytes of elements, expected {due} for the shape {shape} of the"
-            " header",
+            f"has {length - start} bytes of elements, expected {due or 'more than 0'} for the shape"
+            f" {shape} of the header",
         )
     if not is_packed:
         return numpy.memmap(path, kind, "r", start, tuple(shape))
