@@ -123,7 +123,7 @@ for epoch in (1, 2):
             "open('other.csv', 'w')",
             {"csv": "loss", "file": "log.csv"},
             "no-result",
-            "no file log.csv in the output folder {out}; it holds other.csv",
+            "no file log.csv in the output folder {out}; the folder contains other.csv",
         ),
     ],
 )
