@@ -310,9 +310,12 @@ def test_samples_of_one_metric_come_in_several_lines_while_the_trial_runs(tmp_pa
 @pytest.mark.parametrize(
     ("hello", "complaint"),
     [
-        ({**HELLO, "format": "capsule-journal/2"}, "'capsule-journal/2', not 'capsule-journal/1'"),
+        (
+            {**HELLO, "format": "capsule-journal/2"},
+            "'capsule-journal/2', expected 'capsule-journal/1'",
+        ),
         ({**HELLO, "ranks": 2}, "names rank 0 of 2, expected rank 0 of 1"),
-        ({**HELLO, "rank": 1}, "rank as 1 of 1"),
+        ({**HELLO, "rank": 1}, "names rank 1 of 1"),
         (begin(ONE), "lacks its hello event"),
     ],
 )

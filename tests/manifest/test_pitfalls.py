@@ -117,9 +117,7 @@ def test_each_node_itself_is_no_place_for_ranks_of_several(
     words: tuple[str, ...], environment: dict[str, str]
 ) -> None:
     assert lost(words, environment) is None
-    assert "each node takes this address for itself" in str(
-        lost(words, environment, are_apart=True)
-    )
+    assert "each node uses this address for itself" in str(lost(words, environment, are_apart=True))
 
 
 @pytest.mark.parametrize(
