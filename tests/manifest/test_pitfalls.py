@@ -62,7 +62,7 @@ def test_what_is_meant_is_not_doubted(
         (("python3", "a.py"), {"inputs": ["train.py"]}, '"a.py" is not a file beside'),
         (("python3", "x/train.py"), {"inputs": ["train.py"]}, 'Did you mean "train.py"?'),
         (("sh -c 'a b'",), {}, 'Did you mean ["sh", "-c", "a b"]?'),
-        (("sh -c 'a",), {}, "is the name of one program"),
+        (("sh -c 'a",), {}, "is one word"),
         (("train", ">", "log"), {}, "no shell reads the command"),
         (("run.sh",), {"inputs": ["run.sh"]}, "ends with a carriage return"),
         (("train",), {"cases": {"lr": [1, 2]}}, "the parameter lr has no effect"),
