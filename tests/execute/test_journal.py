@@ -264,7 +264,7 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
         (
             f'{{"metric": "loss", "value": 1{"0" * 400}}}',
             "bad-result",
-            "too large for a floating-point number",
+            "exceeds 1.8e308, the largest floating-point number",
         ),
         (
             '{"metric": "loss", "value": NaN}\n{"metric": "time", "value": 1}\n',
