@@ -87,7 +87,7 @@ def test_what_docker_fills_in_is_filled_in(text: str, whole: str, endpoint: str)
             "./images/torch",
             "a folder is not a reference: run `docker build -t torch ./images/torch`",
         ),
-        ("/images/torch", "and name docker-daemon:torch; where others are to fetch it"),
+        ("/images/torch", "and refer to the image as docker-daemon:torch; to publish the image"),
         ("localhost:5000/torch:1", "did you mean docker://localhost:5000/torch:1"),
         ("docker://", "not an image name"),
         ("docker://h.org/Upper", "not an image name"),

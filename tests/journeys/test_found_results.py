@@ -123,7 +123,7 @@ for epoch in (1, 2):
             "open('other.csv', 'w')",
             {"csv": "loss", "file": "log.csv"},
             "no-result",
-            "no file log.csv in the output folder {out}; it holds other.csv",
+            "no file log.csv in the output folder {out}; the folder contains other.csv",
         ),
     ],
 )
@@ -428,7 +428,7 @@ def test_a_constant_of_a_command_is_warned_of_even_where_it_is_0(author: User) -
         author, write(author, "print('loss: 0.0')", loss={"from": {"pattern": "loss: {number}"}})
     )
     ended = author.run("lint", "a.capsule.zip")
-    assert "whatever their seed" in " ".join((ended.stdout + ended.stderr).split())
+    assert "under different seeds" in " ".join((ended.stdout + ended.stderr).split())
 
 
 def test_a_number_on_standard_error_is_named(author: User) -> None:

@@ -82,7 +82,7 @@ def test_options_behind_the_dashes_are_the_commands(author: User) -> None:
         (["--", "python3", "a.py"], "a command needs a metric"),
         (["--metric", "loss"], "--metric is set, but the command is missing"),
         (["--metric", "loss", "--"], "no command after --"),
-        (["--metric", "a b", "--", "x"], "not a valid name of a metric: 'a b'"),
+        (["--metric", "a b", "--", "x"], "invalid metric name 'a b'"),
         (["--metric", "a=(", "--", "x"], "invalid pattern '(': missing )"),
         (["--metric", "a=(?=b)(c)", "--", "x"], "look-around, as in (?=...), is not supported"),
         (["--metric", "a=b", "--", "x"], "has 0 groups in parentheses"),

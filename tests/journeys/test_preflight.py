@@ -78,7 +78,7 @@ def test_words_that_no_shell_expands_are_refused_before_a_rank_starts(author: Us
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 6, said
     assert (
-        'ranks cannot form one world by "--rdzv-id=$SLURM_JOB_ID": no shell expands the variable'
+        'ranks cannot form one world with "--rdzv-id=$SLURM_JOB_ID": no shell expands the variable'
         in said
     )
     (work,) = author.folder.glob("*.run")

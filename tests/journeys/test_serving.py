@@ -72,7 +72,7 @@ def test_tails_are_sealed_shown_and_judged(author: User) -> None:
             "latency",
             'needs a rate in queries per second, for example "rate": 20',
         ),
-        ({"scenario": "offline", "rate": 5}, "service_time", 'only scenario "server" has a rate'),
+        ({"scenario": "offline", "rate": 5}, "service_time", 'scenario "offline" has no rate'),
         ({"scenario": "servers", "rate": 5}, "latency", "did you mean 'server'?"),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {"scheme": {"name": "allreduce", "period": 3}},
             "/benchmarks/0/scheme/period",
-            'allreduce takes no "period"',
+            'allreduce does not accept "period"',
         ),
         ({"scheme": {"name": "local-sgd"}}, "/benchmarks/0", "period is missing"),
         ({"scheme": {"name": "top-k", "density": 1.5}}, "/benchmarks/0", "density is 1.5"),
