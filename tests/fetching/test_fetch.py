@@ -379,7 +379,11 @@ _IMAGE = {"mediaType": "application/vnd.oci.image.config.v1+json"}
     [
         (publishing.artifact(b"PK", layers=[]), CannotRunError, "has 0 files"),
         (publishing.artifact(b"PK", config=_IMAGE), CannotRunError, "sent a container image"),
-        (publishing.artifact(b"PK", manifests=[]), CannotRunError, "a document that lists no file"),
+        (
+            publishing.artifact(b"PK", manifests=[]),
+            CannotRunError,
+            "a document without a list of files",
+        ),
         (publishing.artifact(b"PK", layers={}), DamagedError, "breaks its specification"),
         (b"[]", DamagedError, "expected a JSON object"),
         (publishing.artifact(b"other"), CannotRunError, "lacks blobs/sha256:"),

@@ -166,7 +166,7 @@ COMMANDS: dict[str, Here | There] = {
     "capsule diff original.capsule.zip rerun.verification.zip": Here(
         command="capsule diff a.capsule.zip here.capsule.zip", says="REPRODUCED"
     ),
-    "capsule diff original.capsule.zip here.verification.zip there.verification.zip": Here(
+    "capsule diff original.capsule.zip lab1.verification.zip lab2.verification.zip": Here(
         command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip"
     ),
     "capsule check a.capsule.zip": Here(),

@@ -91,7 +91,7 @@ def test_options_behind_the_dashes_are_the_commands(author: User) -> None:
             ["--metric", "a", "--metric", "a=(b)", "--", "x"],
             "two --metric options have the name 'a'",
         ),
-        (["--metric", "a", "x"], "init takes one path; these match: mine.json, x"),
+        (["--metric", "a", "x"], "init accepts one path, found 2: mine.json, x"),
     ],
 )
 def test_what_makes_no_manifest_is_one_clear_error(

@@ -110,7 +110,7 @@ def test_a_registry_that_is_named_is_asked(author: User) -> None:
     areas = examine(author, "docker://127.0.0.1:1/none:1", code=6, **bare(author))
     assert "did not answer" in areas["registry"][0]["what"]
     areas = examine(author, "no reference", code=6, **bare(author))
-    assert "not an image reference" in areas["registry"][0]["what"]
+    assert "expected an image reference" in areas["registry"][0]["what"]
 
 
 def test_a_site_file_that_is_none_is_a_finding(author: User) -> None:
