@@ -140,7 +140,7 @@ def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
                 f"{pattern} matches no machine metric that both variants have",
                 advice=f"use for example {next(iter(machine))}"
                 if machine
-                else 'declare a metric with "kind": "machine"',
+                else 'declare the same metric with "kind": "machine" in both manifests',
             )
     claimed = [
         claim.metric
@@ -154,7 +154,7 @@ def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
     if not chosen:
         raise UsageError(
             "no metric to compare: the variants share no machine metric in seconds",
-            advice="name a machine metric that both variants have with --metrics",
+            advice="use --metrics to name a machine metric that both variants have",
         )
     return chosen
 
@@ -226,7 +226,7 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
     if not header.is_file():
         inside = (folder.parent / _HEADER).is_file()
         raise UsageError(
-            f"not the run folder of a pair: {_HEADER} is missing",
+            f"{_HEADER} is missing, expected the run folder of an interrupted pair",
             where=str(folder),
             advice=f"capsule pair --resume {folder.parent}"
             if inside
@@ -236,8 +236,9 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
         case {"format": form, "a": str(a), "b": str(b)} if form == _FORMAT and "\0" not in a + b:
             return places.near(Path(a)), places.near(Path(b))
     raise UsageError(
-        "this pair was begun by another version of capsule; resume it with that version",
+        "another version of capsule began this pair",
         where=str(folder),
+        advice="resume the pair with that version",
     )
 
 
@@ -252,9 +253,9 @@ def reopen(folder: Path) -> CutOffPair:
     for name in _FOLDERS:
         if not (folder / name).is_dir():
             raise UsageError(
-                f"{name} is missing in the folder of the pair",
+                f"run folder {name} is missing in the folder of the pair",
                 where=str(folder),
-                advice="restore it, or start a new pair: one variant alone cannot be compared",
+                advice=f"restore {name}, or start a new pair",
             )
     a, b = (interruption.reopen(folder / name, verifies=None) for name in _FOLDERS)
     return CutOffPair(folder=folder, targets=targets, a=a, b=b)

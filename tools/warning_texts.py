@@ -145,8 +145,8 @@ WARNING_TEXTS = {
         "A git clone without its large files has small pointer files in their place.",
         "Fetch the large files, for example with `git lfs pull`.",
         {
-            "description": "data/train.bin is a pointer of Git LFS without its data (11.8 MiB):"
-            " `git lfs pull` fetches the data"
+            "description": "data/train.bin is a pointer of Git LFS without its data (11.8 MiB);"
+            " to fetch the data: `git lfs pull`"
         },
     ),
     "more-pointers": WarningText(

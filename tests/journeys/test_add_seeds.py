@@ -94,7 +94,7 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
     claims = read_last_column(shown, "claim")
     assert (
         "equivalence, within 0.0202 (2 sd of the runs that were sealed first), secondary"
-        " (made or changed later)" in claims
+        " (added or changed after the runs)" in claims
     )
     ended = author.run("verify", "b", "--trust", "--allow-host", "--output", "v.zip", "--full")
     assert ended.returncode == 0, ended.stdout + ended.stderr

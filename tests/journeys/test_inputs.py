@@ -187,7 +187,7 @@ def test_without_git_the_lists_count_and_changes_are_unknown(author: User) -> No
     assert carried(author) == {"repo/run.py"}
     commit = git(repo, "rev-parse", "HEAD")
     assert sources(author) == [{"inputs": ["repo"], "commit": commit, "modified": None}]
-    assert "git could not tell" in shown(author)
+    assert "git could not determine" in shown(author)
 
 
 def test_what_the_manifest_excludes_stays_out_and_what_it_names_comes_in(author: User) -> None:

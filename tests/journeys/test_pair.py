@@ -133,7 +133,7 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
         (["--output-a", "nowhere/a.zip"], "name another place with --output-a"),
         (["--output-a", "c.zip", "--output-b", "./c.zip"], "name the same file"),
         (["--work", "w", "--output-b", "w/b.zip"], "the folder for w/b.zip does not exist"),
-        (["--work", "a"], "continue it with --resume"),
+        (["--work", "a"], "continue the run with --resume"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_before_anything_runs(

@@ -95,7 +95,7 @@ def test_ranks_without_python_are_told_as_not_seen(author: User) -> None:
     ended = author.run("run", path, "--runtime", "host", **wrap_python(author, "exit 127"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     said = " ".join(ended.stdout.split())
-    assert "2 on 1 node; pre-flight: no world seen, because no python3 starts" in said
+    assert "2 on 1 node; pre-flight: world not checked, because no python3 starts" in said
     assert "world not seen" in said
     # what the author reads is sealed, too
     (capsule,) = author.folder.glob("*.capsule.zip")

@@ -51,7 +51,7 @@ def test_numbers_are_read_again_and_claims_that_changed_decide_nothing(
     shown = user.run("show", "b").stdout
     words = " ".join(shown.split())
     assert f"made of capsule {first['id'][:12]} " in words
-    assert "secondary (made or changed later)" in words
+    assert "secondary (added or changed after the runs)" in words
     assert "1 of its claims written or changed when re-reading; 1 of that capsule's claims" in words
     facts = user.json("check", "b")["checked"]
     assert "15 series of samples match the texts that they were read from" in facts

@@ -200,7 +200,7 @@ def test_the_walltime_ends_a_run_that_can_be_taken_up_again(author: User) -> Non
         (["run", "tiny.json", "--resume", "x"], 2, "MANIFEST and --resume exclude each other"),
         (["run", "--resume", "nowhere.run"], 2, "the run folder does not exist"),
         (["check", "none.capsule.zip"], 2, "none.capsule.zip"),
-        (["run", "tiny.json", "--runtime", "apptainer"], 2, "the manifest names none"),
+        (["run", "tiny.json", "--runtime", "apptainer"], 2, "the manifest names no image"),
         (["rnu"], 2, "rnu"),
         (["init", "tiny.json"], 2, "already exists"),
     ],

@@ -47,7 +47,7 @@ def test_a_machine_with_nothing_is_told_what_to_ask_for(author: User) -> None:
     assert "numpy" in areas["host"][1]["what"]
     ended = author.run("doctor", **bare(author))
     assert ended.returncode == 6
-    assert ended.stdout.rstrip().endswith("something is missing; see the lines marked missing")
+    assert ended.stdout.rstrip().endswith("capsule lacks the items on the lines marked missing")
 
 
 VERSION = '[ "$1" = --version ] && echo apptainer version 9 && exit 0; '

@@ -161,7 +161,7 @@ def test_what_is_missing_is_told_after_all_else_was_brought(author: User) -> Non
     ended = author.run("stage", manifest, CAPSULE_CACHE=str(cache))
     assert ended.returncode == 6
     assert f"dataset 'gone' with digest {DIGEST} is not on this machine, and 1 more" in ended.stderr
-    assert "all else is staged" in ended.stderr
+    assert "capsule staged everything else" in ended.stderr
     assert len(list(cache.glob("*/data/*/origin.json"))) == 1
 
 

@@ -66,7 +66,7 @@ def test_a_source_is_read(source: JsonObject, expected: Source) -> None:
         ({"pattern": CURVE}, 'add "occurrence": "all"'),
         ({"pattern": "(x"}, "invalid pattern: missing )"),
         ({"pattern": "(x)(?!y)"}, "look-around, as in (?=...), is not supported"),
-        ({"pattern": r"(x)\1"}, "references back to a group are not supported"),
+        ({"pattern": r"(x)\1"}, r"backreferences to a group, as in \1, are not supported"),
         ({"pattern": r"(\pL{1,200})"}, "is too large"),
     ],
 )

@@ -107,7 +107,7 @@ CASES = (
         name="run-folder/pair-whose-target-has-a-nul",
         prepare=_pair(_TARGETS, len(_TARGETS)),
         status=2,
-        says="this pair was begun by another version of capsule",
+        says="another version of capsule began this pair",
     ),
     Case(
         name="run-folder/pair-with-a-hollow-header",

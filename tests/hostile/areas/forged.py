@@ -181,7 +181,7 @@ CASES = (
     _refuse("nonce-put-in", _diff(forging.with_origin(nonce="x")), "fresh seed number 1"),
     _refuse("nonce-taken-out", _diff(forging.with_origin(nonce=None), "word"), "fresh seed"),
     _refuse("nonce-changed", _diff(forging.with_origin(nonce="7"), "word"), "fresh seed number 1"),
-    _refuse("nonce-unseen", _diff(forging.with_origin(nonce="\u200b"), "word"), "not a nonce"),
+    _refuse("nonce-unseen", _diff(forging.with_origin(nonce="\u200b"), "word"), "invalid nonce"),
     # runs
     _refuse("trial-missing", _diff(forging.without_a_trial), "ends after 4 of 5 fresh seeds"),
     _refuse("outcome-missing", _diff(forging.without_an_outcome), "has no outcome"),
@@ -393,7 +393,7 @@ CASES = (
     ),
     # words that are none
     *(
-        Case(name=f"forged/nonce-{name}", prepare=_with_nonce(word), status=2, says="not a nonce")
+        Case(name=f"forged/nonce-{name}", prepare=_with_nonce(word), status=2, says="invalid nonce")
         for name, word in {
             "empty": "",
             "of-control": "a\x1b[2Jb",

@@ -93,7 +93,7 @@ CASES = (
         {"csv": "loss", "file": "out.csv"},
     ),
     _refuse("look-ahead", {"pattern": "(?=x)(y)"}, "look-around"),
-    _refuse("back-reference", {"pattern": r"(x)\1"}, "references back to a group"),
+    _refuse("back-reference", {"pattern": r"(x)\1"}, "backreferences to a group"),
     _refuse("large", {"pattern": r"(\pL{1,200})"}, "is too large"),
     _refuse("repeated", {"pattern": "(((a{1,99}){1,99}){1,99})"}, "invalid pattern"),
     _refuse("up", {"json": "", "file": "../secret.json"}, "not a plain relative path"),
