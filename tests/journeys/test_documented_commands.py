@@ -231,9 +231,9 @@ COMMANDS: dict[str, Here | There] = {
     ),
     **dict.fromkeys(
         (
-            "capsule stage stranger.capsule.zip --runtime apptainer --trust",
+            "capsule stage paper.capsule.zip --runtime apptainer --trust",
             "capsule stage stranger.capsule.zip --trust",
-            "capsule verify stranger.capsule.zip --runtime apptainer --trust --offline",
+            "capsule verify paper.capsule.zip --runtime apptainer --trust --offline",
         ),
         There(test="journeys/test_stage.py::test_a_strangers_capsule_is_staged_with_trust_alone"),
     ),
