@@ -132,8 +132,8 @@ def main() -> int:
     seconds = time.perf_counter() - began
     error = standard_error(5, number)
     print(
-        f"\n{number} repetitions a cell (standard error {error:.2f} points at 5 %), seed"
-        f" {populations.SEED}, and {in_second(number)}, seed {populations.SECOND_SEED};"
+        f"\n{number} repetitions a cell (standard error {error:.2f} percentage points"
+        f" at a rate of 5 %), seed {populations.SEED}, and {in_second(number)}, seed {populations.SECOND_SEED};"
         f" {len(figures)} cells, {seconds:.0f} s"
     )
     if not arguments.full:
