@@ -292,7 +292,7 @@ def test_a_name_that_nobody_can_read_is_refused(author: User, name: str) -> None
     fill(author.folder / "repo", **{name: "x"})
     ended = author.run("run", manifest(author, "repo"))
     assert ended.returncode == 2
-    assert "file names that a capsule cannot hold: " in ended.stderr
+    assert "a capsule cannot contain these file names: " in ended.stderr
     assert "rename the files, or `exclude`" in ended.stderr
 
 

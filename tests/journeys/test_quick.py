@@ -134,7 +134,10 @@ def check_what_reads_it(author: User) -> None:
     assert author.run("check", "quick.zip").returncode == 0
     with zipfile.ZipFile(author.folder / "quick.zip") as sealed:
         readme = sealed.read("data/README.md").decode()
-    assert "- Not run, because no primary claim needs it (`--quick`): `bare`, `beside`" in readme
+    assert (
+        "- Benchmarks left out by `--quick`, needed for no primary claim: `bare`, `beside`"
+        in readme
+    )
     assert f"| `{metric('beside')}` | not run |" in readme
     assert "`main`, seed " in readme
     assert "`beside`, seed " not in readme

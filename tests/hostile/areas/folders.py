@@ -161,17 +161,17 @@ CASES = (
     _case(
         "observations-of-no-form",
         _edit(HEADER, lambda d: d["setup"].update(image_observations=True)),
-        "holds data that no capsule can hold",
+        "contains data that a capsule cannot contain",
     ),
     _case(
         "levels-of-no-form",
         _edit(HEADER, lambda d: d["setup"]["levels"].update(digest=7)),
-        "holds data that no capsule can hold",
+        "contains data that a capsule cannot contain",
     ),
     _case(
         "node-of-no-form",
         _edit(NODE, lambda d: d.update({"class": 3})),
-        "holds data that no capsule can hold",
+        "contains data that a capsule cannot contain",
     ),
     _case("inputs-are-gone", lambda folder: shutil.rmtree(folder / "inputs"), "is missing"),
 )

@@ -122,7 +122,7 @@ CASES = (
         name="inputs/a-terabyte-of-nothing",
         prepare=_input(_hollow),
         status=2,
-        says="a capsule holds at most 64.0 GiB",
+        says="in total; the limit is 64.0 GiB",
     ),
     Case(
         name="inputs/a-link-that-is-named",

@@ -160,7 +160,7 @@ CASES = (
         name="site/capsule-that-hides-its-binds",
         prepare=lambda user: ["check", _sealed_binds(user.folder, noted=False)],
         status=4,
-        says="a note is missing: the containers saw files",
+        says="a note is missing: the containers could read files",
     ),
     Case(
         name="site/capsule-that-makes-up-binds",
