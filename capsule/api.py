@@ -191,9 +191,9 @@ def resume(
     cut_off = interruption.reopen(Path(folder), verifies=None)
     if isinstance(cut_off.setup.origin, Side):
         raise UsageError(
-            "this run is one side of a pair",
+            "the run folder is one side of a pair, which is resumed as a whole",
             where=str(folder),
-            advice=f"capsule pair --resume {Path(folder).parent}",
+            advice=f"resume the pair: capsule pair --resume {Path(folder).parent}",
         )
     code = trust.of_folder(cut_off.workspace, cut_off.plan.manifest)
     with cut_off.workspace.lock(), cache_near(Path(folder), watch):

@@ -96,14 +96,13 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
     """
     if not 1 < options.margin < float("inf"):
         raise UsageError(
-            f"--margin is a ratio above 1 up to which two variants count as equal; got"
-            f" {options.margin:g}",
+            f"--margin is {options.margin:g}, expected a ratio above 1",
             advice="use for example --margin 1.01, which allows 1 %",
         )
     wanted = len(a.seeds) if options.pairs is None else options.pairs
     if not 2 <= wanted <= MOST_OF_A_PAIR:
         raise UsageError(
-            f"a pair needs 2 to {MOST_OF_A_PAIR} rounds; got {wanted}",
+            f"expected 2 to {MOST_OF_A_PAIR} rounds, found {wanted}",
             advice="use for example --pairs 20",
         )
     source = of_bytes(a.source).hex
@@ -113,7 +112,7 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
     if _starts(first) != _starts(second):
         raise UsageError(
             "the process starts of the two variants differ in framework, seed or number of ranks",
-            advice="give both the same frameworks, number of ranks and kind of benchmarks",
+            advice="give both variants the same frameworks, number of ranks and kind of benchmarks",
         )
     return first, second
 

@@ -146,7 +146,7 @@ def test_several_re_executions_are_judged_together(here: Path) -> None:
     assert [pair.verdict.word for pair in judged.pairs] == ["REPRODUCED", "REPRODUCED"]
     assert [side.id for side in judged.sides] == [sealed.id, first.id, second.id]
     none: list[Path] = []
-    with pytest.raises(UsageError, match="at least one more to compare with"):
+    with pytest.raises(UsageError, match="expected at least two capsules, found one"):
         api.diff(sealed.path, *none)
 
 

@@ -64,7 +64,7 @@ def test_the_work_of_a_sample_does_not_depend_on_the_batch(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["cosmoflo"], "no network 'cosmoflo'; did you mean cosmoflow?"),
+        (["cosmoflo"], "unknown network 'cosmoflo'; did you mean cosmoflow?"),
         (["../lenet"], "known networks: lenet, alexnet"),
         (["cosmoflow", "side=33"], "the side of cosmoflow is 33, expected a power of two"),
         (["transformer", "heads=3"], "width 64 is not a multiple of heads 3"),

@@ -165,8 +165,8 @@ def test_further_looks_are_taken_until_every_claim_is_decided(author: User) -> N
     verify(author, "first.zip", code=3)
     ended = author.run("verify", "a.zip", "--until-decided", "--add", "first.zip", "--output", "s")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "look after 3 runs" not in ended.stderr
-    assert "look after 5 runs: REPRODUCED" in ended.stderr
+    assert "look at 3 runs" not in ended.stderr
+    assert "look at 5 runs: REPRODUCED" in ended.stderr
     origin = record_of(author.folder / "s").origin
     assert isinstance(origin, Verification)
     assert (origin.look, origin.runs, len(losses(record_of(author.folder / "s")))) == (2, 10, 5)

@@ -111,7 +111,12 @@ for epoch in (1, 2):
     [
         ("print('step 1')", {"pattern": "loss: (.*)"}, "no-result", "no line of stdout"),
         ("", {"pattern": "loss: (.*)"}, "no-result", "stdout is empty"),
-        ("print('loss: low')", {"pattern": "loss: (.*)"}, "bad-result", "is not a number: 'low'"),
+        (
+            "print('loss: low')",
+            {"pattern": "loss: (.*)"},
+            "bad-result",
+            "expected a number, found 'low'",
+        ),
         (
             "print('loss: 1\\nloss: 2')",
             {"pattern": "loss: (.*)", "occurrence": "only"},

@@ -127,7 +127,7 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
     [
         (["--margin", "0.99"], "for example --margin 1.01"),
         (["--margin", "nan"], "for example --margin 1.01"),
-        (["--pairs", "1"], "2 to 1000 rounds; got 1"),
+        (["--pairs", "1"], "2 to 1000 rounds, found 1"),
         (["--metrics", "tiny/*/*/loss"], f"for example {TIME}"),
         (["--output-b", "a/tiny.json"], "name another file with --output-b"),
         (["--output-a", "nowhere/a.zip"], "name another place with --output-a"),

@@ -21,9 +21,9 @@ WRONG_WORLDS = {
     "env -i": (
         5,
         f'exec env -i PATH="$PATH" {BARE}/python3 "$@"',
-        "takes itself for the only rank",
+        "acts as the only rank",
     ),
-    "literal": (6, "export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "its shell variable is unexpanded"),
+    "literal": (6, "export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "an unexpanded shell variable"),
     "hung": (5, '[ "$CAPSULE_RANK$CAPSULE_RANKS" = 12 ] && exec sleep 600', "rank 1 of 2 did not"),
 }
 
@@ -130,8 +130,8 @@ def test_ranks_of_mpi_that_nothing_joins_are_found(
     ended = author.run("run", of_mpi(author), "--runtime", "apptainer", "--image", torch_image())
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 5, said
-    assert "is alone in its world by mpi, but 2 ranks were started" in said
-    assert "local describes no world to MPICH Version: 5.0.2" in said
+    assert "is alone in its world according to mpi, but 2 ranks were started" in said
+    assert "MPICH Version: 5.0.2 received no variables of a world" in said
     assert not list(author.folder.glob("*.capsule.zip"))
 
 

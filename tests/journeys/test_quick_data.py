@@ -81,7 +81,7 @@ def test_data_of_what_is_left_out_is_not_asked_for(sealed: User) -> None:
     # which data it was nobody can know from there
     whole = sealed.run("verify", "quick.zip")
     assert whole.returncode == 6
-    assert "a quick verification, which left the dataset out" in flat(whole.stderr)
+    assert "a quick verification, which leaves datasets out" in flat(whole.stderr)
     assert "or verify the original" in flat(whole.stderr)
 
 

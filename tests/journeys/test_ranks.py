@@ -228,7 +228,7 @@ def test_ranks_reach_each_other(
         words = ["--image", small_image()]
     ended = author.run("run", meeting(author), "--runtime", name, *words)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    is_open = "its ranks share this machine's own" in " ".join(ended.stdout.split())
+    is_open = "its ranks share this machine's network" in " ".join(ended.stdout.split())
     assert is_open == (name != "host")
     (capsule,) = author.folder.glob("*.capsule.zip")
     shown = author.json("show", capsule)

@@ -258,7 +258,7 @@ def test_what_no_node_can_give_is_refused_at_once(
         ended = ordinary.run("submit", path, "--runtime", "host")
         assert ended.returncode == 6
         assert says in ended.stderr
-        assert "compare its #SBATCH lines with what sinfo shows" in ended.stderr
+        assert "compare the #SBATCH lines of the script with the output of sinfo" in ended.stderr
     name = json.loads((submission(ordinary) / "submission.json").read_bytes())["name"]
     assert not slurm("squeue", "--noheader", f"--name={name}")
 

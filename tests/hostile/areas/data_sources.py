@@ -168,8 +168,8 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: _tar(("a", tarfile.LNKTYPE, "b")),
         "which is missing in the archive",
     ),
-    "device": (lambda: _tar(("a", tarfile.BLKTYPE, "")), "neither a file, a folder nor a link"),
-    "pipe": (lambda: _tar(("a", tarfile.FIFOTYPE, "")), "neither a file, a folder nor a link"),
+    "device": (lambda: _tar(("a", tarfile.BLKTYPE, "")), "expected a file, a folder or a link"),
+    "pipe": (lambda: _tar(("a", tarfile.FIFOTYPE, "")), "expected a file, a folder or a link"),
     "twice": (
         lambda: _tar(("a", tarfile.REGTYPE, ""), ("./a", tarfile.REGTYPE, "")),
         "contains 'a' twice",
@@ -187,9 +187,9 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "zip-link": (_zip_link, "is a link out of the archive"),
     "zip-above": (lambda: _zip("../owned"), "an entry outside the folder of the archive"),
     "zip-backslash": (lambda: _zip("..\\owned"), "an entry outside the folder of the archive"),
-    "no-archive": (lambda: b"hello" * 1000, "is neither a tar nor a zip archive"),
-    "unread": (lambda: b"\x28\xb5\x2f\xfd" + bytes(999), "is packed by zstd, expected zip"),
-    "gzip-alone": (lambda: gzip.compress(b"x" * 999), "is neither a tar nor a zip archive"),
+    "no-archive": (lambda: b"hello" * 1000, "expected a tar or zip archive"),
+    "unread": (lambda: b"\x28\xb5\x2f\xfd" + bytes(999), "is packed with zstd, expected zip"),
+    "gzip-alone": (lambda: gzip.compress(b"x" * 999), "expected a tar or zip archive"),
     "cut-short": (lambda: gzip.compress(_file("a"))[:40], "compressed data truncated"),
 }
 

@@ -226,7 +226,7 @@ CASES = (
         name="site/cache-that-others-filled",
         prepare=_filled_cache,
         status=0,
-        says=f"the document {of_bytes(_MANIFEST)} of this image is not on this machine",
+        says=f"the document {of_bytes(_MANIFEST)} of this image is missing on this machine",
     ),
     Case(
         name="site/programs-that-steer-a-terminal",
