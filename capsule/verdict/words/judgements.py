@@ -107,9 +107,9 @@ def exact(
     both = f"seed {seed}: original {there!r}, re-run {here!r}"
     if values == 1:
         found = (
-            f"the only common value differs; {both}"
+            f"only one seed has a value on both sides, and the values differ; {both}"
             if unequal
-            else (f"the only common value, of seed {seed}, is equal")
+            else f"only seed {seed} has a value on both sides, and the values are equal"
         )
     elif not unequal:
         found = f"{every(values, 'values')} are equal, seed by seed"
