@@ -374,7 +374,8 @@ def _claim(value: Mapping[str, Any], written: Manifest, reader: _Reader) -> Froz
     place = int(value["pattern"])
     if place >= len(written.claims):
         raise DamagedError(
-            f"a claim has the pattern {place}, but the manifest has only {len(written.claims)}"
+            f'a claim of the record has "pattern": {place}, but the claims of the manifest have the'
+            f" numbers 0 to {len(written.claims) - 1}"
             " claims, numbered from 0",
             where=reader.at(RECORD),
         )

@@ -150,8 +150,15 @@ def _step_faults(one: Shared, line: RankSamples, place: int, elements: int) -> I
         column = line.whole[step - 1 :: line.count]
         same = list(column) == list(due[0]) if line.whole else line.digests[step - 1] == due[1]
         if not same:
-            name = line.metric.rpartition("/")[2]
-            yield f"{name} of a rank in step {step} contradicts scheme {one.scheme.name}"
+            name, scheme_name = line.metric.rpartition("/")[2], one.scheme.name
+            if line.whole:
+                rank = next(rank for rank, value in enumerate(column) if value != due[0][rank])
+                yield (
+                    f"{name} of rank {rank} is {column[rank]:g} in step {step};"
+                    f" scheme {scheme_name} gives {due[0][rank]:g}"
+                )
+            else:
+                yield f"{name} in step {step} differs from what scheme {scheme_name} gives"
             wrong += 1
             if wrong == _SHOWN:
                 return

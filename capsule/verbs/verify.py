@@ -39,7 +39,7 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--levels",
         choices=("capsule", "own"),
-        help="measuring program: the capsule's own (default), or this installation's",
+        help="measuring program: the one in the capsule (default), or the one of this installation",
     )
     parser.add_argument(
         "--runs",
