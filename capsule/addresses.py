@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
-_THIS_MACHINE = "which is this machine itself"
+_THIS_MACHINE = "which belongs to this machine"
 _PROVIDERS = (
     # metadata of AWS, Google, Scaleway and Oracle by IPv6, of Alibaba, Azure and Oracle by IPv4
     *("fd00:ec2::254", "fd20:ce::254", "fd00:42::42", "fd00:c1::a9fe:a9fe"),
@@ -51,7 +51,7 @@ def explain_address(host: str, *, may_be_this_machine: bool) -> str | None:
     >>> explain_address("169.254.169.254", may_be_this_machine=True)
     'which is a link-local or cloud metadata address'
     >>> explain_address("64:ff9b::7f00:1", may_be_this_machine=False)
-    'which is this machine itself'
+    'which belongs to this machine'
     >>> explain_address("10.0.0.1", may_be_this_machine=False)
     """
     import ipaddress

@@ -1,8 +1,10 @@
 """Public Python API: run a manifest, verify a capsule, run a pair, compare capsules, open one.
 
-    manifest.load -> plan.make -> resolve -> perform -> assemble -> seal
-    open -> choose -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal -> judge
-    (manifest.load -> plan -> resolve) x 2 -> perform in turn -> (assemble -> seal) x 2 -> judge
+    run:    manifest.load -> plan.make -> resolve -> perform -> assemble -> seal
+    verify: open -> choose -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal
+            -> judge
+    pair:   (manifest.load -> plan.make -> resolve) x 2 -> perform in turn
+            -> (assemble -> seal) x 2 -> judge
 
 The functions print nothing, ask nothing and never exit. Errors are exceptions of
 `capsule.errors`; a `Watch` receives progress. An interrupted run keeps its run folder, from which
@@ -191,9 +193,9 @@ def resume(
     cut_off = interruption.reopen(Path(folder), verifies=None)
     if isinstance(cut_off.setup.origin, Side):
         raise UsageError(
-            "this run is one side of a pair",
+            "the run folder is one side of a pair, which is resumed as a whole",
             where=str(folder),
-            advice=f"capsule pair --resume {Path(folder).parent}",
+            advice=f"resume the pair: capsule pair --resume {Path(folder).parent}",
         )
     code = trust.of_folder(cut_off.workspace, cut_off.plan.manifest)
     with cut_off.workspace.lock(), cache_near(Path(folder), watch):
@@ -443,7 +445,7 @@ def open(  # noqa: A001 - reads as `api.open`
     capsule: str | Path,
     id: str | None = None,  # noqa: A002 - as in `VerifyOptions`
 ) -> Capsule:
-    """Open a capsule, a zip or a folder, after checking that it is whole.
+    """Open a capsule (its zip file, or the folder of an unpacked one) and check that it is whole.
 
     Close the returned capsule, or use it in a `with` block.
 

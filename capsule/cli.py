@@ -171,7 +171,7 @@ def _fail(error: CapsuleError, console: Console) -> int:
         kept = "finished trials are kept; to resume"
         if isinstance(error, FirstTrialError | FirstStartError):
             kept, way_on = (
-                "to seal it as a failure and run the other trials",
+                "to seal the first trial as failed and run the other trials",
                 f"{way_on} --keep-going",
             )
         _tell(console, console.say, f"{kept}: {way_on}")
@@ -272,7 +272,7 @@ def _parser(name: str | None) -> ArgumentParser:
     """Return the parser of all verbs, with the arguments of the typed verb."""
     parser = _Parser(
         prog="capsule",
-        description="Re-run published deep-learning benchmarks; judge whether the numbers hold.",
+        description="Re-run published deep-learning benchmarks and judge the published numbers.",
         epilog=_EXITS,
     )
     parser.add_argument("--version", action="version", version=f"capsule {__version__}")
@@ -346,6 +346,6 @@ class _Once(Action):
         option_string: str | None = None,  # noqa: ARG002
     ) -> None:
         if self._used:
-            raise ArgumentError(self, "given twice; give it once")
+            raise ArgumentError(self, "given twice; give this option once")
         self._used = True
         setattr(namespace, self.dest, values)

@@ -205,8 +205,8 @@ class _Follower(Watch):
 
     def image_pending(self, seconds: float) -> None:
         self._display.say(
-            f"preparing the image, {duration(seconds)} elapsed (the first use fetches or builds,"
-            " hashes and converts it)"
+            f"preparing the image, {duration(seconds)} elapsed (first use: fetch or build,"
+            " hash, convert)"
         )
 
     def image_hashing(self, seconds: float) -> None:
@@ -280,12 +280,12 @@ class _Follower(Watch):
         self._total += len(trials)
         self._display.grow(self._total)
         self._display.say(
-            f"all re-runs failed alike: running {trials[0]} once more under a seed of the original,"
-            " to tell whether the fresh seeds or this machine cause the failure"
+            f"all re-runs failed alike: running {trials[0]} under a seed of the original,"
+            " to find the cause: the fresh seeds or this machine"
         )
 
     def look(self, runs: int, verdict: Verdict) -> None:
-        self._display.say(f"look after {runs} runs: {verdict.word}, {verdict.sentence}")
+        self._display.say(f"look at {runs} runs: {verdict.word}, {verdict.sentence}")
 
     def end(self) -> None:
         self._display.close(self._done)

@@ -54,7 +54,7 @@ def parse_id(text: str) -> str:
     match = _ID.fullmatch(text.lower())
     if match is None:
         raise UsageError(
-            f"not a capsule id: {text!r}",
+            f"expected a capsule id, found {text!r}",
             advice="give all 64 hex digits of the id, or at least the first 12",
         )
     return match["hex"]

@@ -100,9 +100,9 @@ def _engines() -> Iterator[Finding]:
         yield Finding(
             area="engine",
             word="missing",
-            what="no engine can start a container: capsule cannot run images",
-            mend="ask the site for Apptainer 1.1 or later, or rootless Podman; --runtime host needs"
-            " no engine, and measures this machine's software",
+            what="capsule cannot run images: no engine can start a container",
+            mend="ask the site for Apptainer 1.1 or later or rootless Podman, or use --runtime"
+            " host, which measures this machine's software",
         )
 
 
@@ -126,8 +126,8 @@ def _try(runtime: Runtime, name: str) -> Finding:
             area="engine",
             word="limited",
             what=f"{name}, starts containers, but cannot keep them off the network: {refusal}",
-            mend="ask the site for network namespaces for ordinary users; without them an untrusted"
-            " capsule also needs --allow-host",
+            mend="ask the site for network namespaces for ordinary users, or run an untrusted"
+            " capsule with --allow-host",
         )
     what = f"{name}, started a test container without a network as user {os.geteuid()}"
     return Finding(area="engine", word="good", what=what)
@@ -164,7 +164,7 @@ def _cache(site: Site) -> Iterator[Finding]:
         return
     mend = "name another folder with CAPSULE_CACHE, or `cache` in the site file"
     if sites.lacks_cache(site):
-        what = f"cannot write {folder}: each run uses a temporary cache beside its folder"
+        what = f"cannot write {folder}: each run uses a temporary cache beside its run folder"
         yield Finding(area="cache", word="limited", what=what, mend=mend)
         return
     # not by `Path.exists`, which raises where this user may not look
@@ -178,12 +178,12 @@ def _cache(site: Site) -> Iterator[Finding]:
         )
         return
     free, kind = shutil.disk_usage(existing).free, places.file_system(existing)
-    what = f"{folder} holds {_content(folder)}, {size(free)} free on {kind}"
+    what = f"{folder} contains {_content(folder)}, {size(free)} free on {kind}"
     faults = []
     if spot := places.weak_spot(folder):
         faults.append(f"other users may write {spot}, so Apptainer cannot keep images there")
     if kind in _LOCAL:
-        faults.append("other nodes do not see it, and a reboot may empty it")
+        faults.append("the folder is local to this node, and a reboot may empty it")
     if free < _ROOM_BYTES:
         faults.append(f"an image may need {size(_ROOM_BYTES)}")
     mend = "name a folder on a scratch disk with CAPSULE_CACHE, or `cache` in the site file"
@@ -195,7 +195,7 @@ def _cache(site: Site) -> Iterator[Finding]:
         fault = f"{temporary}: {error.strerror}"
         yield Finding(area="temporary", word="missing", what=fault, mend="set TMPDIR to a folder")
         return
-    faults = [f"Apptainer unpacks images there, which may need {size(_ROOM_BYTES)} and more"]
+    faults = [f"Apptainer unpacks images in this folder, and may need over {size(_ROOM_BYTES)}"]
     mend = "name a larger folder on a local disk with APPTAINER_TMPDIR"
     what = f"{temporary}, {size(free)} free on {places.file_system(temporary)}"
     yield _judge("temporary", what, faults if free < _ROOM_BYTES else [], mend)
@@ -228,9 +228,9 @@ def _proxies() -> Iterator[Finding]:
         yield Finding(
             area="network",
             word="limited",
-            what=f"a proxy for {', '.join(names)} resolves host names: capsule cannot check which"
-            " address an untrusted URL leads to",
-            mend="ask the site to have the proxy refuse internal addresses",
+            what=f"a proxy for {', '.join(names)} resolves host names, so capsule cannot check the"
+            " address of an untrusted URL",
+            mend="ask the site to block internal addresses in the proxy",
         )
 
 
@@ -281,7 +281,8 @@ def _host(site: Site) -> Iterator[Finding]:
             area="host",
             word="limited",
             what=f"{what}, without a framework",
-            mend="install numpy beside capsule, or name another Python with CAPSULE_PYTHON",
+            mend="install numpy in capsule's environment, or name another Python with"
+            " CAPSULE_PYTHON",
         )
 
 

@@ -123,7 +123,7 @@ def reopen_capsule(path: Path, capsule_id: str) -> Capsule:
     capsule = reading.read(path)
     if capsule.id != capsule_id:
         raise DamagedError(
-            f"found capsule {capsule.id[:12]}, expected {capsule_id[:12]}, to which the run adds",
+            f"found capsule {capsule.id[:12]}, expected {capsule_id[:12]}, which the run extends",
             where=str(path),
             advice="the run folder was changed; start a new run",
         )
@@ -168,15 +168,15 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
         raise UsageError(
             f"different images: earlier runs used {names[0]}, new runs would use {names[1]}",
             where=where,
-            advice=f"add to it with --image {override}"
+            advice=f"repeat the command with --image {override}"
             if override
             else "use the image and the kind of engine of the earlier runs",
         )
     if payload.levels_facts(resolved.levels, record.manifest)["digest"] != record.levels["digest"]:
         release = record.levels["release"]
         raise UsageError(
-            "the earlier runs were measured by another release of capsule's measuring code"
-            + (f", that of capsule-hpc {release}" if release else ""),
+            "the earlier runs used another release of the measuring code"
+            + (f" (capsule-hpc {release})" if release else ""),
             where=where,
             advice="use --levels own only if the earlier verification used it"
             + (f", and install capsule-hpc {release}" if release else ""),
@@ -277,7 +277,7 @@ def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
     origin = record.origin
     if not isinstance(origin, Verification):
         raise UsageError(
-            "--add needs a verification; this capsule is not one",
+            f"found a capsule of kind {origin.kind}, but --add needs a verification",
             where=where,
             advice="give a capsule that `capsule verify` sealed",
         )
@@ -302,7 +302,7 @@ def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
             "all fresh runs of a benchmark failed in the same way; the verification's control runs"
             " show the cause",
             where=where,
-            advice="mend the cause that the verification's verdict names, and verify the original"
+            advice="fix the cause that the verification's verdict names, and verify the original"
             " again",
         )
     return Earlier(capsule=capsule, seeds=seeds)
@@ -316,19 +316,21 @@ def _require_alike(origin: Verification, how: How, where: str) -> None:
     """
     if origin.nonce != how.nonce:
         drawn = "without a nonce" if origin.nonce is None else f"with the nonce {origin.nonce!r}"
-        further = "without one" if how.nonce is None else f"with {how.nonce!r}"
+        further = "without a nonce" if how.nonce is None else f"with the nonce {how.nonce!r}"
         raise UsageError(
-            f"its seeds were drawn {drawn}, the new ones would be drawn {further}",
+            f"the earlier seeds were drawn {drawn}, the new seeds would be drawn {further}",
             where=where,
             advice="leave --nonce out, or verify the original again without --add"
             if origin.nonce is None
-            else f"add to it with --nonce {shlex.quote(origin.nonce)}",
+            else f"repeat the command with --nonce {shlex.quote(origin.nonce)}",
         )
     if origin.quick != how.quick:
         raise UsageError(
-            "the earlier verification left benchmarks out (--quick), this one would run them"
+            "the earlier verification left benchmarks out (--quick), the new verification would run"
+            " all benchmarks"
             if origin.quick
-            else "the earlier verification ran all benchmarks, this one would not (--quick)",
+            else "the earlier verification ran all benchmarks, the new verification would leave"
+            " benchmarks out (--quick)",
             where=where,
             advice="add --quick, or verify the original again without --add"
             if origin.quick
@@ -337,7 +339,7 @@ def _require_alike(origin: Verification, how: How, where: str) -> None:
     if dict(origin.set) != dict(how.set):
         there = ", ".join(f"{place}={value}" for place, value in origin.set.items())
         raise UsageError(
-            f"the earlier runs used --set {there or '(nothing)'}, the new ones would use"
+            f"the earlier runs used --set {there or '(nothing)'}, the new runs would use"
             f" {', '.join(f'{place}={value}' for place, value in how.set.items()) or '(nothing)'}",
             where=where,
             advice="give the --set of the earlier runs, or verify the original again without --add",

@@ -117,8 +117,11 @@ def _require_own(before: Capsule, options: RunOptions) -> None:
             advice=f"capsule verify {before.path}",
         )
     if options.image is not None or options.runtime not in ("auto", before.record.runtime):
+        given = f"--runtime {options.runtime}"
+        if options.image is not None:
+            given = f"--image {options.image}"
         raise UsageError(
-            "--add-seeds uses the capsule's own image and engine",
+            f"found {given}, but --add-seeds uses the capsule's own image and engine",
             where=where,
             advice="leave --image and --runtime out, or run the manifest again",
         )
@@ -127,8 +130,7 @@ def _require_own(before: Capsule, options: RunOptions) -> None:
     if levels["release"] != (__version__ if is_own else None):
         release = levels["release"] or before.record.tool
         raise UsageError(
-            f"its runs were measured by capsule-hpc {release}; this version's measuring code"
-            " differs",
+            f"capsule-hpc {release} measured the runs; this version has other measuring code",
             where=where,
             advice=f"install capsule-hpc {release}, or run the manifest again with all seeds",
         )

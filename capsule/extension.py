@@ -198,13 +198,13 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     before = record.predecessor.record
     there, here = (json.loads(one.manifest.source) for one in (before, record))
     if {**there, "seeds": None} != {**here, "seeds": None}:
-        yield "its manifest differs from its predecessor's in more than its seeds"
+        yield "its manifest differs from the predecessor's in more than the seeds"
     first = before.manifest.seeds
     more = _more_seeds(before.manifest, origin.of, origin.seeds)
     if tuple(record.manifest.seeds) != (*first, *more):
         yield (
-            f"its seeds differ from its predecessor's plus the {origin.seeds} seeds derived from"
-            " its predecessor's id"
+            f"its seeds differ from the predecessor's seeds plus the {origin.seeds} seeds derived"
+            " from the predecessor's id"
         )
     if record.attempts[: len(before.attempts)] != before.attempts or any(
         one.seed in first for one in record.attempts[len(before.attempts) :]
@@ -215,9 +215,9 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     ):
         yield "its samples under the first seeds differ from its predecessor's"
     if record.nodes[: len(before.nodes)] != before.nodes:
-        yield "its nodes do not begin with its predecessor's nodes"
+        yield "its first nodes differ from the predecessor's nodes"
     if record.worlds[: len(before.worlds)] != before.worlds:
-        yield "its worlds do not begin with its predecessor's worlds"
+        yield "its first worlds differ from the predecessor's worlds"
     for name in _KEPT:
         if getattr(record, name) != getattr(before, name):
             yield f"its {name} differs from its predecessor's"

@@ -119,9 +119,7 @@ def _matching(claim: Claim, paths: Sequence[str]) -> list[str]:
         raise ManifestError(
             f"the claim's metric {claim.metric} matches no metric of the manifest",
             where="/claims",
-            advice=f"did you mean {near[0]}?"
-            if near
-            else "declare a metric first: the manifest has none",
+            advice=f"did you mean {near[0]}?" if near else "declare a metric in the manifest",
         )
     return matching
 
@@ -173,16 +171,16 @@ def _equivalence(claim: Claim, metric: MetricRuns) -> _Frozen:
 
 
 def _distribution(claim: Claim, _metric: MetricRuns) -> _Frozen:
-    assert claim.margin is not None, "the manifest's schema asks for it"
+    assert claim.margin is not None, "the manifest's schema requires the margin"
     return "linear", (None, claim.margin.distance), "author"
 
 
 def _noninferiority(claim: Claim, metric: MetricRuns) -> _Frozen:
     if metric.direction == "none":
         raise ManifestError(
-            f"{metric.metric} has no direction, which a noninferiority claim needs",
+            f"{metric.metric} has direction none, a noninferiority claim needs lower or higher",
             where="/claims",
-            advice='set its "direction" to "lower" or "higher", or claim equivalence',
+            advice='set "direction" of the metric to "lower" or "higher", or claim equivalence',
         )
     scale, margin, source = _margin(claim, metric)
     if margin is None:

@@ -120,7 +120,7 @@ def _rehearse(workspace: Workspace, plan: Plan, setup: Setup) -> None:
         archive.rehearse(records.assemble(setup, plan, execution, nodes=nodes, ended=setup.started))
     except DamagedError as error:
         raise DamagedError(
-            f"the run folder holds data that no capsule can hold: {error}",
+            f"the run folder contains data that a capsule cannot contain: {error}",
             where=str(workspace.folder),
             advice="the folder was changed; start a new run",
         ) from None
@@ -137,7 +137,7 @@ def require_its_node(cut_off: CutOff) -> None:
             "this pair began on another machine, or this machine has changed since; a pair's two"
             " sides must run on one machine",
             where=str(cut_off.workspace.to_resume),
-            advice="resume it on the machine where it began, or start a new pair",
+            advice="resume the pair on the machine where the pair began, or start a new pair",
         )
 
 
@@ -176,7 +176,7 @@ def require_same_binds(cut_off: CutOff, resolved: Resolved) -> None:
     here = before.get(name, "nothing"), now.get(name, "nothing")
     raise CannotRunError(
         f"the site file (`binds`, `mpi`) now gives containers {name.partition(' ')[2]} from"
-        f" {here[1]} of the machine, and gave it from {here[0]} when the run began",
+        f" {here[1]} of the machine, expected {here[0]} as when the run began",
         where=str(cut_off.workspace.to_resume),
         advice="restore the site file as it was when the run began, or start a new run",
     )
@@ -210,5 +210,6 @@ def _other_run(folder: Path, verifies: str | None) -> UsageError:
     return UsageError(
         f"this run folder belongs to a verification of capsule {verifies}",
         where=str(folder),
-        advice=f"capsule verify CAPSULE --resume {folder}, with CAPSULE the path of that capsule",
+        advice="replace CAPSULE by the path of that capsule:"
+        f" capsule verify CAPSULE --resume {folder}",
     )

@@ -51,7 +51,9 @@ def diff(
             original and does not fit it.
     """
     if not reruns:
-        raise UsageError("only one capsule given; give at least one more to compare with it")
+        raise UsageError(
+            "expected at least two capsules, found one", advice="give a second capsule to compare"
+        )
     with pause_collector(), ExitStack() as stack:
         capsules = list(_read([Path(path) for path in (original, *reruns)], expected, stack))
         for rerun in capsules[1:]:

@@ -105,7 +105,7 @@ def describe_excess(used_bytes: int, most_bytes: int) -> str:
     """Describe a process start that used more memory than allowed."""
     return (
         f"used {size(used_bytes)} of memory, more than the {size(most_bytes)} that --memory allows"
-        " (all its processes, looked at once a second)"
+        " (sum of all processes, read once a second)"
     )
 
 

@@ -52,7 +52,7 @@ def describe(name: str, sizes: Mapping[str, int]) -> Description:
     if network is None:
         near = nearest(name, catalog.NETWORKS)
         raise UsageError(
-            f"no network {name!r}" + (f"; did you mean {near}?" if near else ""),
+            f"unknown network {name!r}" + (f"; did you mean {near}?" if near else ""),
             advice=f"known networks: {', '.join(catalog.NETWORKS)}",
         )
     try:

@@ -77,7 +77,7 @@ def no_container() -> str:
 
 NOTES |= {
     IMAGE_UNUSED: "the {verifies:original|manifest}'s image was not used",
-    SITE_BINDS: "the containers saw files of their machine, read-only: {places:list}",
+    SITE_BINDS: "the containers could read files of the machine: {places:list}",
 }
 
 

@@ -38,7 +38,7 @@ def require_network(what: str, *, where: str) -> None:
     """
     if is_on():
         raise CannotRunError(
-            f"{what} is not on this machine, and --offline forbids fetching it",
+            f"{what} is missing on this machine, and --offline forbids fetching it",
             where=where,
             advice="on a machine with network and the same cache and home, first run"
             " `capsule stage` with this manifest or capsule",

@@ -96,14 +96,13 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
     """
     if not 1 < options.margin < float("inf"):
         raise UsageError(
-            f"--margin is a ratio above 1 up to which two variants count as equal; got"
-            f" {options.margin:g}",
+            f"--margin is {options.margin:g}, expected a ratio above 1",
             advice="use for example --margin 1.01, which allows 1 %",
         )
     wanted = len(a.seeds) if options.pairs is None else options.pairs
     if not 2 <= wanted <= MOST_OF_A_PAIR:
         raise UsageError(
-            f"a pair needs 2 to {MOST_OF_A_PAIR} rounds; got {wanted}",
+            f"expected 2 to {MOST_OF_A_PAIR} rounds, found {wanted}",
             advice="use for example --pairs 20",
         )
     source = of_bytes(a.source).hex
@@ -113,7 +112,7 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
     if _starts(first) != _starts(second):
         raise UsageError(
             "the process starts of the two variants differ in framework, seed or number of ranks",
-            advice="give both the same frameworks, number of ranks and kind of benchmarks",
+            advice="give both variants the same frameworks, number of ranks and kind of benchmarks",
         )
     return first, second
 
@@ -140,7 +139,7 @@ def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
                 f"{pattern} matches no machine metric that both variants have",
                 advice=f"use for example {next(iter(machine))}"
                 if machine
-                else 'declare a metric with "kind": "machine"',
+                else 'declare the same metric with "kind": "machine" in both manifests',
             )
     claimed = [
         claim.metric
@@ -154,7 +153,7 @@ def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
     if not chosen:
         raise UsageError(
             "no metric to compare: the variants share no machine metric in seconds",
-            advice="name a machine metric that both variants have with --metrics",
+            advice="use --metrics to name a machine metric that both variants have",
         )
     return chosen
 
@@ -226,7 +225,7 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
     if not header.is_file():
         inside = (folder.parent / _HEADER).is_file()
         raise UsageError(
-            f"not the run folder of a pair: {_HEADER} is missing",
+            f"{_HEADER} is missing, expected the run folder of an interrupted pair",
             where=str(folder),
             advice=f"capsule pair --resume {folder.parent}"
             if inside
@@ -236,8 +235,9 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
         case {"format": form, "a": str(a), "b": str(b)} if form == _FORMAT and "\0" not in a + b:
             return places.near(Path(a)), places.near(Path(b))
     raise UsageError(
-        "this pair was begun by another version of capsule; resume it with that version",
+        "another version of capsule began this pair",
         where=str(folder),
+        advice="resume the pair with that version",
     )
 
 
@@ -252,9 +252,9 @@ def reopen(folder: Path) -> CutOffPair:
     for name in _FOLDERS:
         if not (folder / name).is_dir():
             raise UsageError(
-                f"{name} is missing in the folder of the pair",
+                f"run folder {name} is missing in the folder of the pair",
                 where=str(folder),
-                advice="restore it, or start a new pair: one variant alone cannot be compared",
+                advice=f"restore {name}, or start a new pair",
             )
     a, b = (interruption.reopen(folder / name, verifies=None) for name in _FOLDERS)
     return CutOffPair(folder=folder, targets=targets, a=a, b=b)

@@ -106,7 +106,7 @@ def compile_pattern(text: str) -> Pattern:
     if engine.programsize > MOST_INSTRUCTIONS:
         raise PatternError(
             f"is too large: {engine.programsize} steps, limit {MOST_INSTRUCTIONS};"
-            " shorten its repetitions such as {1,500}"
+            " shorten the repetitions, such as {1,500}"
         )
     names = {name.decode(): number for name, number in engine.groupindex.items()}
     return Pattern(groups=engine.groups, names=names, engine=engine)
@@ -184,5 +184,5 @@ def _explain(reason: str) -> str:
     if "perl operator" in reason:
         return f"{reason}; look-around, as in (?=...), is not supported"
     if reason.startswith("invalid escape sequence") and reason[-1:].isdigit():
-        return f"{reason}; references back to a group are not supported"
+        return rf"{reason}; backreferences to a group, as in \1, are not supported"
     return reason

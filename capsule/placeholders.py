@@ -68,7 +68,7 @@ def walk(name: str, path: Path) -> Iterator[tuple[str, Path]]:
 
 def _describe(kind: str, match: re.Match[bytes], command: str) -> str:
     data = size(int(match[1][:18]))
-    return f"is a pointer of {kind} without its data ({data}): `{command}` fetches the data"
+    return f"is a pointer of {kind} without its data ({data}); to fetch the data: `{command}`"
 
 
 def _read_head(path: Path) -> bytes:

@@ -51,13 +51,13 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
         raise UsageError(
             "already exists, and is not overwritten",
             where=str(output),
-            advice=f"name another file with {flag}, or move the existing one away",
+            advice=f"name another file with {flag}, or move the existing file away",
         )
     if work is not None and os.path.lexists(work):
         raise UsageError(
             "the run folder already exists",
             where=str(work),
-            advice="continue it with --resume, or name another folder with --work",
+            advice="continue the run with --resume, or name another folder with --work",
         )
     if output is not None and work is not None and output.absolute() == work.absolute():
         raise UsageError(
@@ -101,9 +101,9 @@ def refuse_inside(output: Path, folder: Path) -> None:
     """
     if folder.resolve() in output.absolute().resolve().parents:
         raise UsageError(
-            "the capsule would lie in the run folder, which is removed after sealing",
+            "the capsule's path is in the run folder, which capsule removes after sealing",
             where=str(output),
-            advice="name a place outside the run folder",
+            advice="name a path outside of the run folder",
         )
 
 
@@ -242,8 +242,7 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         raise locks_error(
             error,
             parent,
-            "use a folder on another file system: set TMPDIR to this folder, or start capsule in"
-            " this folder",
+            "set TMPDIR to a folder on another file system, or start capsule in such a folder",
         ) from None
     except OSError as error:
         raise ExecutionError(
@@ -263,8 +262,8 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
 def locks_error(error: NoLocksError, where: Path, advice: str) -> CannotRunError:
     """Return the error of a folder that cannot be locked, with what to do about it."""
     return CannotRunError(
-        f"this file system has no file locks (flock: {error.strerror}), which keep two capsule"
-        " processes apart",
+        f"this file system has no file locks (flock: {error.strerror}); capsule needs locks to"
+        " keep two processes apart",
         where=str(where),
         advice=advice,
     )

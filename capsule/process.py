@@ -29,6 +29,7 @@ _T = TypeVar("_T")
 _LEFTOVER_GRACE_SECONDS = 0.5
 # on a machine that is busy or out of memory, a killed process takes long to go
 _KILL_SECONDS = 60.0
+_WAY_OUT = "check the disk or device that the process waits for, or restart the machine"
 # what the kernel says of a program for good; a lack of memory or processes passes
 _NO_PROGRAM = {
     *(errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ELOOP),
@@ -104,7 +105,7 @@ class Process:
             self._end_members(STOP_SECONDS if grace_seconds is None else grace_seconds)
             if not _until(self._has_ended, _KILL_SECONDS):
                 state = processes.describe([self.pid])
-                raise ExecutionError(f"{state} does not end, even after SIGKILL")
+                raise ExecutionError(f"{state} does not end, even after SIGKILL", advice=_WAY_OUT)
             self._exit = self._reap()
         return self._exit
 
@@ -169,7 +170,9 @@ class Process:
     def _end_members(self, grace_seconds: float) -> None:
         left = _end(self._members, grace_seconds)
         if left:
-            raise ExecutionError(f"processes {left} do not end, even after SIGKILL")
+            raise ExecutionError(
+                f"processes {left} do not end, even after SIGKILL", advice=_WAY_OUT
+            )
 
 
 def start(
@@ -203,7 +206,9 @@ def start(
     """
     opened = nullcontext() if stdin is None else leavings.open_file(stdin)
     if opened is None:
-        raise CannotRunError(f"cannot read {stdin} as standard input")
+        raise CannotRunError(
+            f"cannot read {stdin} as standard input, expected a readable regular file"
+        )
     mark = secrets.token_hex(16)
     with opened as source, stdout.open("ab") as out, stderr.open("ab") as err:
 
@@ -384,7 +389,9 @@ def reap(label: str) -> int:
 
     left = _end(members, 1.0)
     if left:
-        raise ExecutionError(f"processes {left} of the run {label} do not end, even after SIGKILL")
+        raise ExecutionError(
+            f"processes {left} of the run {label} do not end, even after SIGKILL", advice=_WAY_OUT
+        )
     return len(pids)
 
 

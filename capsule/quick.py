@@ -29,14 +29,14 @@ class LeftOut(NamedTuple):
     def sentence(self) -> str:
         """Return the same fact as a sentence."""
         if not self.benchmarks:
-            return "--quick leaves nothing out: primary claims need every benchmark"
+            return "--quick runs all benchmarks: primary claims need every benchmark"
         total = self.ran + len(self.benchmarks)
         more = len(self.benchmarks) - _SHOWN
         names = ", ".join(self.benchmarks[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
         claims = f"{self.claims or 'no'} claim{'' if self.claims == 1 else 's'}"
         return (
-            f"--quick runs {self.ran} of {total} benchmarks; not needed by a primary claim:"
-            f" {names}, with {claims}"
+            f"--quick runs {self.ran} of {total} benchmarks; no primary claim needs the rest:"
+            f" {names} ({claims})"
         )
 
 
@@ -112,13 +112,13 @@ def faults(record: Record) -> Iterator[str]:
     if only is not None:
         left_out = leave_out(record.manifest, record.claims)
         if not left_out.ran:
-            yield "it claims to be quick, but has no primary claim other than `ratio`"
+            yield "the record states --quick, but has no primary claim other than `ratio`"
         elif not left_out.benchmarks:
-            yield "it claims to be quick, but primary claims need every benchmark"
+            yield "the record states --quick, but primary claims need every benchmark"
     used = {one.name for one in record.datasets}
     for spec in needed_data(record.manifest, (), only):
         if spec.name not in used:
-            yield f"its benchmarks read dataset {spec.name}, which is missing from the record"
+            yield f"benchmarks read dataset {spec.name}, which is missing from the record"
 
 
 def not_run(record: Record) -> frozenset[str]:

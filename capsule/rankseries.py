@@ -171,7 +171,7 @@ def faults(line: RankSamples) -> Iterator[str]:
         )
     elif not can_be_reduced(line.ranks, line.count) and line.count:
         yield (
-            f"is in reduced form, but has only {line.ranks} ranks with {line.count} values each;"
+            f"found a series of {line.ranks} ranks with {line.count} values each in reduced form;"
             f" expected more than {MANY_RANKS} ranks and more than {MANY_STEPS} values"
         )
     elif line.count:
@@ -194,7 +194,9 @@ def faults(line: RankSamples) -> Iterator[str]:
             else:
                 yield from _values_beyond(line)
         if line.digests[-1] != (found := digest(line.last)):
-            yield f"the last values have the digest {found}, but the last step {line.digests[-1]}"
+            yield (
+                f"the last values have the digest {found}, but the last step has {line.digests[-1]}"
+            )
 
 
 def _wrong_medians(line: RankSamples) -> Iterator[str]:

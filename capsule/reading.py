@@ -74,7 +74,7 @@ def require(record: Record, *, where: str) -> None:
     """
     if differences := list(islice(faults(record), _SHOWN)):
         raise DamagedError(
-            f"the capsule does not follow from its own manifest: {'; '.join(differences)}",
+            f"the capsule contradicts its own manifest: {'; '.join(differences)}",
             where=where,
         )
 
@@ -92,7 +92,7 @@ def _require_same(capsule: Capsule) -> None:
     faults = rereading.deviations(capsule.record, lambda name: (capsule.open(name),))
     if differences := list(islice(faults, _SHOWN)):
         raise DamagedError(
-            f"the capsule does not follow from its predecessor: {'; '.join(differences)}",
+            f"the capsule contradicts its predecessor: {'; '.join(differences)}",
             where=str(capsule.path),
         )
 
@@ -138,7 +138,7 @@ def _plan_faults(record: Record) -> Iterator[str]:
     try:
         plan = _plan(record)
     except UsageError as error:
-        yield f"its manifest and origin give no plan: {error.what}"
+        yield f"capsule cannot plan its runs from manifest and origin: {error.what}"
         return
     if str(plan.digest) != record.plan_digest:
         yield _difference(record.plan, plans.to_json(plan))
@@ -193,7 +193,7 @@ def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
             return f"trial {name} in the plan differs from the manifest's"
     for name in trials:
         if name not in due_trials:
-            return f"trial {name} is not in the manifest"
+            return f"the plan has the unexpected trial {name}"
     return "the plan's process starts differ in order or names from the manifest's"
 
 
@@ -227,7 +227,7 @@ def _look_faults(record: Record) -> Iterator[str]:
     if seeds > origin.runs:
         yield f"the record has {seeds} fresh seeds; the origin says {origin.runs}"
     elif seeds < origin.runs and (look is None or origin.runs != _last_look(record)):
-        yield f"it ends after {seeds} of {origin.runs} fresh seeds, which is no planned look"
+        yield f"it ends after {seeds} of {origin.runs} fresh seeds, expected a planned look"
 
 
 def _last_look(record: Record) -> int:
@@ -239,7 +239,7 @@ def _outcome_faults(record: Record) -> Iterator[str]:
     ended = {one.trial for one in record.attempts if summary.final_outcome(one)}
     for trial in summary.planned_trials(record.plan):
         if trial["id"] not in ended:
-            yield f"trial {trial['id']} has no outcome"
+            yield f"trial {trial['id']} lacks a final outcome"
 
 
 def _claim_faults(record: Record) -> Iterator[str]:
@@ -255,7 +255,7 @@ def _claim_faults(record: Record) -> Iterator[str]:
             if fault := _frozen_fault(stated, frozen, verifies=verifies):
                 yield fault
     except (ManifestError, ArithmeticError, ValueError) as error:
-        yield f"the claims' regions cannot be computed: {error}"
+        yield f"capsule cannot compute the regions of the claims: {error}"
 
 
 def _metrics(record: Record) -> Mapping[str, MetricRuns]:
@@ -279,9 +279,9 @@ def _place_fault(stated: FrozenClaim | None, due: FrozenClaim | None) -> str | N
     if stated is None:
         return None if due is None else f"the claim on {due.metric} is missing"
     if due is None:
-        return f"the claim on {stated.metric} is not in the manifest"
+        return f"found an unexpected claim on {stated.metric}"
     if (stated.metric, stated.pattern) != (due.metric, due.pattern):
-        return f"found a claim on {stated.metric} in place of one on {due.metric}"
+        return f"found a claim on {stated.metric}, expected a claim on {due.metric}"
     return None
 
 

@@ -30,7 +30,7 @@ def require(original: Capsule, rerun: Capsule) -> None:
         return
     if differences := list(faults(original.record, rerun.record)):
         raise DamagedError(
-            f"claims to verify capsule {original.id[:12]}, but does not fit it:"
+            f"the verification contradicts its original {original.id[:12]}:"
             f" {'; '.join(differences)}",
             where=str(rerun.path),
         )
@@ -106,8 +106,9 @@ def _data_faults(original: Record, rerun: Record) -> Iterator[str]:
     needed = {one.name for one in quick.needed_data(original.manifest, original.datasets, only)}
     there, here = _by_name(original.datasets), _by_name(rerun.datasets)
     both = there.keys() & here.keys()
-    if here.keys() != needed or any(there[name] != here[name] for name in both):
-        yield "it read other datasets than the original"
+    odd = (here.keys() ^ needed) | {name for name in both if there[name] != here[name]}
+    if odd:
+        yield f"its datasets differ from the original's: {', '.join(sorted(odd))}"
 
 
 def _by_name(datasets: tuple[Dataset, ...]) -> dict[str, tuple[str, int, int]]:

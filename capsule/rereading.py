@@ -114,7 +114,7 @@ def faults(before: Record, manifest: Manifest) -> Iterator[str]:
     others = _rest(before.manifest.source), _rest(manifest.source)
     if others[0] != others[1]:
         names = [name for name in {**others[0], **others[1]} if _differ(*others, name)]
-        yield f"the manifest changes {' and '.join(names)}, with which the runs were made"
+        yield f"the manifest changes {' and '.join(names)}, which the sealed runs used"
         return
     if (before.manifest.benchmarks, before.manifest.claims) == (
         manifest.benchmarks,
@@ -157,12 +157,12 @@ def _find_unread(old: Benchmark, new: Benchmark, *, reported: bool) -> Iterator[
     for metric in new.metrics:
         if metric.source is None and metric.name not in kept:
             yield (
-                f"{old.id}: {metric.name} is not among the results in the capsule"
-                + ('; read it with "from" and "file": "results.jsonl"' if reported else "")
+                f"{old.id}: the results in the capsule lack {metric.name}"
+                + ('; read the metric with "from" and "file": "results.jsonl"' if reported else "")
             )
         elif metric.source is not None and metric.source.text not in sealed:
             name = metric.source.text.removeprefix(OUT)
-            yield f"{old.id}: {metric.name} needs {name}, which is not in the capsule"
+            yield f"{old.id}: {metric.name} needs {name}, which the capsule lacks"
 
 
 def claims(record: Record) -> Iterator[FrozenClaim]:

@@ -74,7 +74,7 @@ def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
     if len(changed) < len(options.set):
         names = [place for place, _ in options.set]
         twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"--set {twice} is given twice; give one value")
+        raise UsageError(f"--set {twice} is given twice", advice="give one value")
     record = original.record
     return manifests.change(record.manifest, changed, record.plan["subjects"])
 
@@ -155,7 +155,7 @@ def _leave_out(original: Capsule) -> LeftOut:
     left_out = quick.leave_out(original.record.manifest, original.record.claims)
     if not left_out.ran:
         raise UsageError(
-            "--quick has nothing to run: no primary claim other than `ratio`",
+            "--quick has no benchmark to run: the capsule has no primary claim other than `ratio`",
             where="/claims",
             advice="leave --quick out to run every benchmark and report every claim",
         )
@@ -239,7 +239,7 @@ def runs(
         UsageError: It is no number of runs, or all of them are there.
     """
     if wanted is not None and wanted < 1:
-        raise UsageError(f"a verification needs at least one run; got {wanted}")
+        raise UsageError(f"a verification needs at least 1 run, found --runs {wanted}")
     there = len(added.seeds) if added else 0
     most = looks[-1] if looks else wanted or verdict.advise_runs(record, there)
     if most is None or (added and most <= there):
@@ -262,11 +262,13 @@ def looks(record: Record, *, until_decided: bool, runs: int | None = None) -> tu
     if not until_decided:
         return ()
     if runs is not None:
-        raise UsageError("--runs and --until-decided exclude each other")
+        raise UsageError(
+            "--runs and --until-decided exclude each other", advice="give one of the two options"
+        )
     planned = sorted({number for claim in record.claims for number in claim.looks})
     if not planned:
         raise UsageError(
-            "--until-decided has no use: no claim of the capsule depends on the number of runs",
+            "--until-decided has no effect: no claim of the capsule depends on the number of runs",
             where="/claims",
             advice="leave --until-decided out",
         )

@@ -52,8 +52,9 @@ def cache_near(folder: Path | None, watch: Watch = SILENT) -> Iterator[None]:
     with places.scratch(folder.parent if folder else Path()) as scratch:
         usual = sites.own_cache_folder()
         watch.note(
-            f"cannot write {usual}: images and data of this run are kept beside its folder, and"
-            " removed with it; set CAPSULE_CACHE to a folder that keeps them"
+            f"cannot write {usual}: capsule keeps images and data of this run beside the run"
+            " folder, and removes both after the run; to keep images and data, set CAPSULE_CACHE"
+            " to a writable folder"
         )
         with sites.use_cache(scratch.absolute()):
             yield
@@ -268,7 +269,7 @@ def _engine(request: Request, site: Site) -> Runtime:
         raise CannotRunError(
             error.what,
             where=site.where("/runtime"),
-            advice="change that setting, or choose another engine with --runtime",
+            advice="change the setting, or choose another engine with --runtime",
         ) from None
 
 
@@ -283,16 +284,16 @@ def _image(request: Request, runtime: Runtime, watch: Watch) -> Image | None:
     if request.image is None and request.used is not None:
         if request.used.image is None:
             raise UsageError(
-                f"the original ran without an image, so {runtime.name} has none to run",
+                f"the original ran without an image, so {runtime.name} has no image to run",
                 advice="add --runtime host, or name an image with --image",
             )
         platforms.require(request.used.image)
         return request.used.image
     if not request.has_image:
         raise UsageError(
-            f"engine {runtime.name} needs an image, and the manifest names none",
+            f"engine {runtime.name} needs an image, and the manifest names no image",
             where="/image",
-            advice="add an image to the manifest, name one with --image, or add --runtime host",
+            advice="name an image in the manifest or with --image, or add --runtime host",
         )
     spec, folder, site = request.manifest.image, request.manifest.folder, sites.load()
     access = Access(mirrors=site.mirrors, cache=sites.cache_folder(site))

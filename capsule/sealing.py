@@ -190,8 +190,8 @@ def write(
         raise ExecutionError(
             f"not sealed, possibly private: {summary(findings)}",
             where=str(workspace.to_resume),
-            advice="edit those logs, or leave --strict-privacy out, and continue with --resume;"
-            " all measurements are kept",
+            advice="all measurements are kept: edit the logs, or leave --strict-privacy out, then"
+            " continue with --resume",
         )
     if findings:
         watch.private(list(map(str, findings)))
@@ -215,10 +215,10 @@ def _require_room(execution: Execution) -> None:
     sizes = {str(one.source): leavings.size_bytes(one.source) for one in execution.logs}
     if sum(sizes.values()) > MOST_LOG_BYTES:
         raise ExecutionError(
-            f"the workloads printed {size(sum(sizes.values()))}; a capsule holds at most"
-            f" {size(MOST_LOG_BYTES)} of logs",
+            f"the workloads printed {size(sum(sizes.values()))} of logs; the limit is"
+            f" {size(MOST_LOG_BYTES)}",
             where=max(sizes, key=sizes.__getitem__),
-            advice="shorten that log, and continue with --resume; all measurements are kept",
+            advice="all measurements are kept: shorten this log, then continue with --resume",
         )
 
 

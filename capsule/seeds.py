@@ -143,8 +143,8 @@ def require_winner(manifest: Manifest) -> None:
     )
     if due != tuple(manifest.seeds):
         raise UsageError(
-            "the seeds differ from those that the search gives its winner: an author could choose"
-            " seeds that favour the winner",
+            "the seeds differ from the seeds that capsule derives from the search: an author could"
+            " choose seeds that favour the winner",
             where="/seeds",
             advice="write the manifest with `capsule sweep winner SEARCH --seeds N`",
         )
@@ -158,8 +158,8 @@ def require_nonce(word: str) -> None:
     """
     if not 0 < len(word) <= _LONGEST_NONCE or not word.isprintable() or word != word.strip():
         raise UsageError(
-            f"not a nonce: {word[:_LONGEST_NONCE]!r}; a nonce has 1 to {_LONGEST_NONCE} printable"
-            " characters, without a space at either end",
+            f"invalid nonce {word[:_LONGEST_NONCE]!r}, expected 1 to {_LONGEST_NONCE} printable"
+            " characters without a space at either end",
             advice="give the word exactly as announced, for example --nonce 'SC26 committee 7'",
         )
 

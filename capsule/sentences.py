@@ -216,7 +216,9 @@ def _freeze(fact: object) -> Fact:
     if isinstance(fact, list | tuple):
         return tuple(map(_freeze, fact))
     if not (fact is None or isinstance(fact, str | int | float)):
-        raise TypeError(f"not a fact of a sentence: {fact!r}")
+        raise TypeError(
+            f"invalid fact {fact!r} of a sentence, expected None, text, a number or a list"
+        )
     return str(fact) if isinstance(fact, str) else fact
 
 

@@ -162,7 +162,8 @@ def cache_folder(site: Site, *, environ: Mapping[str, str] = os.environ) -> Path
     place = cache_place(site, environ=environ)
     if cache_parent(site, environ=environ) is not None:
         make_private(
-            place, advice="name another folder with CAPSULE_CACHE, or have its owner remove it"
+            place,
+            advice="name another folder with CAPSULE_CACHE, or ask the owner to remove this folder",
         )
     return place
 
@@ -274,7 +275,8 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
         raise UsageError(
             "already exists, and is not overwritten",
             where=str(file),
-            advice="edit it, or move it away; `capsule site show` prints the settings in force",
+            advice="edit the file or move the file away; to print the current settings:"
+            " `capsule site show`",
         ) from None
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror}", where=str(file)) from None
@@ -294,7 +296,11 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
     try:
         with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:  # noqa: PTH123
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise UsageError("the site file is not a regular file", where=str(file))
+                raise UsageError(
+                    "the site file is a folder or a special file, expected a regular file",
+                    where=str(file),
+                    advice="set CAPSULE_SITE to a regular file",
+                )
             _refuse_others(file, is_named=is_named)
             text = stream.read(_MOST_BYTES + 1)
     except OSError as error:
@@ -303,17 +309,21 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
             where=str(file),
             advice="set CAPSULE_SITE to a readable file, or unset it"
             if is_named
-            else "make it readable, or set CAPSULE_SITE to another file",
+            else "make the file readable, or set CAPSULE_SITE to another file",
         ) from error
     if len(text) > _MOST_BYTES:
-        raise UsageError(f"the site file exceeds {size(_MOST_BYTES)}", where=str(file))
+        raise UsageError(
+            f"the site file exceeds {size(_MOST_BYTES)}",
+            where=str(file),
+            advice="shorten the site file, or set CAPSULE_SITE to another file",
+        )
     try:
         settings = schema.parse(text, where=str(file))
     except DamagedError as error:
         raise UsageError(
             error.what,
             where=error.where,
-            advice="correct the site file, or set CAPSULE_SITE to another one",
+            advice="correct the site file, or set CAPSULE_SITE to another file",
         ) from error
     if isinstance(settings, dict) and settings.pop(_RETIRED, None) is not None:
         raise UsageError(
@@ -339,23 +349,26 @@ def _check(settings: object, file: Path) -> None:
     for pointer, message in schema.validate(settings, "site-1"):
         advice = None
         if pointer.startswith("/data") or pointer == "/cache":
-            advice = 'datasets are {"sha256:<64 hex digits>": "/absolute/path"}, paths are absolute'
+            advice = (
+                'write data as {"sha256:<64 hex digits>": "/absolute/path"}, and cache as'
+                ' "/absolute/path"'
+            )
         if pointer.startswith("/mirrors"):
-            advice = 'mirrors are {"docker.io": "registry.example.org/hub"}, without https://'
+            advice = 'write mirrors as {"docker.io": "registry.example.org/hub"}, without https://'
         if pointer.startswith("/binds"):
             advice = (
-                'binds are {"/path/in/containers": "/path/of/this/machine"}, absolute, without'
-                " commas, colons, quotes, backslashes and control characters: make a link"
-                " without them, and name that"
+                'write binds as {"/path/in/containers": "/path/of/this/machine"}: absolute paths'
+                " without commas, colons, quotes, backslashes and control characters (for another"
+                " path, name a link to the path)"
             )
         if pointer.startswith("/mpi"):
             advice = (
-                'mpi is ["/opt/site/lib/libmpi.so.12"]: paths in the container, MPI itself first,'
-                " without commas, colons, quotes, backslashes and control characters"
+                'write mpi as ["/opt/site/lib/libmpi.so.12"]: paths in the container, MPI itself'
+                " first, without commas, colons, quotes, backslashes and control characters"
             )
         if pointer.startswith("/batch"):
             advice = (
-                'batch is {"--account": "project", "--exclusive": ""}: long options with both'
+                'write batch as {"--account": "project", "--exclusive": ""}: long options with both'
                 " dashes, and values without quotes, backslashes and #; capsule sets the job's"
                 " shape, name, time and files"
             )

@@ -15,6 +15,7 @@ _TAKEN = (
 )
 # folders of an image's own programs, and all below them
 _PROGRAMS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
+_PLAIN = "write an absolute path without ., .., double /, a / at the end and control characters"
 # folders that images keep what they are made of in: something below them is no matter
 _WHOLE = re.compile(
     r"/(etc|home|media|mnt|opt|root|run|srv|usr|usr/local|var|var/run|boot)"
@@ -34,11 +35,11 @@ def bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, st
         # normpath leaves two slashes at the beginning as they are
         plain = os.path.normpath(path) == path and not path.startswith("//")
         if not plain or not path.isprintable():
-            return f"{path!r} is not a plain path", "write it without . and .. and double /"
+            return f"expected a plain path, found {path!r}", _PLAIN
     elsewhere = "name another path in the container, for example below /opt"
     for taken in _TAKEN:
         if is_at_or_below(target, taken):
-            return f"{taken} in containers is set by capsule and the engine", elsewhere
+            return f"capsule and the engine set {taken} in containers", elsewhere
     for programs in _PROGRAMS:
         if is_at_or_below(target, programs):
             return f"{programs} contains the image's own programs", elsewhere
@@ -49,7 +50,10 @@ def bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, st
         )
     for other in others:
         if other != target and is_at_or_below(target, other):
-            return f"it is inside {other}, which is bound read-only", "remove one of the two binds"
+            return (
+                f"the path is inside {other}, which is bound read-only",
+                "remove one of the two binds",
+            )
     return None
 
 
@@ -62,11 +66,11 @@ def library_fault(path: str, targets: Iterable[str]) -> tuple[str, str] | None:
         targets: All paths in the container that something is shown at.
     """
     if os.path.normpath(path) != path or path.startswith("//"):
-        return f"{path!r} is not a plain path", "write it without . and .. and double /"
+        return f"expected a plain path, found {path!r}", _PLAIN
     if not any(is_at_or_below(path, target) for target in targets):
         return (
             f"no bind covers {path}",
-            "`mpi` names libraries by their paths in the container: add one to `binds`",
+            "`mpi` names paths in the container: add the library's folder to `binds`",
         )
     return None
 

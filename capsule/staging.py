@@ -102,7 +102,9 @@ def _bring(request: Request, choice: Choice, watch: Watch) -> Staged:
         others = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
         first = missing[0]
         raise CannotRunError(
-            f"{first.what}{others}; all else is staged", where=first.where, advice=first.advice
+            f"{first.what}{others}; capsule staged everything else",
+            where=first.where,
+            advice=first.advice,
         )
     return Staged(
         runtime=choice.runtime.name,

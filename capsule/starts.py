@@ -99,9 +99,12 @@ def world_fault(metric: str, values: Sequence[float], ranks: int) -> str | None:
     A rank that meets nobody goes on alone without a word, and its numbers look as any others do.
 
     >>> world_fault("world_size", (1.0,), 4)
-    'world_size is 1, but 4 ranks were started: they did not form one world'
+    'world_size is 1, but 4 ranks were started: the ranks did not form one world'
     """
     wrong = [value for value in values if value != ranks]
     if metric != _WORLD_SIZE or ranks == 1 or not wrong:
         return None
-    return f"{metric} is {wrong[0]:g}, but {ranks} ranks were started: they did not form one world"
+    return (
+        f"{metric} is {wrong[0]:g}, but {ranks} ranks were started: the ranks did not form one"
+        " world"
+    )

@@ -144,8 +144,8 @@ def explain_sharing(sweeps: Sequence[Sweep]) -> Iterator[str]:
         if names:
             yield (
                 f"{sweep.benchmark} in {sweep.framework}: ranks share cores in {', '.join(names)},"
-                " so their speed-up and efficiency do not hold for a machine that has a core for"
-                " each thread"
+                " so the speed-up and efficiency do not apply to a machine with one core for each"
+                " thread"
             )
 
 

@@ -105,7 +105,7 @@ def try_out(manifest: Manifest, options: RunOptions, watch: Watch) -> Tryout:
         try:
             execution = sessions.perform(session, _Shown(watch, session))
         except (CannotRunError, ExecutionError) as error:
-            end = "nothing is kept of a trial that is tried out; mend the cause, and try again"
+            end = "the files of the trial were deleted; correct the cause, and try again"
             advice = "\n  ".join((*_hints(session), end))
             what = _show_paths(error.what, session)
             raise type(error)(what, where=error.where, advice=advice) from None

@@ -101,7 +101,7 @@ class _Door:
                 raise CannotRunError(
                     f"refused address {address}, {fault}",
                     where=host,
-                    advice="use an address that other machines reach, too",
+                    advice="use an address that other machines can reach",
                 )
         self._is_inside = self._is_inside or (is_named and any(map(is_loopback, addresses)))
         return addresses

@@ -24,7 +24,7 @@ from capsule.stats import searches as statistics
 
 SEEDS = 10
 _MOST_NAME, _MOST_TITLE = 64, 300
-_ENDING, _TITLE_ENDING = "-winner", ": the winner of its search, run again"
+_ENDING, _TITLE_ENDING = "-winner", ": winner of the search, run again"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,7 +146,7 @@ def test_several_re_executions_are_judged_together(here: Path) -> None:
     assert [pair.verdict.word for pair in judged.pairs] == ["REPRODUCED", "REPRODUCED"]
     assert [side.id for side in judged.sides] == [sealed.id, first.id, second.id]
     none: list[Path] = []
-    with pytest.raises(UsageError, match="at least one more to compare with"):
+    with pytest.raises(UsageError, match="expected at least two capsules, found one"):
         api.diff(sealed.path, *none)
 
 
@@ -241,7 +241,7 @@ def test_an_image_that_no_engine_would_start_is_refused(here: Path) -> None:
 @pytest.mark.parametrize("runs", [0, -1])
 def test_a_verification_has_a_run(here: Path, runs: int) -> None:
     sealed = api.run("tiny.json")
-    with pytest.raises(UsageError, match=f"needs at least one run; got {runs}"):
+    with pytest.raises(UsageError, match=f"needs at least 1 run, found --runs {runs}"):
         api.verify(sealed.path, api.VerifyOptions(runs=runs))
 
 

@@ -64,15 +64,15 @@ def test_the_work_of_a_sample_does_not_depend_on_the_batch(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["cosmoflo"], "no network 'cosmoflo'; did you mean cosmoflow?"),
+        (["cosmoflo"], "unknown network 'cosmoflo'; did you mean cosmoflow?"),
         (["../lenet"], "known networks: lenet, alexnet"),
         (["cosmoflow", "side=33"], "the side of cosmoflow is 33, expected a power of two"),
         (["transformer", "heads=3"], "width 64 is not a multiple of heads 3"),
         (["lenet", "batch=0"], "batch of lenet is 0, expected a whole number >= 1"),
-        (["lenet", "sides=28"], "may take side, classes"),
-        (["lenet", "side"], "'side' is not SIZE=N"),
-        (["lenet", "side=-1"], "'side=-1' is not SIZE=N"),
-        (["lenet", "side=\u0663"], "is not SIZE=N"),
+        (["lenet", "sides=28"], "allows side, classes"),
+        (["lenet", "side"], "batch=8, found 'side'"),
+        (["lenet", "side=-1"], "batch=8, found 'side=-1'"),
+        (["lenet", "side=\u0663"], "expected SIZE=N with a whole number"),
         (["lenet", "side=1234567890"], "side has 10 digits, at most 9 are allowed"),
         (["lenet", "--evidence"], "options for capsules, not for networks"),
         (["lenet", "--full"], "options for capsules, not for networks"),
@@ -89,7 +89,7 @@ def test_a_capsule_may_have_the_name_of_the_word(capfd: pytest.CaptureFixture[st
     assert cli.main(["show", "network"]) == 2
     assert "network: no such capsule" in capfd.readouterr().err
     assert cli.main(["show", "a.zip", "b.zip"]) == 2
-    assert "show takes one capsule; these match: a.zip, b.zip" in capfd.readouterr().err
+    assert "show accepts one capsule, found 2: a.zip, b.zip" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("words", [[], ["describe"], ["describe", "operator", "gemm", "{}"]])
@@ -104,10 +104,10 @@ def test_the_program_in_images_says_how_it_is_started(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["traffic", "manifest.json"], "`show traffic` is removed: run the manifest"),
-        (["traffic", "manifest.json", "--ranks", "4096"], "`show traffic` is removed"),
-        (["scaling", "a.zip", "b.zip", "--json"], "`show scaling` is removed: measure cases"),
-        (["a.zip", "--ranks", "2"], "--ranks is removed, with `show traffic` and `show scaling`"),
+        (["traffic", "manifest.json"], "`show traffic` no longer exists: run the manifest"),
+        (["traffic", "manifest.json", "--ranks", "4096"], "`show traffic` no longer exists"),
+        (["scaling", "a.zip", "b.zip", "--json"], "`show scaling` no longer exists: measure cases"),
+        (["a.zip", "--ranks", "2"], "--ranks, `show traffic` and `show scaling` no longer exist"),
         (["traffic"], "traffic: no such capsule"),
     ],
 )

@@ -131,7 +131,7 @@ def test_no_note_is_endless(
 @pytest.mark.parametrize("where", ["sentence", "facts"])
 def test_a_control_character_refuses_a_capsule(where: str, tmp_path: Path) -> None:
     steering: Json = "\x1b[2J" if where == "sentence" else {"reason": "\x1b[2J"}
-    with pytest.raises(BugError, match="a string contains a control character"):
+    with pytest.raises(BugError, match=r"the string .* contains a control character"):
         seal(tmp_path, stated({**ONLINE, where: steering}, tool="0.9.0"))
 
 

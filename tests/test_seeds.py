@@ -46,7 +46,7 @@ def test_a_winner_has_the_seeds_that_follow_from_its_search() -> None:
     seeds.require_winner(replace(make_manifest(due), winner_of=winner))
     for others in ((*due[:4], due[4] + 1), due[::-1], (1, 2, 3, 4, 5)):
         with pytest.raises(
-            UsageError, match="the seeds differ from those that the search gives"
+            UsageError, match="the seeds differ from the seeds that capsule derives"
         ) as refusal:
             seeds.require_winner(replace(make_manifest(others), winner_of=winner))
         assert refusal.value.where == "/seeds"
@@ -62,5 +62,5 @@ def test_a_nonce_is_a_word_that_all_read_alike(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["", "x" * 201, " x", "x ", "a\tb", "a\u200bb"])
 def test_what_two_people_could_read_differently_is_no_nonce(word: str) -> None:
-    with pytest.raises(UsageError, match="not a nonce"):
+    with pytest.raises(UsageError, match="invalid nonce"):
         seeds.fresh_seeds(ID, [17, 18], nonce=word)

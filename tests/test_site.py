@@ -126,7 +126,7 @@ def test_what_is_no_file_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(UsageError, match="is not a regular file"):
+    with pytest.raises(UsageError, match="expected a regular file"):
         site.load(environ=environ)
     file.unlink()
     file.mkdir()
@@ -158,7 +158,7 @@ def test_what_is_no_file_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
         ({"mpi": ["lib/libmpi.so.12"]}, "#/mpi/0", "lib/libmpi.so.12"),
         ({"mpi": []}, "#/mpi", "[]"),
         ({"mpi": ["/opt/cray/libmpi.so.12"]}, "#/mpi", "no bind covers"),
-        ({"binds": {"/opt/a": "/a"}, "mpi": ["/opt/a/../b"]}, "#/mpi", "not a plain path"),
+        ({"binds": {"/opt/a": "/a"}, "mpi": ["/opt/a/../b"]}, "#/mpi", "expected a plain path"),
         ([], "#", "object"),
         ('{"runtime": "a", "runtime": "b"}', "", "duplicate key 'runtime'"),
         ("{", "", "line 1"),

@@ -57,8 +57,8 @@ EXAMPLES = (
         original=_PUBLISHED,
         rerun=(76.31, 76.62, 76.44, 76.20, 76.52, 76.38),
         claim={"margin": Margin(absolute=1.0)},
-        lesson="The two sides differ, and a t-test would say so (p = 0.03). The difference is too"
-        " small to matter by the author's margin: REPRODUCED, and the sentence gives the shift.",
+        lesson="A t-test finds a difference between the two sides (p = 0.03). The whole interval"
+        " lies inside the author's margin: REPRODUCED, and the sentence gives the shift.",
     ),
     Example(
         title="another number",
@@ -70,22 +70,22 @@ EXAMPLES = (
         title="too few runs",
         original=_PUBLISHED,
         rerun=_TWO,
-        lesson="Two re-runs are too few for any rule. capsule says so, and how many are enough.",
+        lesson="Two re-runs are too few for any rule. The advice says how many are enough.",
     ),
     Example(
         title="advice followed",
         original=_PUBLISHED,
         rerun=(*_TWO, 75.95, 76.24, 75.70, 75.88, 76.02, 76.15),
-        lesson="The claim of example 4 with eight re-runs, as the advice asked for if there is no"
-        " true difference.",
+        lesson="The verifier of example 4 makes eight re-runs in all, the number that the advice"
+        " gives for no true difference.",
     ),
     Example(
         title="original too few",
         original=(75.91, 76.18),
         rerun=(75.77, 76.21, 76.02, 75.58, 76.11, 75.93, 75.70, 76.30),
         claim={"margin": Margin(absolute=0.5)},
-        lesson="Two published runs determine their own mean poorly. Before you publish, run"
-        " `capsule lint`: it prints the margins that the planned seeds can confirm.",
+        lesson="Two published runs determine their own mean poorly. `capsule lint` prints the"
+        " margins that the planned seeds can confirm: run `capsule lint` before you publish.",
     ),
     Example(
         title="runs that fail",

@@ -24,15 +24,15 @@ PAGE = ROOT / "docs" / "explanation" / "compared-with-deep500.md"
 
 HEAD = """# Compared with Deep500
 
-**For** reviewers. What does capsule have that Deep500 lacks, and what does it lack of today's
-practice? Deep500 stands for version 0.2.0 and the last commit (May 2022), as they behave on Python
-3.11. One command writes this page; it ends with an error if a row names a test that does not exist:
+**For** reviewers. Which features does capsule have that Deep500 lacks, and which practices of today
+does capsule lack? Deep500 means version 0.2.0 and the last commit (May 2022) on Python 3.11. One
+command writes this page. The command ends with an error if a row names a missing test:
 
     python tools/features.py
 
-Each row names the tests that show capsule's side. Level 3 has thirteen schemes in torch on CPUs,
-tested with up to four ranks on two virtual nodes. Tensor parallelism (layers split across ranks) is
-not supported.
+Each row names the tests that confirm the column capsule. Level 3 has thirteen schemes in torch on
+CPUs, tested with up to four ranks on two virtual nodes. Tensor parallelism (layers split across
+ranks) is not supported.
 
 ## Feature by feature
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 TODAY = """
 ## Against today's practice
 
-Deep500 lacks all of these. Each operator below is one of Level 0: a reference in more bits,
-gradients, bounds of the norm and of each element, FLOPs and bytes, in torch, numpy, TensorFlow,
-XLA, JAX and ONNX Runtime unless the row says otherwise. The catalogue's networks use none of these
-operators yet.
+Deep500 lacks every practice of this table. Each operator in a row is an operator of Level 0, with
+a reference of higher precision, gradients, bounds of the norm and of each element, FLOPs and bytes.
+Unless the row says otherwise, the operator runs in torch, numpy, TensorFlow, XLA, JAX and ONNX
+Runtime. The catalogue's networks use none of these operators yet.
 
 | # | practice | state | capsule | shown by |
 |--:|---|---|---|---|

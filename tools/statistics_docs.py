@@ -66,7 +66,8 @@ def simulated_parts(
     """
     stamp = (
         f"{repetitions} repetitions a cell (standard error"
-        f" {verdicts.standard_error(5, repetitions):.2f} points at 5 %), seed {populations.SEED}."
+        f" {verdicts.standard_error(5, repetitions):.2f} percentage points at a rate of 5 %), seed"
+        f" {populations.SEED}."
     )
     parts = {
         "acceptance": _acceptance(results, second, repetitions),

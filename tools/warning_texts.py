@@ -112,7 +112,7 @@ WARNING_TEXTS = {
     ),
     "image-unpublished": WarningText(
         "The runs used an image that only this machine's engine has.",
-        "Push the image to a registry and run it from there by its digest.",
+        "Push the image to a registry and run the pushed image by its digest.",
         {"reference": "docker-daemon:torch:cpu"},
     ),
     "image-file": WarningText(
@@ -122,7 +122,7 @@ WARNING_TEXTS = {
     ),
     "image-loopback": WarningText(
         "The registry's address is this machine's own (`localhost`). No other machine reaches it.",
-        "Push the image to a registry that verifiers reach, and run it from there by its digest.",
+        "Push the image to a registry that verifiers reach. Run the pushed image by its digest.",
         {"reference": "docker://localhost:5000/torch:1.0"},
     ),
     "image-missing": WarningText(
@@ -145,8 +145,8 @@ WARNING_TEXTS = {
         "A git clone without its large files has small pointer files in their place.",
         "Fetch the large files, for example with `git lfs pull`.",
         {
-            "description": "data/train.bin is a pointer of Git LFS without its data (11.8 MiB):"
-            " `git lfs pull` fetches the data"
+            "description": "data/train.bin is a pointer of Git LFS without its data (11.8 MiB);"
+            " to fetch the data: `git lfs pull`"
         },
     ),
     "more-pointers": WarningText(
@@ -169,8 +169,8 @@ WARNING_TEXTS = {
         {"file": "train.py", "has_package": True, "ranks": 2},
     ),
     "ranks-alike": WarningText(
-        "The command takes no rank. Each process probably does the whole work.",
-        "Pass the rank to the program, or write `\"ranks_independent\": true` if that is intended.",
+        "The command reads no rank. Each process probably does the whole work.",
+        "Pass the rank to the program. For independent ranks write `\"ranks_independent\": true`.",
         {"ranks": 2, "unset": ["RANK", "WORLD_SIZE"]},
     ),
     "words-joined": WarningText(

@@ -132,9 +132,9 @@ def main() -> int:
     seconds = time.perf_counter() - began
     error = standard_error(5, number)
     print(
-        f"\n{number} repetitions a cell (standard error {error:.2f} points at 5 %), seed"
-        f" {populations.SEED}, and {in_second(number)}, seed {populations.SECOND_SEED};"
-        f" {len(figures)} cells, {seconds:.0f} s"
+        f"\n{number} repetitions a cell (standard error {error:.2f} percentage points"
+        f" at a rate of 5 %), seed {populations.SEED}, and {in_second(number)}, seed"
+        f" {populations.SECOND_SEED}; {len(figures)} cells, {seconds:.0f} s"
     )
     if not arguments.full:
         print("left out: what counts more relabelings than 6 + 6 runs have (--full)")

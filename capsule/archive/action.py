@@ -161,7 +161,7 @@ def _datasets(record: Record, paths: Iterable[str]) -> Iterator[Entity]:
 
 
 def _dataset(dataset: Dataset, spec: DatasetSpec) -> Entity:
-    size = f"{dataset.files} files, {dataset.bytes} bytes; sha256 is its tree digest"
+    size = f"{dataset.files} files, {dataset.bytes} bytes; sha256 is the digest of the dataset"
     # no File or Dataset: validators would look for its bytes, and the crate may have none of them
     entity: Entity = {
         "@id": f"#dataset-{dataset.name}",

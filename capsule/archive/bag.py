@@ -77,10 +77,16 @@ def parse_manifest(data: bytes, *, where: str) -> Mapping[str, Digest]:
         match = _LINE.fullmatch(line)
         if not match:
             start = line[:90].decode("ascii", "replace")
-            raise DamagedError(f"line {number} is not '<sha256>  <path>': {start!r}", where=where)
+            raise DamagedError(
+                f"line {number} is {start!r}, expected '<sha256>  <path>'", where=where
+            )
         path = match[2].decode()
         if path <= before:
-            raise DamagedError(f"line {number} is out of order or repeated", where=where)
+            raise DamagedError(
+                f"line {number} lists {path[:200]!r} after {before[:200]!r}, expected ascending"
+                " paths",
+                where=where,
+            )
         paths.append(path)
         digests.append(bytes.fromhex(match[1].decode()))
         before = path
@@ -99,7 +105,11 @@ def identify(source: Source, expected: str | None, *, where: str) -> str:
         DamagedError: It has none, or another one.
     """
     if TAG_MANIFEST not in source.sizes:
-        raise DamagedError(f"not a capsule: {TAG_MANIFEST} is missing", where=where)
+        raise DamagedError(
+            f"not a capsule: {TAG_MANIFEST} is missing",
+            where=where,
+            advice="download the capsule again from its publisher",
+        )
     name = digest.of_bytes(_small(source, TAG_MANIFEST, where)).hex
     if expected is not None and not name.startswith(expected):
         raise DamagedError(
@@ -164,7 +174,10 @@ def read(source: Source, name: str, *, expected: Digest, where: str) -> Iterator
 
 def _small(source: Source, name: str, where: str) -> bytes:
     if source.sizes[name] > _MAX_TAG_BYTES:
-        raise DamagedError(f"{name} is larger than {size(_MAX_TAG_BYTES)}, the limit", where=where)
+        raise DamagedError(
+            f"{name} has {size(source.sizes[name])}, the limit is {size(_MAX_TAG_BYTES)}",
+            where=where,
+        )
     return b"".join(source.chunks(name))
 
 
@@ -223,9 +236,9 @@ def _litter_error(surplus: Sequence[str], where: str) -> DamagedError:
     more = f" and {len(tops) - _SHOWN} more" if len(tops) > _SHOWN else ""
     paths = [f"{where}/{top}" for top in list(tops)[:_SHOWN]]
     return DamagedError(
-        f"the capsule's files are intact, but your system added others: {shown}{more}",
+        f"your system added files to the intact capsule: {shown}{more}",
         where=where,
-        advice=f"remove the added files, and check again: rm -r {shlex.join(paths)}",
+        advice=f"remove the added files: rm -r {shlex.join(paths)}",
     )
 
 
@@ -240,7 +253,9 @@ def _name_faults(sizes: Mapping[str, int]) -> list[str]:
         if fault := names.fault(name):
             faults.append(f"{name[:200]!r}: {fault}")
         if _SIGNATURE.fullmatch(name) and size_bytes > _MAX_SIGNATURE_BYTES:
-            faults.append(f"{name} is larger than {_MAX_SIGNATURE_BYTES >> 10} KiB, the limit")
+            faults.append(
+                f"{name} has {size_bytes} bytes, the limit is {_MAX_SIGNATURE_BYTES} bytes"
+            )
     # names that may not be are not worth to be held against each other
     return faults or names.clashes(sizes)
 

@@ -78,14 +78,14 @@ def lines(
         benchmarks: Commands that were planned.
         payload: Files below `data/`, with their digests where these are known.
     """
-    yield "Each command starts the first trial of a benchmark as in the sealed run. Type the"
-    yield "command in `data/` of the unpacked capsule. It seals nothing and judges no claim."
+    yield "Each command starts the first trial of a benchmark as in the sealed run, but seals no"
+    yield "capsule and judges no claim. Type the command in `data/` of the unpacked capsule."
     yield from _names(payload)
     for benchmark in benchmarks[:_MOST_BENCHMARKS]:
         yield from _benchmark(record, benchmark, payload)
     if (more := len(benchmarks) - _MOST_BENCHMARKS) > 0:
         yield ""
-        yield f"`manifest.json` has {more} more benchmarks."
+        yield f"`manifest.json` has {more} more benchmark{'s' * (more > 1)}."
 
 
 def _names(payload: Collection[str]) -> Iterator[str]:
@@ -95,8 +95,8 @@ def _names(payload: Collection[str]) -> Iterator[str]:
     if not tops:
         return
     yield ""
-    yield "Some file names are escaped. This command restores the original names; the lists of"
-    yield "SHA-256 no longer match afterwards:"
+    yield "Some file names are escaped, also in the lists of SHA-256. Check the files, then restore"
+    yield "the original names:"
     yield ""
     yield f"{_INDENT}find {' '.join(sorted(tops))} -depth -name '*=*' -exec python3 -c \\"
     yield f"{_INDENT}  'import os, quopri, sys; [os.rename(path, os.path.join("
@@ -137,7 +137,7 @@ def _benchmark(
     else:
         image = record.image.pinned
         if image is None:
-            yield f"{_INDENT}# no registry has this image: load it, and write its name for IMAGE"
+            yield f"{_INDENT}# no registry has this image: load it, then replace IMAGE by its name"
         if record.image.config is not None:
             yield from ("", "then with Docker:", "")
             for one in _in_turn(start):

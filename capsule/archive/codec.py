@@ -165,7 +165,8 @@ def _samples(reader: _Reader) -> tuple[Samples, ...]:
         return alone
     together = ranks.read(reader.lines(RANKS), where=reader.at(RANKS))
     if not together or list(map(sample_order, together)) != sorted(map(sample_order, together)):
-        fault = "the lines are not sorted" if together else "the file is empty"
+        unsorted = "expected lines in ascending order of metric, seed, attempt and rank"
+        fault = unsorted if together else "the file is empty"
         raise DamagedError(fault, where=reader.at(RANKS))
     return tuple(sorted((*alone, *together), key=sample_order))
 
@@ -249,8 +250,11 @@ class _Reader:
 
     def _hold_names(self, value: Any, data: bytes, name: str) -> dict[str, Any]:
         named: dict[str, Any] = value
-        if _MAYBE_CONTROL.search(data) and any(map(_CONTROL.search, _strings(value))):
-            raise DamagedError("a string contains a control character", where=self.at(name))
+        if _MAYBE_CONTROL.search(data):
+            for text in filter(_CONTROL.search, _strings(value)):
+                raise DamagedError(
+                    f"the string {text[:100]!a} contains a control character", where=self.at(name)
+                )
         return named
 
     def manifest(
@@ -263,7 +267,7 @@ class _Reader:
         try:
             return manifest.read(data, where=where, folder=None, subjects=subjects, changed=changed)
         except ManifestError as error:
-            raise DamagedError(f"not a valid manifest: {error}") from None
+            raise DamagedError(f"invalid manifest: {error}") from None
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -370,7 +374,8 @@ def _claim(value: Mapping[str, Any], written: Manifest, reader: _Reader) -> Froz
     place = int(value["pattern"])
     if place >= len(written.claims):
         raise DamagedError(
-            f"a claim has the pattern {place}, but the manifest has only {len(written.claims)}"
+            f'a claim of the record has "pattern": {place}, but the claims of the manifest have the'
+            f" numbers 0 to {len(written.claims) - 1}"
             " claims, numbered from 0",
             where=reader.at(RECORD),
         )

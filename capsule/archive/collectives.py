@@ -91,7 +91,7 @@ def _faults(one: Exchanged) -> Iterator[str]:
             many = len(values.get(odd[0], ()))
             yield f"rank {rank} has {many} values of {odd[0]}, expected {due[odd[0]]}"
         elif (size := values["world_size"][0]) != one.ranks:
-            yield f"rank {rank} saw {size:g} ranks; {one.ranks} were started"
+            yield f"rank {rank} saw {size:g} ranks, expected {one.ranks}"
         else:
             yield from _call_faults(one, rank, values)
 

@@ -18,7 +18,8 @@ from capsule.starts import DECLARED, INDEPENDENT, JOINED
 EVIDENCE = "evidence/"
 DATASETS = "datasets/"
 # what samples and their metric say alike
-_meaning = attrgetter("unit", "direction", "kind", "resolution", "per")
+_MEANING = ("unit", "direction", "kind", "resolution", "per")
+_meaning = attrgetter(*_MEANING)
 _MPI = "mpi"
 _AS_WRITTEN = ("type", "alpha", "paired", "resolution")
 
@@ -47,10 +48,10 @@ def faults(record: Record) -> Iterator[str]:
     known = {spec.name: spec.digest for spec in record.manifest.datasets}
     for dataset in record.datasets:
         if dataset.name not in known:
-            yield f"dataset {dataset.name} is not in the manifest"
+            yield f"the manifest lacks dataset {dataset.name} of the record"
         elif known[dataset.name] not in (None, dataset.digest):
             yield (
-                f"dataset {dataset.name} is {dataset.digest}; the manifest says"
+                f"dataset {dataset.name} has digest {dataset.digest}; the manifest says"
                 f" {known[dataset.name]}"
             )
     if record.contained and record.image is None:
@@ -91,15 +92,22 @@ def dataset_faults(
         files = carried.pop(dataset.name, {})
         if not dataset.embedded:
             if files:
-                yield f"the capsule contains dataset {dataset.name}; the record says it does not"
+                yield (
+                    f"the capsule contains dataset {dataset.name}; the record says that the"
+                    " dataset is not embedded"
+                )
             continue
         # a dataset is a folder, or the one file in it
         digests = {str(digest.of_tree(files))} if files and "" not in files else set()
         digests |= {str(one) for name, one in files.items() if name and len(files) == 1}
         stated = dataset.bytes, dataset.files
         if dataset.digest not in digests or stated != (totals[dataset.name], len(files)):
-            yield f"the files of dataset {dataset.name} contradict its recorded digest or size"
-    yield from (f"{DATASETS}{name} is not a dataset of the record" for name in carried)
+            yield (
+                f"dataset {dataset.name} has {totals[dataset.name]} bytes in {len(files)} files"
+                f" with digest {' or '.join(sorted(digests)) or 'none'}; the record says"
+                f" {dataset.bytes} bytes in {dataset.files} files with digest {dataset.digest}"
+            )
+    yield from (f"the record lacks the dataset of {DATASETS}{name}" for name in carried)
 
 
 def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[str]:
@@ -110,14 +118,15 @@ def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[s
         twice = next(path for path, count in Counter(stated).items() if count > 1)
         yield f"{twice} is the evidence of two attempts"
     kept = {path for path in payload if path.startswith(EVIDENCE)}
-    yield from (f"{path} belongs to no attempt" for path in sorted(kept - set(stated)))
+    unlisted = sorted(kept - set(stated))
+    yield from (f"expected an attempt with the evidence {path}, found none" for path in unlisted)
 
 
 def _time_faults(record: Record) -> Iterator[str]:
     times = [record.started, record.ended, *(attempt.started for attempt in record.attempts)]
     unreadable = [text for text in times if not _is_time(text)]
     if unreadable:
-        yield f"not a time in UTC: {unreadable[0]!r}"
+        yield f"found {unreadable[0]!r}, expected a time in UTC"
     elif datetime.fromisoformat(record.ended) < datetime.fromisoformat(record.started):
         yield f"the run ends at {record.ended}, before its start at {record.started}"
 
@@ -143,7 +152,7 @@ def _plan_faults(
     manifest_digest = str(digest.of_bytes(record.manifest.source))
     if record.plan["manifest"] != manifest_digest:
         stated = record.plan["manifest"]
-        yield f"the plan is of manifest {stated}; the capsule's manifest is {manifest_digest}"
+        yield f"the plan names manifest {stated}; the capsule contains {manifest_digest}"
     counts = Counter(trial["id"] for group in record.plan["groups"] for trial in group["trials"])
     if counts.total() != len(trials):
         yield f"the plan has trial {counts.most_common(1)[0][0]} twice"
@@ -152,7 +161,7 @@ def _plan_faults(
     for name, trial in trials.items():
         subject, _, seed = name.rpartition("/")
         if subject not in subjects:
-            yield f"trial {name} belongs to no benchmark of the manifest"
+            yield f"the manifest lacks the benchmark of trial {name}"
         if seed != str(trial["seed"]):
             yield f"trial {name} has seed {trial['seed']}, expected {seed} as in its id"
         if trial["seed_source"] == "manifest" and trial["seed"] not in seeds:
@@ -173,7 +182,7 @@ def _control_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
     subjects = Counter(name.rpartition("/")[0] for name in controls)
     for subject in sorted(subjects):
         if subjects[subject] > 1:
-            yield f"{subject} has a second control run"
+            yield f"{subject} has {subjects[subject]} control runs, expected at most 1"
         if subject not in failed:
             yield f"{subject} has a control run, but no failed fresh run"
 
@@ -211,8 +220,8 @@ def _world_faults(record: Record) -> Iterator[str]:
     for world in record.worlds:
         if world.ranks not in planned:
             yield (
-                f"the recorded test of ranks started {world.ranks}, expected one of"
-                f" {', '.join(map(str, sorted(planned)))} ranks"
+                f"the recorded test of ranks started {world.ranks} ranks, expected one of"
+                f" {', '.join(map(str, sorted(planned)))}"
             )
         if (node := max(world.nodes, default=0)) >= len(record.nodes):
             yield (
@@ -229,7 +238,10 @@ def _world_faults(record: Record) -> Iterator[str]:
     seen = {(world.ranks, frozenset(world.nodes)) for world in record.worlds}
     for attempt in record.attempts:
         if attempt.ranks > 1 and (attempt.ranks, frozenset(attempt.nodes)) not in seen:
-            yield f"attempt {attempt.attempt} of {attempt.trial} ran without a test of its ranks"
+            yield (
+                f"attempt {attempt.attempt} of {attempt.trial} ran {attempt.ranks} ranks, but the"
+                " record lacks a test of these ranks"
+            )
         if attempt.world and (fault := _own_world_fault(attempt, record)):
             yield f"attempt {attempt.attempt} of {attempt.trial} {fault}"
 
@@ -249,8 +261,8 @@ def _own_world_fault(attempt: Attempt, record: Record) -> str | None:
         ranks == attempt.ranks and _MPI in means for ranks, means in seen
     ):
         return (
-            f"states {attempt.ranks} joined ranks, but no recorded test of ranks started as many"
-            " over MPI"
+            f"states {attempt.ranks} joined ranks, but the record lacks a test of"
+            f" {attempt.ranks} ranks over MPI"
         )
     return None
 
@@ -264,30 +276,32 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
         name = f"attempt {attempt.attempt} of {attempt.trial}"
         trial = trials.get(attempt.trial)
         if trial is None:
-            yield f"{name}: no such trial in the plan"
+            yield f"{name}: the plan lacks this trial"
             continue
         if attempt.trial.rpartition("/")[2] != str(attempt.seed):
             yield f"{name} has seed {attempt.seed}, expected {attempt.trial.rpartition('/')[2]}"
         if attempt.seed_source != trial["seed_source"]:
             yield f"{name} has a {attempt.seed_source} seed, expected a {trial['seed_source']} seed"
-        if any(node >= len(record.nodes) for node in attempt.nodes):
-            yield f"{name} ran on an unrecorded node"
+        if (node := max(attempt.nodes, default=-1)) >= len(record.nodes):
+            yield f"{name} ran on node {node}, but the record has {len(record.nodes)} nodes from 0"
         if len(attempt.nodes) != len(set(attempt.nodes)):
-            yield f"{name} names a node twice"
+            yield f"{name} lists node {Counter(attempt.nodes).most_common(1)[0][0]} twice"
         if attempt.ranks != trial_ranks[attempt.trial]:
-            yield f"{name} ran with {attempt.ranks} ranks, planned are {trial_ranks[attempt.trial]}"
+            yield f"{name} ran {attempt.ranks} ranks, expected {trial_ranks[attempt.trial]}"
         highest = max((evidence.rank for evidence in attempt.evidence), default=0)
         if highest >= attempt.ranks:
-            yield f"{name} has evidence of rank {highest}, but only {attempt.ranks} ranks from 0"
+            yield f"{name} has evidence of rank {highest}, expected ranks 0 to {attempt.ranks - 1}"
         if (attempt.reason is None) != (attempt.outcome == "completed"):
-            yield f"{name} has the outcome {attempt.outcome} with the reason {attempt.reason}"
+            due = "no reason" if attempt.outcome == "completed" else "a reason"
+            given = "no reason" if attempt.reason is None else f"the reason {attempt.reason}"
+            yield f"{name} has the outcome {attempt.outcome} with {given}, expected {due}"
         tries.setdefault(attempt.trial, []).append(attempt)
     for trial_id, attempts in tries.items():
         numbers = [attempt.attempt for attempt in attempts]
         if numbers != list(range(1, len(attempts) + 1)):
             yield f"the attempts of {trial_id} are {numbers[:10]}, expected 1 to {len(attempts)}"
         if any(map(summary.final_outcome, attempts[:-1])):
-            yield f"{trial_id} was tried again after its final outcome"
+            yield f"trial {trial_id} has another attempt after its final outcome"
 
 
 def _resumption_faults(record: Record) -> Iterator[str]:
@@ -306,7 +320,7 @@ def _resumption_faults(record: Record) -> Iterator[str]:
         elif not recipes.has_checkpoint(benchmarks[benchmark], case, attempt.resumed_after):
             yield (
                 f"{name} resumed after {attempt.resumed_after} epochs, but its benchmark writes no"
-                " checkpoint there"
+                " checkpoint at this epoch"
             )
 
 
@@ -315,7 +329,7 @@ def _rank_fault(line: Samples, attempt: Attempt, *, is_repeated: bool) -> str | 
     if line.rank >= attempt.ranks:
         return f"rank {line.rank}, expected 0 to {attempt.ranks - 1}"
     if is_repeated and line.per != "rank" and attempt.outcome == "completed":
-        return "several ranks have samples, but the metric is not declared per rank"
+        return f"several ranks have samples, but the metric is per {line.per}"
     return None
 
 
@@ -324,7 +338,7 @@ def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
     if not isinstance(line, RankSamples):
         return None
     if line.ranks != attempt.ranks:
-        return f"a series of {line.ranks} ranks; {attempt.ranks} were started"
+        return f"a series of {line.ranks} ranks, expected {attempt.ranks}"
     if line.ranks <= rankseries.MANY_RANKS:
         return f"a series of {line.ranks} ranks, expected more than {rankseries.MANY_RANKS}"
     if attempt.outcome == "completed" and not line.count:
@@ -334,7 +348,7 @@ def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
 
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
     if any(starmap(ge, pairwise(map(sample_order, record.samples)))):
-        yield "samples are repeated, or not sorted by metric, seed, attempt and rank"
+        yield "expected samples in ascending order of metric, seed, attempt and rank"
     attempts = {(attempt.trial, attempt.attempt): attempt for attempt in record.attempts}
     # of how many metrics each attempt has samples
     counts = dict.fromkeys(attempts, 0)
@@ -354,7 +368,12 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
             elif line.trial != f"{subject}/{line.seed}":
                 fault = f"the samples are of trial {line.trial}, expected {subject}/{line.seed}"
             elif _meaning(line) != meaning:
-                fault = "unit, direction, kind, resolution or per differ from the metric's"
+                pairs = zip(_MEANING, _meaning(line), _meaning(metric), strict=True)
+                fault = next(
+                    f"{name} is {found!r}, expected {due!r} as in the metric"
+                    for name, found, due in pairs
+                    if found != due
+                )
             elif wrong := (
                 _rank_fault(line, attempt, is_repeated=is_repeated) or _folding_fault(line, attempt)
             ):
@@ -417,13 +436,13 @@ def _usable(line: Samples) -> bool:
 
 def _claim_faults(claim: FrozenClaim, paths: Collection[str]) -> Iterator[str]:
     if claim.metric not in paths:
-        yield f"the claim on {claim.metric} matches no metric of the manifest"
+        yield f"the manifest lacks metric {claim.metric}, which has a claim"
     wrong = [name for name in _AS_WRITTEN if getattr(claim, name) != getattr(claim.pattern, name)]
     if wrong:
         yield f"the claim on {claim.metric} differs from the manifest in {', '.join(wrong)}"
     if claim.primary != (claim.pattern.primary and not claim.later):
-        word = "primary" if claim.primary else "secondary"
-        yield f"the claim on {claim.metric} is recorded as {word}, unlike in the manifest"
+        found, due = ("primary", "secondary") if claim.primary else ("secondary", "primary")
+        yield f"the claim on {claim.metric} is {found}, expected {due} as in the manifest"
     if claim.lower is not None and claim.upper is not None and claim.lower > claim.upper:
         yield (
             f"the claim on {claim.metric} has a lower limit {claim.lower} above its upper limit"

@@ -36,7 +36,7 @@ _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR64 = struct.Struct("<4sLQL")
-_FOREIGN = "the zip directory is not in the one form that capsule writes"
+_FOREIGN = "the zip directory has another form than capsule writes"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,8 +169,9 @@ class ZipWriter:
             self._file.write(chunk)
         if count != size_bytes:
             raise ExecutionError(
-                f"the file changed during sealing: {count} bytes instead of {size_bytes}",
+                f"the file changed during sealing: found {count} bytes, expected {size_bytes}",
                 where=name,
+                advice="end the program that writes to the file, then continue with --resume",
             )
         entry = replace(entry, crc=crc)
         self._file.seek(offset)
@@ -255,7 +256,9 @@ class Zip:
             if entry.offset != offset or not data.startswith(header, position):
                 raise self._repacked(_FOREIGN)
             if position and entry.name <= before:
-                raise self._repacked("zip entries are not sorted, or a name occurs twice")
+                raise self._repacked(
+                    f"zip entry {entry.name!r} follows {before!r}, expected ascending names"
+                )
             yield entry
             position, offset, before = position + len(header), entry.end, entry.name
         if offset != start or data[position:] != _end_records(count, start, position):
@@ -266,7 +269,8 @@ class Zip:
         end = os.pread(self._fd, _END.size, max(0, size - _END.size))
         if len(end) != _END.size or end[:4] != b"PK\x05\x06":
             raise self._damage(
-                "not a capsule: truncated, not a zip file, or followed by other data"
+                "not a capsule: truncated, not a zip file, or followed by other data",
+                advice="download the capsule again from its publisher",
             )
         count, start = int(_END.unpack(end)[4]), int(_END.unpack(end)[6])
         position = size - _END.size - _LOCATOR64.size - _END64.size
@@ -275,10 +279,12 @@ class Zip:
             if end64[:4] == b"PK\x06\x06":
                 count, start = _END64.unpack(end64)[7], _END64.unpack(end64)[9]
         if start > size:
-            raise self._damage("the zip directory points outside the file")
+            raise self._damage(
+                f"the zip directory starts at byte {start}, but the file has only {size} bytes"
+            )
         if size - start > MOST_DIRECTORY_BYTES:
-            limit = sizes.size(MOST_DIRECTORY_BYTES)
-            raise self._damage(f"the zip directory exceeds {limit}, the limit")
+            found, limit = sizes.size(size - start), sizes.size(MOST_DIRECTORY_BYTES)
+            raise self._damage(f"the zip directory has {found}, the limit is {limit}")
         return count, start
 
     def _read_central(self, data: bytes, position: int) -> Entry:
@@ -287,7 +293,9 @@ class Zip:
             crc, size, name_length, extra_length, offset = (fields[n] for n in (7, 9, 10, 11, 16))
             start = position + _CENTRAL.size
             if name_length > MOST_NAME_BYTES:
-                raise self._damage(f"a zip entry's name exceeds {MOST_NAME_BYTES} bytes")
+                raise self._damage(
+                    f"a zip entry's name has {name_length} bytes, the limit is {MOST_NAME_BYTES}"
+                )
             name = data[start : start + name_length].decode("ascii")
             extra = data[start + name_length : start + name_length + extra_length]
             wide = list(struct.unpack(f"<{max(0, len(extra) - 4) // 8}Q", extra[4:]))
@@ -304,7 +312,7 @@ class Zip:
             expected = local_header(entry)
             if os.pread(self._fd, len(expected), entry.offset) != expected:
                 raise self._repacked(
-                    f"the zip header of {entry.name!r} differs from the directory's"
+                    f"the zip header of {entry.name!r} contradicts the zip directory"
                 )
 
     def _repacked(self, what: str) -> DamagedError:
@@ -316,8 +324,8 @@ class Zip:
             f"{what}: another program has repacked or changed the file",
             where=path,
             advice=f"unpack the file (unzip {shlex.quote(path)} -d unpacked), remove __MACOSX and"
-            " .DS_Store, and give the folder that contains bagit.txt; its id is checked as before",
+            " .DS_Store, and give the folder that contains bagit.txt",
         )
 
-    def _damage(self, what: str) -> DamagedError:
-        return DamagedError(what, where=str(self._path))
+    def _damage(self, what: str, *, advice: str | None = None) -> DamagedError:
+        return DamagedError(what, where=str(self._path), advice=advice)

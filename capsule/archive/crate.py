@@ -108,7 +108,7 @@ def _root(record: Record, paths: Iterator[str]) -> Entity:
 def _description(record: Record) -> str:
     subject = f"the benchmarks of {record.manifest.name}"
     if record.verifies:
-        return f"A verification of {subject} in capsule {record.verifies}, with its samples."
+        return f"A verification of {subject} in capsule {record.verifies}, with the samples."
     return f"One run of {subject}: image, hardware, data, seeds, samples and claims."
 
 

@@ -29,7 +29,7 @@ _MOST_COMPARED_BYTES = 64 << 20
 _LONGEST = 100
 # of each file: its path, its size and its SHA-256
 _LEAST_ENTITY_BYTES = 120
-_OTHER_CRATE = f"{crate.NAME} differs from the one that follows from the record and files"
+_OTHER_CRATE = f"{crate.NAME} contradicts the record and the files"
 # what odd documents that fit their schema end in
 _UNUSUAL = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _SHOWN = 20
@@ -66,20 +66,20 @@ def faults(
         if b"".join(source.chunks(name)) != expected:
             differences.append(f"{name} contradicts the payload")
     if _is_other(codec.METRICS, codec.metrics(record), payload):
-        differences.append(
-            "results/metrics.json differs from the one that follows from the samples"
-        )
+        differences.append("results/metrics.json contradicts the samples")
     stated = codec.names(record) | predecessors.names(record) | {readme.NAME, crate.NAME}
     differences += [f"data/{name} is missing" for name in sorted(stated - payload.keys())]
     differences += [
-        f"data/{name} has no place in a capsule"
+        f"data/{name} is unexpected in a capsule"
         for name in payload
         if name not in stated and not name.startswith(CARRIED)
     ]
     try:
         differences += _description_faults(record, payload, sizes, escaped, load)
     except _UNUSUAL as error:
-        differences.append(f"README.md and the crate cannot be made again: {repr(error)[:200]}")
+        differences.append(
+            f"capsule cannot build README.md and the crate from the record: {repr(error)[:200]}"
+        )
     return [fault for fault in differences if fault]
 
 
@@ -122,7 +122,7 @@ def _description_faults(
         # another release has other words for them; `facts` says that nobody compared
         return
     if _is_other(readme.NAME, readme.build(record, payload), payload):
-        yield f"{readme.NAME} differs from the one that follows from the record"
+        yield f"{readme.NAME} contradicts the record"
 
     def files() -> Iterator[Payload]:
         for (name, file_digest), size in zip(payload.items(), sizes.values(), strict=True):
@@ -153,8 +153,8 @@ def _crate_fault(data: bytes, make: Callable[[], bytes]) -> str:
             name for name in stated.keys() | follows if stated.get(name) != follows.get(name)
         )
     except _UNUSUAL as error:
-        return f"{crate.NAME} is no flat RO-Crate: {str(error)[:200]}"
+        return f"expected a flat RO-Crate in {crate.NAME}: {str(error)[:200]}"
     names = ", ".join(name[:_LONGEST] for name in wrong[:_SHOWN])
     if not names:
-        return f"{crate.NAME} has the data that follow from the record, in other bytes"
+        return f"{crate.NAME} has the expected data in another form than capsule writes"
     return f"{_OTHER_CRATE}: {names}"

@@ -83,7 +83,10 @@ def faults(paths: Iterable[str]) -> Iterator[str]:
     for path, stored in encode(right).items():
         if len(stored) > MOST_NAME_BYTES - len("data/"):
             spelled = "" if stored == path else f", written in the capsule as {stored!r}"
-            yield f"{path!r}: longer than {MOST_NAME_BYTES} bytes with `data/`{spelled}"
+            yield (
+                f"{path!r}: {len(stored) + len('data/')} bytes with `data/`, the limit is"
+                f" {MOST_NAME_BYTES} bytes{spelled}"
+            )
 
 
 def require_locale(paths: Iterable[str]) -> None:
@@ -95,7 +98,7 @@ def require_locale(paths: Iterable[str]) -> None:
     encoding = sys.getfilesystemencoding().lower()
     if encoding not in ("utf-8", "utf8") and not all(map(str.isascii, paths)):
         raise CannotRunError(
-            f"this locale encodes file names as {encoding}, a capsule as UTF-8",
+            f"this locale encodes file names as {encoding}, expected UTF-8",
             advice="set LC_ALL=C.UTF-8",
         )
 
@@ -115,8 +118,8 @@ def twins(paths: Iterable[str]) -> Iterator[str]:
         other = composed.setdefault(shown, path)
         if other != path:
             yield (
-                f"{path!a} and {other!a} look the same: they differ in how letters are composed or"
-                " varied"
+                f"{path!a} and {other!a} look the same: they differ only in Unicode composition or"
+                " variation"
             )
 
 
@@ -162,7 +165,7 @@ def decode(paths: Iterable[str]) -> dict[str, str]:
             raise ValueError(f"{path!r}: wrong escapes, expected {written!r}")
         different += 1
     if different < len(real):
-        raise ValueError("two escaped names stand for one file")
+        raise ValueError("two escaped names decode to one file name")
     return real
 
 

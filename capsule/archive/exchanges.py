@@ -110,7 +110,7 @@ def _faults(one: Shared) -> Iterator[str]:
         steps |= {len(series[name].values) for name in counted}
         size = series["world_size"].values[0]
         if size != one.ranks:
-            yield f"rank {rank} saw {size:g} ranks; {one.ranks} were started"
+            yield f"rank {rank} saw {size:g} ranks, expected {one.ranks}"
         if one.parameters is not None and len(steps) == 1:
             yield from _traffic_faults(one, rank, series, one.parameters)
     yield from _staleness_faults(one)
@@ -130,7 +130,7 @@ def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
         return
     world = one.folded["world_size"]
     if wrong := [size for size in world.values if size != one.ranks]:
-        yield f"a rank saw {wrong[0]:g} ranks; {one.ranks} were started"
+        yield f"a rank saw {wrong[0]:g} ranks, expected {one.ranks}"
     if len(steps := {one.folded[name].count for name in counted}) > 1:
         yield _word_steps(steps)
     elif one.parameters is not None:
@@ -150,8 +150,15 @@ def _step_faults(one: Shared, line: RankSamples, place: int, elements: int) -> I
         column = line.whole[step - 1 :: line.count]
         same = list(column) == list(due[0]) if line.whole else line.digests[step - 1] == due[1]
         if not same:
-            name = line.metric.rpartition("/")[2]
-            yield f"{name} of a rank in step {step} contradicts its scheme"
+            name, scheme_name = line.metric.rpartition("/")[2], one.scheme.name
+            if line.whole:
+                rank = next(rank for rank, value in enumerate(column) if value != due[0][rank])
+                yield (
+                    f"{name} of rank {rank} is {column[rank]:g} in step {step};"
+                    f" scheme {scheme_name} gives {due[0][rank]:g}"
+                )
+            else:
+                yield f"{name} in step {step} differs from what scheme {scheme_name} gives"
             wrong += 1
             if wrong == _SHOWN:
                 return
@@ -200,7 +207,10 @@ def _traffic_faults(
         if tuple(values) != due:
             pairs = zip(schemes.TRAFFIC, values, due, strict=True)
             name, value, right = next(pair for pair in pairs if pair[1] != pair[2])
-            yield f"{name} of rank {rank} is {value:g} in step {step}; its scheme gives {right}"
+            yield (
+                f"{name} of rank {rank} is {value:g} in step {step}; scheme {one.scheme.name} gives"
+                f" {right}"
+            )
             wrong += 1
             if wrong == _SHOWN:
                 return
@@ -215,8 +225,8 @@ def _staleness_faults(one: Shared) -> Iterator[str]:
         yield "samples missing from rank 0: staleness"
     elif max(reported.values) > bound:
         yield (
-            f"a rank was {max(reported.values):g} steps ahead of the slowest; its scheme allows"
-            f" {bound:g}"
+            f"a rank was {max(reported.values):g} steps ahead of the slowest; the scheme"
+            f" allows at most {bound:g}"
         )
 
 

@@ -126,4 +126,4 @@ def _as_list(value: str | list[str]) -> list[str]:
 
 def _only(schema: Mapping[str, Any], known: set[str]) -> None:
     if unknown := schema.keys() - known - _TOLD:
-        raise ValueError(f"not a flat schema: {sorted(unknown)}")
+        raise ValueError(f"a flat schema cannot contain {sorted(unknown)}")

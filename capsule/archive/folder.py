@@ -36,7 +36,7 @@ class Folder:
         self.close = finalize(self, os.close, self._root)
         sizes = dict(islice(self._walk(self._root, ""), MOST_ENTRIES + 1))
         if len(sizes) > MOST_ENTRIES:
-            raise self._damage(f"more than {MOST_ENTRIES} files, the limit")
+            raise self._damage(f"the folder has more than {MOST_ENTRIES} files, the limit")
         self._sizes = dict(sorted(sizes.items()))
 
     @property
@@ -63,16 +63,18 @@ class Folder:
         if not children:
             name = str(self._path / prefix)
             raise DamagedError(
-                f"{prefix or './'} is an empty folder, which no capsule contains",
+                f"{prefix or './'} is an empty folder, expected only folders with files",
                 where=str(self._path),
-                advice=f"remove the folder, and check again: rmdir {shlex.quote(name)}",
+                advice=f"remove the folder: rmdir {shlex.quote(name)}",
             )
         for child in children:
             name = prefix + child
             facts = os.stat(child, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(facts.st_mode):
                 if name.count("/") > MAX_DEPTH:
-                    raise self._damage(f"folders are nested deeper than {MAX_DEPTH} levels")
+                    raise self._damage(
+                        f"{name[:200]!r} is nested deeper than {MAX_DEPTH} folders, the limit"
+                    )
                 inner = os.open(child, _FOLDER, dir_fd=folder)
                 try:
                     yield from self._walk(inner, f"{name}/")
@@ -81,7 +83,9 @@ class Folder:
             elif stat.S_ISREG(facts.st_mode):
                 yield name, facts.st_size
             else:
-                raise self._damage(f"{name!r} is neither a file nor a folder")
+                raise self._damage(
+                    f"{name!r} is a link or a special file, expected a file or a folder"
+                )
 
     def _open(self, name: str) -> int:
         folder = os.dup(self._root)
@@ -96,7 +100,7 @@ class Folder:
             os.close(folder)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise self._damage(f"{name!r} is not a file")
+            raise self._damage(f"{name!r} changed its type, expected a regular file")
         return file
 
     def _damage(self, what: str) -> DamagedError:

@@ -95,7 +95,7 @@ def _make(value: Mapping[str, Any], raw: Documents, where: str) -> Image:
     index = None if raw.index is None else documents.read(raw.index, where=where)
     manifest = documents.read(raw.manifest, where=where)
     if isinstance(index, documents.Manifest) or isinstance(manifest, documents.Index):
-        raise DamagedError("the image's index and manifest are exchanged", where=where)
+        raise DamagedError("the image's index and manifest are swapped", where=where)
     return facts.make(reference, index=index, manifest=manifest, config=config, where=where)
 
 

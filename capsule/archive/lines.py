@@ -50,8 +50,7 @@ _BEHIND = re.compile(
 _FLAT = re.compile(rb"\[[^][{}]*\]")
 _FIELDS = (*_HEAD.groupindex, *_TRIAL.groupindex, "values", *_BEHIND.groupindex)
 _MAX_SEED = 2**32
-_FOREIGN = "not a line of samples in canonical form"
-_OUT_OF_RANGE = "seed or resolution is out of range"
+_FOREIGN = "expected a line of samples in canonical form"
 _FIRST_NODE = (0,)
 # so many parts of lines are remembered, and none that holds a list
 _MOST_PARTS, _LONGEST_PART = 4096, 1000
@@ -235,7 +234,7 @@ class _Reader:
         except ValueError as error:
             raise _Fault(str(error)) from None
         if not math.isfinite(step):
-            raise _Fault(_OUT_OF_RANGE)
+            raise _Fault(f"resolution is {step:g}, expected a finite number")
         fields = (
             _places(active),
             int(attempt),
@@ -252,7 +251,7 @@ class _Reader:
         seed, steps, trial, unit = _groups(_TRIAL, part)
         number = self._seeds.setdefault(seed, int(seed))
         if number >= _MAX_SEED:
-            raise _Fault(_OUT_OF_RANGE)
+            raise _Fault(f"seed is {number}, expected 0 to {_MAX_SEED - 1}")
         fields = (number, _places(steps), self._text(trial), self._string(unit))
         return _remember(self._trials, part, fields)
 
@@ -296,7 +295,7 @@ def _samples(head: _Fields, trial: _Fields, behind: _Fields, values: Sequence[fl
     draft.__class__ = Samples
     samples: Samples = draft
     if samples.warmup > len(values):
-        raise _Fault("more warm-up values than values")
+        raise _Fault(f"{samples.warmup} warm-up values, but only {len(values)} values")
     if not samples.steps is samples.wall is samples.active is None:
         _check_places(samples)
     return samples
@@ -327,7 +326,7 @@ def _check_places(samples: Samples) -> None:
         if places is None:
             continue
         if len(places) != len(samples.values):
-            raise _Fault(f"{name} and values differ in number")
+            raise _Fault(f"{name} has {len(places)} entries for {len(samples.values)} values")
         strictly = name == "steps"
         if any(
             after < before or (strictly and after == before) for before, after in pairwise(places)

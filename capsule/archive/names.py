@@ -75,14 +75,14 @@ def clashes(paths: Iterable[str]) -> list[str]:
         lower = path.lower()
         folded = path if lower == path else lower  # a quarter of a million names are held once
         if folded in files:
-            faults.append(f"{path!r} and {files[folded]!r} are one name where case does not count")
+            faults.append(f"the names {path!r} and {files[folded]!r} differ only in letter case")
         files[folded] = path
         parts = path.split("/")[:-1]
         for depth in range(_common_depth(before, parts), len(parts)):
             parent = "/".join(parts[: depth + 1])
             other = folders.setdefault(parent.lower(), parent)
             if other != parent:
-                faults.append(f"{parent!r} and {other!r} are one folder where case does not count")
+                faults.append(f"the folders {parent!r} and {other!r} differ only in letter case")
         if len(folders) > MOST_FOLDERS:
             return [*faults, f"more than {MOST_FOLDERS} folders"]
         before = parts

@@ -128,7 +128,7 @@ def faults(
         and not name.startswith(may_have_more)
     ]
     if more:
-        yield f"files that capsule {own_id} lacks: {', '.join(sorted(more)[:_SHOWN])}"
+        yield f"found files that capsule {own_id} lacks: {', '.join(sorted(more)[:_SHOWN])}"
     if not isinstance(before.record.origin, Original):
         yield f"the predecessor is of kind {before.record.origin.kind}, expected {Original.kind}"
     for fault in consistency.faults(before.record):

@@ -62,7 +62,7 @@ def _read(data: bytes, check: flat.Check, where: str) -> RankSamples:
     except ValueError as error:
         raise DamagedError(str(error), where=where) from None
     if not is_canonical and write(line) != data + b"\n":
-        raise DamagedError("the line is not in canonical form", where=where)
+        raise DamagedError("the line differs from its canonical form", where=where)
     return line
 
 

@@ -114,9 +114,9 @@ class Capsule:
             facts.append(readings.fact(record))
         facts += collectives.facts(record)
         for earlier in record.chain:
-            facts.append(f"{earlier.runs} runs are of the earlier verification {earlier.id}")
+            facts.append(f"{earlier.runs} runs come from the earlier verification {earlier.id}")
         if (before := predecessor_id(record.origin)) is not None:
-            facts.append(f"logs, evidence and other files of the predecessor match {before}")
+            facts.append(f"logs, evidence and other files match the predecessor {before}")
         if record.image:
             facts.append(_image_fact(record.image))
         if record.levels["digest"]:
@@ -345,7 +345,7 @@ def _names(payload: Iterable[str], where: str) -> dict[str, str]:
         names = escapes.decode(path for path in payload if path.startswith(escapes.FOLDERS))
     except ValueError as error:
         raise DamagedError(
-            f"file names of another form than capsule writes: {error}",
+            f"file names in another form than capsule writes: {error}",
             where=where,
             advice="download the capsule again from its publisher, and compare its id",
         ) from None

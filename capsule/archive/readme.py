@@ -41,8 +41,8 @@ def _head(record: Record) -> Iterator[str]:
     yield f"# {_plain(manifest.title or manifest.name)}"
     yield ""
     yield (
-        "This is a capsule: the runs of a benchmark, everything that is needed to run it again on"
-        " another machine, and the rules by which the new numbers are judged."
+        "This is a capsule: the runs of a benchmark, the files and settings to run the benchmark"
+        " again on another machine, and the rules to judge the new numbers."
     )
     yield ""
     authors = ", ".join(_author(author.name, author.affiliation) for author in manifest.authors)
@@ -58,12 +58,12 @@ def _head(record: Record) -> Iterator[str]:
     if (before := predecessor_id(record.origin)) is not None:
         yield f"- Derived from capsule: `{before}`"
     if record.nonce is not None:
-        yield f"- Word mixed into the seeds (`--nonce`): {_plain(record.nonce)}"
+        yield f"- Nonce of the fresh seeds (`--nonce`): {_plain(record.nonce)}"
     for place, value in record.manifest.changed.items():
         yield f"- Changed by the verifier (`--set`): {_plain(place)} to {_plain(str(value))}"
     if left_out := quick.not_run(record):
         names = ", ".join(f"`{name}`" for name in sorted(left_out))
-        yield f"- Not run, because no primary claim needs it (`--quick`): {names}"
+        yield f"- Benchmarks left out by `--quick`, needed for no primary claim: {names}"
     for earlier in record.chain:
         yield f"- Includes the runs of an earlier verification: {earlier.runs} of `{earlier.id}`"
     if isinstance(record.origin, Side):
@@ -79,15 +79,16 @@ def _verify(record: Record) -> Iterator[str]:
     host = (
         ""
         if has_image
-        else " The sealed runs had no container, so the re-run uses your Python and packages:"
-        " `--allow-host` allows that. The code can then read and write all files that you can."
+        else " The sealed runs used no container, so the re-run uses your Python and packages."
+        " `--allow-host` allows the code to read and write all your files."
     )
     yield "## Verify it"
     yield ""
     yield (
         f"The program `capsule`, version {_plain(record.tool)} of the project capsule-hpc"
-        " (Apache-2.0), sealed this capsule. Get the source of this or a later version from the"
-        " place that the authors name: a package index may have another program under that name."
+        " (Apache-2.0), sealed this capsule. A package index may have another program named"
+        " capsule, so get the source of this or a later version from the place that the authors"
+        " name."
         f" With Python 3.11 or later{engine}, type in the folder of the source:"
     )
     yield ""
@@ -95,10 +96,11 @@ def _verify(record: Record) -> Iterator[str]:
     yield f"    capsule verify {record.manifest.name}.capsule.zip {flags}"
     yield ""
     yield (
-        "`capsule verify` runs the code in the capsule; `--trust` allows that."
-        f"{host} `capsule check` and `capsule show` run nothing. The verification draws fresh"
+        "`--trust` allows `capsule verify` to run the code in the capsule."
+        f"{host} `capsule check` and `capsule show` run no code. The verification draws fresh"
         f" seeds, runs the same plan{' in the same image' * has_image} and judges each claim:"
-        " REPRODUCED, DIFFERENT or INCONCLUSIVE. If this file has another name, type that name."
+        " REPRODUCED, DIFFERENT or INCONCLUSIVE. If the capsule has another file name, type that"
+        " name."
     )
 
 
@@ -125,11 +127,11 @@ def _claims(record: Record) -> Iterator[str]:
         )
         yield f"| {' | '.join(cells)} |"
     yield ""
-    yield (
-        "`allowed` is the interval for the difference between the locations of re-run and original;"
-        " for `threshold`, the interval for the location of the re-run; for `bound`, the interval"
-        " for each run of the re-run. `log`: intervals of natural logarithms."
-    )
+    yield "`allowed` is an interval (`log`: of natural logarithms) for:"
+    yield ""
+    yield "- `threshold`: the location of the re-run"
+    yield "- `bound`: each run of the re-run"
+    yield "- other claims: the difference between the locations of re-run and original"
 
 
 def _data(record: Record) -> Iterator[str]:
@@ -167,7 +169,7 @@ def _contents(record: Record) -> Iterator[str]:
         ("results/samples.jsonl", "every measured value, one line per metric and attempt"),
         *(many if any(isinstance(one, RankSamples) for one in record.samples) else ()),
         ("results/attempts.jsonl", "every attempt at every trial, failures included"),
-        ("results/metrics.json", "one value per run: the median of its samples after warm-up"),
+        ("results/metrics.json", "one value per run and metric, with summaries"),
         ("inputs/", "the author's files"),
         ("datasets/", "embedded datasets, if any"),
         ("levels/", "the measuring program"),
@@ -219,7 +221,7 @@ def _by_hand(_: Record) -> Iterator[str]:
 def _image(record: Record) -> str:
     image = record.image
     if image is None:
-        return "none, it ran on the host without a container"
+        return "none (run on the host, without a container)"
     name = f"`{_plain(image.pinned or image.reference)}`, {_plain(image.platform)}"
     return name if image.pinned else f"{name}, identified by its {image.identity}"
 

@@ -32,7 +32,7 @@ def fingerprint(
     if training.SAMPLERS[sampler] is not None:
         array = predictions.decode(extraction.take(kept))
         if array.shape != (1, 1, count):
-            raise ValueError(f"its shape is {array.shape}, expected {count} numbers")
+            raise ValueError(f"the array has shape {array.shape}, expected {(1, 1, count)}")
         measure = samplers.check_measure(sampler, array[0, 0], count)
     result = samplers.Fingerprint()
     for epoch in range(epochs):

@@ -91,7 +91,7 @@ def require(plan: Plan, *, carried: Sequence[Path]) -> None:
         raise UsageError(f"cannot read: {error.strerror}", where=where) from None
     if size_bytes > limits.MOST_INPUT_BYTES:
         raise UsageError(
-            f"the inputs have {sizes.size(size_bytes)} together; a capsule holds at most"
+            f"the inputs have {sizes.size(size_bytes)} in total; the limit is"
             f" {sizes.size(limits.MOST_INPUT_BYTES)}",
             where="/benchmarks",
             advice="declare large files as datasets: a capsule stores only their digest",
@@ -160,8 +160,8 @@ class Projection:
                 " if the other trials report as many values as the finished ones; the limit is"
                 f" {limits.MOST_KEPT_BYTES >> 20} MiB",
                 where="/benchmarks",
-                advice="report fewer values, for example every tenth step, or remove cases, seeds"
-                " or metrics; nothing is sealed, and the run folder keeps the finished trials",
+                advice="the run folder keeps the finished trials; to seal a capsule, report fewer"
+                " values, for example every tenth step, or remove cases, seeds or metrics",
             )
 
     @property
@@ -243,8 +243,8 @@ def _needs(plan: Plan, carried: int) -> Iterator[tuple[str, int, int]]:
     room, most = Projection(plan), limits.MOST_DOCUMENT_BYTES
     yield "bytes of results/metrics.json", _METRIC * paths + _RUN * runs, most
     yield "bytes of ro-crate-metadata.json", _FILE * (entries + _count_claims(plan)), most
-    yield "bytes of records once they are read", room.parsed, limits.MOST_PARSED_BYTES
-    what = "bytes of samples, attempts and records once they are read"
+    yield "bytes of records in memory", room.parsed, limits.MOST_PARSED_BYTES
+    what = "bytes of samples, attempts and records in memory"
     yield what, room.bytes, limits.MOST_KEPT_BYTES
 
 

@@ -34,15 +34,15 @@ def _recognize(head: bytes) -> tuple[str, str]:
     if not head:
         return "is empty", "download the capsule again from its publisher"
     if start.startswith(b"%pdf"):
-        return "is a PDF", "follow the paper to the place of its capsule, and download the capsule"
+        return "is a PDF", "find the address of the capsule in the paper, and download the capsule"
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         return "is a web page", _GET
     if start.startswith(b"version https://git-lfs"):
         return "is a pointer of Git LFS", "fetch the file itself with `git lfs pull`"
     if start.startswith((b"{", b"[")):
-        return "is JSON", "if it is a manifest, seal a capsule with `capsule run`"
+        return "is JSON", "if the file is a manifest, seal a capsule with `capsule run`"
     if head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
-        return "is compressed in another format", "unpack the file, and give the folder"
+        return "is compressed in another format than zip", "unpack the file, and give the folder"
     return "is not a zip file", _GET
 
 

@@ -57,8 +57,8 @@ def parse(data: bytes, *, where: str, visit: Visit | None = None) -> Any:
         return value
     if len(data) > _MOST_FOREIGN and not MEMORY_IS_LIMITED:
         raise DamagedError(
-            f"{sizes.size(len(data))} of JSON in another form than capsule writes; the limit is"
-            f" {sizes.size(_MOST_FOREIGN)}",
+            f"found {sizes.size(len(data))} of JSON in another form than capsule writes; the limit"
+            f" is {sizes.size(_MOST_FOREIGN)}",
             where=where,
         )
     return _slowly(data, where)
@@ -178,6 +178,9 @@ def _slowly(data: bytes, where: str) -> Any:
     value = schema.parse(data, where=where)
     try:
         digest.canonical_json(value)
-    except UnicodeEncodeError:
-        raise DamagedError("a string contains half a surrogate pair", where=where) from None
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise DamagedError(
+            f"a string contains {half!a}, half a surrogate pair", where=where
+        ) from None
     return value

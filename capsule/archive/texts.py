@@ -184,12 +184,12 @@ def refused(record: Record, load: Load) -> Iterator[str]:
             where = f"{metric}, seed {attempt.seed}"
             if values is None:
                 if today.reason is None:
-                    yield f"this version reads a value that was refused before: {where}"
+                    yield f"this version reads a value that the sealing version refused: {where}"
             elif today.reason is not None:
                 fault = today.message.rpartition("\n")[2].partition(": ")[2]
                 yield f"this version refuses a value: {where}: {fault}"
             elif change := _difference(values, today.values[name], reading, name):
-                yield f"this version refuses a value: {where}: {change}"
+                yield f"this version reads another value: {where}: {change}"
 
 
 def _difference(
@@ -228,7 +228,7 @@ def faults(record: Record, load: Load) -> Iterator[str]:
             if line is None or not _gives(values, line):
                 yield f"samples of {metric}, {where}, contradict the text that they were read from"
     for metric, seed, number, _ in stated:
-        yield f"no text contains the samples of {metric}, seed {seed}, attempt {number}"
+        yield f"the texts lack the samples of {metric}, seed {seed}, attempt {number}"
 
 
 def count(record: Record) -> int:

@@ -176,7 +176,8 @@ def _curve_faults(one: Training) -> Iterator[str]:
         return
     values, steps = curve.values, curve.steps or ()
     if list(steps) != list(range(1, len(values) + 1)):
-        yield f"{one.quality} is missing for some epochs"
+        shown = ", ".join(f"{step:g}" for step in steps[:10])
+        yield f"{one.quality} has the epochs {shown or 'none'}, expected 1 to {len(values)}"
     target = one.settings.target
     if one.completed and not (target and target.stop) and len(values) != one.settings.epochs:
         yield f"completed with {len(values)} of {one.settings.epochs} epochs"
@@ -196,8 +197,8 @@ def _resumption_faults(one: Training) -> Iterator[str]:
             continue
         if len(line.values) < one.resumed_after:
             yield (
-                f"{name} has {len(line.values)} epochs, fewer than the {one.resumed_after} of"
-                " earlier attempts"
+                f"{name} has {len(line.values)} epochs, expected at least the {one.resumed_after}"
+                " of earlier attempts"
             )
         # a machine that went down may have lost the last points before it
         taken = zip(line.values, before.values if before else (), strict=False)
@@ -271,7 +272,8 @@ def _class_faults(one: Training) -> Iterator[str]:
         return
     whole = sum(counts.values)
     if whole <= 0 or not all(count >= 0 and count % 1 == 0 for count in counts.values):
-        yield "class_counts are all 0, or one is negative or not whole"
+        found = ", ".join(f"{count:g}" for count in counts.values[:10])
+        yield f"class_counts are {found}, expected whole numbers of at least 0, with a sum above 0"
         return
     yield from _differs(one, "largest_class_share", max(counts.values) / whole)
     batch = one.settings.batch
@@ -299,7 +301,7 @@ def _add_times(one: Training, epochs: int) -> tuple[float, float]:
 
 def _count_faults(one: Training) -> Iterator[str]:
     if one.made is not None:
-        how = "is what its generator makes"
+        how = "follows from its generator"
         yield from _differs(one, "training_samples", float(one.made[0]), how)
 
 

@@ -185,7 +185,7 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
     total = sum(sizes.values())
     if total > MOST_BYTES:
         raise DamagedError(
-            f"the files have {size(total)} together; the limit is {size(MOST_BYTES)}",
+            f"the files have {size(total)} in total; the limit is {size(MOST_BYTES)}",
             where=where,
         )
     for path in sorted((_DOCUMENTS | _ITS_DOCUMENTS | _TAGS) & sizes.keys()):
@@ -193,7 +193,9 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
         most = MOST_LINES_BYTES if lines else MOST_DOCUMENT_BYTES
         most = MOST_TAG_BYTES if path in _TAGS else most
         if sizes[path] > most:
-            raise DamagedError(f"{path} is larger than {size(most)}, the limit", where=where)
+            raise DamagedError(
+                f"{path} has {size(sizes[path])}, the limit is {size(most)}", where=where
+            )
 
 
 def _small(sizes: Mapping[str, int]) -> set[str]:

@@ -166,7 +166,7 @@ def _contents(record: Record, files: Sequence[File]) -> dict[str, _Content]:
     contents = {path: _Content(name=path, source=document) for path, document in stated.items()}
     for file in files:
         if file.path in contents or not file.path.startswith(derived.CARRIED):
-            raise BugError(f"a capsule has no place for a file named {file.path}")
+            raise BugError(f"unexpected file in a capsule: {file.path}")
         contents[file.path] = _Content(name=file.path, source=file.source, digest=file.digest)
     stored = escapes.encode([path for path in contents if path.startswith(escapes.FOLDERS)])
     return {bag.PAYLOAD + stored.get(path, path): one for path, one in contents.items()}
@@ -207,7 +207,7 @@ def check_names(paths: Iterable[str]) -> None:
     faults += names.clashes(others)
     if faults:
         raise UsageError(
-            f"file names that a capsule cannot hold: {'; '.join(faults[:10])}",
+            f"a capsule cannot contain these file names: {'; '.join(faults[:10])}",
             advice="rename the files, or `exclude` those that the benchmark does not need",
         )
 

@@ -210,7 +210,9 @@ class _Transfer:
             response.close()
             url = self._target(response)
         raise CannotRunError(
-            f"the server redirects more than {_MAX_REDIRECTS} times", where=self._url
+            f"the server redirects more than {_MAX_REDIRECTS} times",
+            where=self._url,
+            advice="check the address",
         )
 
     def _target(self, response: Response) -> str:
@@ -229,7 +231,12 @@ class _Transfer:
         return target
 
     def _refusal(self, target: str) -> CannotRunError:
-        return CannotRunError(f"refused a redirect to {target}", where=self._url)
+        return CannotRunError(
+            f"refused a redirect to {target}",
+            where=self._url,
+            advice="if you trust the target, download the file by hand, and add its path to the"
+            " site file",
+        )
 
     def _begin(self, response: Response, start: int) -> int:
         """Return the offset of the first byte of the response, and note the file's validator.
@@ -240,14 +247,19 @@ class _Transfer:
         """
         status = response.status_code
         if status == 206 and start:
-            first = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+            sent = response.headers.get("Content-Range", "")
+            first = _RANGE.fullmatch(sent)
             if first and int(first[1]) == start:
                 return start
             self._forget()
-            raise _BrokenOff("the server sends another part of the file than requested")
+            raise _BrokenOff(
+                f"the server sends {sent[:80]!r}, expected the file from byte {start} on"
+            )
         if status == 416 and start:
             self._forget()
-            raise _BrokenOff("the server's file is shorter than the part downloaded before")
+            raise _BrokenOff(
+                f"the server's file is shorter than the {sizes.size(start)} downloaded before"
+            )
         if status != 200:
             raise self._status_error(status)
         self._forget()
@@ -264,7 +276,7 @@ class _Transfer:
     def _status_error(self, status: int) -> Exception:
         if status in (429, 500, 502, 503, 504):
             return _BrokenOff(f"the server answered HTTP {status}")
-        advice = "check whether the address has changed"
+        advice = "check the address: the owner may have moved the file"
         if status in (401, 403):
             advice = (
                 "if the server requires a login (capsule does not use ~/.netrc), download the file"
@@ -291,7 +303,7 @@ class _Transfer:
                 work.done_bytes += len(piece)
             os.fsync(stream.fileno())
         if work.done_bytes < total:
-            raise _BrokenOff(f"the connection ended early, the file has {sizes.size(total)}")
+            raise _BrokenOff(f"the connection ended early, expected {sizes.size(total)}")
 
     def _read(self, response: Response) -> bytes:
         try:
@@ -312,9 +324,9 @@ class _Transfer:
     def _size_error(self, size: str) -> DamagedError:
         self._forget()
         return DamagedError(
-            f"has {size}more than the limit of {sizes.exact_size(self._most_bytes)}",
+            f"the file has {size}more than the limit of {sizes.exact_size(self._most_bytes)}",
             where=self._url,
-            advice="raise the limit with --most, unless a capsule states the size of the data",
+            advice="if no capsule states the size of the data, raise the limit with --most",
         )
 
     def _require_space(self, wanted_bytes: int) -> None:
@@ -322,8 +334,8 @@ class _Transfer:
         needed = wanted_bytes + _SPARE_BYTES
         if needed > free:
             raise CannotRunError(
-                f"no room for the download: it needs {sizes.size(needed)}, {sizes.size(free)} are"
-                " free",
+                f"the download needs {sizes.size(needed)} of disk space,"
+                f" {sizes.size(free)} are free",
                 where=str(self.content.parent),
                 advice="free some space, or set CAPSULE_CACHE to another folder",
             )

@@ -188,7 +188,7 @@ def _explain_page(content: Path, spec: DatasetSpec) -> DamagedError | None:
         size = leavings.size_bytes(content)
         what = f"the server sent an HTML page ({sizes.size(size)}) instead of the data"
         advice = (
-            "if the owner of the data requires a licence, a login or a quota, download the data by"
+            "if the server asks for a licence or a login, or limits downloads, download the data by"
             " hand, and add the path to the site file"
         )
     else:
@@ -227,7 +227,7 @@ def _check(made: Path, spec: DatasetSpec, cache: Path) -> tuple[DatasetDigest, P
             return dataset, candidate
         digests.append(str(dataset.digest))
     raise DamagedError(
-        f"dataset {spec.name!r} as fetched is {' or '.join(digests)}, expected {spec.digest}",
+        f"fetched dataset {spec.name!r} is {' or '.join(digests)}, expected {spec.digest}",
         where=spec.url,
         advice='correct "digest" or "url" in the manifest; if the owner has changed the data,'
         " obtain the earlier version by hand"
@@ -295,7 +295,7 @@ def _by_hand(spec: DatasetSpec, site: Site) -> str:
 
 def _unwritable(folder: Path, error: OSError | ValueError) -> CannotRunError:
     return CannotRunError(
-        f"cannot keep fetched data: {getattr(error, 'strerror', None) or error}",
+        f"cannot write fetched data: {getattr(error, 'strerror', None) or error}",
         where=str(folder),
         advice="free some space, or set CAPSULE_CACHE to another folder",
     )

@@ -189,7 +189,7 @@ def _check_bytes(
             advice="restore the expected data, or, to use the new data, write its digest into the"
             f" {'manifest' if source == 'path' else 'site file'}"
             if source != "fetched"
-            else "fetch it again with `capsule data fetch`",
+            else "fetch the dataset again with `capsule data fetch`",
         )
     dataset = Dataset(
         name=spec.name,
@@ -205,24 +205,24 @@ def _not_here(spec: DatasetSpec, folder: Path | None, site: Site) -> CannotRunEr
     where = str(folder / spec.path) if folder is not None and spec.path is not None else None
     if spec.digest is None and folder is None:
         return CannotRunError(
-            f"dataset {spec.name!r} is not on this machine, and its digest is unknown: the capsule"
-            " is a quick verification, which left the dataset out",
+            f"dataset {spec.name!r} is missing on this machine, and its digest is unknown: the"
+            " capsule is a quick verification, which leaves datasets out",
             advice="add --quick, or verify the original",
         )
     if spec.digest is None:
-        place = "at this path" if where else 'beside the manifest, set its "path"'
+        place = "at this path" if where else 'beside the manifest and write "path"'
         way = f"put the dataset {place}, or"
         if spec.url:
             way = "run `capsule data fetch MANIFEST`, which prints the digest, and"
         return CannotRunError(
-            f"dataset {spec.name!r} is not on this machine, and has no digest to search for",
+            f"dataset {spec.name!r} is missing on this machine, and has no digest to search for",
             where=where,
             advice=f"{way} add the digest to /datasets/{spec.name}"
             f"{'' if spec.url else ' (capsule data hash PATH)'}",
         )
     fetch = "run `capsule data fetch` with the capsule or manifest, or " if spec.url else ""
     return CannotRunError(
-        f"dataset {spec.name!r} with digest {spec.digest} is not on this machine",
+        f"dataset {spec.name!r} with digest {spec.digest} is missing on this machine",
         where=where,
         advice=f"{fetch}{say_where(spec.digest, site)}",
     )
@@ -254,7 +254,7 @@ def _find_or_generate(spec: DatasetSpec, cache: Path) -> tuple[Dataset, Path]:
         made = _make_entry(spec.generator, parameters, entry)
     if spec.digest not in (None, made.digest):
         raise DamagedError(
-            f"dataset {spec.name!r} as generated is {made.digest}, expected {spec.digest}",
+            f"generated dataset {spec.name!r} is {made.digest}, expected {spec.digest}",
             where=f"/datasets/{spec.name}",
             advice="correct the digest or the parameters in the manifest; for an untrusted capsule,"
             " install the version of capsule that sealed it",

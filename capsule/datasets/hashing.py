@@ -136,9 +136,9 @@ class _Work:
             raise CannotRunError(f"cannot be read: {error.strerror}", where=entry.path) from error
         if (after.st_size, after.st_mtime_ns) != (entry.status.st_size, entry.status.st_mtime_ns):
             raise DamagedError(
-                "changed while it was read",
+                "changed during hashing",
                 where=entry.path,
-                advice="run again when no process writes to the dataset",
+                advice="stop every process that writes to the dataset, and run again",
             )
         return sha256.hexdigest()
 

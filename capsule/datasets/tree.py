@@ -58,7 +58,11 @@ def files(root: Path) -> list[Entry]:
             f"cannot be read: {error.strerror}", where=error.filename or str(root)
         ) from error
     except RuntimeError as error:  # what Path.resolve raised for a loop of links before 3.13
-        raise CannotRunError("the dataset's path is a loop of links", where=str(root)) from error
+        raise CannotRunError(
+            "the dataset's path is a loop of links",
+            where=str(root),
+            advice="point the link to the data",
+        ) from error
     if not entries:
         raise UsageError(
             "the dataset is an empty folder",
@@ -90,7 +94,10 @@ def _entry(name: str, path: str, top: Path) -> Entry:
     status = os.stat(path)  # noqa: PTH116 - a million Path objects cost more than their hashes
     if not stat.S_ISREG(status.st_mode):
         raise _refusal(
-            name, top, "is neither a file nor a folder", "remove this entry from the dataset"
+            name,
+            top,
+            "is a device, pipe or socket, expected a file or folder",
+            "remove this entry from the dataset",
         )
     return Entry(name=name, path=path, status=status)
 
@@ -99,11 +106,13 @@ def _check_name(name: str, top: Path) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise _refusal(name, top, "has a name that is not UTF-8", _RENAME) from None
+        raise _refusal(
+            name, top, "has a name in another encoding, expected UTF-8", _RENAME
+        ) from None
     if any(mark in name for mark in "\n\r"):
         raise _refusal(name, top, "has a line break in its name", _RENAME)
     if name == "-":
-        raise _refusal(name, top, "is the name of standard input", _RENAME)
+        raise _refusal(name, top, "is reserved for standard input", _RENAME)
 
 
 def _check_link(name: str, top: Path) -> None:

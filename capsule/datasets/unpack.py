@@ -38,6 +38,7 @@ _UNREAD = {
     b"Rar!": "RAR",
     b"\x1f\x9d": "compress",
 }
+_BY_HAND = "if you trust the archive, unpack it by hand, and add the folder to the site file"
 _DRIVE = re.compile(r"[A-Za-z]:(/|$)")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _BAD_NAMES = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)
@@ -148,7 +149,7 @@ class _Inventory:
                 break
             here = self._resolve(here)
         if len(way) + more > _MAX_LINKS:
-            raise DamagedError(f"{place!a} is a link through more than {_MAX_LINKS} links")
+            raise DamagedError(f"{place!a} leads through more than {_MAX_LINKS} links, the limit")
         for count, link in enumerate(reversed(way), start=more + 1):
             known[link] = here, count
         return here
@@ -160,7 +161,7 @@ class _Inventory:
             if part in ("", "."):
                 continue
             if here not in self._folders:
-                raise DamagedError(f"{place!a} is a link through {here!a}, which is not a folder")
+                raise DamagedError(f"{place!a} is a link through {here!a}, expected a folder")
             if part != "..":
                 here = f"{here}/{part}" if here else part
             elif here:
@@ -172,7 +173,9 @@ class _Inventory:
     def _add(self, place: str, pieces: Iterable[bytes], size_bytes: int) -> None:
         self._left_bytes -= size_bytes
         if self._left_bytes < 0:
-            raise DamagedError(f"unpacks to more than {sizes.size(self._most_bytes)}, the limit")
+            raise DamagedError(
+                f"unpacks to more than {sizes.size(self._most_bytes)}, the limit", advice=_BY_HAND
+            )
         self._make_folder(_parent(place))
         self._write(place, pieces, size_bytes)
 
@@ -205,8 +208,7 @@ class _Inventory:
         if self._left_files < 0:
             raise DamagedError(
                 f"contains more than {self.most_files} files and folders, the limit",
-                advice="if the archive is right, unpack it by hand, and add the folder to the site"
-                " file",
+                advice=_BY_HAND,
             )
 
     def _make(self, folder: str) -> None:
@@ -297,7 +299,7 @@ def _read_tar(stream: BinaryIO, inventory: _Inventory, where: str) -> None:
     for magic, name in _UNREAD.items():
         if head.startswith(magic):
             raise DamagedError(
-                f"is packed by {name}, expected zip, or tar with gzip, bzip2 or xz",
+                f"is packed with {name}, expected zip, or tar with gzip, bzip2 or xz",
                 advice="unpack the archive by hand, and add the folder to the site file",
             )
     method = find_method(head)
@@ -307,8 +309,11 @@ def _read_tar(stream: BinaryIO, inventory: _Inventory, where: str) -> None:
         content = decompress(stream.read, method, where=where, may_be_padded=True)
         pieces = _limit_gain(content, stream)
     source = Source(pieces)
-    if not is_header(source.peek(BLOCK_BYTES)):
-        raise DamagedError("is neither a tar nor a zip archive")
+    block = source.peek(BLOCK_BYTES)
+    if not is_header(block):
+        raise DamagedError(
+            f"expected a tar or zip archive, found data that begins with {bytes(block[:8])!r}"
+        )
     reader = TarReader(source.pull, source.skip, where=where, reads_sparse=True)
     for entry in reader:
         _add_tar_entry(entry, reader, inventory)
@@ -329,7 +334,8 @@ def _require_gain(content_bytes: int, packed_bytes: int) -> None:
     if content_bytes > most:
         raise DamagedError(
             f"unpacks to more than {sizes.size(most)}, the limit for"
-            f" {sizes.size(packed_bytes)} of packed data"
+            f" {sizes.size(packed_bytes)} of packed data",
+            advice=_BY_HAND,
         )
 
 
@@ -342,7 +348,7 @@ def _add_tar_entry(entry: Entry, reader: TarReader, inventory: _Inventory) -> No
     elif entry.kind in ("l", "h"):
         inventory.add_link(name, target, is_hard=entry.kind == "h")
     else:
-        raise DamagedError(f"{name!a} is neither a file, a folder nor a link")
+        raise DamagedError(f"{name!a} is of another type, expected a file, a folder or a link")
 
 
 def _read_zip(stream: BinaryIO, inventory: _Inventory, where: str) -> None:
@@ -365,4 +371,6 @@ def _add_zip_entry(entry: ZipEntry, reader: ZipReader, inventory: _Inventory) ->
     elif not is_folder and kind == stat.S_IFLNK and entry.size <= _MAX_LINK_BYTES:
         inventory.add_link(entry.name, os.fsdecode(b"".join(reader.pieces(entry))))
     else:
-        raise DamagedError(f"{entry.name!a} is neither a file, a folder nor a link")
+        raise DamagedError(
+            f"{entry.name!a} is of another type, expected a file, a folder or a link"
+        )

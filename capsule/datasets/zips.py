@@ -86,7 +86,7 @@ class ZipReader:
             place += entry_bytes
             end = entry.place + _LOCAL.size + len(entry.raw_name) + entry.packed_bytes
             if place > self._place + self._bytes:
-                raise self._damage("the directory is longer than stated")
+                raise self._damage(f"the directory exceeds its stated size, {self._bytes} bytes")
             if end > self._place:
                 raise self._damage("entries overlap")
             begins.append(entry.place)
@@ -107,7 +107,9 @@ class ZipReader:
         fields = _LOCAL.unpack(self._read(_LOCAL.size))
         flags, name_bytes, extra_bytes = fields[2], fields[9], fields[10]
         if fields[0] != b"PK\3\4" or self._read(name_bytes) != entry.raw_name:
-            raise self._damage(f"{entry.name!a} has another name in its local header")
+            raise self._damage(
+                f"the local header of {entry.name!a} differs from its directory entry"
+            )
         self._refuse_flags(flags, entry.name)
         self._stream.seek(extra_bytes, os.SEEK_CUR)
         left = entry.packed_bytes
@@ -127,7 +129,9 @@ class ZipReader:
                 break
             yield piece
         if (size, crc) != (entry.size, entry.crc):
-            raise self._damage(f"{entry.name!a} differs from its directory entry")
+            raise self._damage(
+                f"size or checksum of {entry.name!a} differs from its directory entry"
+            )
 
     def _find_directory(self) -> tuple[int, int, int]:
         """Return the number of entries, size and place of the directory."""
@@ -141,7 +145,9 @@ class ZipReader:
         ):
             at = tail.rfind(b"PK\5\6", 0, at)
         if at < 0:
-            raise self._damage("no directory at the end: truncated, or followed by other data")
+            raise self._damage(
+                "no directory at the end: the file is truncated, or other data follows"
+            )
         _, disk, first_disk, here, count, size, place, _ = _END.unpack_from(tail, at)
         end = tail_place + at
         if _FULL_16 in (disk, first_disk, here, count) or _FULL_32 in (size, place):
@@ -149,9 +155,11 @@ class ZipReader:
                 end, (disk, first_disk, here, count, size, place)
             )
         if disk or first_disk or here != count:
-            raise self._damage("it is one part of a split archive")
+            raise self._damage("the file is one part of a split archive")
         if place + size > end or count * _ENTRY.size > size:
-            raise self._damage("the directory is at another place than stated")
+            raise self._damage(
+                f"the stated directory, {size} bytes at byte {place}, does not fit the file"
+            )
         return count, size, place
 
     def _find_directory_64(
@@ -163,11 +171,11 @@ class ZipReader:
             mark, _, place_64, _ = _END_64_PLACE.unpack(self._read(_END_64_PLACE.size))
             if mark == b"PK\6\7":
                 if place_64 + _END_64.size > place:
-                    raise self._damage("the directory is at another place than stated")
+                    raise self._damage("the stated place of the directory is wrong")
                 self._stream.seek(place_64)
                 mark, _, _, _, *fields_64 = _END_64.unpack(self._read(_END_64.size))
                 if mark != b"PK\6\6":
-                    raise self._damage("the directory is at another place than stated")
+                    raise self._damage("the stated place of the directory is wrong")
                 disk, first_disk, here, count, size, at = fields_64
                 return place_64, (disk, first_disk, here, count, size, at)
         # exactly as many as the largest number
@@ -193,7 +201,7 @@ class ZipReader:
                 encoded = _unicode_name(raw_name, value) or encoded
         name = os.fsdecode(encoded)
         if disk not in (0, _FULL_16):
-            raise self._damage("it is one part of a split archive")
+            raise self._damage("the file is one part of a split archive")
         self._refuse_flags(flags, name)
         if method not in _METHODS:
             raise self._damage(
@@ -211,7 +219,10 @@ class ZipReader:
             place=sizes[2],
         )
         if entry.method is None and entry.size != entry.packed_bytes:
-            raise self._damage(f"{name!a} is uncompressed, but its two sizes differ")
+            raise self._damage(
+                f"{name!a} is uncompressed, but has {entry.packed_bytes} packed and {entry.size}"
+                " unpacked bytes"
+            )
         return entry, _ENTRY.size + name_bytes + extra_bytes + comment_bytes
 
     def _widen(self, sizes: list[int], value: bytes) -> list[int]:

@@ -22,8 +22,8 @@ CHANGES |= {
     "same-run": "two capsules with the same run",
     "nonce": "a re-run under seeds drawn with --nonce {nonce!r}",
     "unplanned-runs": "{runs:d} fresh {runs:seed|seeds}, an unplanned number (--runs)",
-    "original-last": "a verification given before its original, whose author chose the seeds (name"
-    " the original first)",
+    "original-last": "a verification given before its original: the author of the original chose"
+    " the seeds of B (name the original first)",
 }
 
 
@@ -117,8 +117,8 @@ NOTES |= {
     OTHER_METRIC: "{fault}",
     "pair": "a pair: {rounds:d} rounds, run alternately on one node under equal seeds. The verdict"
     " is on the ratio of {here} to {there}, not on a published number",
-    "same-run": "both capsules hold the same run, so neither is evidence for the other: make new"
-    " runs with `capsule verify`",
+    "same-run": "both capsules contain the same run, so neither is evidence for the other: make"
+    " new runs with `capsule verify`",
     "not-a-reexecution": "B does not verify A: comparing two independent runs",
     "of-another-original": "B verifies another capsule than A",
 }
@@ -186,10 +186,10 @@ REFUSALS |= {
     " times the change that the bound judges (seed {seed:d}: {share:.2g} times)",
     "copied-times": "trials {trial} and {first} have exactly the same times for {metric}: one is a"
     " copy of the other, and no evidence",
-    "one-run-twice": "both capsules hold the runs of {run}: runs compared with themselves are no"
+    "one-run-twice": "both capsules contain the runs of {run}: runs compared with themselves are no"
     " evidence",
-    "common-runs": "both capsules hold the runs of {run}, to which seeds were added: runs compared"
-    " with themselves are no evidence",
+    "common-runs": "both capsules contain the runs of {run}, to which seeds were added: runs"
+    " compared with themselves are no evidence",
     "counted-twice": "runs counted twice: one of the two capsules contains the runs of the other,"
     " {capsule:.12s}",
     "one-seed-twice": "the {side} has {runs:d} runs under {seeds:d} seeds: each seed may have one"
@@ -222,6 +222,6 @@ def another_ruler(*, there: str, ours: str | None, here: str, theirs: str | None
 
 
 REFUSALS |= {
-    "another-recipe": "{fields:list} was changed with --set, so the training differs from the"
+    "another-recipe": "--set changed {fields:list}, so the training differs from the"
     " original's: only threshold and bound claims can be judged",
 }

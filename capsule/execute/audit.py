@@ -20,9 +20,9 @@ def check(workspace: Workspace, plan: Plan) -> None:
     fault = next(_faults(workspace, plan), None)
     if fault is not None:
         raise DamagedError(
-            f"the log does not fit this run: {fault}",
+            f"the log contradicts the plan of this run: {fault}",
             where=str(workspace.folder / "attempts.jsonl"),
-            advice="the run folder was changed; restore it, or start a new run",
+            advice="the run folder was changed; restore the folder, or start a new run",
         )
 
 
@@ -37,19 +37,26 @@ def _faults(workspace: Workspace, plan: Plan) -> Iterator[str]:
         tries[attempt.trial] = tries.get(attempt.trial, 0) + 1
         start = log.starts[number - 1] if 1 <= number <= len(log.starts) else None
         if start is None or not _fits(attempt, start, tries[attempt.trial]):
-            yield f"no process start fits attempt {attempt.attempt} of {attempt.trial}"
+            yield (
+                f"attempt {attempt.attempt} of {attempt.trial} matches no process start of the log"
+            )
 
 
 def _start_faults(number: int, begun: Begun, group: Group | None, nodes: int) -> Iterator[str]:
     if group is None or not set(begun.trials) <= {trial.id for trial in group.trials}:
-        yield f"process start {number} has no group in the plan"
+        yield (
+            f"process start {number} has group {begun.group[:80]!r} with trials that the plan lacks"
+        )
     elif (begun.number, begun.ranks, len(begun.nodes)) != (number, group.ranks, group.ranks):
         yield (
             f"process start {number} is listed with number {begun.number}, {begun.ranks} ranks and"
-            f" nodes of {len(begun.nodes)} ranks, expected number {number} and {group.ranks} ranks"
+            f" nodes for {len(begun.nodes)} ranks, expected number {number} and {group.ranks} ranks"
         )
     elif any(node >= nodes for node in begun.nodes):
-        yield f"process start {number} ran on a node that the run folder does not describe"
+        yield (
+            f"process start {number} ran on node {max(begun.nodes)}, expected a node number below"
+            f" {nodes}"
+        )
 
 
 def _fits(attempt: Attempt, begun: Begun, number: int) -> bool:

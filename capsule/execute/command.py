@@ -255,8 +255,8 @@ def _read_rank(
     replaced = seeding.read(files.seeding)
     if replaced is None and report.outcome == "completed":
         message = (
-            "no seed was injected: no Python program started that reads PYTHONPATH and its site"
-            " (-I, -E and -S disable them)"
+            "no seed was injected: no Python program started that imports sitecustomize from"
+            " PYTHONPATH (-I, -E and -S prevent the import)"
         )
         report = replace(report, outcome="failed", reason="no-result", message=message)
     environment: JsonObject = {f"seeds replaced in {trial.benchmark.id}": replaced}

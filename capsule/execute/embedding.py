@@ -86,9 +86,9 @@ def _files(
     if is_made or not (is_small if spec.embed is None else spec.embed):
         if spec.embed and is_made:
             raise UsageError(
-                "a generated dataset has no files that a capsule could carry",
+                f'"embed" is set for generated dataset {spec.name}, expected a dataset of files',
                 where=f"/datasets/{spec.name}/embed",
-                advice="leave `embed` out: verifiers generate the data anew",
+                advice='verifiers generate the data again; remove "embed"',
             )
         return None
     files = files_of(dataset, place)

@@ -45,7 +45,7 @@ def lay_out(out: Path, name: str, target: Path) -> None:
         if left < 0:
             raise NoEventsError(
                 f"the event files of {name} exceed {size(extraction.MOST_BYTES)}, the most that"
-                " capsule searches; write scalars to a folder of their own"
+                " capsule searches; write scalars to a separate folder"
             )
         try:
             pieces.append(extraction.keep_scalars(piece))
@@ -94,8 +94,8 @@ def _walk(out: Path, name: str) -> Iterator[tuple[str, list[str]]]:
         seen += len(names)
         if seen >= _MOST_NAMES:
             raise NoEventsError(
-                f"{name} holds {_MOST_NAMES} files and folders or more, too many to search; write"
-                " event files to a folder of their own"
+                f"{name} contains {_MOST_NAMES} files and folders or more, too many to search;"
+                " write event files to a separate folder"
             )
         logs = (one for one, is_folder in names if _MARK in one and not is_folder)
         files = sorted(f"{folder}/{one}" for one in logs)

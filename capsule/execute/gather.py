@@ -70,7 +70,7 @@ def probe(workspace: Workspace, setting: Setting, words: Sequence[str]) -> JsonO
     return (
         software
         if isinstance(software, dict)
-        else {"missing": "the software probe printed no JSON object"}
+        else {"missing": f"the software probe printed {software!r:.40}, expected a JSON object"}
     )
 
 

@@ -63,7 +63,12 @@ class Header:
         """
         try:
             if not isinstance(value, dict) or value["format"] != FORMAT:
-                raise UsageError(f'not a run folder: "format" is not {FORMAT!r}', where=where)
+                found = value["format"] if isinstance(value, dict) else value
+                raise UsageError(
+                    f'not a run folder: "format" is {found!r:.40}, expected {FORMAT!r}',
+                    where=where,
+                    advice="give the folder that the interrupted run printed",
+                )
             _require_this_version(value, where)
             setup = archive.setup_from_json(value["setup"])
             if str(UUID(setup.uuid)) != setup.uuid:
@@ -80,9 +85,10 @@ class Header:
             )
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise UsageError(
-                f"begun by another version of capsule: {type(error).__name__}: {error}",
+                "this run was begun by another version of capsule:"
+                f" {type(error).__name__}: {error}",
                 where=where,
-                advice="finish it with that version, or start a new run",
+                advice="finish the run with that version, or start a new run",
             ) from None
 
 
@@ -96,13 +102,13 @@ def _require_this_version(value: Mapping[str, object], where: str) -> None:
     levels = setup.get("levels") if isinstance(setup, dict) else None
     # before 0.3.0 the release of the measuring program alone told it
     release = levels.get("release") if isinstance(levels, dict) else None
-    version = str(value.get("tool") or release or "a version before 0.3.0")
+    version = str(value.get("tool") or release or "before 0.3.0")
     if version != __version__:
         raise UsageError(
-            f"this run was begun by capsule-hpc {version}; installed is {__version__}",
+            f"this run was begun by capsule-hpc {version}; installed is capsule-hpc {__version__}",
             where=where,
-            advice=f"finish it with that version (pip install capsule-hpc=={version}), or start"
-            " a new run"
+            advice=f"finish the run with that version (pip install capsule-hpc=={version}), or"
+            " start a new run"
             if version[:1].isdigit()
-            else "finish it with that version, or start a new run",
+            else "finish the run with that version, or start a new run",
         )

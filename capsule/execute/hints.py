@@ -81,7 +81,7 @@ _EXAMPLES = {"USER": "user", "LOGNAME": "user", "TERM": "xterm", "LANG": "C.UTF-
 _SECRET = re.compile(r"(?i)key|token|secret|passw|credential")
 _OF_TRIALS = {"PATH", "HOME", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH"}
 """Variables that every trial has, whatever the caller's are."""
-_FIND = 'change the program to look below $CAPSULE_INPUTS, or set "cwd" to an input folder'
+_FIND = 'change the program to read files below $CAPSULE_INPUTS, or set "cwd" to an input folder'
 # e_machine of ELF, by what `uname -m` calls it
 _MACHINES = {
     3: ("i386", "i686"),
@@ -230,11 +230,17 @@ def _about_program(failure: _Failure) -> Iterator[str]:
     path = scene.folder / name if scene.folder and failure.is_input(name) else None
     if path is None and attempt.reason == "not-started" and "/" not in name:
         if not failure.has(name):
-            where = "in the image" if scene.contained else "on your PATH"
-            yield f"no program {name} {where}: install it, or load its module"
+            yield (
+                f"no program {name} in the image: add the program to the image"
+                if scene.contained
+                else f"no program {name} on your PATH: install the program, or load its module"
+            )
         return
     if interpreter := name_interpreter(scene.benchmark, scene.folder):
-        yield f"the script needs {interpreter} to start: install it, or correct its first line"
+        yield (
+            f"the script needs {interpreter} to start: install {interpreter}, or correct the first"
+            " line of the script"
+        )
     place = path or (None if scene.contained else programs.find(name))
     if place is not None and (made_for := _foreign_machine(place)):
         own = platform.machine()
@@ -254,7 +260,7 @@ def _foreign_machine(path: Path) -> str | None:
     if len(head) < 20 or head[:4] != b"\x7fELF":
         return None
     number = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
-    names = _MACHINES.get(number, (f"another machine (ELF number {number})",))
+    names = _MACHINES.get(number, (f"another machine (ELF machine number {number})",))
     return None if platform.machine() in names else names[0]
 
 
@@ -297,14 +303,14 @@ def _bring_in_module(failure: _Failure, name: str, found: str) -> str:
     looks_there = folder == (failure.script or "").rpartition("/")[0]
     if failure.is_input(found):
         return (
-            f"module {top} is {quote(package)} among the inputs, but not on Python's path: begin"
-            f" the command with {path}"
+            f"input {quote(package)} provides module {top}, but its folder is not on Python's path:"
+            f" begin the command with {path}"
         )
     # of a package all is needed, unless its author chose
     is_chosen = any(one.startswith(f"{package}/") for one in failure.scene.benchmark.inputs)
     more = "" if looks_there else f", and begin the command with {path}"
     return (
-        f"module {name} is {quote(found)} beside the manifest, but not among the inputs:"
+        f"{quote(found)} provides module {name}, but is not among the inputs:"
         f' add {quote(found if is_chosen else package)} to "inputs"{more}'
     )
 
@@ -322,12 +328,12 @@ def _explain_origin(origin: Origin, module: str, word: str, python: str) -> str:
         )
     if origin.kind == "own":
         return (
-            f"the trial used another Python than {python}, the {word} on this machine, which has"
-            f" module {module}: install the module in the trial's Python"
+            f"{word} on this machine is {python} and has module {module}, but the trial used"
+            " another Python: install the module in the trial's Python"
         )
     return (
-        f"{word} on this machine is {python}, which has no module {module}: install it there, or"
-        " put a Python that has it first on your PATH"
+        f"{word} on this machine is {python}, which has no module {module}: install the module"
+        f" for {python}, or put a Python with the module first on your PATH"
     )
 
 
@@ -343,8 +349,8 @@ def _about_library(failure: _Failure) -> Iterator[str]:
             )
         elif place is None and not failure.scene.contained:
             yield (
-                f"{name} is in no folder of your LD_LIBRARY_PATH, which a trial gets unchanged:"
-                " load the module that has it"
+                f"your LD_LIBRARY_PATH, which a trial gets unchanged, lacks {name}: load the"
+                " environment module that provides the library"
             )
 
 
@@ -371,8 +377,8 @@ def _about_variables(failure: _Failure) -> Iterator[str]:
             )
         elif _SECRET.search(name):
             yield (
-                f"{name} is not set in a trial, whose environment is clean; a value in the manifest"
-                " would be sealed for all to read: change the program to run without it"
+                f"{name} is not set in a trial, whose environment is clean, and a value in the"
+                f" manifest would be published: change the program to run without {name}"
             )
         elif commands.refuse_variable(name) is None:
             # never the caller's value: it may be private
@@ -391,8 +397,8 @@ def _about_memory(failure: _Failure) -> Iterator[str]:
     """Yield advice for a killed subprocess of the trial."""
     if _KILLED.search(failure.text):
         yield (
-            "a process of the trial was ended by SIGKILL, most likely for lack of memory: use a"
-            " smaller batch or fewer workers, or more memory"
+            "SIGKILL ended a process of the trial, most likely for lack of memory: use a smaller"
+            " batch, fewer workers or more memory"
         )
 
 
@@ -403,7 +409,7 @@ def _about_repository(failure: _Failure) -> Iterator[str]:
     )
     if _NO_REPOSITORY.search(failure.text) or (is_clone and _GIT_FAILED.search(failure.text)):
         yield (
-            "git finds no repository in a trial, because .git is not in a capsule: change the"
+            ".git is not in a capsule, so git finds no repository in a trial: change the"
             ' program to run without git, or pass the value in "environment": {"COMMIT": "..."}'
             ' beside "command"'
         )
@@ -460,7 +466,9 @@ def _explain_file(failure: _Failure, path: str) -> str | None:
             ' copy it beside the manifest and add it to "inputs"'
         )
     if scene.contained and "/" not in path and shutil.which(path):
-        return f"program {path} is on this machine, but not in the image: add it to the image"
+        return (
+            f"program {path} is on this machine, but not in the image: add the program to the image"
+        )
     return None
 
 

@@ -137,7 +137,7 @@ def collect(manifest: Manifest, folder: Path | None) -> Inputs:
         stdin = subject.stdin if isinstance(subject, Command) else None
         if stdin is not None and stdin not in walk.files:
             raise UsageError(
-                'is the "stdin" of a command, but is left out of its input folder',
+                'is the "stdin" of a command, but is left out of the inputs',
                 where=stdin,
                 advice='list the file itself in "inputs"',
             )
@@ -394,13 +394,13 @@ class _Walk:
         if kind == stat.S_IFLNK:
             raise self._link_refusal(name)
         if kind not in (stat.S_IFDIR, stat.S_IFREG):
-            what = f"is neither a file nor a folder, but {_KINDS.get(kind, 'something else')}"
+            what = f"is {_KINDS.get(kind, 'a special file')}, expected a file or a folder"
             raise _refusal(name, what, "remove it from the inputs, or `exclude` it")
         if kind == stat.S_IFREG and status.st_nlink > 1:
             raise _refusal(
                 name,
-                f"has {status.st_nlink} names (hard links); some may lie outside the inputs",
-                "replace it by a copy, if it may be published",
+                f"has {status.st_nlink} hard links; some may lie outside the inputs",
+                "if the file may be published, replace the link by a copy",
             )
         return status
 
@@ -411,10 +411,10 @@ class _Walk:
             return _refusal(name, f"{target}, which does not exist", "remove it, or `exclude` it")
         if not path.resolve().is_relative_to(self._base.resolve()):
             where = "which lies outside the manifest's folder"
-            advice = "replace it by a copy of its target, if it may be published, or `exclude` it"
+            advice = "if the target may be published, replace the link by a copy, else `exclude` it"
         else:
             where = "and capsule does not follow links"
-            advice = "replace it by a copy of its target, or `exclude` it"
+            advice = "replace the link by a copy of its target, or `exclude` the link"
         return _refusal(name, f"{target}, {where}", advice)
 
     def _all_names(self) -> set[str]:
@@ -428,9 +428,11 @@ class _Walk:
     def _hollow_refusal(self, name: str) -> UsageError:
         inside = (why for path, why in self.left_out.items() if commands.is_below(path, [name]))
         reasons = ", ".join(sorted(set(inside)))
-        without = f" but for what is left out: {reasons}" if reasons else ""
-        advice = "name its files one by one" if reasons else "put one there, or leave it out"
-        return _refusal(name, f"is a folder without a file{without}", advice)
+        if reasons:
+            fault = f"is a folder of which all files are left out: {reasons}"
+            return _refusal(name, fault, 'list the needed files one by one in "inputs"')
+        advice = 'add a file to the folder, or remove the folder from "inputs"'
+        return _refusal(name, "is a folder without a file", advice)
 
 
 def _is_ignored(rules: Sequence[_Rules], parts: tuple[str, ...], *, is_folder: bool) -> bool:

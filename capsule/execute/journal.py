@@ -26,6 +26,7 @@ from capsule.plan import Trial
 from capsule.record import Reason
 from capsule.schema import parse
 from capsule.series import pack
+from capsule.sizes import size
 
 FORMAT = "capsule-journal/1"
 MAX_LINE_BYTES = 64 * 2**20
@@ -59,7 +60,7 @@ def read(path: Path, trials: Sequence[Trial], *, rank: int = 0, ranks: int = 1) 
     try:
         for event in _events(path):
             if event is None:
-                reader.overflow(f"a line of more than {MAX_LINE_BYTES} bytes")
+                reader.overflow(f"a line of more than {size(MAX_LINE_BYTES)}")
             else:
                 reader.take(event)
     except (Defect, DamagedError) as error:
@@ -106,12 +107,12 @@ class _Reader:
 
     def _greet(self, event: JsonObject) -> None:
         if event.get("format") != FORMAT:
-            raise Defect(f"its format is {str(event.get('format'))[:40]!r}, not {FORMAT!r}")
+            raise Defect(f"has format {str(event.get('format'))[:40]!r}, expected {FORMAT!r}")
         world = event.get("rank", 0), event.get("ranks", 1)
         if world != (self._rank, self._ranks):
             raise Defect(
-                f"gives its rank as {str(world[0])[:20]} of {str(world[1])[:20]}, but was"
-                f" started as rank {self._rank} of {self._ranks}"
+                f"names rank {str(world[0])[:20]} of {str(world[1])[:20]}, expected rank"
+                f" {self._rank} of {self._ranks}"
             )
         self.hello = event
 
@@ -142,7 +143,9 @@ class _Reader:
             raise Defect(f"resumes {trial.id} after {str(epochs)[:40]!r} epochs")
         # each attempt that gets further may be followed by another one
         if not recipes.has_checkpoint(trial.benchmark, trial.case.name, epochs):
-            raise Defect(f"resumes {trial.id} after {epochs} epochs, which have no checkpoint")
+            raise Defect(
+                f"resumes {trial.id} after {epochs} epochs, expected an epoch with a checkpoint"
+            )
         self.reports[trial.id] = replace(report, resumed_after=epochs)
 
     def _append(self, event: JsonObject) -> None:
@@ -170,7 +173,7 @@ class _Reader:
         if self._current is None:
             raise Defect(f"has {what}")
         self._series = {}
-        self._excess = f"reports {what}, more than a capsule holds for one trial"
+        self._excess = f"reports {what}, the limit for one trial"
 
     def close(self) -> None:
         """Keep what the trial under way has reported so far."""
@@ -211,11 +214,16 @@ class OpenSeries:
         """
         values, warmup = line.get("values"), line.get("warmup", 0)
         if not isinstance(values, list) or not values:
-            raise Defect(f"the samples of {self._metric} are not a list of values")
+            raise Defect(
+                f"samples of {self._metric}: found {values!r:.40}, expected a list of values"
+            )
         if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 <= warmup < len(values):
-            raise Defect(f"the warm-up of {self._metric} covers all its values")
+            raise Defect(
+                f"warm-up of {self._metric}: found {warmup!r:.40}, expected fewer than the"
+                f" {len(values)} values"
+            )
         if warmup and self.values:
-            raise Defect(f"{self._metric} warms up again after its first values")
+            raise Defect(f"{self._metric} has warm-up values after its first values")
         numbers = list(map(read_number, values))
         places = {name: line[name] for name in _PLACES if line.get(name) is not None}
         if self.values and places.keys() != self._places.keys():
@@ -232,7 +240,8 @@ class OpenSeries:
     def _increasing(self, name: str, numbers: Json, count: int) -> list[float]:
         """Return steps or times of one line, which go on from those before."""
         if not isinstance(numbers, list) or len(numbers) != count:
-            raise Defect(f"the numbers of {name} and of values of {self._metric} differ")
+            found = len(numbers) if isinstance(numbers, list) else "no list"
+            raise Defect(f"{name} of {self._metric}: found {found}, expected {count}, one a value")
         one = "step" if name == "steps" else f"{name} time"
         before = self._places.get(name)
         own = before[-1:] if before else []
@@ -266,10 +275,10 @@ def _events(path: Path) -> Iterator[JsonObject | None]:
             yield None
             continue
         if number == 1 and len(line) > MAX_SOFTWARE_BYTES:
-            raise Defect(f"has a hello event of more than {MAX_SOFTWARE_BYTES} bytes")
+            raise Defect(f"has a hello event of more than {size(MAX_SOFTWARE_BYTES)}")
         event = parse_foreign(line, where=f"journal line {number}")
         if not isinstance(event, dict):
-            raise Defect(f"line {number} is not an object")
+            raise Defect(f"line {number} is {event!r:.40}, expected a JSON object")
         yield event
 
 
@@ -279,7 +288,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         return
     with stream:
         if os.fstat(stream.fileno()).st_size > MAX_FILE_BYTES:
-            raise Defect(f"larger than {MAX_FILE_BYTES} bytes")
+            raise Defect(f"larger than {size(MAX_FILE_BYTES)}")
         for number in range(1, MAX_FILE_BYTES):
             line = stream.readline(MAX_LINE_BYTES + 1)
             is_whole = line.endswith(b"\n")
@@ -349,4 +358,6 @@ def read_number(value: Json) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise Defect("an integer is too large for a floating-point number") from None
+        raise Defect(
+            "an integer exceeds 1.8e308, the largest floating-point number, in magnitude"
+        ) from None

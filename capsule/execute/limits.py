@@ -73,7 +73,7 @@ class Guard:
             for folder in self._folders():
                 used_bytes += disk_bytes(folder, most - used_bytes)
         except OSError as error:
-            return f"left an unreadable folder ({error.strerror}), so --disk cannot be checked"
+            return f"left a folder that capsule cannot read for --disk: {error.strerror}"
         if used_bytes > most:
             return f"left more than {size(most)} on disk, the limit of --disk"
         return None

@@ -188,7 +188,7 @@ class Log:
                 self._keep_end(event["end"], event["at"], attempts, _read_left(event))
         except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(
-                f"this log was written by another version of capsule: {error}",
+                f"another version of capsule wrote this log: {error}",
                 where=str(self._path),
                 advice="finish the run with that version, or start a new run",
             ) from None
@@ -233,7 +233,9 @@ def _read_left(event: JsonObject) -> Left:
                 first=tuple(name for name in first if isinstance(name, str)),
                 segments=tuple(name for name in segments if isinstance(name, str)),
             )
-    raise TypeError("the field `left` has an unknown form")
+    raise TypeError(
+        f"`left` is {event['left']!r:.40}, expected an object with `inputs`, `first` and `segments`"
+    )
 
 
 def _read_start(start: JsonObject) -> Begun:
@@ -252,7 +254,7 @@ def _read_start(start: JsonObject) -> Begun:
                 return Begun(
                     number=number, group=group, trials=names, ranks=ranks, nodes=places, at=at
                 )
-    raise TypeError("a process start lacks a field, or a field has an unknown form")
+    raise TypeError("a process start lacks a valid number, ranks, group, at, trials or nodes")
 
 
 def _read(path: Path) -> bytes:
@@ -260,11 +262,12 @@ def _read(path: Path) -> bytes:
         raise UsageError(
             f"the log of the run has {size(size_bytes)}, at most {size(_MOST_BYTES)} are read",
             where=str(path),
+            advice="restore the file, or start a new run",
         )
     stream = leavings.open_file(path)
     if stream is None:
         raise UsageError(
-            "the log of the run is not a readable file",
+            "the log of the run is missing, or not a readable file",
             where=str(path),
             advice="restore the file, or start a new run",
         )
@@ -285,5 +288,5 @@ def cannot_write(path: Path, error: OSError) -> ExecutionError:
     return ExecutionError(
         f"cannot write: {error.strerror}",
         where=str(path),
-        advice="free some space, or name another folder with --work; finished trials are kept",
+        advice="finished trials are kept; free some space, or name another folder with --work",
     )

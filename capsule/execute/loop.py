@@ -99,7 +99,9 @@ def _require_result(workspace: Workspace, plan: Plan, setting: Setting) -> None:
     number, first = next(one for one in log.attempts if one[1].outcome == "failed")
     logs = places.near(workspace.folder / "starts" / f"{number:04}")
     hints = hint_at(workspace, first, plan.groups, setting)
-    hints.append(f"its logs are in {logs}; mend the cause, test it with `run --try`, and run again")
+    hints.append(
+        f"its logs are in {logs}; correct the cause, test it with `run --try`, and run again"
+    )
     kind = FirstStartError if first.reason == "not-started" else FirstTrialError
     raise kind(
         f"the first trial failed ({first.reason}); the run stopped, and nothing is sealed:"
@@ -190,7 +192,7 @@ def _gave_up(workspace: Workspace, trial: Trial, group: Group, setting: Setting)
         advice="\n  ".join(
             (
                 *hint_at(workspace, last, [group], setting),
-                f"mend the cause, then resume the run folder {workspace.to_resume}",
+                f"correct the cause, then resume the run folder {workspace.to_resume}",
             )
         ),
     )
@@ -376,7 +378,7 @@ def _check_limits(workspace: Workspace, attempts: tuple[Attempt, ...], fault: st
             raise ExecutionError(
                 fault or attempt.message,
                 where=attempt.trial,
-                advice="finished trials are kept; with a larger limit resume the run folder"
+                advice="finished trials are kept; raise the limit, then resume the run folder"
                 f" {workspace.to_resume}",
             )
 

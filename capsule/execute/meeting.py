@@ -176,8 +176,8 @@ def _refuse_unjoined(program: MpiProgram, group: Group, setting: Setting) -> Non
     where = trial.benchmark.id
     if not isinstance(launcher, Joins):
         raise CannotRunError(
-            f"{named}, which is MPI; launcher {launcher.name} does not join its {group.ranks}"
-            " ranks: each would form a world of its own",
+            f"{named}, an MPI library, but launcher {launcher.name} does not join the"
+            f" {group.ranks} ranks: each rank would form a separate world",
             where=where,
             advice='write "launcher": "mpirun" in the site file to join ranks on one node, or'
             ' "srun" to join ranks in a Slurm job whose MPI is of MPICH\'s family; write'
@@ -185,8 +185,8 @@ def _refuse_unjoined(program: MpiProgram, group: Group, setting: Setting) -> Non
         )
     if program.family is not None and program.family.name != launcher.family:
         raise CannotRunError(
-            f"two families of MPI: {named}, which is {program.family.name}; {launcher.name} joins"
-            f" ranks of {launcher.family}: each rank would form a world of its own",
+            f"two families of MPI: {named} ({program.family.name}), but {launcher.name} joins"
+            f" ranks of {launcher.family}: each rank would form a separate world",
             where=where,
             advice=f"use a launcher of {program.family.name}: put its mpirun first on the PATH, or"
             " build the program with the launcher's MPI",
@@ -208,9 +208,9 @@ def _refuse_lost_words(group: Group, setting: Setting) -> None:
     for trial in group.trials:
         if lost := pitfalls.find_lost_meeting(trial.benchmark, are_apart=are_apart):
             raise CannotRunError(
-                f"ranks cannot form one world by {lost}",
+                f"ranks cannot form one world with {lost}",
                 where=trial.benchmark.id,
-                advice=f"use {RENDEZVOUS}, which capsule sets to a place that all ranks reach",
+                advice=f"use {RENDEZVOUS}, which capsule sets to an address that all ranks reach",
             )
 
 

@@ -255,11 +255,11 @@ def _decide(ended: Ended, words: str, journal: Journal) -> tuple[Outcome, Reason
             return "failed", "not-started", ended.engine_fault
         return "interrupted", "engine", ended.engine_fault
     if ended.out_of_tasks:
-        return "interrupted", "limit", "could start no more processes or threads (limit: --pids)"
+        return "interrupted", "limit", "reached the limit of --pids: cannot start more threads"
     if ended.over_memory:
         return "failed", "out-of-memory", ended.memory
     if ended.out_of_memory:
-        message = "killed by the kernel: out of memory"
+        message = "the kernel killed the process: out of memory"
         return "failed", "out-of-memory", f"{message} ({ended.memory})" if ended.memory else message
     if ended.signal is not None:
         name = _signal_name(ended.signal)

@@ -206,7 +206,7 @@ def _list_error(workspace: Workspace) -> DamagedError:
     return DamagedError(
         "the list of copied files was changed",
         where=str(workspace.digests),
-        advice="the run folder was changed; start a new run",
+        advice="start a new run",
     )
 
 

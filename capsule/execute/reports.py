@@ -241,8 +241,8 @@ def _misfit(one: Series, metric: Metric, reporters: Sequence[int]) -> str | None
         )
     if metric.per != "rank" and len(reporters) > 1:
         return (
-            f"{one.metric} was reported by ranks {', '.join(map(str, reporters[:10]))}; declare a"
-            ' metric of every rank with "per": "rank"'
+            f"{one.metric} was reported by ranks {', '.join(map(str, reporters[:10]))}, expected"
+            ' one rank; for one value of each rank declare "per": "rank"'
         )
     return None
 

@@ -55,8 +55,7 @@ def read(path: Path, trial: Trial, *, ended_well: bool, rank: int = 0) -> TrialR
                 # none of it could be sealed
                 series.clear()
                 raise Defect(
-                    f"{name} has more than {MOST_SERIES_NUMBERS} numbers, the most that a capsule"
-                    " takes of one trial"
+                    f"{name} has more than {MOST_SERIES_NUMBERS} numbers, the limit for one trial"
                 )
     except Defect as error:
         defect = str(error)
@@ -87,7 +86,7 @@ def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
         return
     with stream:
         if os.fstat(stream.fileno()).st_size > MAX_LINE_BYTES:
-            raise Defect(f"the results file is larger than {size(MAX_LINE_BYTES)}")
+            raise Defect(f"the results file exceeds the limit, {size(MAX_LINE_BYTES)}")
         for number, line in enumerate(stream, start=1):
             # a script that ended by itself may have left out the last newline
             whole = line.endswith(b"\n") or not torn
@@ -98,16 +97,16 @@ def _lines(path: Path, *, torn: bool) -> Iterator[tuple[int, bytes]]:
 def _entry(number: int, line: bytes) -> tuple[str, JsonObject]:
     """Return a line's metric, and its value as a line of a journal has it."""
     if len(line) > _MOST_ENTRY_BYTES:
-        raise Defect(f"results line {number} is longer than {size(_MOST_ENTRY_BYTES)}")
+        raise Defect(f"results line {number} exceeds the limit, {size(_MOST_ENTRY_BYTES)}")
+    text = line[:80].decode(errors="replace")
     try:
         entry = json.loads(line.decode())
     except (ValueError, RecursionError):
-        text = line[:80].decode(errors="replace")
         raise Defect(f"results line {number} is not JSON: {text!r}") from None
     if not isinstance(entry, dict) or set(entry) - {"step"} != {"metric", "value"}:
-        raise Defect(f'results line {number} is not {{"metric": ..., "value": ...}}')
+        raise Defect(f'results line {number} is {text!r}, expected {{"metric": ..., "value": ...}}')
     name = entry["metric"]
     if not isinstance(name, str):
-        raise Defect(f"results line {number} has the invalid metric name {str(name)[:80]}")
+        raise Defect(f"results line {number} has the metric {name!r:.80}, expected a text")
     steps = {"steps": [entry["step"]]} if "step" in entry else {}
     return name, {"values": [entry["value"]], **steps}

@@ -137,12 +137,8 @@ def _contradictions(sightings: Sequence[Sighting], *, has_whole: bool) -> Iterat
             continue
         for rank, one in own:
             if one.ranks != ranks:
-                size = (
-                    "alone in a world of its own"
-                    if one.ranks == 1
-                    else f"in a world of {one.ranks} ranks"
-                )
-                yield f"rank {rank} is {size} by {by}, but {ranks} ranks were started"
+                size = f"{one.ranks} rank{'s' * (one.ranks != 1)}"
+                yield f"rank {rank} is in a world of {size} by {by}, expected {ranks} ranks"
         yield from _find_two(by, own, ranks)
 
 
@@ -157,15 +153,15 @@ def _find_two(by: str, own: Sequence[tuple[int, Made]], ranks: int) -> Iterator[
     if apart is not None:
         yield (
             f"{_name(sorted(apart))} and {_name(sorted(present - apart))} are in two separate"
-            f" worlds of {ranks} by {by}"
+            f" worlds of {ranks} ranks by {by}, expected one world"
         )
     numbers: dict[tuple[str, int], int] = {}
     for rank, one in own:
         first = numbers.setdefault((one.token, one.rank), rank)
         if first != rank:
             yield (
-                f"ranks {first} and {rank} are both number {one.rank} of a world of {ranks} by"
-                f" {by}: they are in two separate worlds"
+                f"ranks {first} and {rank} both have number {one.rank} by {by}: these ranks are in"
+                f" two separate worlds of {ranks} ranks"
             )
 
 
@@ -177,7 +173,7 @@ def _explain_absence(sightings: Sequence[Sighting]) -> str:
     if any(each.made for each in sightings):
         if not without:
             return ""
-        return f"{_name(without)} formed no world, but other ranks did"
+        return f"{_name(without)} formed no world, but other ranks formed a world"
     if len(without) < len(sightings):
         return ""
     return (

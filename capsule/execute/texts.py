@@ -100,7 +100,9 @@ def _extract(files: RankFiles, sources: Mapping[str, Source], paths: LocalPaths)
         elif name.startswith(OUT):
             beside = ", ".join(_list(files.out)) or "nothing"
             shown = extraction.describe(name)
-            absent[name] = f"no file {shown} in the output folder {{out}}; it holds {beside}"
+            absent[name] = (
+                f"no file {shown} in the output folder {{out}}; the folder contains {beside}"
+            )
     return extraction.extract(
         sources, texts, absent=absent, load=lambda name: _load(files, name, paths)
     )

@@ -226,7 +226,7 @@ def _explain(
         whose = (
             plain.clean(f"was left by {known.trial}, which ended at {known.at}")
             if known
-            else "was there before this trial began"
+            else "existed before this trial began"
         )
         sentences.append(f"{plain.clean(path)} {whose}; to remove it: {segments.removal([path])}")
     told = writable("\n".join(sentences))[:MAX_MESSAGE]

@@ -166,7 +166,7 @@ def _meeting(start: Start, setting: Setting, rank: int) -> dict[str, str]:
     address = f"file://{setting.runtime.inside(shared)}/{_RENDEZVOUS}"
     if set(address) & set("?#;"):
         raise CannotRunError(
-            "ranks cannot meet in a folder whose path contains ?, # or ;",
+            "the path contains ?, # or ;, so ranks cannot use this folder to form a world",
             where=str(start.folder),
             advice="use another run folder (--work), or a container",
         )

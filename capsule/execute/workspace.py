@@ -177,14 +177,14 @@ class Workspace:
             raise UsageError(
                 "the run folder does not exist",
                 where=str(folder),
-                advice="give the folder that the interrupted run printed; after sealing, capsule"
-                " removes the folder",
+                advice="after sealing, capsule removes the folder; give the folder that the"
+                " interrupted run printed",
             )
         if not leavings.is_file(path):
             raise UsageError(
                 "not a run folder: run.json is missing",
                 where=str(folder),
-                advice="give the folder that the interrupted run printed; its name ends in .run",
+                advice="give the folder NAME.run that the interrupted run printed",
             )
         _refuse_what_is_no_file(folder)
         value = strict.parse(read_file(path), where=str(path))
@@ -203,7 +203,7 @@ class Workspace:
             lock = places.hold(self.folder)
         except FileNotFoundError:
             raise UsageError(
-                "the run folder is gone: another process has sealed this run",
+                "the run folder no longer exists: another process has sealed this run",
                 where=str(self.folder),
             ) from None
         except places.NoLocksError as error:
@@ -364,8 +364,9 @@ def read_file(path: Path) -> bytes:
     """
     if (size_bytes := leavings.size_bytes(path)) > MOST_DOCUMENT_BYTES:
         raise UsageError(
-            f"has {size(size_bytes)}, at most {size(MOST_DOCUMENT_BYTES)} are read",
+            f"the file has {size(size_bytes)}, at most {size(MOST_DOCUMENT_BYTES)} are read",
             where=str(path),
+            advice="restore the file, or start a new run",
         )
     stream = leavings.open_file(path)
     if stream is None:

@@ -38,13 +38,13 @@ def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
         UnreadError: It is no document, or something else is at the place.
     """
     if len(text) > MOST_JSON_BYTES:
-        message = f"{name} has {len(text)} bytes; a JSON file may have {MOST_JSON_BYTES}"
+        message = f"{name} has {len(text)} bytes, the limit of a JSON file is {MOST_JSON_BYTES}"
         raise UnreadError("bad-result", message)
     try:
         value: Json = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         reason = cut(str(error))
-        raise UnreadError("bad-result", f"{name} is not a JSON document: {reason}") from None
+        raise UnreadError("bad-result", f"cannot read {name} as JSON: {reason}") from None
     for key in _keys(source.pointer):
         value = _step_into(value, key, f"{name} has no {source.pointer}")
     what = f"{source.pointer} of {name}"
@@ -66,12 +66,14 @@ def _step_into(value: Json, key: str, missing: str) -> Json:
             inner: Json = value[key]
             return inner
         names = ", ".join(cut(name) for name in list(value)[:_NAMES]) or "nothing"
-        raise UnreadError("no-result", f"{missing}: {cut(key)!a} is missing among {names}")
+        raise UnreadError("no-result", f"{missing}: expected {cut(key)!a}, found {names}")
     if isinstance(value, list):
         if key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(value):
             entry: Json = value[int(key)]
             return entry
-        raise UnreadError("no-result", f"{missing}: the list has {len(value)} entries")
+        raise UnreadError(
+            "no-result", f"{missing}: expected {cut(key)!a}, the list has {len(value)} entries"
+        )
     raise UnreadError("no-result", f"{missing}: no {cut(key)!a} in {cut(repr(value))}")
 
 
@@ -116,7 +118,9 @@ def of_column(source: Column, text: bytes, name: str) -> Found:
         what = f"{source.column} in line {line} of {name}"
         values = [Value(value=_cell_number(cell, what, source.unit, units, line), line=line)]
         if line != end:
-            notes = [f"the last cell of {name} with a number is in line {line} of {end}"]
+            notes = [
+                f"the last number of column {source.column} of {name} is in line {line} of {end}"
+            ]
     if not values:
         raise UnreadError("no-result", f"column {source.column} of {name} is empty")
     whole.require_one_unit(units, name)
@@ -145,7 +149,7 @@ def _cell_number(cell: str, what: str, unit: str, units: dict[str, int], line: i
     """
     split = whole.split_unit(cell, unit)
     if isinstance(split, whole.Fault):
-        message = f"{what} is not a plain number: {cut(cell)!a}"
+        message = f"{what}: expected a plain number, found {cut(cell)!a}"
         raise UnreadError("bad-result", f"{message}: {whole.REASONS[split.kind]}")
     word, found = split
     if found:
@@ -165,7 +169,7 @@ def _rows(text: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
             if any(row):
                 yield lines.number, row
     except csv.Error as error:
-        message = f"line {lines.number} of {name} is not a CSV row: {error}"
+        message = f"cannot read line {lines.number} of {name} as CSV: {error}"
         raise UnreadError("bad-result", message) from None
 
 

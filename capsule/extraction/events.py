@@ -150,7 +150,9 @@ def of_tag(source: EventTag, log: Log, name: str) -> tuple[Value, ...]:
         raise UnreadError("bad-result", f"{name}: {log.fault}")
     tag, shown = source.tag.encode(), cut(source.tag)
     if tag in log.others:
-        raise UnreadError("bad-result", f"tag {shown} in {name} is not a scalar")
+        raise UnreadError(
+            "bad-result", f"tag {shown} in {name} has another type, expected a scalar"
+        )
     points = log.points[tag]
     if not points:
         known = ", ".join(cut(one.decode(errors="replace")) for one in log.names) or "none"
@@ -240,7 +242,9 @@ def _sizes(shape: bytes) -> Iterator[int | bytes]:
 def _float(content: int | bytes, form: str, name: str) -> float:
     size = struct.calcsize(form)
     if isinstance(content, int) or len(content) != size:
-        raise BrokenError(f"field {name} of an event holds {_show(content)}, expected {size} bytes")
+        raise BrokenError(
+            f"field {name} of an event contains {_show(content)}, expected {size} bytes"
+        )
     (number,) = struct.unpack(form, content)
     assert isinstance(number, float)
     return number
@@ -248,14 +252,17 @@ def _float(content: int | bytes, form: str, name: str) -> float:
 
 def _integer(content: int | bytes, name: str) -> int:
     if not isinstance(content, int):
-        raise BrokenError(f"field {name} of an event holds {_show(content)}, expected an integer")
+        raise BrokenError(
+            f"field {name} of an event contains {_show(content)}, expected an integer"
+        )
     return content - (1 << 64) if content >> 63 else content
 
 
 def _bytes(content: int | bytes, name: str) -> bytes:
     if isinstance(content, int):
         raise BrokenError(
-            f"field {name} of an event holds {_show(content)}, expected a protobuf message or text"
+            f"field {name} of an event contains {_show(content)}, expected a protobuf message or"
+            " text"
         )
     return content
 

@@ -212,17 +212,17 @@ class LineReader:
     def no_number(self, hit: Hit) -> UnreadError:
         """Return the error for a word in place of a number."""
         line = self._quote(hit.line, hit.match.span(_group_of(hit.pattern)))
-        is_nothing = f"is not a number: {cut(hit.word)!a}" if hit.word else "is empty"
-        return UnreadError("bad-result", f"{self._what(hit)} {is_nothing}; the line is {line}")
+        fault = f": expected a number, found {cut(hit.word)!a}" if hit.word else " is empty"
+        return UnreadError("bad-result", f"{self._what(hit)}{fault}; the line is {line}")
 
     def tell_skipped(self, words: Sequence[Hit]) -> Iterator[str]:
         """Yield a note on lines that were skipped before the first number."""
         if words:
             first = words[0]
             yield (
-                f"line {first.number} of {self._name} was skipped, with {cut(first.word)!a}"
+                f"skipped line {first.number} of {self._name}, which has {cut(first.word)!a}"
                 " instead of a number"
-                + (f"; so were {len(words) - 1} more before the first number" * (len(words) > 1))
+                + (f", and {len(words) - 1} more before the first number" * (len(words) > 1))
             )
 
     def _what(self, hit: Hit) -> str:
@@ -249,7 +249,7 @@ class LineReader:
             raise UnreadError(
                 "bad-result",
                 f"the match of {self._shown} in line {number} of {self._name} is empty: its group"
-                " did not take part",
+                " matched nothing",
             )
         word = taken.decode(errors="replace").strip()
         state: State = "number"
@@ -408,7 +408,7 @@ class LineReader:
         what = f"the step in line {hit.number} of {self._name}"
         word = hit.match.group(group)
         if word is None:
-            raise UnreadError("bad-result", f"{what} is empty: its group did not take part")
+            raise UnreadError("bad-result", f"{what} is empty: its group matched nothing")
         number = to_number(word.decode(errors="replace"), what)
         self._judge(hit, group, "1", what)
         return number

@@ -101,7 +101,9 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
         tuple(
             Value(
                 value=_group(match, value, f"the match of {shown} in line {number} of {name}"),
-                step=None if step is None else _group(match, step, f"the step in line {number}"),
+                step=None
+                if step is None
+                else _group(match, step, f"the step in line {number} of {name}"),
                 line=number,
             )
             for number, match in matches
@@ -113,7 +115,7 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
 def _group(match: Match, group: int, what: str) -> float:
     word = match.group(group)
     if word is None:
-        raise UnreadError("bad-result", f"{what} is empty: its group did not take part")
+        raise UnreadError("bad-result", f"{what} is empty: its group matched nothing")
     return to_number(word.decode(errors="replace"), what)
 
 
@@ -155,12 +157,14 @@ def by_key(source: LogKey, text: bytes, name: str) -> tuple[Value, ...]:
 
 
 def _entry(line: bytes, what: str) -> Mapping[str, Json]:
+    text = line.decode(errors="replace").strip()
+    fault = f"{what}: expected a JSON object after :::MLLOG, found {cut(text)!a}"
     try:
-        entry, _ = json.JSONDecoder().raw_decode(line.decode(errors="replace").lstrip())
+        entry, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
-        raise UnreadError("bad-result", f"{what} has no JSON after :::MLLOG") from None
+        raise UnreadError("bad-result", fault) from None
     if not isinstance(entry, dict):
-        raise UnreadError("bad-result", f"{what} has no object after :::MLLOG")
+        raise UnreadError("bad-result", fault)
     return entry
 
 

@@ -61,8 +61,8 @@ def to_number(text: str, what: str) -> float:
     """
     word = text.strip()
     if not _NUMBER.fullmatch(word):
-        hint = "; print it without grouped digits" if "," in word else ""
-        raise UnreadError("bad-result", f"{what} is not a number: {cut(text)!a}{hint}")
+        hint = "; print the number without grouped digits" if "," in word else ""
+        raise UnreadError("bad-result", f"{what}: expected a number, found {cut(text)!a}{hint}")
     return float(word.replace("\u2212", "-"))
 
 
@@ -74,7 +74,7 @@ def json_number(value: Json, what: str) -> float:
         UnreadError: It is none.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnreadError("bad-result", f"{what} is not a number: {cut(repr(value))}")
+        raise UnreadError("bad-result", f"{what}: expected a number, found {cut(repr(value))}")
     try:
         return float(value)
     except OverflowError:
@@ -108,7 +108,7 @@ def check_steps(values: Sequence[Value]) -> None:
         if step is None:
             continue
         if step - step != 0:
-            message = f"line {value.line} has step {step}, which is not finite"
+            message = f"line {value.line} has step {step}, expected a finite number"
             raise UnreadError("bad-result", message)
         if before is not None and step <= before:
             raise UnreadError(

@@ -38,7 +38,7 @@ REASONS: Mapping[Kind, str] = {
     "group": "the digits of the number are grouped",
     "exponent": "an exponent is adjacent",
     "underscore": "an underscore is adjacent",
-    "clock": "the number is one part of a time or of several numbers",
+    "clock": "the number is part of a longer value, such as 12:30 or 5 min 3 s",
     "word": "the number is inside a word",
     "unit": "letters follow the number; neither the pattern nor the unit of the metric declares"
     " the letters",

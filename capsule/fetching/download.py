@@ -132,6 +132,7 @@ class _Transfer:
             raise DamagedError(
                 f"the server sends {total} bytes, expected {self._source.size_bytes}",
                 where=self._where,
+                advice="try again; if the sizes differ again, ask the publisher of the capsule",
             )
         size = total if total is not None else self._source.size_bytes
         if size is not None:
@@ -139,7 +140,7 @@ class _Transfer:
             free = shutil.disk_usage(self._target.parent).free
             if size > free:
                 raise ExecutionError(
-                    f"no room for the download: it needs {sizes.size(size)},"
+                    f"the download needs {sizes.size(size)} of disk space,"
                     f" {sizes.size(free)} are free",
                     where=str(self._target.parent.parent),
                     advice="free some space, or set CAPSULE_CACHE to another folder",
@@ -186,7 +187,7 @@ class _Transfer:
         return DamagedError(
             f"the server sends {what} instead of a capsule"
             if start
-            else "the server sends no bytes",
+            else "the server sends an empty file instead of a capsule",
             where=self._where,
             advice="give the address of the file itself: copy its download link" if page else None,
         )
@@ -219,10 +220,11 @@ def check(response: Response, where: str) -> None:
         response.close()
         what, advice = _refusal(status)
         raise CannotRunError(what, where=where, advice=advice)
-    if response.headers.get("Content-Encoding", "identity") != "identity":
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
         response.close()
         raise DamagedError(
-            "the server compresses the file although capsule asked for it uncompressed",
+            f"the server sends Content-Encoding {encoding[:80]!r}, expected the uncompressed file",
             where=where,
             advice="download the capsule with another program, and give the path of the file",
         )

@@ -118,7 +118,7 @@ def _web(text: str) -> Web:
 
     # a password has no place in a message, so that none shows what was typed
     fault = UsageError(
-        "not a valid address (not shown, as it may contain a password)",
+        "the address is invalid (hidden, because it may contain a password)",
         advice="write https://HOST[:PORT]/PATH",
     )
     if not text.isprintable() or any(map(str.isspace, text)) or "\\" in text:

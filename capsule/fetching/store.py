@@ -61,12 +61,12 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
     if expected is not None and (kept := _look_up(folder, expected)):
         return Fetched(path=kept, id=kept.name.removesuffix(_ENDING), name=location.name)
     offline.require_network(
-        "this capsule" if expected else "a capsule that no --id names", where=location.name
+        "this capsule" if expected else "a capsule given without --id", where=location.name
     )
     if expected is None and isinstance(location, Web) and location.is_open:
         raise UsageError(
             "plain HTTP cannot authenticate the capsule: anybody on the network path could replace"
-            " it",
+            " the file",
             where=location.name,
             advice="give the capsule's id with --id, or use https://",
         )
@@ -74,7 +74,7 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExecutionError(
-            f"cannot make the cache folder: {error.strerror}",
+            f"cannot create the cache folder: {error.strerror}",
             where=str(folder),
             advice="set CAPSULE_CACHE to another folder",
         ) from None

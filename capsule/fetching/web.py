@@ -56,14 +56,18 @@ class Conversation:
                 raise CannotRunError(
                     f"{urlsplit(url).hostname} did not answer: {explain(error)}",
                     where=where,
-                    advice="check the address, and whether this machine can reach it",
+                    advice="check the address, and the network of this machine",
                 ) from None
             if not response.is_redirect:
                 check(response, where)
                 return response
             response.close()
             url = self._follow(url, response.headers["Location"])
-        raise CannotRunError(f"the server redirects more than {_MOST_REDIRECTS} times", where=where)
+        raise CannotRunError(
+            f"the server redirects more than {_MOST_REDIRECTS} times",
+            where=where,
+            advice="check the address",
+        )
 
     def require_address(self, url: str) -> str:
         """Return an address that an answer names, where it may be asked: no less safe than the

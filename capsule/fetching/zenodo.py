@@ -49,12 +49,16 @@ def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
     where = deposit.name
     document = parse(body, where=where)
     if not isinstance(document, dict):
-        raise DamagedError("the record is not a JSON object", where=where)
+        raise DamagedError(
+            f"expected a JSON object as the record, found {str(document)[:80]!r}", where=where
+        )
     # a DOI of all versions leads to the record of the newest one
     names = [str(document.get(key)).lower() for key in ("doi", "conceptdoi")]
     if deposit.doi not in names:
         raise DamagedError(
-            f"the server sent another record, with the DOI {document.get('doi')!r}", where=where
+            f"the server sent another record, with the DOI {document.get('doi')!r}, expected"
+            f" {deposit.doi!r}",
+            where=where,
         )
     key, entry = _choose(_files(document, where), deposit)
     links = entry.get("links")
@@ -89,7 +93,9 @@ def _read(conversation: Conversation, deposit: Deposit) -> bytes:
                     )
         except FAULTS as error:
             raise CannotRunError(
-                f"cannot download the record: {explain(error)}", where=deposit.name
+                f"cannot download the record: {explain(error)}",
+                where=deposit.name,
+                advice="try again later",
             ) from None
     return bytes(body)
 
@@ -98,7 +104,9 @@ def _files(document: Mapping[str, Json], where: str) -> dict[str, Mapping[str, J
     entries = document.get("files")
     if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
         raise CannotRunError(
-            "the record lists no files; perhaps they are under embargo or closed", where=where
+            "the record lists no files",
+            where=where,
+            advice="ask the publisher: the files may be closed or under embargo",
         )
     return {str(one.get("key")): one for one in entries if isinstance(one, dict)}
 

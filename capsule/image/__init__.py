@@ -109,7 +109,7 @@ class Image:
     def missing(self) -> CannotRunError:
         """Return the error where nobody named the file, and no engine has the image either."""
         return CannotRunError(
-            f"the image came from a file, which is not on this machine: {self.identity}",
+            f"the image file is missing on this machine; expected {self.identity}",
             where=self.reference,
             advice="name a file with this image: --image FILE (a SIF, an OCI layout, an archive);"
             " to resume a run, restore the file at its path",

@@ -97,8 +97,9 @@ def list_parts(store: Store, file: ImageFile, where: str) -> Parts:
     has_layout, has_list = store.has("index.json"), store.has("manifest.json")
     if not has_layout and not has_list:
         raise DamagedError(
-            "no image found: neither index.json (OCI layout) nor manifest.json (docker save)",
+            "expected index.json (OCI layout) or manifest.json (docker save), found neither",
             where=where,
+            advice="name an archive that `docker save` or `skopeo copy` wrote",
         )
     layout = _list_layout(store, where) if has_layout else None
     # a folder's manifest.json is nobody's
@@ -113,6 +114,7 @@ def list_parts(store: Store, file: ImageFile, where: str) -> Parts:
             "index.json and manifest.json name different images, so engines would run different"
             " images",
             where=where,
+            advice=_ONE,
         )
     return layout
 
@@ -130,7 +132,9 @@ def _choose(store: Store, where: str) -> tuple[Index | None, Manifest]:
     body = _read(store, "index.json", where)
     top = documents.read(body, where=where)
     if not isinstance(top, Index):
-        raise DamagedError("index.json is not an OCI index", where=where)
+        raise DamagedError(
+            "expected an OCI index in index.json, found an image manifest", where=where
+        )
     offers = tuple({offer.digest: offer for offer in _images(top)}.values())
     if len(offers) == 1:
         document = _document(store, offers[0], where)
@@ -151,7 +155,8 @@ def _choose_platform(store: Store, index: Index, where: str) -> Manifest:
     if not chosen:
         there = sorted({"/".join(offer.platform) for offer in _images(index)})
         raise CannotRunError(
-            f"no image for {'/'.join(wanted)}; the index has {', '.join(there[:20]) or 'none'}",
+            f"expected an image for {'/'.join(wanted)}, the index has"
+            f" {', '.join(there[:20]) or 'none'}",
             where=where,
         )
     document = _document(store, chosen[0], where)
@@ -172,7 +177,11 @@ def _document(store: Store, offer: Offer, where: str) -> Index | Manifest:
 def _list_docker(store: Store, where: str) -> Parts:
     entries = parse(_read(store, "manifest.json", where), where=where)
     if not isinstance(entries, list) or len(entries) != 1:
-        count = len(entries) if isinstance(entries, list) else "a manifest.json that is no list"
+        count = (
+            len(entries)
+            if isinstance(entries, list)
+            else "a manifest.json without a list of images"
+        )
         raise DamagedError(
             f"expected one image in the archive, found {count}", where=where, advice=_ONE
         )
@@ -212,7 +221,8 @@ def _read_layers(store: Store, parts: Parts, where: str) -> tuple[Tree, list[lay
         blob = parts.manifest.blobs[number - 1] if parts.manifest else None
         if blob is not None and blob.size_bytes != size:
             raise DamagedError(
-                f"layer {number} has {size} bytes, the manifest says {blob.size_bytes}",
+                f"layer {number} has {size} bytes, the image manifest states"
+                f" {blob.size_bytes} bytes",
                 where=where,
             )
         stream, _ = store.open(name)
@@ -241,7 +251,7 @@ def _size(store: Store, name: str) -> int:
 
 def _blob(store: Store, digest: Digest, where: str) -> bytes:
     body = _read(store, f"blobs/sha256/{digest.hex}", where)
-    expect(of_bytes(body), digest, what="a document of the image", where=where)
+    expect(of_bytes(body), digest, what="a JSON document of the image", where=where)
     return body
 
 
@@ -250,6 +260,8 @@ def _read(store: Store, name: str, where: str) -> bytes:
     with stream:
         if size > _MOST_BYTES:
             raise DamagedError(
-                f"file {name[:200]!r} exceeds {sizes.size(_MOST_BYTES)}, the limit", where=where
+                f"file {name[:200]!r} has {sizes.size(size)}, more than the limit of"
+                f" {sizes.size(_MOST_BYTES)}",
+                where=where,
             )
         return stream.read(_MOST_BYTES)

@@ -143,8 +143,9 @@ def decompress(
             data = read(count)
             continue
         streams += 1
-        if streams > _FREE_STREAMS + content_bytes // _MIN_STREAM_BYTES:
-            what = f"{streams} compressed streams contain only {content_bytes} bytes"
+        most = _FREE_STREAMS + content_bytes // _MIN_STREAM_BYTES
+        if streams > most:
+            what = f"{streams} compressed streams for {content_bytes} bytes, the limit is {most}"
             raise DamagedError(what, where=where)
         stream = _DECOMPRESSORS[method]()
         while not stream.eof:

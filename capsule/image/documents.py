@@ -98,7 +98,8 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
         else:
             found = 'neither "manifests" nor "layers"'
         raise CannotRunError(
-            f"not an image of Docker's schema 2 or OCI: the document has {found}", where=where
+            f"expected an image of Docker's schema 2 or OCI, found a document with {found}",
+            where=where,
         )
     if is_index:
         offers = _take(lambda: tuple(map(_offer, _entries(document["manifests"]))), "index", where)
@@ -106,7 +107,7 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
     config = _take(lambda: _part(document, "config"), "manifest", where)
     if (config_kind := _take(lambda: config["mediaType"], "manifest", where)) not in _CONFIGS:
         raise CannotRunError(
-            f"not a container image: its configuration has the media type"
+            "expected a container image, found a configuration of the media type"
             f" {str(config_kind)[:80]!r}",
             where=where,
         )
@@ -128,7 +129,7 @@ def read_artifact(body: bytes, *, where: str) -> Blob:
     document = _object(body, where)
     config = _take(lambda: _part(document, "config").get("mediaType"), "manifest", where)
     if "manifests" in document or "layers" not in document or config in _CONFIGS:
-        kind = "a container image" if config in _CONFIGS else "a document that lists no file"
+        kind = "a container image" if config in _CONFIGS else "a document without a list of files"
         raise CannotRunError(f"the registry sent {kind}, expected a capsule", where=where)
     blobs = _take(lambda: _blobs(document["layers"]), "manifest", where)
     if len(blobs) != 1:
@@ -148,7 +149,7 @@ def read_config(body: bytes, *, where: str) -> Config:
     _take(lambda: _check_settings(_part(document, "config")), "configuration", where)
     platform = _take(lambda: _platform(document), "configuration", where)
     if not platform:
-        raise DamagedError('the configuration lacks "os" or "architecture"', where=where)
+        raise DamagedError('the image configuration lacks "os" or "architecture"', where=where)
     return Config(
         body=body,
         digest=of_bytes(body),
@@ -222,7 +223,7 @@ def _blob(entry: Json) -> Blob:
     size, kind = entry["size"], entry["mediaType"]
     # True is an integer to Python alone
     if type(size) is not int or not 0 <= size <= _MOST_BYTES:
-        raise TypeError(f"a layer has the size {_show(size)}, expected a number of bytes")
+        raise TypeError(f"a layer has the size {_show(size)}, expected 0 to {_MOST_BYTES} bytes")
     if not isinstance(kind, str) or not _MEDIA_TYPE.fullmatch(kind):
         raise TypeError(f"a layer has the media type {_show(kind)}, expected TYPE/SUBTYPE")
     if entry.get("urls") or "foreign" in kind or "nondistributable" in kind:

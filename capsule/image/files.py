@@ -58,7 +58,7 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
     # both archives are tar files, and what is in them says which they are
     if named != form and {named, form} != {"oci-archive", "docker-archive"}:
         raise UsageError(
-            f"the reference says {named}, the file is {form}",
+            f"the reference names the form {named}, the file has the form {form}",
             where=str(path),
             advice=f"write {form}: before the path, or the path alone",
         )
@@ -119,7 +119,7 @@ def open_file(path: Path) -> BinaryIO:
     stream = leavings.open_file(path.resolve())
     if stream is None:
         path.stat()
-        raise PermissionError(0, "not a readable regular file")
+        raise PermissionError(0, "expected a readable regular file")
     return stream
 
 

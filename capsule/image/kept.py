@@ -61,7 +61,9 @@ def note_tag(reference: str, digest: Digest) -> None:
         partial.replace(path)
     except OSError as error:
         raise CannotRunError(
-            f"cannot write the digest of the tag: {error.strerror}", where=str(path.parent)
+            f"cannot write the digest of the tag {reference}: {error.strerror}",
+            where=str(path.parent),
+            advice="make the folder writable, or free some space",
         ) from None
 
 

@@ -120,7 +120,8 @@ def unpack(read: Callable[[int], bytes], kind: str | None, where: str) -> Iterat
     packed = method if method in ("gzip", "zstd") else None
     if kind is not None and kind.rpartition("+")[2].rpartition(".")[2] != (packed or "tar"):
         raise DamagedError(
-            f"a layer has the media type {kind}, but is {packed or 'an uncompressed tar'}",
+            f"a layer has the media type {kind}, but is"
+            f" {f'compressed with {packed}' if packed else 'an uncompressed tar'}",
             where=where,
         )
     whole = Source(chain((start,), copy(read))).pull

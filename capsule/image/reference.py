@@ -101,7 +101,9 @@ def parse(text: str, *, where: str | None = None) -> Reference:
     'http://localhost:5000'
     """
     if not text.startswith(_SCHEME):
-        raise UsageError(f"not an image reference: {text!r}", where=where, advice=_advise(text))
+        raise UsageError(
+            f"expected an image reference, found {text!r}", where=where, advice=_advise(text)
+        )
     rest, at, digest_text = text.removeprefix(_SCHEME).partition("@")
     digest = Digest.parse(digest_text, where=where) if at else None
     registry, path = _split_registry(rest)
@@ -123,9 +125,9 @@ def _advise(text: str) -> str:
     if (scheme and scheme[0] in _FILES) or (scheme is None and text.lower().endswith(_SIF)):
         return _FILE_ADVICE
     if "://" in text:
-        return f"{_FORM}; capsule supports only registries of Docker and OCI"
+        return f"capsule supports only registries of Docker and OCI; {_FORM}"
     if text.startswith(("/", "./", "../", "~")):
-        return f"a folder is not a reference: {advise_build(text)}"
+        return f"build the image first: {advise_build(text)}"
     try:
         parse(f"{_SCHEME}{text}")
     except UsageError:
@@ -156,11 +158,11 @@ def _check(text: str, registry: str, name: str, tag: str | None, where: str | No
     host = _HOST.fullmatch(registry)
     port = int(host["port"] or 1) if host else 0
     if not 1 <= port <= 65535 or (registry.startswith("[") and not _is_ipv6(registry)):
-        fault = f"{registry!r} is not a host with an optional port"
+        fault = f"expected a host with an optional port, found {registry!r}"
     elif not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-        fault = f"{name!r} is not an image name: lower-case words joined by / . _ -"
+        fault = f"expected a name of lower-case words joined by / . _ -, found {name!r}"
     elif tag is not None and not _TAG.fullmatch(tag):
-        fault = f"{tag!r} is not a tag: up to 128 letters, digits, . _ -"
+        fault = f"expected a tag of up to 128 letters, digits, . _ -, found {tag!r}"
     else:
         return
     raise UsageError(f"image reference {text!r}: {fault}", where=where, advice=_FORM)

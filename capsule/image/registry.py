@@ -143,7 +143,7 @@ class _Kept(_Source):
         digest = digest or kept.read_tag(self._where)
         if digest is None:
             raise CannotRunError(
-                "the tag was not staged on this machine, and --offline forbids to ask its registry",
+                "the tag was not staged on this machine, and --offline forbids asking its registry",
                 where=self._where,
                 advice="run `capsule stage` on a machine with network, or name the digest:"
                 " docker://HOST/NAME@sha256:...",
@@ -176,6 +176,7 @@ def _choose(index: Index, wanted: tuple[str, ...], where: str) -> Digest:
     # attestations are listed as unknown/unknown
     there = sorted({"/".join(offer.platform) for offer in index.offers} - {"", "unknown/unknown"})
     raise CannotRunError(
-        f"no image for {'/'.join(wanted)}; the registry has {', '.join(there[:20]) or 'none'}",
+        f"expected an image for {'/'.join(wanted)}, the registry has"
+        f" {', '.join(there[:20]) or 'none'}",
         where=where,
     )

@@ -50,7 +50,11 @@ def save(image: Image, target: Path, watch: Callable[[Layer], None], hold: Hold)
     """
     config = image.config
     if config is None or image.file is not None:
-        raise UsageError("nothing to save: the image is already a file", where=image.reference)
+        raise UsageError(
+            "nothing to save: the image is already a file",
+            where=image.reference,
+            advice="copy the image file instead",
+        )
     places.check(output=target, flag="FILE")
     _require_room(image, target)
     manifest = image.manifest or _make_manifest(image, config)
@@ -125,14 +129,17 @@ def _copy_layer(stream: BinaryIO, layer: Layer, copy: Copy) -> None:
         left -= len(piece)
         if left < 0:
             raise DamagedError(
-                f"the layer {layer.digest} is longer than {layer.size_bytes} bytes, its stated size"
+                f"the layer {layer.digest} exceeds its stated size of {layer.size_bytes} bytes"
             )
         hasher.update(piece)
         stream.write(piece)
 
     copy(layer, write)
     if left:
-        raise DamagedError(f"the layer {layer.digest} ends {left} bytes early")
+        raise DamagedError(
+            f"the layer {layer.digest} has {layer.size_bytes - left} bytes, expected"
+            f" {layer.size_bytes}"
+        )
     expect(Digest(hex=hasher.hexdigest()), layer.digest, what="the layer")
 
 
@@ -146,13 +153,16 @@ def _open_source(image: Image, hold: Hold) -> Iterator[Copy]:
             )
         return
     if owner_of(image.reference) is None:
-        raise UsageError("nothing to save: the image is already a file", where=image.reference)
+        raise UsageError(
+            "nothing to save: the image is already a file",
+            where=image.reference,
+            advice="copy the image file instead",
+        )
     with hold(image.identity.digest) as path, tarfile.open(path) as archive:
         names, _ = saved.read(archive)
         if len(names) != len(image.layers):
             raise DamagedError(
-                "the saved image has a wrong number of layers: expected"
-                f" {len(image.layers)}, found {len(names)}",
+                f"expected {len(image.layers)} layers in the saved image, found {len(names)}",
                 where=image.reference,
             )
         members = dict(zip((layer.digest for layer in image.layers), names, strict=True))
@@ -218,7 +228,7 @@ def _publish(path: Path, target: Path) -> None:
         target.hardlink_to(path)
     except FileExistsError:
         raise UsageError(
-            "was created meanwhile, and is not overwritten",
+            "another process created this file while capsule saved the image",
             where=str(target),
             advice="name another file",
         ) from None

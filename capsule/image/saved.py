@@ -30,8 +30,9 @@ def describe(path: Path, written: str, *, where: str) -> Image:
         config = documents.read_config(body, where=where)
         if len(names) != len(config.diff_ids):
             raise DamagedError(
-                f"the saved image has {len(names)} layers, its configuration lists"
-                f" {len(config.diff_ids)}"
+                f"the saved image has {len(names)} layers, but its configuration lists"
+                f" {len(config.diff_ids)}",
+                where=where,
             )
         sizes = [
             _measure(archive, name, diff_id)
@@ -50,7 +51,7 @@ def read(archive: tarfile.TarFile) -> tuple[list[str], bytes]:
         (entry,) = json.loads(_member(archive, "manifest.json"))
         return list(map(str, entry["Layers"])), _member(archive, str(entry["Config"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"the engine's archive is not an image: {error}") from None
+        raise DamagedError(f"cannot read the image in the engine's archive: {error}") from None
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:

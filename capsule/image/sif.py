@@ -66,7 +66,7 @@ def read(stream: BinaryIO, *, where: str) -> Sif:
     partitions = _partitions(stream, size, where)
     if any(partition.kind == _OVERLAY for partition in partitions):
         raise CannotRunError(
-            "the SIF has an overlay, so its files are not fixed",
+            "the SIF has an overlay, so its files can change",
             where=where,
             advice="build a SIF without overlay: apptainer build NEW.sif OLD.sif",
         )
@@ -78,13 +78,14 @@ def read(stream: BinaryIO, *, where: str) -> Sif:
     (system,) = systems
     if system.system == _ENCRYPTED:
         raise CannotRunError(
-            "the SIF is encrypted; verifiers could not run it",
+            "the SIF is encrypted, so verifiers cannot run it",
             where=where,
             advice="build a SIF without --encrypt",
         )
     if system.system != _SQUASHFS:
         raise CannotRunError(
-            "the root file system of the SIF is writable: it is not a squashfs",
+            "expected a read-only squashfs as root file system of the SIF, found file system type"
+            f" {system.system}",
             where=where,
             advice="build a read-only SIF: apptainer build NEW.sif OLD.sif",
         )
@@ -109,7 +110,11 @@ def _partitions(stream: BinaryIO, size: int, where: str) -> list[_Partition]:
     if magic != MAGIC:
         raise DamagedError("not a SIF file", where=where)
     if not 0 <= total <= _MOST_DESCRIPTORS or not 0 <= start <= size - total * _DESCRIPTOR.size:
-        raise DamagedError("the SIF's list of parts points outside the file", where=where)
+        raise DamagedError(
+            f"invalid list of parts in the SIF: {total} parts from byte {start}, the file has"
+            f" {size} bytes",
+            where=where,
+        )
     stream.seek(start)
     data = stream.read(total * _DESCRIPTOR.size)
     partitions = []
@@ -117,7 +122,11 @@ def _partitions(stream: BinaryIO, size: int, where: str) -> list[_Partition]:
         if not is_used or kind != _PARTITION_DATA:
             continue
         if not 0 <= length <= size or not 0 <= offset <= size - length:
-            raise DamagedError("a part of the SIF points outside the file", where=where)
+            raise DamagedError(
+                f"invalid part of the SIF: {length} bytes from byte {offset}, the file has"
+                f" {size} bytes",
+                where=where,
+            )
         system, use, architecture = _PARTITION.unpack_from(extra)
         partitions.append(
             _Partition(

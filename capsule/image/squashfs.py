@@ -74,9 +74,15 @@ class _Reader:
         fields = _SUPERBLOCK.unpack(self._bytes(0, _SUPERBLOCK.size))
         magic, _, _, self._block_bytes, self._fragments, compressor = fields[:6]
         if magic != _MAGIC or fields[9:11] != (4, 0):
-            raise DamagedError("the root file system is not a squashfs 4.0", where=where)
+            found = f"version {fields[9]}.{fields[10]}" if magic == _MAGIC else "another format"
+            raise DamagedError(
+                f"expected a squashfs 4.0 as root file system, found {found}", where=where
+            )
         if not 4096 <= self._block_bytes <= _MAX_BLOCK_BYTES:
-            raise self._damage(f"invalid block size of {self._block_bytes} bytes")
+            raise self._damage(
+                f"invalid block size of {self._block_bytes} bytes, expected 4096 to"
+                f" {_MAX_BLOCK_BYTES}"
+            )
         self._root, _, _, _, self._inodes, self._directories, self._fragment_table = fields[11:18]
         self._unpack = _decompressor(compressor, where)
         self._allowance = Allowance(size, where=where)
@@ -92,7 +98,7 @@ class _Reader:
         while waiting:
             reference, folder = waiting.pop()
             if reference in entered:
-                raise self._damage("a folder is in two places")
+                raise self._damage("a folder has two parent folders")
             entered.add(reference)
             for name, below in self._list(self._inode(reference)):
                 self._allowance.take_file()
@@ -100,7 +106,8 @@ class _Reader:
                 if node is None:
                     continue
                 if name in folder.children:
-                    raise self._damage("a folder has two files of one name")
+                    shown = name.decode(errors="replace")
+                    raise self._damage(f"a folder contains the name {shown!r} twice")
                 folder.children[name] = node
                 if node.kind == "d":
                     waiting.append((below, node))
@@ -132,7 +139,7 @@ class _Reader:
         if kind in _LINKS:
             _, length = struct.unpack("<II", data(8))
             if not 0 < length <= 65536:
-                raise self._damage(f"invalid length of a link, {length}")
+                raise self._damage(f"invalid length of a link: {length} bytes, expected 1 to 65536")
             return _Inode(kind=kind, mode=mode, target=data(length))
         if kind in _FILES:
             if kind == 2:
@@ -155,12 +162,12 @@ class _Reader:
             )
         if kind in (4, 5, 6, 7, 11, 12, 13, 14):
             return _Inode(kind=kind, mode=mode)
-        raise self._damage(f"unknown kind {kind} of an inode")
+        raise self._damage(f"unknown inode type {kind}")
 
     def _list(self, folder: _Inode) -> Iterator[tuple[bytes, int]]:
         """Name and inode of each entry of a folder."""
         if folder.kind not in _FOLDERS:
-            raise self._damage(f"invalid kind {folder.kind} of a folder")
+            raise self._damage(f"invalid inode type {folder.kind} of a folder")
         # which counts two entries that are not there
         left = folder.size - 3
         data = self._read_metadata(self._directories + folder.start, folder.offset)
@@ -170,7 +177,9 @@ class _Reader:
             for _ in range(min(count, _MAX_NAME) + 1):
                 offset, _, _, length = _ENTRY.unpack(data(_ENTRY.size))
                 if length >= _MAX_NAME:
-                    raise self._damage(f"invalid length of a name, {length + 1}")
+                    raise self._damage(
+                        f"invalid length of a name: {length + 1} bytes, the limit is {_MAX_NAME}"
+                    )
                 name = data(length + 1)
                 left -= _ENTRY.size + len(name)
                 if name in (b".", b"..") or b"/" in name or b"\0" in name:
@@ -202,7 +211,9 @@ class _Reader:
 
     def _fragment(self, number: int) -> bytes:
         if number >= self._fragments:
-            raise self._damage(f"invalid number of a fragment, {number}")
+            raise self._damage(
+                f"invalid fragment number {number}, the squashfs has {self._fragments} fragments"
+            )
         if number in self._fragment_blocks:
             self._fragment_blocks.move_to_end(number)
             return self._fragment_blocks[number]
@@ -265,7 +276,9 @@ class _Reader:
 
     def _bytes(self, place: int, count: int) -> bytes:
         if not 0 <= count <= self._size or not 0 <= place <= self._size - count:
-            raise self._damage(f"invalid position {place} of {count} bytes")
+            raise self._damage(
+                f"invalid position {place} for {count} bytes, the squashfs has {self._size} bytes"
+            )
         self._stream.seek(self._start + place)
         data = self._stream.read(count)
         if len(data) != count:
@@ -297,7 +310,7 @@ def _unpack_zlib(data: bytes, limit: int) -> bytes:
     unpacker = zlib.decompressobj()
     unpacked = unpacker.decompress(data, limit)
     if not unpacker.eof and unpacker.decompress(unpacker.unconsumed_tail, 1):
-        raise zlib.error("a block exceeds the block size")
+        raise zlib.error(f"a block exceeds its limit of {limit} bytes")
     return unpacked
 
 
@@ -314,5 +327,5 @@ def _unpack_zstd(data: bytes, limit: int) -> bytes:
     except zstandard.ZstdError as error:
         raise zlib.error(str(error)) from None
     if len(unpacked) > limit:
-        raise zlib.error("a block exceeds the block size")
+        raise zlib.error(f"a block exceeds its limit of {limit} bytes")
     return unpacked

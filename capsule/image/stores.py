@@ -104,7 +104,9 @@ class Archive:
         name = posixpath.normpath(name)
         if name in self._links and self._links[name] not in self._members:
             raise DamagedError(
-                f"{name[:200]!r} is a link to a file missing in the archive", where=self._where
+                f"the link {name[:200]!r} names the file {self._links[name][:200]!r}, which is"
+                " missing in the archive",
+                where=self._where,
             )
         name = self._links.get(name, name)
         if name not in self._members:

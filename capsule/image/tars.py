@@ -119,7 +119,7 @@ class TarReader:
             header = self._pull(BLOCK_BYTES)
             if header in (_ZEROS, b""):
                 if names:
-                    raise self._damage("it is truncated after a name")
+                    raise self._damage("it is truncated between the name of a file and the file")
                 self._end()
                 return None
             kind, entry = self._parse(header)
@@ -128,7 +128,7 @@ class TarReader:
                 if headers > _MOST_META_HEADERS:
                     raise self._damage(f"a file has more than {_MOST_META_HEADERS} headers")
                 if meta_bytes > _MOST_META_BYTES:
-                    raise self._damage(f"a name takes more than {_MOST_META_BYTES >> 20} MiB")
+                    raise self._damage(f"the names of a file exceed {_MOST_META_BYTES >> 20} MiB")
                 names |= self._meta(kind, entry)
                 continue
             entry = self._rename(entry, names)
@@ -149,7 +149,9 @@ class TarReader:
         elif sparse:
             version = sparse.get(b"major"), sparse.get(b"minor")
             if version != (b"1", b"0") or entry.kind != "f":
-                raise self._damage("a sparse file is stored in an unsupported format")
+                raise self._damage(
+                    "a sparse file is stored in an unsupported format, expected GNU format 1.0"
+                )
             size, segments = self._decimal(sparse.get(b"realsize", b"")), self._read_map()
             entry = replace(entry, path=sparse.get(b"name", entry.path))
         else:
@@ -161,7 +163,10 @@ class TarReader:
                 raise self._damage("the parts of a sparse file overlap or exceed its size")
             place = offset + length
         if sum(length for _, length in segments) != self._left:
-            raise self._damage("a sparse file and its parts differ in size")
+            found = sum(length for _, length in segments)
+            raise self._damage(
+                f"the parts of a sparse file have {found} bytes, expected {self._left}"
+            )
         self._size, self._segments = size, segments
         return replace(entry, size=size)
 
@@ -179,7 +184,7 @@ class TarReader:
             segments += self._segments_of(block, 0, _EXTENSION_SEGMENTS)
             extends = block[_EXTENSION_EXTENDS]
         if size is None:
-            raise self._damage("a header lacks its size")
+            raise self._damage("the header of a sparse file lacks a valid size")
         return size, segments
 
     def _segments_of(self, block: bytes, place: int, count: int) -> list[tuple[int, int]]:
@@ -187,7 +192,7 @@ class TarReader:
         for at in range(place, place + count * _SEGMENT_BYTES, _SEGMENT_BYTES):
             offset, length = _number(block[at : at + 12]), _number(block[at + 12 : at + 24])
             if offset is None or length is None:
-                raise self._damage("a part of a sparse file lacks its offset")
+                raise self._damage("a part of a sparse file lacks a valid offset or length")
             if length:
                 segments.append((offset, length))
         return segments
@@ -199,7 +204,10 @@ class TarReader:
         text, lines = b"", 1
         while text.count(b"\n") < lines:
             if self._left < BLOCK_BYTES or len(text) >= _MOST_MAP_BYTES:
-                raise self._damage("the list of a sparse file's parts is truncated")
+                raise self._damage(
+                    "the list of a sparse file's parts is truncated, or exceeds"
+                    f" {_MOST_MAP_BYTES >> 10} KiB"
+                )
             text += self._take(BLOCK_BYTES)
             self._left -= BLOCK_BYTES
             if lines == 1 and b"\n" in text:
@@ -210,7 +218,10 @@ class TarReader:
 
     def _decimal(self, text: bytes) -> int:
         if not (text.isdigit() and len(text) < _MOST_DIGITS):
-            raise self._damage("a number field is invalid")
+            shown = text[:_MOST_DIGITS].decode(errors="replace")
+            raise self._damage(
+                f"expected a number of at most {_MOST_DIGITS - 1} digits, found {shown!r}"
+            )
         return int(text)
 
     def _parse(self, header: bytes) -> tuple[bytes, Entry]:
@@ -223,7 +234,7 @@ class TarReader:
             name = prefix + b"/" + name
         size, mode = _number(header[124:136]), _number(header[100:108])
         if size is None or size < 0 or mode is None:
-            raise self._damage("a header lacks its size or mode")
+            raise self._damage("a header lacks a valid size or mode")
         if kind in _FILES or (kind == _SPARSE and self._reads_sparse):
             what = "f"
         elif kind in _SPECIAL or kind in _META:
@@ -231,7 +242,8 @@ class TarReader:
         else:
             what = {_FOLDER: "d", _HARD_LINK: "h", _LINK: "l"}.get(kind, "")
         if not what:
-            raise self._damage(f"an entry has the unsupported type {kind!r}")
+            shown = name[:100].decode(errors="replace")
+            raise self._damage(f"the entry {shown!r} has the unsupported type {kind!r}")
         holds = kind in _META or what == "f"
         return kind, Entry(
             kind=what,
@@ -251,10 +263,12 @@ class TarReader:
         fields = self._pax(data)
         sparse = {name for name in fields if name.startswith(_SPARSE_FIELD)}
         if sparse and not self._reads_sparse:
-            raise self._damage("a file is stored as sparse, which is unsupported")
+            raise self._damage("a file is stored as a sparse file, which capsule does not support")
         meant = {name: fields[name] for name in (*_MEANING, *sparse) if name in fields}
         if kind == _PAX_GLOBAL and meant:
-            raise self._damage("a global header sets names or sizes of the files after it")
+            raise self._damage(
+                "a global header sets names or sizes of files, which capsule does not support"
+            )
         return meant
 
     def _pax(self, data: bytes) -> dict[bytes, bytes]:
@@ -269,7 +283,10 @@ class TarReader:
             length = int(text) if space and text.isdigit() else 0
             name, equals, value = data[place + len(text) + 1 : place + length].partition(b"=")
             if not equals or not value.endswith(b"\n") or place + length > len(data):
-                raise self._damage("an extended header is invalid")
+                shown = data[place : place + 40].decode(errors="replace")
+                raise self._damage(
+                    f"expected LENGTH NAME=VALUE in an extended header, found {shown!r}"
+                )
             fields[name] = value[:-1]
             place += length
         return fields
@@ -300,9 +317,11 @@ class TarReader:
         while piece := self._pull(_PIECE_BYTES):
             count += len(piece)
             if count > _MOST_END_BYTES:
-                raise self._damage(f"more than {_MOST_END_BYTES >> 20} MiB follow its end")
+                raise self._damage(f"more than {_MOST_END_BYTES >> 20} MiB follow the end marker")
             if piece.count(0) != len(piece):
-                raise self._damage("data follows its end, which some readers would read")
+                raise self._damage(
+                    "data follows the end marker, and other programs may read this data as files"
+                )
 
     def _damage(self, what: str) -> DamagedError:
         return DamagedError(f"the tar is damaged: {what}", where=self._where)

@@ -207,9 +207,10 @@ class Transfer:
         return bytes(body)
 
     def _pieces(self, response: Response) -> Iterator[bytes]:
-        if response.headers.get("Content-Encoding", "identity") != "identity":
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding != "identity":
             raise CannotRunError(
-                "the registry compresses its answer although capsule asked for it uncompressed",
+                f"expected an uncompressed answer of the registry, found {encoding[:80]!r}",
                 where=str(self._reference),
             )
         while True:
@@ -245,7 +246,7 @@ class Transfer:
             raise CannotRunError(
                 f"{host} lacks {path} of this {self._subject}",
                 where=where,
-                advice="check name, tag and digest; push an image of this machine first"
+                advice="check name, tag and digest, or push the image from this machine first"
                 if self._subject == "image"
                 else "check name, tag and digest",
             )

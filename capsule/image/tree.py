@@ -121,7 +121,7 @@ class Tree:
         parts = [part for part in path.split(b"/") if part not in (b"", b".")]
         if b".." in parts:
             shown = path[:100].decode(errors="replace")
-            raise DamagedError(f"{shown!r} is not a path below the root", where=where)
+            raise DamagedError(f"expected a path below the root, found {shown!r}", where=where)
         chain, links = [self.root], 0
         waiting = parts[-2::-1] if len(parts) > 1 else []
         while waiting:

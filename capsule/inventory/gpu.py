@@ -222,7 +222,7 @@ def _refusal(nvml: ModuleType, error: Exception) -> Unread:
 
 
 def _out_of_reach() -> Unread:
-    return Unread(reason="absent", detail="NVML can only be asked on the running machine")
+    return Unread(reason="absent", detail="NVML describes the running machine only")
 
 
 def _beyond_nvml(tree: Tree, reason: Unread) -> list[Part]:

@@ -12,7 +12,7 @@ from capsule.runtimes.base import NETWORK, Prepared, Runtime
 from capsule.site import Site
 
 _NODES = "/resources/nodes"
-_SHARED = "its ranks share this machine's own, to reach each other"
+_SHARED = "its ranks share this machine's network, to reach each other"
 
 
 def choose(resources: Resources, site: Site) -> Launcher:
@@ -59,5 +59,5 @@ def share_network(
     observations[NETWORK] = f"none: {_SHARED}"
     if isinstance(launcher, Joins):
         how = "" if launcher.joins_all else "where it joins ranks, "
-        observations["mpi"] = f"{how}by TCP among those of one node too: containers share no memory"
+        observations["mpi"] = f"{how}by TCP within a node too: containers share no memory"
     return replace(prepared, observations=observations, open_network=_SHARED)

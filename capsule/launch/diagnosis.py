@@ -117,29 +117,30 @@ def _find_stranger(reports: Sequence[Report], invocations: Sequence[Invocation])
         own, ranks = report.variables.get(RANK), report.variables.get(RANKS)
         if own is None or ranks is None:
             return Fault(
-                what=f"rank {rank} lacks {RANK} or {RANKS}, and so takes itself for the only rank",
+                what=f"rank {rank} lacks {RANK} or {RANKS}, and so acts as the only rank",
                 advice="pass on the variables CAPSULE_*: something between launcher and program"
                 " clears the environment (env -i, --cleanenv, a script in place of python3)",
             )
         if own != due[RANK] or own in numbers:
             other = numbers.get(own)
-            both = f", as rank {other} does" if other is not None else ""
+            both = f", as rank {other} has" if other is not None else ""
             return Fault(
-                what=f"rank {rank} calls itself rank {own}{both}",
-                advice=f"check how the image starts the program: something changes {RANK}",
+                what=f"rank {rank} has {RANK}={own}{both}, expected {due[RANK]}",
+                advice=f"find the command in the image that changes {RANK}, and remove the change",
             )
         numbers[own] = rank
         if ranks != due[RANKS]:
             return Fault(
                 what=f"rank {rank} expects a world of {ranks} ranks, but {due[RANKS]} were started",
-                advice=f"check what changes {RANKS}: the ranks would form separate worlds",
+                advice=f"find the command that changes {RANKS}: the ranks would form separate"
+                " worlds",
             )
         local = report.variables.get(LOCAL_RANK)
         if local != due.get(LOCAL_RANK):
             return Fault(
-                what=f"rank {rank} calls itself number {local} on its node, but is number"
-                f" {due.get(LOCAL_RANK)}",
-                advice=f"check what changes {LOCAL_RANK}: two ranks would share a device",
+                what=f"rank {rank} has {LOCAL_RANK}={local}, expected {due.get(LOCAL_RANK)}",
+                advice=f"find the command that changes {LOCAL_RANK}: two ranks would share a"
+                " device",
             )
     return None
 
@@ -164,7 +165,7 @@ def _find_wrong_node(reports: Sequence[Report], nodes: Sequence[int]) -> Fault |
             return Fault(
                 what=f"ranks {ranks[other]} and {rank} should run on two nodes, but both run on"
                 f" {report.node}",
-                advice="check how many nodes the allocation has",
+                advice="check the number of nodes of the allocation",
             )
     return None
 
@@ -176,9 +177,9 @@ def _world_faults(reports: Sequence[Report], launcher: str) -> Iterator[Fault]:
             if (one.rank, one.ranks) == (rank, len(reports)):
                 continue
             if one.ranks == 1:
-                what = f"rank {rank} is alone in its world by {one.means}"
+                what = f"rank {rank} is alone in its world according to {one.means}"
             else:
-                what = f"rank {rank} is number {one.rank} of {one.ranks} by {one.means}"
+                what = f"rank {rank} is number {one.rank} of {one.ranks} according to {one.means}"
             yield Fault(
                 what=f"{what}, but {len(reports)} ranks were started",
                 advice=libraries.explain_world(report, launcher)

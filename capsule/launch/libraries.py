@@ -10,7 +10,7 @@ from capsule.launch.worldreports import Report
 from capsule.runtimes.base import Library
 
 _OF_OPEN_MPI = ("OMPI_", "PMIX_")
-_OTHER_MPIRUN = "put a mpirun of the image's family first on the PATH"
+_OTHER_MPIRUN = "put an mpirun of the image's family first on the PATH"
 _SRUN = "srun"
 
 
@@ -53,7 +53,7 @@ def find_stranger(
         )
     return Fault(
         what=f"two families of MPI: {what}, and {has} {report.library}",
-        advice=f"{advice} (otherwise each rank forms a world of its own, or never starts)",
+        advice=f"{advice} (otherwise each rank forms a separate world, or never starts)",
     )
 
 
@@ -64,9 +64,9 @@ def _explain_other(report: Report, due: Library) -> Fault:
     came = f"says {report.message}" if report.message else came
     return Fault(
         what=f"the image's mpi4py was built for {built}, and this machine's MPI is {due.name}, at"
-        f" {due.path} of the containers: mpi4py {came}",
-        advice="name a library of the image's family, or use an image built for this one; `binds`"
-        " and `mpi` of the site file must cover everything that the machine's library needs",
+        f" {due.path} in the containers: mpi4py {came}",
+        advice="name a library of the image's family, or use an image built for this machine's MPI;"
+        " add every file that the machine's library needs to `binds` and `mpi` of the site file",
     )
 
 
@@ -82,9 +82,10 @@ def find_difference(reports: Sequence[Report]) -> Fault | None:
         return None
     (one, first), (other, second) = sorted(digests.items(), key=lambda item: item[1])[:2]
     return Fault(
-        what=f"ranks {first} and {second} load two libraries of MPI by one path: sha256:{one[:12]}…"
-        f" on {reports[first].node}, and sha256:{other[:12]}… on {reports[second].node}",
-        advice="give all nodes equal libraries: check what `binds` shows on each node",
+        what=f"ranks {first} and {second} load two libraries of MPI from one path:"
+        f" sha256:{one[:12]}… on {reports[first].node}, and sha256:{other[:12]}… on"
+        f" {reports[second].node}",
+        advice="install equal libraries on all nodes, at the paths that `binds` names",
     )
 
 
@@ -97,15 +98,17 @@ def explain_world(report: Report, launcher: str) -> str:
     """
     library = report.library or "the image's MPI"
     if not report.launcher:
-        of_slurm = ", as srun --mpi=none does" if launcher == _SRUN else ""
+        of_slurm = ", as with srun --mpi=none" if launcher == _SRUN else ""
         variables = (
-            "the variables of the world (PMI_*, PMIX_*, OMPI_*) did not reach the image: check what"
-            " clears the environment"
+            "find the command that clears the environment of the ranks"
             if launcher in ("mpirun", _SRUN)
             else 'use an mpirun of the image\'s family ("launcher": "mpirun" in the site file), or'
             ' for MPICH in a Slurm job "launcher": "srun"'
         )
-        return f"{launcher} describes no world to {library}{of_slurm}; {variables}"
+        return (
+            f"{library} received no variables of a world (PMI_*, PMIX_*, OMPI_*) from"
+            f" {launcher}{of_slurm}; {variables}"
+        )
     of_open_mpi = any(name.startswith(_OF_OPEN_MPI) for name in report.launcher)
     speaks = families.OPEN_MPI if of_open_mpi else families.MPICH
     if families.find(library) not in (None, speaks):

@@ -71,7 +71,7 @@ class Mpirun:
         Raises:
             CannotRunError: There is none, or one of another family.
         """
-        advice = "load the module of MPICH or Open MPI, or take the launcher out of the site file"
+        advice = "load the module of MPICH or Open MPI, or remove the launcher from the site file"
         try:
             answer = process.run([PROGRAM, "--version"]).stdout.decode(errors="replace")
         except CannotRunError:
@@ -80,7 +80,7 @@ class Mpirun:
             if family.sign in answer:
                 return family, _find_version(answer)
         raise CannotRunError(
-            f"mpirun is neither MPICH nor Open MPI: {answer.strip()[:200]}", advice=advice
+            f"expected mpirun of MPICH or Open MPI, found {answer.strip()[:200]}", advice=advice
         )
 
 

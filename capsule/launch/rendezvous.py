@@ -72,7 +72,7 @@ def find_elsewhere(
             likely = _ELSEWHERE
         if likely is not None:
             return Fault(
-                what=f"rank {rank} would meet the others at {place!r}: {likely.what}",
+                what=f"rank {rank} would meet the other ranks at {place!r}: {likely.what}",
                 advice=likely.advice,
             )
         agreed = place
@@ -80,8 +80,8 @@ def find_elsewhere(
 
 
 _ELSEWHERE = Fault(
-    what="the other ranks meet elsewhere",
-    advice=f"check what changes {RENDEZVOUS}: the ranks would form separate worlds",
+    what="the other ranks meet at another address",
+    advice=f"find the command that changes {RENDEZVOUS}: the ranks would form separate worlds",
 )
 
 
@@ -90,22 +90,22 @@ def _explain(place: str | None, *, are_apart: bool) -> Fault | None:
     if place is None:
         return Fault(
             what=f"{RENDEZVOUS} is not set",
-            advice=f"check what deletes {RENDEZVOUS}: each rank would run alone",
+            advice=f"find the command that deletes {RENDEZVOUS}: each rank would run alone",
         )
     if any(sign in place for sign in _UNEXPANDED):
         return _LITERAL
     host = urlparse(place).hostname or ""
     if are_apart and host.startswith(_LOOPBACK):
         return Fault(
-            what=f"each node takes {host} for itself",
-            advice="let the launcher name the host from outside the image: without scontrol in the"
-            " image, each node would form a world of its own",
+            what=f"{host} names a different machine on each node",
+            advice="name the host in the launcher, outside the image: without scontrol in"
+            " the image, each node would form a separate world",
         )
     return None
 
 
 _LITERAL = Fault(
-    what="its shell variable is unexpanded",
-    advice="write the variable where a shell expands it, or name the place in full: otherwise each"
-    " rank forms a world of its own",
+    what="the address contains an unexpanded shell variable",
+    advice="write the address in full, or in a command that a shell runs: otherwise each rank forms"
+    " a separate world",
 )

@@ -12,17 +12,17 @@ from capsule.digest import Digest
 from capsule.manifest.model import Resources
 
 _BODY = """
-# Written by `capsule submit`, and once more by each submission.
+# Written by `capsule submit`; each submission writes this file again.
 folder={folder}
 record=$folder/job-$SLURM_JOB_ID
 rm -f "$record.exit"
 
-# Notice before the time is up, or of its end: capsule run keeps what has finished, and ends.
+# Slurm sends TERM before the time limit: capsule run keeps the finished runs, and exits.
 signaled=
 trap 'signaled=1; kill -TERM "$run"' TERM
 
 capsule() {{
-    # -P: nothing that lies in the current folder takes the place of a module
+    # -P: Python imports no module from the current folder
     exec {python} -P -m capsule "$@"
 }}
 
@@ -36,7 +36,7 @@ else
 fi
 run=$!
 
-# a signal ends `wait`, and not what is waited for
+# a signal ends `wait`, but not the run: wait again
 while signaled=; wait "$run"; code=$?; [ -n "$signaled" ]; do :; done
 echo "$code" >"$record.exit"
 exit "$code"

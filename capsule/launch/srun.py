@@ -138,7 +138,7 @@ def require_allocation(resources: Resources, *, where: str) -> None:
         raise CannotRunError(
             f"{resources.nodes} nodes requested outside a Slurm job"
             if resources.nodes > 1
-            else "launcher srun needs a Slurm job, and capsule runs outside of one",
+            else "launcher srun requested outside a Slurm job",
             where=where,
             advice="submit a job with `capsule submit`, or get an allocation first:"
             f" salloc --nodes={resources.nodes} --ntasks={resources.ranks}"
@@ -192,7 +192,10 @@ def _sweep(name: str, seconds: float) -> None:
         while steps := _find_steps(name):
             process.run(("scancel", *steps))
             if time.monotonic() > deadline:
-                raise ExecutionError(f"Slurm's step {steps[0]} does not end: scancel {steps[0]}")
+                raise ExecutionError(
+                    f"Slurm's step {steps[0]} still runs {seconds:g} s after scancel",
+                    advice=f"end the step: scancel {steps[0]}",
+                )
             time.sleep(_LOOK_SECONDS)
     except CannotRunError:
         # nothing of Slurm's is here any more, and with the job all of it ends

@@ -22,7 +22,7 @@ _COUNT_SECONDS = 1.0
 # for what a launcher leaves on other nodes: while ranks may run there, and once all have ended
 _SWEEP_SECONDS = (60.0, 2.0)
 _TAIL_LETTERS = 600
-_SILENT = "its node did not answer"
+_SILENT = "the rank's node did not answer"
 _ENDED = Ended(exit_code=None, signal=signal.SIGTERM)
 _KILLED = Ended(exit_code=None, signal=signal.SIGKILL)
 
@@ -49,8 +49,8 @@ def lay_out(
     """
     if not isinstance(runtime, Wraps):
         raise CannotRunError(
-            f"{runtime.name} starts containers through each machine's service, so a launcher cannot"
-            " start its ranks",
+            f"{runtime.name} starts containers through a service of each machine, so a launcher"
+            " cannot start the ranks",
             advice="use --runtime apptainer, or one node without a launcher in the site file",
         )
     folder = LaunchFolder.create(invocations[0].stdout.with_name("launch"))
@@ -232,4 +232,4 @@ class StartedRanks:
     def _words(self) -> str:
         """Return the last output of the launcher."""
         words = plain.last_lines(tail_since(self._folder.stderr, 0).strip(), _TAIL_LETTERS)
-        return words or "its launcher ended without output"
+        return words or "the launcher ended without output"

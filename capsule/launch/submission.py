@@ -166,7 +166,7 @@ class Submission:
         goes_on = (self.folder / "run" / "run.json").exists()
         if not goes_on and of_bytes(state.wish.manifest.read_bytes()) != state.wish.digest:
             raise UsageError(
-                "the manifest has changed since it was submitted",
+                "the manifest has changed since its submission",
                 where=str(state.wish.manifest),
                 advice="name another folder with --work",
             )
@@ -224,7 +224,8 @@ class Submission:
             raise ExecutionError(
                 f"job {job} ended with exit code 0, but its result cannot be read on this machine",
                 where=str(result),
-                advice="see the log beside it; check that this machine sees the folder of the job",
+                advice="check that this machine sees the folder of the job, and read the log in the"
+                " folder",
             )
         return Ended(job=job, code=code, state=state, capsule=capsule)
 
@@ -312,7 +313,7 @@ def reopen(folder: Path) -> Submission:
     folder = folder.absolute()
     if not (folder / wishes.NAME).is_file():
         raise UsageError(
-            "not the folder of a submission",
+            f"expected the folder of a submission: {wishes.NAME} is missing",
             where=str(folder),
             advice="name a manifest, or the folder that `capsule submit` made for one",
         )

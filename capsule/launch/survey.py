@@ -69,7 +69,7 @@ def read(folder: Path, resources: Resources, words: str) -> tuple[JsonObject, ..
             raise CannotRunError(
                 f"rank {rank} of {resources.ranks} did not start: "
                 + (
-                    plain.last_lines(words.strip(), _TAIL_LETTERS) or "its launcher gives no reason"
+                    plain.last_lines(words.strip(), _TAIL_LETTERS) or "the launcher gives no reason"
                 ),
                 advice="check that every node sees capsule's installation and the run folder",
             ) from None

@@ -81,7 +81,7 @@ def read(folder: Path) -> State:
         )
     except (OSError, ValueError, KeyError, TypeError, UsageError):
         raise DamagedError(
-            "was changed since capsule wrote it",
+            "the file was changed after capsule wrote it",
             where=str(path),
             advice="submit with another folder: --work FOLDER",
         ) from None

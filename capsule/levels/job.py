@@ -194,7 +194,7 @@ def _rank(word: str, ranks: int) -> int:
     if not (re.fullmatch("[0-9]{1,9}", word) and int(word) < ranks):
         raise JobError(
             f"{RANK} is {word[:_SHOWN]!r}, expected a whole number from 0 to {ranks - 1}"
-            f" for a job with ranks {ranks}"
+            f" for a job of {ranks} ranks"
         )
     return int(word)
 
@@ -256,7 +256,9 @@ def _find_recipe(fields: Fields, context: Context, level: int) -> Recipe:
 
 def _require_meeting(context: Context) -> None:
     if context.ranks > 1 and not context.rendezvous:
-        raise JobError(f"{RENDEZVOUS} is not set, and {context.ranks} ranks need it to meet")
+        raise JobError(
+            f"{RENDEZVOUS} is not set, but {context.ranks} ranks need this address to connect"
+        )
 
 
 def _collective(fields: Fields, context: Context) -> collectives.Collective:

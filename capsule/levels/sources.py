@@ -36,9 +36,9 @@ def import_file(source: Path, names: Iterable[str]) -> ModuleType:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"{source.name} imports {error.name}, which is not installed in its environment: name"
-            " an image with it, in the manifest or by --image (images/models/README.md shows how"
-            " to build one from the torch image)"
+            f"{source.name} imports {error.name}, which is not installed in the benchmark's"
+            f" environment: name an image that has {error.name}, in the manifest or by --image"
+            " (images/models/README.md shows how to build an image from the torch image)"
         ) from error
     if missing := [name for name in names if not hasattr(module, name)]:
         raise ValueError(f"{source} does not define {', '.join(missing)}")

@@ -35,7 +35,7 @@ def sides(claim: Claim, there: int, here: int) -> str:
     """
     if claim.published is not None:
         return f"{there} published runs and {here} seeds"
-    return f"{there} seeds" if there == here else f"{there} seeds and {here} fresh ones"
+    return f"{there} seeds" if there == here else f"{there} seeds and {here} fresh seeds"
 
 
 def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None, look: str) -> str:

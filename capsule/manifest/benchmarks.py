@@ -212,7 +212,7 @@ def _of_catalogue(
     if dtype not in subject.dtypes:
         message = f"unknown element type {quote(dtype)}; {instead(dtype, subject.dtypes)}"
         if dtype in catalog.DTYPES:
-            message = f"{subject.name} has no {dtype}; there are: {', '.join(subject.dtypes)}"
+            message = f"{subject.name} has no {dtype}; use one of: {', '.join(subject.dtypes)}"
         problems.add(f"{here}/dtype", message)
     else:
         _frameworks(raw, subject, dtype, device, here, problems)
@@ -341,7 +341,7 @@ def _cases(raw: Any, subject: catalog.Subject, here: str, problems: Problems) ->
     names = [case.name if case else None for case in cases]
     for index, name in enumerate(names):
         if name and name in names[:index]:
-            problems.add(f"{here}/{index}", f"a second case {name!r}; give each case its own name")
+            problems.add(f"{here}/{index}", f"two cases have the name {name!r}; rename one")
     return tuple(case for case in cases if case)
 
 
@@ -392,8 +392,8 @@ def _parameters_fit(raw: Raw, subject: catalog.Subject, here: str, problems: Pro
         least, most = allowed[name]
         for value in sizes if isinstance(sizes, list) else [sizes]:
             if value < least or (most is not None and value > most):
-                upto = "" if most is None else f" and <= {most}"
-                message = f"{value} is not a whole number >= {least}{upto}"
+                limit = f"of at least {least}" if most is None else f"from {least} to {most}"
+                message = f"found {value}, expected a whole number {limit}"
                 problems.add(here + pointer(name), message)
     for name in subject.parameters:
         if name not in raw:

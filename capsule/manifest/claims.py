@@ -58,7 +58,10 @@ def check(claims: Mapping[int, Claim], benchmarks: Sequence[Benchmark], problems
         for message in _misfits(claim, matched):
             problems.add(here, f"{quote(claim.metric)} {message}")
         if any(after <= before for before, after in pairwise(claim.looks)):
-            message = f"the looks {list(claim.looks)} do not increase: give each look more seeds"
+            message = (
+                f"the looks {list(claim.looks)} do not increase: give each look more seeds than the"
+                " look before"
+            )
             problems.add(f"/claims/{index}/looks", message)
         first = next(one.looks for one in claims.values() if one.looks) if claim.looks else ()
         if claim.looks != first:
@@ -70,8 +73,8 @@ def _picks(claim: Claim, benchmarks: Sequence[Benchmark]) -> Iterator[str]:
     """Yield what is wrong with a claim on one trial of a search, which was selected by luck too."""
     if _is_best_of_all(claim.metric, benchmarks):
         yield (
-            "cannot be claimed: the best of all trials of a search is partly luck. Claim its"
-            f" {SCORE}, the median over its studies"
+            "cannot be claimed: the best of all trials of a search is partly luck. Claim"
+            f" {SCORE}, the median over the studies"
         )
         return
     benchmark_id, case, *_ = (*claim.metric.split("/"), "")
@@ -142,7 +145,7 @@ def _misfits(claim: Claim, matched: Sequence[tuple[Benchmark, Metric]]) -> Itera
         yield 'is a count, and a count of 0 has no geometric mean: remove "mean"'
     ratio = claim.margin is not None and claim.margin.ratio is not None
     if ratio and claim.published is not None and claim.published.mean <= 0:
-        yield "has a published mean of 0 or less: a ratio needs a positive mean"
+        yield f"has a published mean of {claim.published.mean:g}: a ratio needs a positive mean"
 
 
 def _misfits_of_last(k: int, matched: Sequence[tuple[Benchmark, Metric]]) -> Iterator[str]:
@@ -181,7 +184,7 @@ def _wrong_length(pattern: str, benchmarks: Sequence[Benchmark]) -> str:
     """Return what a pattern lacks, with an example from this manifest."""
     parts = pattern.split("/")
     count = f"{len(parts)} segment{'s' * (len(parts) != 1)}"
-    message = f"{quote(pattern)} has {count}, not the four of {'/'.join(SEGMENTS)}"
+    message = f"{quote(pattern)} has {count}, expected the four of {'/'.join(SEGMENTS)}"
     if len(parts) == len(SEGMENTS) - 1:
         for place in (1, 2, 0, 3):
             whole = [*parts[:place], "*", *parts[place:]]

@@ -119,7 +119,7 @@ def check_runs(entries: Iterable[tuple[str, Raw]], seeds: int, problems: Problem
         name, network = entry.get("rules"), entry.get("network")
         closed = RULES.get(str(name), {}).get(str(network))
         if closed is not None and seeds < closed.runs:
-            message = f"{seeds} runs of {network} are fewer than the {closed.runs} of {name}"
+            message = f"found {seeds} seeds, expected {closed.runs} or more for {network} by {name}"
             problems.add("/seeds", message)
 
 

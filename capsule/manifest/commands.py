@@ -41,8 +41,8 @@ _REFUSED = r"""(?x)
 # what modules of clusters set, with what brings it in
 _WAYS = {
     "PYTHONPATH": '; start the command with "env", "PYTHONPATH=..."',
-    "LD_LIBRARY_PATH": "; without a container a trial inherits the caller's; or start the command"
-    ' with "env", "LD_LIBRARY_PATH=..."',
+    "LD_LIBRARY_PATH": '; start the command with "env", "LD_LIBRARY_PATH=...", or run without a'
+    " container, where a trial inherits the caller's value",
 }
 # nobody sets these but to be deterministic, and there is a field for that
 _STRICT_ALONE = ("CUBLAS_WORKSPACE_CONFIG", "TF_DETERMINISTIC_OPS")
@@ -72,7 +72,7 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
                 problems.add(f"{here}{place}", fault(name, known))
     for place, path in paths(raw):
         if not is_below(path, raw.get("inputs", ())):
-            message = f"{quote(path)} is not among this benchmark's inputs, nor below one; add it"
+            message = f'{quote(path)} is outside this benchmark\'s inputs; add it to "inputs"'
             problems.add(f"{here}{place}", message)
     if raw.get("ranks_independent") and "world" in raw:
         problems.add(f"{here}/world", 'ranks_independent excludes "world": remove one of the two')
@@ -189,7 +189,7 @@ def fault(name: str, known: Sequence[str]) -> str:
     if name.startswith(DATA):
         data = [one for one in known if one.startswith(DATA)]
         if not data:
-            return f'{{{name}}}: this benchmark has no datasets; list them in its "datasets"'
+            return f'{{{name}}}: this benchmark has no datasets; add the dataset to its "datasets"'
         return f"unknown placeholder {{{name}}}; there are: {_braces(data)}"
     near = nearest(name, known)
     meant = f"did you mean {{{near}}}?" if near else f"there are: {_braces(known)}"
@@ -203,11 +203,11 @@ def _braces(names: Iterable[str]) -> str:
 def refuse_variable(name: str) -> str | None:
     """Return why a manifest may not set a variable, None where it may."""
     if name in determinism.THREADS:
-        return f"{name} is set by cpus_per_rank in resources; remove {name}, change cpus_per_rank"
+        return f"cpus_per_rank in resources sets {name}; remove {name}, and set cpus_per_rank"
     if name in _STRICT_ALONE:
-        return f'{name} is set by "determinism": "strict"; remove {name}, or "determinism"'
+        return f'"determinism": "strict" sets {name}; write this field instead of {name}'
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
-        return f"{quote(name)} is not a name of capital letters, digits and _"
+        return f"found {quote(name)}, expected a name of capital letters, digits and _"
     if re.fullmatch(_REFUSED, name):
         way = _WAYS.get(name, "")
         return (
@@ -246,12 +246,12 @@ def write_out(
         name = own_name or name_case(point)
         if not name or len(name) > _MOST_NAME:
             message = (
-                f"the values of this case make no name of 1 to {_MOST_NAME} characters; write the"
-                " cases as a list of points, each with its name"
+                f"the values of this case make a name of {len(name)} characters, expected 1 to"
+                f" {_MOST_NAME}; write the cases as a list of points, each with its name"
             )
             problems.add(place, message)
         elif name in names:
-            problems.add(place, f"a second case {name!r}; give each case its own name")
+            problems.add(place, f"two cases have the name {name!r}; rename one")
         names.add(name)
         cases.append(Case(name=name, parameters=point))
     return tuple(cases)
@@ -298,7 +298,8 @@ def _list(
         point = {name: value for name, value in entry.items() if name != "name"}
         check_parameters(point, place, problems, reserved)
         if point.keys() != raw[0].keys() - {"name"}:
-            problems.add(place, "has other parameters than the first case")
+            found, first = quote(sorted(point)), quote(sorted(raw[0].keys() - {"name"}))
+            problems.add(place, f"found parameters {found}, expected {first} as in the first case")
         points.append((place, point, entry.get("name")))
     return points
 

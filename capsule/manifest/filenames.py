@@ -39,7 +39,7 @@ def check(metrics: Mapping[str, Any], cases: Sequence[Case], here: str, problems
 
 def _fault(name: str, known: Sequence[str]) -> str:
     if name == "out":
-        return "the path begins at {out} anyway; leave {out} out"
+        return "the path is already relative to {out}; remove {out}"
     return commands.fault(name, known)
 
 

@@ -27,8 +27,8 @@ def recognize(data: bytes) -> tuple[str, str] | None:
         return "is UTF-16", "save it as UTF-8"
     if data.startswith(b"PK"):
         return (
-            "is a zip file, probably a capsule, and not a manifest",
-            "to re-run a capsule: `capsule verify`; to see what is in it: `capsule show`",
+            "is a zip file, probably a capsule; expected a manifest",
+            "to verify a capsule: `capsule verify`; to show its contents: `capsule show`",
         )
     if not data.strip():
         return "is empty", "write a first manifest with `capsule init`"

@@ -95,7 +95,7 @@ def _refuse_of_benchmark(entries: list[Any], parts: list[str], mutable: list[str
     if field not in RECIPE or entry.get("level") not in closed.TRAININGS:
         return f"it is fixed: only these fields of a training can be mutable: {', '.join(RECIPE)}"
     if (len(parts) > _INSIDE) != (field in _NUMBERED) or len(parts) > _INSIDE + 1:
-        return "not one number: write for example /benchmarks/0/optimizer/lr"
+        return "expected one number: write for example /benchmarks/0/optimizer/lr"
     if parts[_PLACE:] == ["optimizer", "file"] or (
         parts[_PLACE:] == ["optimizer", "name"] and "file" in entry["optimizer"]
     ):
@@ -156,5 +156,5 @@ def parse(words: str) -> tuple[str, Scalar]:
     except ValueError:
         value = text
     if not isinstance(value, (str, int, float)):
-        raise ValueError(f"{text!r} is not a number, true, false or text")
+        raise ValueError(f"found {text!r}, expected a number, true, false or a text")
     return "/" + field.lstrip("/"), value

@@ -68,7 +68,7 @@ def _check_fields(
 ) -> None:
     names = [number.name for number in numbers]
     for field in raw.keys() - {by, "milestones", *names}:
-        message = f"{raw[by]} takes no {quote(field)}; {instead(field, names)}"
+        message = f"{raw[by]} does not accept {quote(field)}; {instead(field, names)}"
         problems.add(here + pointer(what, field[:200]), message)
 
 
@@ -100,7 +100,5 @@ def read_augmentation(raw: Mapping[str, Any], network: str) -> training.Augmenta
     )
     if any(augmentation) and network not in training.PICTURES:
         networks = ", ".join(training.PICTURES)
-        raise ValueError(
-            f"augmentation is only for networks of pictures ({networks}), not for {network}"
-        )
+        raise ValueError(f"augmentation needs a network of pictures ({networks}), found {network}")
     return augmentation

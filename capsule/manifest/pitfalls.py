@@ -193,7 +193,7 @@ def find_lost_meeting(benchmark: Benchmark, *, are_apart: bool) -> str | None:
         if _UNEXPANDED.search(text):
             return f"{quote(text)}: no shell expands the variable"
         if are_apart and _LOOPBACK.search(text):
-            return f"{quote(text)}: each node takes this address for itself"
+            return f"{quote(text)}: each node uses this address for itself"
     return None
 
 

@@ -44,7 +44,7 @@ _PHRASES = {
     "minLength": "{value} has too few characters: found {count}, expected at least {expected}",
     "maxItems": "has too many entries: found {count}, expected at most {expected}",
     "maxLength": "has too many characters: found {count}, expected at most {expected}",
-    None: "this field does not fit the other fields",
+    None: "this field contradicts another field of the object: remove one of the two",
 }
 
 

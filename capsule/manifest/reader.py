@@ -95,7 +95,7 @@ def load_correction(path: Path, subjects: Sequence[Mapping[str, Any]]) -> Manife
 
 def _load(path: Path) -> bytes:
     if path.is_dir():
-        advice = "give the manifest inside it"
+        advice = "give the manifest file in the folder"
         raise ManifestError("is a folder, not a manifest", where=str(path), advice=advice)
     if not path.is_file():
         raise ManifestError("no such file", where=str(path), advice=_advise_missing(path))
@@ -225,8 +225,11 @@ def _put_right(raw: Any, problems: Problems) -> Any:
 
 def _refusals(text: str) -> list[tuple[int, str, str]]:
     lines = scan(text[:MOST_SCANNED])
-    twice = [(line, here, "this key is given twice") for here, line in lines.duplicates]
-    numbers = [(line, here, f"{word} is not a number") for here, line, word in lines.not_numbers]
+    twice = [(line, here, "this key is given twice; remove one") for here, line in lines.duplicates]
+    numbers = [
+        (line, here, f"found {word}, expected a finite number")
+        for here, line, word in lines.not_numbers
+    ]
     return sorted(twice + numbers)
 
 
@@ -312,7 +315,10 @@ def _check_bounds(
     seeds = raw.get("seeds")
     points = sum(len(one.cases) * len(one.frameworks) for one in benchmarks)
     if isinstance(seeds, list) and points * len(seeds) > MOST_TRIALS:
-        message = f"{points} points times {len(seeds)} seeds exceed {MOST_TRIALS} trials"
+        message = (
+            f"{points} points times {len(seeds)} seeds make {points * len(seeds)} trials; at most"
+            f" {MOST_TRIALS} are allowed"
+        )
         problems.add("/benchmarks", message)
 
 

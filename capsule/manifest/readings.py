@@ -31,7 +31,9 @@ def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     """
     for index, name in enumerate(raw["frameworks"]):
         if name != _FRAMEWORK:
-            message = f"only {_FRAMEWORK} reads without a training, not {quote(name)}"
+            message = (
+                f"found {quote(name)}, expected {_FRAMEWORK}: no other reads without a training"
+            )
             problems.add(f"{here}/frameworks/{index}", message)
     if problems.below(here):
         return None
@@ -72,7 +74,7 @@ def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
     generator = dataset.get("generator")
     if generator not in reading.DECODED:
         message = (
-            "is read in several formats, which needs a generated dataset: use one of the generators"
+            "several formats need a generated dataset: use one of the generators"
             f" {', '.join(reading.DECODED)}"
         )
         problems.add(f"{here}/datasets/0", message)
@@ -88,7 +90,7 @@ def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
         if one.name == "samples"
     )
     if raw["batch"] > samples:
-        message = f"a batch of {raw['batch']} exceeds the {samples} samples"
+        message = f"a batch of {raw['batch']} exceeds the {samples} samples of the dataset"
         problems.add(f"{here}/batch", message)
 
 

@@ -230,7 +230,7 @@ def _check_scheme(
         message = (
             "a training of level 2 has no scheme; set level 3"
             if scheme
-            else 'level 3 needs a scheme, by which ranks train together: {"name": "allreduce"}'
+            else 'level 3 needs a scheme: add for example "scheme": {"name": "allreduce"}'
         )
         problems.add(here, message)
     elif scheme and scheme["name"] not in schemes.SCHEMES:
@@ -239,7 +239,7 @@ def _check_scheme(
     elif scheme:
         known = ["name", "over", *(one.name for one in schemes.SCHEMES[scheme["name"]].numbers)]
         for name in set(scheme) - set(known):
-            message = f"{scheme['name']} takes no {quote(name)}; {instead(name, known)}"
+            message = f"{scheme['name']} does not accept {quote(name)}; {instead(name, known)}"
             problems.add(f"{here}/scheme" + pointer(name[:200]), message)
         if "over" in scheme and (no := schemes.refuse_over(scheme["name"])):
             problems.add(f"{here}/scheme/over", no)
@@ -271,13 +271,13 @@ def _target(raw: Raw | None, network: Trained, here: str, problems: Problems) ->
         )
     wanted = "at_most" if training.is_error(quality) else "at_least"
     if wanted not in raw:
-        problems.add(here, f"{quality} is better the {_better(quality)}: write {wanted}")
+        problems.add(here, f"a {_better(quality)} {quality} is better: write {wanted}")
         return None
     return Target(value=raw[wanted], stop=raw.get("stop", False))
 
 
 def _better(quality: str) -> str:
-    return "lower it is" if training.is_error(quality) else "higher it is"
+    return "lower" if training.is_error(quality) else "higher"
 
 
 def _all_settings(

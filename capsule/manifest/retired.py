@@ -19,15 +19,15 @@ def advise_build(recipe: str) -> str:
         recipe: A folder with a Dockerfile, or an Apptainer definition.
 
     >>> advise_build("images/own.def")
-    'run `apptainer build own.sif images/own.def`, and name own.sif'
+    'run `apptainer build own.sif images/own.def`, and refer to the image as own.sif'
     """
     name, word = _image_name(recipe), shlex.quote(recipe)
     if recipe.endswith(_DEFINITION):
-        return f"run `apptainer build {name}.sif {word}`, and name {name}.sif"
+        return f"run `apptainer build {name}.sif {word}`, and refer to the image as {name}.sif"
     return (
-        f"run `docker build -t {name} {word}`, and name docker-daemon:{name}; where others are to"
-        f" fetch it, run `docker build -t HOST/{name}:1 {word} && docker push HOST/{name}:1`, and"
-        f" name docker://HOST/{name}:1"
+        f"run `docker build -t {name} {word}`, and refer to the image as docker-daemon:{name}; to"
+        f" publish the image, run `docker build -t HOST/{name}:1 {word} && docker push"
+        f" HOST/{name}:1`, and refer to the image as docker://HOST/{name}:1"
     )
 
 

@@ -47,7 +47,9 @@ def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> Non
     if raw["level"] != LEVEL_OF_RANKS:
         problems.add(f"{here}/scaling", f"scaling needs level 3, found level {raw['level']}")
     elif schemes.SCHEMES[raw["scheme"]["name"]].independent:
-        message = "leave scaling out: independent ranks share no work, so they have no efficiency"
+        message = (
+            'independent ranks share no work, so their efficiency is undefined: remove "scaling"'
+        )
         problems.add(f"{here}/scaling", message)
     elif None in sizes:
         message = 'scaling needs several numbers of ranks in cases, for example {"ranks": [1, 2]}'
@@ -138,8 +140,8 @@ def check_world(benchmarks: Sequence[Benchmark], ranks: int, problems: Problems)
             case Collective():
                 collectives.check(one, ranks, f"/benchmarks/{index}", problems)
             case _ if ranks > 1:
-                message = f"{one.id} runs in one process: only commands and level 3"
-                problems.add("/resources", f"{message} have several ranks")
+                message = f"found {ranks} ranks, but {one.id} runs in one process: only commands"
+                problems.add("/resources", f"{message} and level 3 have several ranks")
 
 
 def _refuse(how: Settings, network: str, ranks: int) -> str | None:

@@ -133,7 +133,7 @@ def put_points(
         cases = points.get(place)
         if place in points:
             if fault := _fault(entry["search"], axes, cases):
-                problems.add(f"{here}/cases", f"{fault}: leave cases out to let capsule draw them")
+                problems.add(f"{here}/cases", f'{fault}: remove "cases" to let capsule draw them')
         elif draws:
             cases, drawn = _draw(entry["search"], axes, left, f"{here}/search", problems), True
         if cases is not None:
@@ -357,7 +357,7 @@ def _axes(search: Raw, entry: Raw, here: str, problems: Problems) -> dict[str, _
     """Return the axes of the space by their names, those that are right."""
     is_grid = search["method"] == "grid"
     if is_grid and "points" in search:
-        message = "leave points out: the values of a grid determine its points"
+        message = 'the values of a grid determine its points: remove "points"'
         problems.add(f"{here}/points", message)
     elif not is_grid and "points" not in search:
         problems.add(here, f'{search["method"]} needs "points", the number of points of each study')
@@ -395,7 +395,7 @@ def _list_fault(values: Sequence[Scalar], *, numbers_only: bool) -> str | None:
 def _range_fault(raw: Raw, *, is_grid: bool) -> str | None:
     low, high = raw["from"], raw["to"]
     if not low < high:
-        return f"{low:g} to {high:g} is not a range: from must be less than to"
+        return f'found "from" {low:g} and "to" {high:g}: from must be less than to'
     if raw.get("scale") == "log" and low <= 0:
         return f"{low:g} has no logarithm: from must be positive"
     if raw.get("whole") and (low % 1 or high % 1):

@@ -53,7 +53,7 @@ def check(raw: Raw, here: str, problems: Problems) -> None:
         message = 'scenario "server" needs a rate in queries per second, for example "rate": 20'
         problems.add(where, message)
     elif scenario != "server" and "rate" in chosen:
-        message = f'only scenario "server" has a rate, not {scenario}'
+        message = f'scenario "{scenario}" has no rate: remove "rate", or use scenario "server"'
         problems.add(f"{where}/rate", message)
 
 

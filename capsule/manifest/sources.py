@@ -187,13 +187,13 @@ def _check_pattern(source: Pattern, here: str, problems: Problems) -> None:
     elif "value" not in pattern.names and pattern.groups != 1:
         problems.add(
             here,
-            f"has {pattern.groups} groups, and one must hold the number: write that one as"
-            " (?P<value>...), and the others as (?:...)"
+            f"has {pattern.groups} groups, expected one for the number: write the group of the"
+            " number as (?P<value>...), and the others as (?:...)"
             if pattern.groups
             else "has no group for the number: write {number} where the number stands",
         )
     elif "step" in pattern.names and "value" not in pattern.names:
-        problems.add(here, "has a group for the step, none for the number: add (?P<value>...)")
+        problems.add(here, "has a group for the step, but none for the number: add (?P<value>...)")
     elif "step" in pattern.names and source.occurrence != "all":
         problems.add(here, 'has a group (?P<step>...): add "occurrence": "all"')
 
@@ -201,8 +201,8 @@ def _check_pattern(source: Pattern, here: str, problems: Problems) -> None:
 def _without_steps(source: Source) -> str:
     match source:
         case Pattern():
-            return 'declared per step: needs "occurrence": "all" and a group (?P<step>...)'
+            return 'a metric per step needs "occurrence": "all" and a group (?P<step>...)'
         case Column():
-            return 'declared per step: needs "step", the name of the column with the steps'
+            return 'a metric per step needs "step", the name of the column with the steps'
         case _:
-            return "declared per step, but a place in a JSON document has no steps"
+            return 'declared per step, but a JSON document has no steps: remove "per", or use a log'

@@ -75,7 +75,9 @@ def starter_of(
     """
     require_name(name, "capsule")
     if not words:
-        raise UsageError("no command after --", advice="for example -- python3 train.py")
+        raise UsageError(
+            "no command after --", advice="add a command, for example -- python3 train.py"
+        )
     if not metrics:
         raise UsageError(
             "a command needs a metric",
@@ -136,7 +138,7 @@ def require_name(name: str, what: str) -> None:
     """
     if not _NAME.fullmatch(name):
         advice = "use letters, digits and . _ + - only, at most 64, a letter or digit first"
-        raise UsageError(f"not a valid name of a {what}: {name!r}", advice=advice)
+        raise UsageError(f"invalid {what} name {name!r}", advice=advice)
 
 
 def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
@@ -156,8 +158,8 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
         raise UsageError(
             f"{pattern!r} has {compiled.groups} groups in parentheses, expected one for the number",
             where=f"--metric {metric}",
-            advice=f"for example --metric '{metric}={metric}: {{number}}'; with several groups,"
-            " write the number's as (?P<value>...)",
+            advice=f"write for example --metric '{metric}={metric}: {{number}}'; with several"
+            " groups, write the group of the number as (?P<value>...)",
         )
     if "step" in compiled.names:
         return {"per": "step", "from": {"pattern": pattern, "occurrence": "all"}}

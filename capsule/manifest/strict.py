@@ -22,5 +22,5 @@ def check(benchmarks: Sequence[Benchmark], device: str, problems: Problems) -> N
         for place, framework in enumerate(one.frameworks):
             name = "" if isinstance(subject, (Reading, Collective)) else subject.name
             if reason := determinism.refusal(framework, device, name):
-                message = f'{reason}; "determinism": "strict" refuses it'
+                message = f'"determinism": "strict" is impossible: {reason}'
                 problems.add(f"{here}/frameworks/{place}", message)

@@ -116,11 +116,11 @@ def check_input(path: str, form: str, where: str, raw: Raw, problems: Problems) 
         problems: Collects what is found.
     """
     if not path.endswith(ENDINGS[form]):
-        problems.add(where, f"{quote(path)} does not end in {ENDINGS[form]}")
+        problems.add(where, f"found {quote(path)}, expected a name that ends in {ENDINGS[form]}")
     if not commands.is_below(path, raw.get("inputs", ())):
         problems.add(
             where,
-            f"{quote(path)} is not among this benchmark's inputs, nor below one; add it",
+            f'{quote(path)} is outside this benchmark\'s inputs; add it to "inputs"',
         )
     return not problems.below(where)
 
@@ -173,7 +173,9 @@ def read_optimizer(path: str, files: Files, taken: Iterable[str]) -> optimizers.
         facts = optimizers.read(values["numbers"], values.get("slots", 0), definitions.lines)
         for number in facts.numbers:
             if number.name in taken:
-                raise ValueError(f"numbers has {number.name}, an option of the network; rename it")
+                raise ValueError(
+                    f"numbers has {number.name}, an option of the network; rename the number"
+                )
     except ValueError as error:
         raise _at_line(error, definitions) from None
     return facts
@@ -201,7 +203,7 @@ def _read(raw: Raw, path: str, files: Files) -> catalog.Subject:
 
 def _require(needed: Iterable[str], definitions: syntax.Definitions) -> None:
     if missing := [name for name in needed if name not in definitions.lines]:
-        raise ValueError(f"line 1: defines no {', '.join(missing)} at its top level")
+        raise ValueError(f"line 1: the top level defines no {', '.join(missing)}")
 
 
 def _at_line(error: ValueError, definitions: syntax.Definitions) -> ValueError:

@@ -57,7 +57,7 @@ def definitions(data: bytes, literals: Sequence[str]) -> Definitions:
         if _LONG[start[1]].match(data, start.end()):
             line = data.count(b"\n", 0, start.start()) + 1
             raise ValueError(
-                f"line {line}: an f-string of more than {_MOST_FORMATTED_BYTES >> 10} KiB"
+                f"line {line}: an f-string exceeds the limit, {_MOST_FORMATTED_BYTES >> 10} KiB"
             )
     try:
         with warnings.catch_warnings():

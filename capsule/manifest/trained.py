@@ -98,9 +98,9 @@ def restate(
         problems: Collects where the two contradict each other.
     """
     if (subjects.source(raw) is None) != (module is None):
-        problems.add(f"{here}/network", "the plan has another network than the manifest")
+        problems.add(f"{here}/network", "the plan's network differs from the manifest's")
     if ("file" in raw["optimizer"]) != (optimizer is not None):
-        problems.add(f"{here}/optimizer", "the plan has another optimizer than the manifest")
+        problems.add(f"{here}/optimizer", "the plan's optimizer differs from the manifest's")
     if problems.below(here):
         return None
     own = None

@@ -21,7 +21,7 @@ _SHOWN_POINTERS = 3
 
 
 WARNINGS |= {
-    "author-unnamed": '"authors" still has the template\'s {name!r}. Write who you are and check'
+    "author-unnamed": '"authors" still has the template\'s {name!r}. Write your name and check'
     ' "license": a sealed capsule cannot be corrected',
     "one-seed": "one seed gives no spread between runs, so no margin can be confirmed. Name at"
     " least five seeds",
@@ -67,8 +67,8 @@ def too_few_seeds(
 
 
 WARNINGS |= {
-    "threshold-on-bound": "a threshold judges the mean of the runs, but this bound holds for every"
-    ' run. Write "type": "bound", which finds a single run that breaks it',
+    "threshold-on-bound": "a threshold judges the mean of the runs, but this bound applies to"
+    ' every run. Write "type": "bound", which finds a single run that breaks the bound',
     "paired-alone": "this metric has paired claims only, so a verification judges fresh seeds by a"
     " margin meant for equal seeds. Add an unpaired claim on this metric, with a margin for fresh"
     " seeds",
@@ -88,13 +88,14 @@ def narrow_failure_margin(*, seeds: int, margin: float, needed: int | None) -> s
 
 WARNINGS |= {
     "machine-equivalence": "a machine metric (a time, a rate, a size of memory) differs between"
-    ' machines, so re-runs elsewhere will be DIFFERENT. Write "type": "ratio", which reports it',
+    ' machines, so re-runs on another machine will be DIFFERENT. Write "type": "ratio", which'
+    " reports the ratio without judging it",
     "curve-few-seeds": "fewer than {seeds:d} seeds rarely decide a claim on a whole curve. Use"
     " {seeds:d} seeds or more",
     "margin-vague": "the margin is as large as the number itself, so almost any re-run is"
     " REPRODUCED. Write a margin that a reader would accept",
-    "margin-below-steps": "the margin {margin:g} is less than 1.5 steps of {step:g}, so a shift"
-    " cannot be told from rounding. Measure more finely, or widen the margin",
+    "margin-below-steps": "the margin {margin:g} is less than 1.5 steps of {step:g}, so"
+    " rounding can hide a shift. Measure more finely, or widen the margin",
     "margin-on-step": "the margin {margin:g} does not lie halfway between two steps of"
     " {step:g}, so more verifications end INCONCLUSIVE. Write {better:g}, which allows the same"
     " differences",
@@ -106,24 +107,25 @@ WARNINGS |= {
 
 WARNINGS |= {
     "image-local": "only {owner} on this machine has {reference}, so nobody else can run it."
-    " Push it to a registry, or publish the file that `capsule image save {reference} FILE`"
+    " Push the image to a registry, or publish the file that `capsule image save {reference} FILE`"
     " writes",
-    "image-undigested": "{reference} has no digest, so its owner can change what it names. Write"
+    "image-undigested": "{reference} has no digest, so its owner can replace the image. Write"
     " the digest that `capsule image resolve {reference}` prints",
-    "image-unpublished": "only this machine's engine has the image {reference}. Push it to a"
-    " registry that verifiers reach, and run it from there by its digest",
-    "image-file": "the image {reference} is a file of yours. Publish the file: verifiers name it"
+    "image-unpublished": "only this machine's engine has the image {reference}. Push the image"
+    " to a registry that verifiers reach, and run the pushed image by its digest",
+    "image-file": "the image {reference} is a local file. Publish the file: verifiers name it"
     " with --image",
-    "image-loopback": "the image {reference} lies in a registry on this machine, which verifiers"
-    " cannot reach. Push it to one that they reach, and run it from there by its digest",
+    "image-loopback": "the image {reference} is in a registry on this machine, which verifiers"
+    " cannot reach. Push the image to a registry that verifiers reach, and run the pushed image by"
+    " its digest",
     "image-missing": "the image {reference} cannot be used, {place}: {fault}",
     "dataset-undigested": "dataset {dataset} has no digest, so a changed byte goes unnoticed."
     " Write the digest that `{command}` prints",
-    "dataset-without-source": "dataset {dataset} has neither generator nor url nor doi, and will"
-    " not be inside the capsule, so a verifier has to get it from you. Publish the dataset, and"
-    " write its address in the manifest",
+    "dataset-without-source": "dataset {dataset} has no generator, url or doi, and will not be in"
+    " the capsule, so verifiers must get the dataset from you. Publish the dataset, and write its"
+    " address in the manifest",
     "pointer": "{description}",
-    "more-pointers": "{files:d} more files are pointers without their data. Fetch that data, too",
+    "more-pointers": "{files:d} more files are pointers without their data. Fetch their data, too",
 }
 
 
@@ -144,12 +146,12 @@ def of_pointers(files: Iterable[tuple[str, Path]]) -> Iterator[Sentence]:
 
 WARNINGS |= {
     "seed-unused": "seeds have no effect: no word of the command is {{seed}}, and no input reads"
-    " CAPSULE_SEED. Write {{seed}} where the program takes a seed; for Python without such"
+    " CAPSULE_SEED. Write {{seed}} where the program expects its seed; for Python without such"
     ' an option, write "seeding": "inject" beside "command"',
     "parameter-unused": "the parameter {parameter} has no effect: no word of the command and no"
     " variable contains {{{parameter}}}. Write {{{parameter}}} where its value belongs",
     "ranks-apart": "{file:quote} {has_package:imports mpi4py|calls MPI_Init}, but nothing joins"
-    " the {ranks:d} ranks, so each is alone in a world of its own. Write"
+    " the {ranks:d} ranks, so each rank forms a separate world. Write"
     ' "launcher": "mpirun" or "srun" in the site file',
 }
 
@@ -162,16 +164,16 @@ def ranks_alike(*, ranks: int, unset: tuple[str, ...]) -> str:
         ranks: How many are asked for.
         unset: Variables that an input reads and nobody sets.
     """
-    remedy = 'Write "ranks_independent": true beside "command" if that is intended'
+    remedy = 'If the ranks are independent, write "ranks_independent": true beside "command"'
     if unset:
         values = {"RANK": "{rank}", "WORLD_SIZE": "{ranks}"}
         shown = ", ".join(f'"{name}": "{values[name]}"' for name in unset)
         remedy = (
-            f'Write "environment": {{{shown}}}, since nothing sets {" or ".join(unset)}; or'
+            f'Nothing sets {" or ".join(unset)}: write "environment": {{{shown}}};'
             f" {remedy[0].lower()}{remedy[1:]}"
         )
     return (
-        f"no word, variable or input takes a rank from capsule (CAPSULE_RANK, {{rank}}) or a"
+        f"no word, variable or input reads a rank from capsule (CAPSULE_RANK, {{rank}}) or a"
         f" launcher, so each of the {ranks} processes most likely does all of the work. {remedy}"
     )
 
@@ -179,12 +181,15 @@ def ranks_alike(*, ranks: int, unset: tuple[str, ...]) -> str:
 @WARNINGS.template("words-joined")
 def joined_words(*, program: str, instead: tuple[str, ...]) -> str:
     """Word that several words stand in the place of a program's name."""
-    return f"{quote(program)} is the name of one program. Did you mean {quote(list(instead))}?"
+    return (
+        f"{quote(program)} is one word, so capsule looks for a program of this name. Did you mean"
+        f" {quote(list(instead))}?"
+    )
 
 
 WARNINGS |= {
     "shell-word": "no shell reads the command, so the program gets {word:quote} as an argument."
-    ' Put the commands before it into "setup"; capsule keeps the output',
+    ' Put the commands before {word:quote} into "setup"; capsule keeps the output',
     "input-missing": "the command cannot find {word:quote}: the file is beside the manifest, but"
     ' not among the inputs. Add {word:quote} to the benchmark\'s "inputs"',
 }
@@ -217,7 +222,7 @@ WARNINGS |= {
     " breaks the claim. Correct the claim or the program, and seal again",
     "margin-missing": "{values:d} of {runs:d} runs have a value, too few for a margin, so no"
     " verification can confirm the claim. Correct the cause of the failed trials, and seal again",
-    "equal-values": "all {runs:d} runs have the value {value:.6g}, whatever their seed. Let"
+    "equal-values": "all {runs:d} runs have the value {value:.6g} under different seeds. Let"
     ' the command read its seed, {{seed}} or CAPSULE_SEED, or write "seeding": "inject"; if no seed'
     ' changes the number, claim "exact"',
     "one-run": "one run gives no spread, so no margin can be confirmed. Seal five seeds or more",

@@ -47,7 +47,9 @@ def draw_figure(record: Record, pattern: str, suffix: str) -> bytes:
         UsageError: Another suffix, or nothing that can stand in one picture.
     """
     if suffix not in _SUFFIXES:
-        raise UsageError(f"unsupported figure format {suffix!r}; use {', '.join(_SUFFIXES)}")
+        raise UsageError(
+            f"unsupported figure format {suffix!r}", advice=f"use {', '.join(_SUFFIXES)}"
+        )
     metrics = _choose(list(summary.metric_runs(record).values()), pattern)
     try:
         import matplotlib as mpl

@@ -93,4 +93,6 @@ def _take(take: Callable[[Any], _T], answer: object, what: str) -> _T:
     try:
         return take(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedError(f"unknown format of the engine's {what}: {error}") from None
+        raise DamagedError(
+            f"unknown format of the engine's answer about the {what}: {error}"
+        ) from None

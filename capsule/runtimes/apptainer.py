@@ -89,7 +89,7 @@ class Apptainer:
             return Availability(
                 usable=False,
                 version=None,
-                reason="neither apptainer nor singularity is on the PATH (load its module?)",
+                reason="cannot find apptainer or singularity on the PATH (load a module?)",
             )
         try:
             answer = process.run([str(program), "--version"])
@@ -207,7 +207,9 @@ class Apptainer:
         except CannotRunError as error:
             return NeverStarted(error.what)
         except OSError as error:
-            return NeverStarted(f"cannot write beside {invocation.stdout}: {error.strerror}")
+            return NeverStarted(
+                f"cannot write in the folder of {invocation.stdout}: {error.strerror}"
+            )
         return Started(started, partial(_judge, invocation, before, expected))
 
     def limits_memory(self) -> bool:
@@ -249,7 +251,10 @@ def _program() -> str | None:
 
 def _usable(availability: Availability) -> str:
     if not availability.usable:
-        raise CannotRunError(f"Apptainer does not work on this machine: {availability.reason}")
+        raise CannotRunError(
+            f"Apptainer does not work on this machine: {availability.reason}",
+            advice="choose another engine with --runtime",
+        )
     return str(availability.version)
 
 

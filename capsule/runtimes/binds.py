@@ -52,7 +52,7 @@ def _find(target: str, site: Site) -> Path:
         ) from None
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         raise UsageError(
-            f"cannot bind {path}: neither a folder nor a file",
+            f"cannot bind {path}: expected a folder or a regular file",
             where=where,
             advice="name a folder or a file; request GPUs with gpus_per_rank in the manifest",
         )
@@ -66,20 +66,20 @@ def _fault(path: Path) -> tuple[str, str] | None:
     for home in localpaths.homes():
         if path.is_relative_to(home) or home.is_relative_to(path):
             return (
-                f"the path overlaps your home, {home}, and no container sees a home",
+                f"the path overlaps your home {home}, which capsule hides from containers",
                 "install the files outside of your home, such as below /opt or in a project folder",
             )
     for folder in map(Path, _LIVE):
         if path.is_relative_to(folder) or folder.is_relative_to(path):
             return (
-                f"the path overlaps {folder}, where this machine's own services are",
+                f"the path overlaps {folder}, which contains services of this machine",
                 "name only the folder or file that containers need",
             )
     for mount in _writable_below(path):
         return (
-            f"another file system is mounted in that folder, at {mount}, and engines leave"
+            f"another file system is mounted in the folder, at {mount}, and engines leave"
             " such a mount writable",
-            "name each folder below which no other file system is mounted",
+            "bind only folders that contain no mount point",
         )
     return None
 

@@ -140,7 +140,7 @@ class Container(ABC):
             fault = explain(output) or f"{self.title} did not start the container"
             return Ended(exit_code=None, signal=None, engine_fault=fault)
         if facts.running:
-            return self._lost("it runs, and its output is lost")
+            return self._lost("the container still runs, but its output has ended")
         if (missing := self._missing_program(facts, output)) is not None:
             return Ended(
                 exit_code=facts.status, signal=None, engine_fault=missing, lacks_program=True
@@ -161,9 +161,11 @@ class Container(ABC):
     def _describe(self, now: Memory, *, killed: bool) -> str:
         most = self._invocation.memory
         if killed and most is not None and self._limits_memory:
-            return f"{self.title} held the process start to the {size(most)} that --memory allows"
+            return (
+                f"{self.title} limited the process start to the {size(most)} that --memory allows"
+            )
         told = now.describe_since(self._memory_before)
-        none = "" if killed else f"{self.title} tells of no kill for want of memory; "
+        none = "" if killed else f"{self.title} reports no kill for lack of memory; "
         return f"{none}{told}"
 
     def _missing_program(self, facts: ContainerFacts, output: str) -> str | None:

@@ -155,7 +155,9 @@ class ContainerEngine(ABC):
             facts = self._find(image)
         if facts is None:
             raise CannotRunError(
-                f"{self.title} lost the image after fetching it", where=image.reference
+                f"{self.title} lost the image after fetching it",
+                where=image.reference,
+                advice="run again while no other process removes images",
             )
         identity.check(facts, image, self.title)
         observations = {
@@ -213,7 +215,9 @@ class ContainerEngine(ABC):
             return NeverStarted(self.explain_refusal(error.what, mounts))
         except OSError as error:
             self._discard(name)
-            return NeverStarted(f"cannot write beside {invocation.stdout}: {error.strerror}")
+            return NeverStarted(
+                f"cannot write in the folder of {invocation.stdout}: {error.strerror}"
+            )
         except BaseException:
             # an interrupt, while nobody else knows the name yet
             self._discard(name)

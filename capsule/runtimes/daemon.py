@@ -31,7 +31,7 @@ PROMPT_SECONDS = 60
 # for one that unpacks, or a busy machine
 _PATIENCE_SECONDS = 600
 _DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
-_ADVICE = "start it, join the group docker, or set DOCKER_HOST to another address"
+_ADVICE = "start the daemon, join the group docker, or set DOCKER_HOST to another address"
 # the SDK lets through what it stands on: `requests`, and for streams urllib3
 FAULTS = (DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
@@ -78,7 +78,7 @@ class Daemon:
             raise CannotRunError(
                 f"Docker's daemon at {self.address} runs on another machine, which lacks this"
                 " machine's files",
-                advice="run capsule on that machine",
+                advice="run capsule on the machine of the daemon",
             )
         with asked(f"no Docker daemon answers at {self.address}", advice=_ADVICE):
             with self._connect(MIN_API, PROMPT_SECONDS) as client:
@@ -163,7 +163,7 @@ def asked(failure: str = "", *, advice: str | None = None) -> Iterator[None]:
         raise
     except (*FAULTS, *_UNREADABLE) as error:
         if not failure and isinstance(error, requests.ConnectionError | requests.Timeout):
-            failure = "its daemon cannot be reached"
+            failure = "Docker's daemon cannot be reached"
         words = f"{failure}: {_explain(error)}" if failure else _explain(error)
         raise CannotRunError(words, advice=advice) from None
 
@@ -250,7 +250,7 @@ def _choose_version(server: Mapping[str, Any], address: str) -> str:
     version = str(server["ApiVersion"])
     if any("podman" in str(one["Name"]).lower() for one in server.get("Components") or ()):
         raise CannotRunError(
-            f"Podman answers as Docker at {address}",
+            f"Podman answers at {address}, expected Docker",
             advice="use --runtime podman",
         )
     if version_lt(version, MIN_API):

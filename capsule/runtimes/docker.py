@@ -145,7 +145,7 @@ class Docker(ContainerEngine):
     def device_advice(self, message: str) -> str | None:
         """Return the remedy for a missing container toolkit, None for other failures."""
         lacks = "could not select device driver" in message
-        return "add NVIDIA's container toolkit, or use --runtime apptainer" if lacks else None
+        return "install NVIDIA's container toolkit, or use --runtime apptainer" if lacks else None
 
     def _inspect_image(self, name: str) -> ImageFacts | None:
         with asked():
@@ -252,7 +252,7 @@ class Docker(ContainerEngine):
         if not seen:
             raise CannotRunError(
                 f"Docker's daemon at {self._daemon.address} cannot see this machine's files{why}",
-                advice="run capsule on the machine of that daemon",
+                advice="run capsule on the machine of the daemon",
             )
 
     @property

@@ -80,7 +80,10 @@ def _require_driver(devices: Devices, cuda: tuple[int, int] | None) -> None:
         return
     wanted = f"the image has CUDA {cuda[0]}.{cuda[1]}, which needs driver {known[-1]} or newer"
     if devices.driver is None:
-        raise CannotRunError(f"{wanted}; this machine's driver version is unreadable")
+        raise CannotRunError(
+            f"{wanted}; this machine's driver version is unreadable",
+            advice="check the driver with `nvidia-smi`, or use an image without CUDA",
+        )
     if _numbers(devices.driver) < _numbers(known[-1]):
         raise CannotRunError(
             f"{wanted}; this machine has driver {devices.driver}",

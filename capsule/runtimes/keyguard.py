@@ -110,7 +110,7 @@ def _machine() -> str:
     machine = os.uname().machine
     machine = {"i686": "x86_64", "armv8l": "aarch64"}.get(machine, machine)
     if machine not in _TABLES or struct.calcsize("P") != 8:
-        raise OSError(errno.ENOSYS, f"unknown system calls of {machine}")
+        raise OSError(errno.ENOSYS, f"unsupported architecture {machine}")
     return machine
 
 
@@ -130,7 +130,7 @@ def _main(words: list[str]) -> int:
     try:
         refuse_calls()
     except OSError as error:
-        sys.stderr.write(f"FATAL:   the calls about keys cannot be refused: {error.strerror}\n")
+        sys.stderr.write(f"FATAL:   cannot refuse system calls about keys: {error.strerror}\n")
         return _NOT_STARTED
     try:
         os.execvp(words[0], words)  # noqa: S606 - no shell

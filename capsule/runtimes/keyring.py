@@ -30,8 +30,8 @@ _KEYED = {"afs": "AFS", "auristorfs": "AFS", "ecryptfs": "ecryptfs"}
 _STATX_BYTES, _STATX_ATTRIBUTES, _STATX_ENCRYPTED = 256, 8, 0x800
 _AT_FDCWD = -100
 _WAY_OUT = (
-    "use a place that needs no keys, or add --keep-keyring to leave your keys readable for the"
-    " workload"
+    "use a file system that needs no kernel keys, or add --keep-keyring to let the workload read"
+    " your keys"
 )
 
 

@@ -43,7 +43,7 @@ def find(written: str, where: str | None) -> Image | None:
     match = _FORM.fullmatch(written)
     if match is None:
         raise UsageError(
-            f"not the name of an image: {written!r}",
+            f"invalid image name {written!r}",
             where=where,
             advice=f"write an image of a local engine as {transport}:NAME:TAG",
         )

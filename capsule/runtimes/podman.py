@@ -28,7 +28,7 @@ from capsule.runtimes.containers import (
 
 _PAUSE_SECONDS = 0.05
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
-_ADVICE = "make `podman info` work: it needs newuidmap, and an entry for the user in /etc/subuid"
+_ADVICE = "install newuidmap, add the user to /etc/subuid, and check with `podman info`"
 
 
 @dataclass(frozen=True, kw_only=True)

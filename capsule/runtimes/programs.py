@@ -96,13 +96,13 @@ def interpreter(chosen: str | None, *, where: str) -> str:
     path = find(chosen)
     if path is None:
         raise CannotRunError(
-            f"no program {chosen}", where=where, advice="name a Python 3.9 or later"
+            f"no program {chosen}", where=where, advice="name an interpreter of Python 3.9 or later"
         )
     facts = _ask(path)
     if facts is None or tuple(map(int, re.findall(r"\d+", facts[1])[:2])) < _OLDEST:
         raise CannotRunError(
-            f"{path} is not a Python 3.9 or later"
-            + ("" if facts is None else f", but {facts[0]} {facts[1]}"),
+            f"expected Python 3.9 or later, found {path}"
+            + ("" if facts is None else f" ({facts[0]} {facts[1]})"),
             where=where,
             advice="name another program",
         )

@@ -136,7 +136,5 @@ def _make_own(folders: Folders) -> None:
             path.mkdir(mode=stat.S_IRWXU)
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise FileExistsError(
-                0, "exists, but is no folder, or belongs to another user", str(path)
-            )
+            raise FileExistsError(0, "exists, expected a folder of this user", str(path))
         leavings.set_mode(path, stat.S_IRWXU)

@@ -99,7 +99,7 @@ def adopt(image: Image, cache: Path) -> Sif:
         expect(made.digest, file.digest, what="the SIF's copy", where=str(path))
         # others could write it while it was read for its tree, and cannot write the copy
         actual = tree(made, cache) or made.digest
-        expect(actual, identity, what="the tree of its copy", where=str(path))
+        expect(actual, identity, what="the tree of the SIF's copy", where=str(path))
         return made
     _check_state(path, file.state)
     with suppress(CannotRunError, OSError):
@@ -182,11 +182,11 @@ def _open(place: Path) -> None:
         for folder in (*reversed(place.parents), place):
             folder.mkdir(mode=0o755, exist_ok=True)
     except OSError as error:
-        fault = f"cannot make it: {error.strerror}"
+        fault = f"cannot make the folder: {error.strerror}"
     if spot := weak_spot(place):
         fault = f"other users can write {spot}"
     elif fault is None and not os.access(place, os.W_OK):
-        fault = "you cannot write it"
+        fault = "you cannot write the folder"
     if fault:
         raise CannotRunError(
             f"the image needs a private folder: {fault}",

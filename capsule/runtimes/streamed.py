@@ -112,7 +112,7 @@ class Streamed(Container):
             self._copy(outputs)
         except (CapsuleError, OSError) as error:
             why = error.what if isinstance(error, CapsuleError) else error.strerror or str(error)
-            self._fault = f"its output is lost: {why}"
+            self._fault = f"cannot read the output: {why}"
         finally:
             # a TLS socket is closed with the answer that it belongs to
             answer = getattr(self._socket, "_response", self._socket)
@@ -157,7 +157,9 @@ def _open_input(path: Path | None) -> BinaryIO | None:
         return None
     source = leavings.open_file(path)
     if source is None:
-        raise CannotRunError(f"cannot read {path} as standard input")
+        raise CannotRunError(
+            f"cannot read {path} as standard input, expected a readable regular file"
+        )
     return source
 
 

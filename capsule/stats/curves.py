@@ -36,11 +36,14 @@ class Curve:
 
     def __post_init__(self) -> None:
         if len(self.steps) != len(self.values):
-            raise ValueError(f"a curve has {len(self.steps)} steps for {len(self.values)} values")
-        if not all(map(math.isfinite, (*self.steps, *self.values))):
-            raise ValueError("a step or a value of a curve is not finite")
-        if any(after <= before for before, after in zip(self.steps, self.steps[1:], strict=False)):
-            raise ValueError("the steps of a curve do not increase")
+            raise ValueError(f"a curve has {len(self.steps)} steps and {len(self.values)} values")
+        numbers = (*self.steps, *self.values)
+        if not all(map(math.isfinite, numbers)):
+            found = next(number for number in numbers if not math.isfinite(number))
+            raise ValueError(f"a curve has the number {found}, expected finite steps and values")
+        for before, after in zip(self.steps, self.steps[1:], strict=False):
+            if after <= before:
+                raise ValueError(f"step {after} follows step {before}, expected increasing steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +208,7 @@ class _Point:
 def _interval(a: Runs, b: Runs, alpha: float) -> Interval:
     # ranks, because relabelings of a hundred points would take seconds
     interval = shift(a, b, alpha=alpha, relabel=False)
-    assert interval is not None, "a side has at least two runs"
+    assert interval is not None, f"{a.n} and {b.n} runs, expected at least 2 on each side"
     return interval
 
 

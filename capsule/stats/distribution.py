@@ -100,7 +100,7 @@ def _distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Return the largest difference, counted in whole samples and therefore exact for any order."""
     values = np.concatenate([np.sort(a), np.sort(b)])
     if np.isnan(values).any():
-        raise ValueError("a sample of a distribution is NaN")
+        raise ValueError("a sample of a distribution is NaN, expected a number")
     order = np.argsort(values, kind="stable")  # two sorted stretches: merged, not sorted
     values = values[order]
     above = np.cumsum(np.where(order < len(a), len(b), -len(a)))

@@ -98,7 +98,7 @@ def failure_bound(failed: int, n: int, *, level: float = 0.95) -> float:
     [0.451, 0.259, 0.095]
     """
     if not 0 <= failed <= n:
-        raise ValueError(f"invalid number of failures: {failed} of {n}")
+        raise ValueError(f"invalid number of failed runs: {failed}, expected 0 to {n}")
     if failed == n:
         return 1.0
     return float(special.betaincinv(failed + 1, n - failed, level))

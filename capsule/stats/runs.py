@@ -112,7 +112,9 @@ class Runs:
             ValueError: A value is not positive.
         """
         if not self.positive:
-            raise ValueError(f"cannot take logarithms: the lowest value is {self.values[0]}")
+            raise ValueError(
+                f"cannot take logarithms: the lowest value is {self.values[0]}, expected above 0"
+            )
         # a step of infinity is no number to reckon with, and one this wide decides nothing either
         step = min(self.resolution / self.values[0], _WIDEST_STEP) if self.values else 0.0
         return Runs(

@@ -27,11 +27,14 @@ class Summary:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd >= 0):
-            raise ValueError(f"invalid mean or standard deviation: {self.mean}, {self.sd}")
+            raise ValueError(
+                f"mean {self.mean} with standard deviation {self.sd}, expected finite numbers and"
+                " a standard deviation of at least 0"
+            )
         if self.n < 1:
             raise ValueError(f"invalid number of runs: {self.n}, expected at least 1")
         if not (math.isfinite(self.resolution) and self.resolution >= 0):
-            raise ValueError(f"invalid resolution: {self.resolution}")
+            raise ValueError(f"resolution is {self.resolution}, expected a finite number >= 0")
 
     @property
     def floored_sd(self) -> float:

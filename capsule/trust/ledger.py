@@ -34,7 +34,7 @@ def add(capsule_id: str) -> str | None:
         advice = error.advice or "set XDG_STATE_HOME to keep the list in another folder"
         return (
             f"capsule {capsule_id[:12]} is sealed, but could not be listed as yours"
-            f" ({error.where}: {error.what}); verify it with --trust; {advice}"
+            f" ({error.where}: {error.what}); verify the capsule with --trust; {advice}"
         )
     return None
 
@@ -128,7 +128,7 @@ def _check(path: Path) -> None:
         raise ExecutionError(
             "writable by other users, so capsule does not use this path",
             where=str(path),
-            advice=f"remove their permission: chmod go-w {path}",
+            advice=f"remove the permission of other users: chmod go-w {path}",
         )
 
 

@@ -112,7 +112,7 @@ def of_folder(workspace: Workspace, manifest: Manifest) -> Code:
     return Code(
         name=str(workspace.to_resume),
         own=ledger.has_begun(workspace.folder),
-        whose="You did not begin this run at this place",
+        whose="You did not begin this run in this folder",
         label=f"folder {workspace.to_resume}",
         inputs={f"{_INPUTS}{name}": path.stat().st_size for name, path in files.items()},
         program=payload.program(workspace.levels),
@@ -209,7 +209,7 @@ def _refuse_host(code: Code, flags: tuple[str, ...], *, has_image: bool) -> Untr
         f"Not started. No container: {outlook.UNCONTAINED}",
         where=code.name,
         advice=f"add {way_out}\n"
-        "or add --allow-host, best in an account or a virtual machine that holds nothing of value",
+        "or add --allow-host, preferably in an account or a virtual machine without valuable data",
         flags=flags,
     )
 
@@ -237,7 +237,9 @@ def _announce(
         f"code: {_describe_program(code, manifest)}",
     ]
     if fault := ledger.fault():
-        facts.append(f"ledger: the list of your capsules and run folders is not used: {fault}")
+        facts.append(
+            f"ledger: capsule cannot use the list of your capsules and run folders: {fault}"
+        )
     watch.stranger(code.whose, facts)
 
 
@@ -260,7 +262,9 @@ def _describe_engine(request: Request, choice: Choice) -> Iterator[str]:
         for path in site.mpi[:1]:
             yield f"mounts: {path}, this machine's MPI, in place of the image's (site file)"
     if request.keep_keyring:
-        yield "keyring: your kernel keys, such as Kerberos tickets, are in reach (--keep-keyring)"
+        yield (
+            "keyring: the code can use your kernel keys, such as Kerberos tickets (--keep-keyring)"
+        )
     yield f"network: {outlook.describe_network(online, contained=choice.runtime.contained)}"
 
 

@@ -140,7 +140,9 @@ class Privacy:
         findings: list[Finding] = []
         for name, path in inputs.items():
             if find_keys([name]):
-                findings.append(Finding(where=name, what="a file named as keys or passwords are"))
+                findings.append(
+                    Finding(where=name, what="a file name typical of keys or passwords")
+                )
             with _open(path) as stream:
                 head = stream.read(_TEXT_BYTES)
                 if b"\0" in head:
@@ -222,12 +224,17 @@ def _open(path: Path) -> FileIO:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise ExecutionError(
-            f"cannot be read for sealing: {error.strerror}", where=str(path)
+            f"cannot be read for sealing: {error.strerror}",
+            where=str(path),
+            advice="make the file readable, and try again",
         ) from None
     stream = FileIO(handle)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         stream.close()
-        raise ExecutionError("is not a regular file, and cannot be sealed", where=str(path))
+        raise ExecutionError(
+            "cannot be sealed: expected a regular file, found a folder or a special file",
+            where=str(path),
+        )
     return stream
 
 

@@ -135,7 +135,7 @@ def _lint(arguments: LintArguments, console: Console) -> int:
     if path.is_dir() or (path.is_file() and is_zipfile(path)):
         if arguments.frameworks:
             advice = "leave --frameworks out, or lint the manifest"
-            what = "is a capsule, and --frameworks needs a manifest"
+            what = "--frameworks needs a manifest, found a capsule"
             raise UsageError(what, where=str(path), advice=advice)
         with reading.read(path) as capsule:
             checked = capsule.record.manifest

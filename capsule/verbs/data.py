@@ -54,7 +54,7 @@ class FetchArguments:
 def _add_hash(parser: ArgumentParser) -> None:
     parser.add_argument("path", type=Path, metavar="PATH", help="file or folder of the dataset")
     parser.add_argument(
-        "--rehash", action="store_true", help="read all files anew (default: use cached digests)"
+        "--rehash", action="store_true", help="read all files again (default: use cached digests)"
     )
     verb.add_json(parser)
 
@@ -109,7 +109,7 @@ def _add_fetch(parser: ArgumentParser) -> None:
         "--most",
         type=verb.size,
         metavar="SIZE",
-        help="size limit of a dataset whose size no capsule records (default: 100G)",
+        help="size limit of a dataset without a recorded size (default: 100G)",
     )
     verb.add_json(parser)
 

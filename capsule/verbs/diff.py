@@ -69,7 +69,7 @@ DIFF = Verb(
     name="diff",
     examples=(
         "capsule diff original.capsule.zip rerun.verification.zip",
-        "capsule diff original.capsule.zip here.verification.zip there.verification.zip",
+        "capsule diff original.capsule.zip lab1.verification.zip lab2.verification.zip",
     ),
     add=_add,
     # what was read stays while the report is imported and drawn

@@ -84,7 +84,9 @@ def _save(arguments: SaveArguments, console: Console) -> int:
     else:
         for name, value in facts.items():
             console.data(f"{name}: {value}")
-        console.say(f"to use it: --image {arguments.file}, or docker load -i {arguments.file}")
+        console.say(
+            f"to use the image: --image {arguments.file}, or docker load -i {arguments.file}"
+        )
     return 0
 
 
@@ -101,7 +103,7 @@ def _find_image(word: str) -> Image:
         recorded = capsule.record.image
     if recorded is None:
         raise UsageError(
-            "this capsule has no image: it ran on the host",
+            "this capsule ran on the host, without an image",
             where=word,
             advice="name a capsule of a run in a container, or docker://HOST/NAME:TAG",
         )

@@ -27,7 +27,7 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--keep-hosts",
         action="store_true",
-        help="print host names and serial numbers in clear (default: salted hashes)",
+        help="print host names and serial numbers in plain text (default: salted hashes)",
     )
     verb.add_json(parser)
 
@@ -67,7 +67,7 @@ def _add_doctor(parser: ArgumentParser) -> None:
         nargs="?",
         default=None,
         metavar="IMAGE",
-        help="image to look up in its registry too: docker://HOST/NAME:TAG",
+        help="also look up this image in its registry: docker://HOST/NAME:TAG",
     )
     verb.add_json(parser)
 
@@ -122,8 +122,8 @@ def _init(arguments: InitArguments, console: Console) -> int:
     site.write(file, runtime=next(usable, "auto"), cache=cache)
     console.data(f"wrote {file}")
     console.data(
-        "a null leaves the default; `capsule site show` prints the settings in force,"
-        " docs/how-to/set-up-a-site.md explains each"
+        "null keeps the default; `capsule site show` prints the settings in force;"
+        " docs/how-to/set-up-a-site.md explains each setting"
     )
     return 0
 

@@ -48,7 +48,7 @@ def _add(parser: ArgumentParser) -> None:
         "--metrics",
         type=verb.names,
         metavar="PATTERN,...",
-        help="machine metrics to judge (default: those that A makes a claim on, else all times)",
+        help="machine metrics to judge (default: the metrics that A claims, else all times)",
     )
     parser.add_argument(
         "--work",
@@ -129,7 +129,7 @@ def _pair(arguments: Arguments, console: Console) -> int:
         paired = api.resume_pair(arguments.resume, options, watch)
     elif arguments.manifest is None:
         raise UsageError(
-            "no manifest and no --resume",
+            "expected a manifest or --resume, found neither",
             advice="name one manifest or two, or the folder of a pair with --resume",
         )
     elif arguments.trust or arguments.allow_host:
@@ -149,7 +149,7 @@ def _refuse_beside_resume(arguments: Arguments) -> None:
     if arguments.manifest is not None:
         raise UsageError(
             "manifests and --resume exclude each other",
-            advice="leave the manifests out: the pair's folder holds them",
+            advice="leave the manifests out: the pair's folder contains both manifests",
         )
     free = {field.name for field in fields(ResumePairOptions)}
     for field in fields(PairOptions):

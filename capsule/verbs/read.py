@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _NETWORK = "network"
 _REMOVED = {
-    "traffic": "`show traffic` is removed: run the manifest, and its capsule has bytes_sent,"
-    " bytes_received and messages of each rank that ran",
-    "scaling": "`show scaling` is removed: measure cases of several ranks in one benchmark with"
-    ' "scaling", as in manifests/scaling.json',
+    "traffic": "`show traffic` no longer exists: run the manifest; the capsule contains bytes_sent,"
+    " bytes_received and messages of each rank",
+    "scaling": "`show scaling` no longer exists: measure cases of several ranks in one benchmark"
+    ' with "scaling", as in manifests/scaling.json',
 }
 _MOST_DIGITS = 9
 
@@ -143,7 +143,7 @@ def _refuse_removed(arguments: Arguments) -> None:
         raise UsageError(_REMOVED[arguments.capsule])
     if arguments.ranks is not None:
         raise UsageError(
-            "--ranks is removed, with `show traffic` and `show scaling`",
+            "--ranks, `show traffic` and `show scaling` no longer exist",
             advice="leave --ranks out",
         )
 
@@ -152,7 +152,7 @@ def _size(text: str) -> tuple[str, int]:
     """SIZE=N, as typed."""
     name, equals, number = text.partition("=")
     if not (name and equals and number.isascii() and number.isdigit()):
-        raise UsageError(f"{text!r} is not SIZE=N with a whole number, such as batch=8")
+        raise UsageError(f"expected SIZE=N with a whole number, such as batch=8, found {text!r}")
     if len(number) > _MOST_DIGITS:
         raise UsageError(f"{name} has {len(number)} digits, at most {_MOST_DIGITS} are allowed")
     return name, int(number)

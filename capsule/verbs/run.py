@@ -40,7 +40,7 @@ def _add(parser: ArgumentParser) -> None:
         type=verb.path,
         default=None,
         metavar="MANIFEST",
-        help="manifest to run; a capsule with --add-seeds; none with --resume",
+        help="manifest to run (with --add-seeds: a capsule; with --resume: leave out)",
     )
     verb.add_frameworks(parser)
     verb.add_execution(parser)
@@ -60,13 +60,13 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="show what would run, with command, mounts and image; run nothing",
+        help="show the planned trials with command, mounts and image; run nothing",
     )
     parser.add_argument(
         "--add-seeds",
         type=verb.count,
         metavar="N",
-        help="extend the capsule given as MANIFEST by N seeds derived from its id; seals a new"
+        help="extend the capsule given as MANIFEST by N seeds derived from its id; seal a new"
         " capsule with all runs",
     )
     verb.add_json(parser)
@@ -93,7 +93,8 @@ def _run(arguments: Arguments, console: Console) -> int:
         sealed = api.resume(arguments.resume, options, watch)
     elif arguments.manifest is None:
         raise UsageError(
-            "no manifest and no --resume", advice="name a manifest, or a run folder with --resume"
+            "expected a manifest or --resume, found neither",
+            advice="name a manifest, or a run folder with --resume",
         )
     elif arguments.trust or arguments.allow_host:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")
@@ -151,7 +152,7 @@ def _check_resumption(arguments: Arguments) -> None:
     if arguments.manifest is not None:
         raise UsageError(
             "MANIFEST and --resume exclude each other",
-            advice="leave MANIFEST out: the run folder holds it",
+            advice="leave MANIFEST out: the run folder contains the manifest",
         )
     unfit = {
         "--frameworks": arguments.frameworks,

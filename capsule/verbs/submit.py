@@ -86,7 +86,7 @@ def _submit(arguments: Arguments, console: Console) -> int:
             console.say("interrupted; a job that was already submitted keeps running")
         else:
             console.say(f"job {job} keeps running; to cancel it: scancel {job}")
-        console.say(f"to follow it again: {again}")
+        console.say(f"to follow the job again: {again}")
         raise
     return _tell(ended, submitted, again, arguments, console)
 

@@ -52,10 +52,10 @@ def _add_winner(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
     located.add_id(parser, "it")
     parser.add_argument(
-        "--benchmark", metavar="ID", help="benchmark of the search (default: the only one)"
+        "--benchmark", metavar="ID", help="benchmark of the search (default: the only benchmark)"
     )
     parser.add_argument(
-        "--framework", metavar="NAME", help="framework of the search (default: the only one)"
+        "--framework", metavar="NAME", help="framework of the search (default: the only framework)"
     )
     parser.add_argument(
         "--seeds",
@@ -68,7 +68,7 @@ def _add_winner(parser: ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="manifest to write, beside the inputs (default: print it)",
+        help="manifest to write, in the folder of the inputs (default: print the manifest)",
     )
 
 
@@ -143,7 +143,7 @@ SWEEP = Family(
     verbs=(
         Verb(
             name="show",
-            purpose="show quality by budget, studies, score and winner",
+            purpose="show studies, score, winner, and the quality at each budget",
             examples=(
                 "capsule sweep show a.capsule.zip",
                 "capsule sweep show a.capsule.zip --json",

@@ -153,8 +153,8 @@ def add_keyring(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--keep-keyring",
         action="store_true",
-        help="leave your kernel keys, for example AFS tokens, in reach of workloads (default: out"
-        " of reach). Recorded",
+        help="let workloads read your kernel keys, for example AFS tokens (default: hide the keys)."
+        " Recorded",
     )
 
 
@@ -163,7 +163,7 @@ def add_offline(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--offline",
         action="store_true",
-        help="use no network; run `capsule stage` first to fetch what is needed",
+        help="use no network; run `capsule stage` first to fetch image and datasets",
     )
 
 
@@ -172,7 +172,7 @@ def add_privacy(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--keep-hosts",
         action="store_true",
-        help="record host names and serial numbers in clear (default: salted hashes)",
+        help="record host names and serial numbers in plain text (default: salted hashes)",
     )
     parser.add_argument(
         "--strict-privacy",
@@ -222,7 +222,7 @@ def add_limits(parser: ArgumentParser, *, of_untrusted: bool = False) -> None:
         type=tasks,
         metavar="N",
         help="limit of processes and threads per process start"
-        + default("a number that follows from its ranks and threads"),
+        + default("a number derived from ranks and threads"),
     )
     parser.add_argument(
         "--memory",
@@ -238,12 +238,12 @@ def seconds(text: str) -> int:
     parts = text.split(":")
     if len(parts) != 3 or not all(part.isdecimal() and len(part) < 6 for part in parts):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a duration HH:MM:SS, for example 12:00:00"
+            f"expected a duration HH:MM:SS, for example 12:00:00, found {text!r}"
         )
     hours, minutes, rest = map(int, parts)
     total = 3600 * hours + 60 * minutes + rest
     if total == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time limit: give at least 00:00:01")
+        raise argparse.ArgumentTypeError(f"expected at least 00:00:01, found {text!r}")
     return total
 
 
@@ -252,7 +252,9 @@ def size(text: str) -> int:
     number, unit = text.rstrip("KMGTiB"), text.lstrip("0123456789").removesuffix("B")
     power = _UNITS.get(unit.removesuffix("i"))
     if power is None or not number.isdecimal() or not 0 < len(number) < 10 or int(number) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size, for example 500M or 20G")
+        raise argparse.ArgumentTypeError(
+            f"expected a size, for example 500M or 20G, found {text!r}"
+        )
     return int(number) << power
 
 
@@ -260,7 +262,7 @@ def tasks(text: str) -> int:
     """Return a typed number of processes and threads."""
     if not text.isdecimal() or not _FEWEST_TASKS <= int(text) <= _MOST_TASKS:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a whole number from {_FEWEST_TASKS} to {_MOST_TASKS}"
+            f"expected a whole number from {_FEWEST_TASKS} to {_MOST_TASKS}, found {text!r}"
         )
     return int(text)
 
@@ -268,7 +270,9 @@ def tasks(text: str) -> int:
 def count(text: str) -> int:
     """Return a typed number of runs."""
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_RUNS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {_MOST_RUNS}")
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number from 1 to {_MOST_RUNS}, found {text!r}"
+        )
     return int(text)
 
 
@@ -296,7 +300,7 @@ def path(text: str) -> Path:
 
     if is_remote(text):
         raise argparse.ArgumentTypeError(
-            f"{text} is an address; download it first, and name the file"
+            f"expected a file of this machine, found the address {text}; download the file first"
         )
     return Path(text)
 
@@ -309,7 +313,8 @@ def names(text: str) -> tuple[str, ...]:
 def refuse_several(verb: str, one: str, words: Sequence[str]) -> UsageError:
     """Return the error where a shell pattern matched several files, and the verb takes one."""
     return UsageError(
-        f"{verb} takes one {one}; these match: {', '.join(words)}", advice="name one of them"
+        f"{verb} accepts one {one}, found {len(words)}: {', '.join(words)}",
+        advice=f"name one {one}",
     )
 
 
@@ -335,14 +340,14 @@ def conflict(option: str) -> UsageError:
     """Return the error of an option that `--resume` excludes."""
     return UsageError(
         f"--resume and {option} exclude each other",
-        advice=f"leave {option} out: the run folder records how the run was begun",
+        advice=f"leave {option} out: the run folder records the options of the run",
     )
 
 
 def without_resume(option: str) -> UsageError:
     """Return the error of an option that needs `--resume`."""
     return UsageError(
-        f"{option} needs --resume: a manifest that you name runs as your own",
+        f"{option} needs --resume: capsule already trusts a manifest that you name",
         advice=f"leave {option} out",
     )
 

@@ -39,7 +39,7 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--levels",
         choices=("capsule", "own"),
-        help="measuring program: the capsule's own (default), or this installation's",
+        help="measuring program: the one in the capsule (default), or the one of this installation",
     )
     parser.add_argument(
         "--runs",
@@ -53,14 +53,14 @@ def _add(parser: ArgumentParser) -> None:
         action="append",
         type=verb.path,
         metavar="VERIFICATION",
-        help="continue an earlier verification: count its runs and add new ones. Repeatable. "
+        help="continue an earlier verification: count its runs and add new runs. Repeatable. "
         "--runs is then the total (default: the next planned look)",
     )
     parser.add_argument(
         "--nonce",
         metavar="WORD",
         help="mix WORD into the fresh seeds. A word announced by a third party after sealing "
-        "prevents seed shopping by either side. Recorded",
+        "keeps either side from choosing seeds. Recorded",
     )
     parser.add_argument(
         "--until-decided",
@@ -86,7 +86,7 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="show what would run, be fetched and written, and how long it would take; run nothing",
+        help="show the planned runs, downloads and files, and the expected duration; run nothing",
     )
     verb.add_full(parser)
     verb.add_json(parser)

@@ -202,12 +202,12 @@ VERIFICATION = Verification(of="ab" * 32, runs=5, added=(Added(id="cd" * 32, run
         ),
         (
             {"origin": VERIFICATION},
-            [f"2 runs are of the earlier verification {'cd' * 32}"],
+            [f"2 runs come from the earlier verification {'cd' * 32}"],
             [],
         ),
         (
             {"origin": Extension(of="ab" * 32, seeds=3)},
-            [f"logs, evidence and other files of the predecessor match {'ab' * 32}"],
+            [f"logs, evidence and other files match the predecessor {'ab' * 32}"],
             [],
         ),
         ({"origin": Original()}, [], []),

@@ -40,11 +40,11 @@ def add(name: str) -> Callable[[Files], Files]:
 @pytest.mark.parametrize(
     ("forge", "words"),
     [
-        (state("embedded", True), "the files of dataset ramp contradict its recorded digest"),
+        (state("embedded", True), "dataset ramp has 0 bytes in 0 files with digest none"),
         (state("digest", f"sha256:{'6' * 64}"), "; the manifest says"),
-        (add("ramp/x"), "contains dataset ramp; the record says it does not"),
-        (add("ramp"), "contains dataset ramp; the record says it does not"),
-        (add("other/x"), "datasets/other is not a dataset of the record"),
+        (add("ramp/x"), "contains dataset ramp; the record says that"),
+        (add("ramp"), "contains dataset ramp; the record says that"),
+        (add("other/x"), "the record lacks the dataset of datasets/other"),
     ],
 )
 def test_data_that_does_not_fit_the_record_is_refused(

@@ -85,7 +85,7 @@ def test_bytes_are_reproduced_and_another_number_of_ranks_has_others(
         ("latency", lambda values: (-1.0, *values[1:]), "is -1 s in call 0, expected at least 0 s"),
         ("latency", lambda values: (2 * values[0], *values[1:]), "bandwidth of rank 0 is"),
         ("bus_bandwidth", lambda values: (2 * values[0], *values[1:]), "bus_bandwidth of rank 0"),
-        ("world_size", lambda _: (3.0,), "rank 0 saw 3 ranks; 2 were started"),
+        ("world_size", lambda _: (3.0,), "rank 0 saw 3 ranks, expected 2"),
     ],
 )
 def test_what_no_operation_does_is_damage(

@@ -151,16 +151,19 @@ def image_layer(field: str) -> Forge:
         ),
         (
             forge_json("data/capsule.json", set_in("ended", to="2026-99-01T10:00:00+00:00")),
-            "not a time",
+            "expected a time in UTC",
         ),
-        (forge_json("data/capsule.json", set_in("claims", 0, "metric", to="a/b/c/d")), "no metric"),
+        (
+            forge_json("data/capsule.json", set_in("claims", 0, "metric", to="a/b/c/d")),
+            "the manifest lacks metric a/b/c/d",
+        ),
         (
             forge_json("data/capsule.json", set_in("claims", 0, "lower", to=1)),
             "above its upper limit",
         ),
         (
             forge_json("data/capsule.json", set_in("claims", 0, "pattern", to=1)),
-            "has the pattern 1, but",
+            "\"pattern\": 1, but",
         ),
         *(
             (
@@ -178,8 +181,14 @@ def image_layer(field: str) -> Forge:
         ),
         (forge_json("data/capsule.json", set_in("datasets", 0, "name", to="x")), "dataset x"),
         (forge_json("data/capsule.json", set_in("uuid", to=OTHER_UUID)), "bag-info"),
-        (forge_text("data/results/attempts.jsonl", b"command/17", b"command/99"), "no such trial"),
-        (forge_text("data/results/attempts.jsonl", b'"train/', b'"other/'), "no such trial"),
+        (
+            forge_text("data/results/attempts.jsonl", b"command/17", b"command/99"),
+            "the plan lacks this trial",
+        ),
+        (
+            forge_text("data/results/attempts.jsonl", b'"train/', b'"other/'),
+            "the plan lacks this trial",
+        ),
         (
             forge_text("data/results/attempts.jsonl", b'"attempt":1', b'"attempt":2'),
             "expected 1 to",
@@ -214,7 +223,7 @@ def image_layer(field: str) -> Forge:
             ),
             " seed, expected a ",
         ),
-        (forge_text(SAMPLES, b'"unit":"1"', b'"unit":"s"'), "differ from the metric's"),
+        (forge_text(SAMPLES, b'"unit":"1"', b'"unit":"s"'), "unit is 's', expected '1'"),
         (forge_text(SAMPLES, b'"seed":17', b'"seed":16'), "the samples are of trial"),
         (forge_text(SAMPLES, b"final_loss", b"final_lost"), "lacks this metric"),
         (forge_text(SAMPLES, b'"values":[', b'"values":["NaN",'), "not finite"),
@@ -225,10 +234,10 @@ def image_layer(field: str) -> Forge:
         (image_layer("diff_id"), "layers contradict its reference"),
         (image_layer("digest"), "layers contradict its reference"),
         (lambda files: rehash(files | {"data/levels/more.py": b""}), "levels/"),
-        (lambda files: rehash(files | {"data/more.txt": b""}), "no place in a capsule"),
+        (lambda files: rehash(files | {"data/more.txt": b""}), "data/more.txt is unexpected"),
         (
             forge_text("data/ro-crate-metadata.json", b'"@type": "File"', b'"@type": "Note"'),
-            "follows from the record and files",
+            "contradicts the record and the files",
         ),
     ],
 )
@@ -259,7 +268,7 @@ def test_runs_are_not_hidden_as_controls(tmp_path: Path, files: Files, runs: int
     complaint = str(caught.value)
     assert "is a control run outside of a verification" in complaint
     assert "has a control run, but no failed fresh run" in complaint
-    assert ("has a second control run" in complaint) == (runs > 1)
+    assert ("has 2 control runs" in complaint) == (runs > 1)
 
 
 def test_forging_nothing_is_accepted(tmp_path: Path, files: Files) -> None:
@@ -326,7 +335,11 @@ def test_evidence_of_a_trial_is_kept_and_held_to_what_its_attempt_says(tmp_path:
     ("evidence", "carried", "words"),
     [
         ((EVIDENCE,), [], "evidence/a/curve.png is missing"),
-        ((), [File(path="evidence/a/curve.png", source=b"png")], "belongs to no attempt"),
+        (
+            (),
+            [File(path="evidence/a/curve.png", source=b"png")],
+            "expected an attempt with the evidence",
+        ),
         (
             (EVIDENCE, EVIDENCE),
             [File(path="evidence/a/curve.png", source=b"png")],

@@ -169,7 +169,7 @@ def test_what_is_larger_than_any_is_refused_before_it_is_hashed(tmp_path: Path) 
     with (
         mock.patch("capsule.archive.whole.MOST_DOCUMENT_BYTES", 100),
         mock.patch.object(digest, "expect", side_effect=AssertionError),
-        pytest.raises(DamagedError, match="larger than 100 bytes"),
+        pytest.raises(DamagedError, match="the limit is 100 bytes"),
     ):
         archive.read(path)
 

@@ -104,4 +104,4 @@ def test_a_sampler_without_its_numbers_fails_and_says_why(tmp_path: Path) -> Non
     user = prepare(tmp_path, "weighted")
     ended = user.run("run", "small.json", "--runtime", "host")
     assert ended.returncode != 0
-    assert "weighted samples need weight.npy" in " ".join(ended.stderr.split())
+    assert "lacks weight.npy, which the sampler weighted needs" in " ".join(ended.stderr.split())

@@ -39,7 +39,7 @@ WORLDS = {
     INDEPENDENT: None,
     NOT_SEEN: None,
     "seen by torch, mpi4py": None,
-    JOINED: "no recorded test of ranks started as many",
+    JOINED: "the record lacks a test of",
     DECLARED: "the author did not declare",
     "seen by nobody": "expected the form",
     "seen by torch, torch, torch, torch, torch": "expected the form",

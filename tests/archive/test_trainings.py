@@ -130,7 +130,7 @@ FORGED = [
     ("largest_class_share", lambda values: [values[0] / 2], "largest_class_share is"),
     ("class_counts", lambda values: [*values[:-1], 1e6], "largest_class_share is"),
     ("class_counts", lambda values: [value + 1 for value in values], "expected 80 labels"),
-    ("class_counts", lambda values: [-1.0] * len(values), "class_counts are all 0"),
+    ("class_counts", lambda values: [-1.0] * len(values), "class_counts are -1, -1"),
     ("train_loss", lambda values: [*values[:-1], 99.0], "its loss diverged in epoch 5"),
     ("untrained_loss", lambda _: [0.01], "its loss diverged in epoch 2"),
     ("accuracy", lambda values: [0.1] * len(values), "the target was missed"),
@@ -244,7 +244,7 @@ LIES = [
     (
         '    report.samples("training_samples", [trial.train.count])\n',
         '    report.samples("training_samples", [80])\n',
-        "training_samples is 80; 90 is what its generator makes",
+        "training_samples is 80; 90 follows from its generator",
     ),
     (
         "[sum(last) / len(last)]",

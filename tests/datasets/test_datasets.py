@@ -407,7 +407,7 @@ def test_generated_data_that_was_changed_is_made_again(
 def test_generated_data_that_was_changed_is_not_found_by_its_digest(tmp_path: Path) -> None:
     dataset, path = obtain(spec(**REGRESSION), tmp_path)
     forge(path.parent, tmp_path / "cache")
-    with pytest.raises(CannotRunError, match="is not on this machine"):
+    with pytest.raises(CannotRunError, match="is missing on this machine"):
         obtain(spec(digest=dataset.digest), tmp_path)
 
 

@@ -42,7 +42,7 @@ def test_equal_seeds_confirm_nothing(claim: Mapping[str, Any]) -> None:
 def test_a_run_is_no_evidence_of_itself() -> None:
     for claim in ({"type": "exact"}, {"type": "equivalence", "margin": {"absolute": 9}}):
         there = original(asked=[{"metric": LOSS, **claim}])
-        assert "both capsules hold the runs of" in refusal(there, there)
+        assert "both capsules contain the runs of" in refusal(there, there)
 
 
 def test_what_is_said_of_one_run_is_that_it_is_one() -> None:
@@ -52,7 +52,7 @@ def test_what_is_said_of_one_run_is_that_it_is_one() -> None:
         assert {note.code for note in compared.notes} == {"same-run"}
         assert [note.code for note in compared.changes] == ["same-run"]
         (note,) = compared.notes
-        assert "both capsules hold the same run" in note.sentence
+        assert "both capsules contain the same run" in note.sentence
     apart = diff.compare(there, dataclasses.replace(there, uuid="0" * 32), original_id="1" * 64)
     assert "same-run" not in {note.code for note in (*apart.notes, *apart.changes)}
 
@@ -109,6 +109,6 @@ def test_a_copy_among_several_re_executions_confirms_nothing() -> None:
     assert copied.pairs[0].pairs[0].refused is None
     reason = copied.pairs[1].pairs[0].refused
     assert reason is not None
-    assert reason.startswith("C is not independent of B: both capsules hold the runs of")
+    assert reason.startswith("C is not independent of B: both capsules contain the runs of")
     assert judge_several(copied).word == "INCONCLUSIVE"
     assert copied.metrics[0].sides[2] is None

@@ -123,7 +123,7 @@ def test_more_pairs_than_one_takes_are_told_all_the_same() -> None:
     equal, _ = judged.advice.if_equal
     assert equal is not None
     assert equal > 1000
-    assert "one pair takes at most 1000" in judged.advice.sentence
+    assert "one pair has at most 1000 rounds" in judged.advice.sentence
     assert "--pairs" not in judged.advice.sentence
 
 

@@ -105,7 +105,7 @@ EXPLAINED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a module where Python does not look": (
         {"message": missing("pkg"), "inputs": ["src/train.py", "pkg"]},
-        ["pkg", "among the inputs", '"env", "PYTHONPATH={inputs}"'],
+        ["provides module pkg", '"env", "PYTHONPATH={inputs}"'],
     ),
     "a module above the script": (
         {"message": missing("pkg")},
@@ -150,7 +150,7 @@ EXPLAINED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a key of the caller": (
         {"message": f"exit code 1\n{KEY}'WANDB_API_KEY'", "variables": {"WANDB_API_KEY": "sesame"}},
-        ["WANDB_API_KEY is not set in a trial", "sealed for all to read"],
+        ["WANDB_API_KEY is not set in a trial", "would be published"],
     ),
     "a variable that no manifest sets": (
         {

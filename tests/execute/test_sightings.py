@@ -59,14 +59,17 @@ def test_two_libraries_may_show_it() -> None:
 
 
 WRONG = {
-    "each alone": ([by("torch", 1, 0)] * 2, "rank 0 is alone"),
+    "each alone": (
+        [by("torch", 1, 0)] * 2,
+        "rank 0 is in a world of 1 rank by torch, expected 2 ranks",
+    ),
     "half a world": (
         [*world("torch", 2), PYTHON, PYTHON],
         "rank 0 is in a world of 2 ranks by torch",
     ),
     "two worlds of two": (world("mpi4py", 2) * 2, "rank 0 is in a world of 2 ranks"),
     "more than were started": ([by("torch", 4, 0, 1), by("torch", 4, 2, 3)], "a world of 4 ranks"),
-    "a world in each rank": ([by("torch", 2, 0, 1)] * 2, "ranks 0 and 1 are both number 0"),
+    "a world in each rank": ([by("torch", 2, 0, 1)] * 2, "ranks 0 and 1 both have number 0"),
     "by other stores": (
         [by("torch", 2, 0, token="a"), by("torch", 2, 1, token="b")],
         "are in two separate worlds of 2",
@@ -79,7 +82,7 @@ WRONG = {
             Sighting(has_python=True, made=one.made + by("torch", 1, 0).made)
             for one in world("mpi4py", 2)
         ],
-        "rank 0 is alone in a world of its own by torch",
+        "rank 0 is in a world of 1 rank by torch",
     ),
 }
 

@@ -28,11 +28,11 @@ def test_a_pointer_names_members_and_entries(pointer: str, found: list[float]) -
 @pytest.mark.parametrize(
     ("pointer", "message"),
     [
-        ("/a/2", "it has no /a/2: the list has 2 entries"),
+        ("/a/2", "it has no /a/2: expected '2', the list has 2 entries"),
         ("/a/-1", "the list has 2 entries"),
         ("/a/\u0661", "the list has 2 entries"),
         ("/a/9999999999999", "the list has 2 entries"),
-        ("/b", "'b' is missing among a, c"),
+        ("/b", "expected 'b', found a, c"),
         ("/c/x", "no 'x' in 5"),
         ("/a/0/x", "no 'x' in 7"),
     ],
@@ -47,7 +47,7 @@ def test_a_place_that_is_not_there_is_told_beside_what_is(pointer: str, message:
 def test_a_json_document_has_as_many_bytes_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MOST_JSON_BYTES", 8)
     assert at("/a", b'{"a": 1}') == [1.0]
-    with pytest.raises(UnreadError, match="it has 9 bytes; a JSON file may have 8"):
+    with pytest.raises(UnreadError, match="it has 9 bytes, the limit of a JSON file is 8"):
         at("/a", b'{"a": 12}')
 
 
@@ -92,7 +92,7 @@ def test_the_last_cell_of_a_column_gives_the_number(text: str, found: Value) -> 
 def test_what_lies_behind_the_last_number_is_told() -> None:
     source = Column(text="a.csv", column="b")
     found = documents.of_column(source, b"a,b\n1,2\n3,\n", "it")
-    assert found.notes == ("the last cell of it with a number is in line 2 of 3",)
+    assert found.notes == ("the last number of column b of it is in line 2 of 3",)
     assert documents.of_column(source, b"a,b\n1,2\n", "it").notes == ()
 
 
@@ -102,7 +102,7 @@ def test_a_column_of_steps_makes_a_curve() -> None:
         Value(value=6.0, step=4.0, line=4),
     )
     # the step's cell is missing, which is no number
-    with pytest.raises(UnreadError, match="s in line 2 of it is not a number: ''"):
+    with pytest.raises(UnreadError, match="s in line 2 of it: expected a number, found ''"):
         table("b,s\n5\n", step="s")
 
 
@@ -114,7 +114,7 @@ def test_a_column_of_steps_makes_a_curve() -> None:
         ("", "it has no column b; its columns: none", "no-result"),
         ("b,b\n1,2\n", "it has column b 2 times", "bad-result"),
         ("a,b\n", "column b of it is empty", "no-result"),
-        (f'a,b\n"{"x" * 200_000}",1\n', "line 2 of it is not a CSV row", "bad-result"),
+        (f'a,b\n"{"x" * 200_000}",1\n', "cannot read line 2 of it as CSV", "bad-result"),
         ("b", "column b of it is empty", "no-result"),
     ],
 )

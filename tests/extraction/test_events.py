@@ -110,7 +110,10 @@ def test_a_number_that_is_not_finite_is_read_as_it_is(number: float) -> None:
 def test_a_tensor_of_one_number_is_a_scalar(content: bytes, expected: float | None) -> None:
     extract = read(record(event(1, tensor("loss", content))))
     if expected is None:
-        assert "tag loss in the event files of runs is not a scalar" in extract.message
+        assert (
+            "tag loss in the event files of runs has another type, expected a scalar"
+            in extract.message
+        )
     else:
         assert extract.values["loss"][0].value == expected
 
@@ -134,17 +137,17 @@ LOSS = record(event(1, simple("loss", 0.5)))
         (
             record(b"\x0d\0\0\0\0"),
             "bad-result",
-            "field wall_time of an event holds 4 bytes, expected 8 bytes",
+            "field wall_time of an event contains 4 bytes, expected 8 bytes",
         ),
         (
             record(b"\x28\1"),
             "bad-result",
-            "field summary of an event holds the integer 1, expected a protobuf",
+            "field summary of an event contains the integer 1, expected a protobuf",
         ),
         (
             record(inside(2, b"")),
             "bad-result",
-            "field step of an event holds 0 bytes, expected an integer",
+            "field step of an event contains 0 bytes, expected an integer",
         ),
         (b"loss: 0.5\n" * 10, "bad-result", "wrong checksum of a record's length"),
     ],

@@ -74,7 +74,7 @@ def test_what_looks_like_a_number_is_none(word: str) -> None:
     extract = read(LOSS, f"loss: {word}\n".encode())
     assert (extract.reason, dict(extract.values)) == ("bad-result", {})
     assert (
-        f"the match of loss: ([^ ]+) in line 1 of stdout is not a number: {word!a}"
+        f"the match of loss: ([^ ]+) in line 1 of stdout: expected a number, found {word!a}"
         in extract.message
     )
     assert "stdout ends with\n  | loss: " in extract.message
@@ -89,22 +89,22 @@ def test_what_looks_like_a_number_is_none(word: str) -> None:
             Pattern(text="stdout", pattern="(?:loss: (?P<value>.*))?end"),
             "the end",
             "bad-result",
-            "its group did not take part",
+            "its group matched nothing",
         ),
         (
             Pointer(text="out/a", pointer="/b/c"),
             '{"b": {"d": 1, "e": 2}}',
             "no-result",
-            "among d, e",
+            "expected 'c', found d, e",
         ),
         (Pointer(text="out/a", pointer="/1"), "[1]", "no-result", "the list has 1 entries"),
         (Pointer(text="out/a", pointer="/b/c"), '{"b": 3}', "no-result", "no 'c' in 3"),
-        (Pointer(text="out/a", pointer="/b"), '{"b": "3"}', "bad-result", "is not a number"),
-        (Pointer(text="out/a", pointer="/b"), '{"b": true}', "bad-result", "is not a number"),
+        (Pointer(text="out/a", pointer="/b"), '{"b": "3"}', "bad-result", "expected a number"),
+        (Pointer(text="out/a", pointer="/b"), '{"b": true}', "bad-result", "expected a number"),
         (Pointer(text="out/a", pointer="/b"), '{"b": []}', "no-result", "is an empty list"),
         (Pointer(text="out/a", pointer=""), "1" * 400, "bad-result", "an integer too large"),
-        (Pointer(text="out/a", pointer=""), "1" * 5000, "bad-result", "is not a JSON document"),
-        (Pointer(text="out/a", pointer=""), "[" * 9999, "bad-result", "is not a JSON document"),
+        (Pointer(text="out/a", pointer=""), "1" * 5000, "bad-result", "cannot read a as JSON"),
+        (Pointer(text="out/a", pointer=""), "[" * 9999, "bad-result", "cannot read a as JSON"),
         (Column(text="out/a", column="b"), "a,c\n1,2", "no-result", "its columns: a, c"),
         (Column(text="out/a", column="b"), "b,b\n1,2", "bad-result", "has column b 2 times"),
         (Column(text="out/a", column="b"), "a,b\n1,\n", "no-result", "is empty"),
@@ -112,17 +112,22 @@ def test_what_looks_like_a_number_is_none(word: str) -> None:
             Column(text="out/a", column="b"),
             "a,b\n1,x\n",
             "bad-result",
-            "b in line 2 of a is not a number: 'x'",
+            "b in line 2 of a: expected a number, found 'x'",
         ),
         (Column(text="out/a", column="b", step="a"), "a,b\n,1", "bad-result", "a in line 2 of a"),
         (LogKey(text="stdout", key="k"), ':::MLLOG {"key": "j"}', "no-result", "has the key k"),
-        (LogKey(text="stdout", key="k"), ':::MLLOG {"key": "k"', "bad-result", "has no JSON"),
-        (LogKey(text="stdout", key="k"), ':::MLLOG ["k"]', "bad-result", "has no object"),
+        (
+            LogKey(text="stdout", key="k"),
+            ':::MLLOG {"key": "k"',
+            "bad-result",
+            "expected a JSON object",
+        ),
+        (LogKey(text="stdout", key="k"), ':::MLLOG ["k"]', "bad-result", "expected a JSON object"),
         (
             LogKey(text="stdout", key="k"),
             ':::MLLOG {"key": "k"}',
             "bad-result",
-            "is not a number: None",
+            "expected a number, found None",
         ),
     ],
 )

@@ -55,7 +55,7 @@ def test_what_was_read_before_has_its_steps_and_its_room(monkeypatch: pytest.Mon
         Value(value=4.0, step=3.0, line=2),
     )
     with pytest.raises(
-        UnreadError, match="the step in line 2 is empty: its group did not take part"
+        UnreadError, match="the step in line 2 of it is empty: its group matched nothing"
     ):
         before("all", b"step 1 loss: 5\nloss: 4\n", STEPS)
     monkeypatch.setattr(values, "MOST_VALUES", 1)

@@ -10,12 +10,13 @@ from capsule.jsons import Json
 
 
 @pytest.mark.parametrize(
-    ("word", "hint"), [("1,000", "; print it without grouped digits"), ("12%", ""), ("x", "")]
+    ("word", "hint"),
+    [("1,000", "; print the number without grouped digits"), ("12%", ""), ("x", "")],
 )
 def test_a_comma_in_a_number_is_hinted_at(word: str, hint: str) -> None:
     with pytest.raises(UnreadError) as refused:
         values.to_number(word, "it")
-    assert str(refused.value) == f"it is not a number: {word!r}{hint}"
+    assert str(refused.value) == f"it: expected a number, found {word!r}{hint}"
     assert refused.value.reason == "bad-result"
 
 
@@ -26,7 +27,7 @@ def test_a_number_may_have_white_space_and_a_typographers_minus() -> None:
 
 @pytest.mark.parametrize("value", [True, None, "1", [1], {}])
 def test_a_json_value_of_another_kind_is_no_number(value: Json) -> None:
-    with pytest.raises(UnreadError, match="is not a number"):
+    with pytest.raises(UnreadError, match="expected a number"):
         values.json_number(value, "it")
     assert values.json_number(2, "it") == 2.0
 

@@ -21,7 +21,7 @@ from capsule.datasets.download import download
 from capsule.errors import CannotRunError
 from tests.support.registries import http, serve
 
-PROVIDER, MACHINE = "cloud metadata address", "this machine itself"
+PROVIDER, MACHINE = "cloud metadata address", "belongs to this machine"
 _RESOLVE = socket.getaddrinfo
 
 Names = Callable[..., list[str]]

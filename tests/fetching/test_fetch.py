@@ -128,7 +128,7 @@ def test_a_cache_that_is_a_file_is_named(cache: Path) -> None:
     cache.write_text("")
     with (
         serve(by_path({"/a": http(sample())})) as host,
-        pytest.raises(ExecutionError, match="cannot make the cache folder: File exists") as error,
+        pytest.raises(ExecutionError, match="cannot create the cache folder: File exists") as error,
     ):
         fetch(f"http://{host}/a")
     assert "CAPSULE_CACHE" in str(error.value)
@@ -272,7 +272,7 @@ def test_a_redirect_leads_to_nothing_less_safe(url: str, target: str) -> None:
         (http(b"<!DOCTYPE html><html>", Content_Type="text/html"), DamagedError, "a web page"),
         (http(b"\n <html>"), DamagedError, "a web page"),
         (http(b"{}", Content_Type="application/json"), DamagedError, "'application/json'"),
-        (http(b""), DamagedError, "the server sends no bytes"),
+        (http(b""), DamagedError, "the server sends an empty file"),
         (
             http(b"PK\x05\x06" + bytes(18)),
             DamagedError,
@@ -379,7 +379,11 @@ _IMAGE = {"mediaType": "application/vnd.oci.image.config.v1+json"}
     [
         (publishing.artifact(b"PK", layers=[]), CannotRunError, "has 0 files"),
         (publishing.artifact(b"PK", config=_IMAGE), CannotRunError, "sent a container image"),
-        (publishing.artifact(b"PK", manifests=[]), CannotRunError, "a document that lists no file"),
+        (
+            publishing.artifact(b"PK", manifests=[]),
+            CannotRunError,
+            "a document without a list of files",
+        ),
         (publishing.artifact(b"PK", layers={}), DamagedError, "breaks its specification"),
         (b"[]", DamagedError, "expected a JSON object"),
         (publishing.artifact(b"other"), CannotRunError, "lacks blobs/sha256:"),
@@ -408,11 +412,11 @@ def test_the_blob_is_what_the_manifest_names() -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("https://", "not a valid address"),
-        ("https://a b/c", "not a valid address"),
-        ("https://a.example:99999/", "not a valid address"),
-        ("https://[::1/", "not a valid address"),
-        ("https://a.example\\@b.example/", "not a valid address"),
+        ("https://", "the address is invalid"),
+        ("https://a b/c", "the address is invalid"),
+        ("https://a.example:99999/", "the address is invalid"),
+        ("https://[::1/", "the address is invalid"),
+        ("https://a.example\\@b.example/", "the address is invalid"),
         ("http://me:secret@a.example/x", "would send the login unencrypted"),
         ("http://a.example/x", "plain HTTP cannot authenticate"),
         ("ftp://a.example/x", "cannot fetch a capsule by ftp://"),

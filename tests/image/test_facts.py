@@ -143,5 +143,5 @@ def test_more_layers_than_could_be_mounted_are_damaged() -> None:
 
 def test_what_is_index_and_manifest_at_once_is_neither() -> None:
     both = json.loads(MANIFEST) | json.loads(make_index(MANIFEST))
-    with pytest.raises(CannotRunError, match="not an image of Docker's schema 2"):
+    with pytest.raises(CannotRunError, match="expected an image of Docker's schema 2"):
         documents.read(json.dumps(both).encode(), where="it")

@@ -101,7 +101,7 @@ def test_a_path_without_an_image_is_named(tmp_path: Path) -> None:
         ("gone.sif", "No such file"),
         ("text.sif", "no image found"),
         ("folder", "no image found"),
-        ("pipe.sif", "not a readable regular file"),
+        ("pipe.sif", "expected a readable regular file"),
     ):
         with pytest.raises(UsageError, match=says) as error:
             files.locate(f"{tmp_path}/{name}", None)
@@ -110,7 +110,9 @@ def test_a_path_without_an_image_is_named(tmp_path: Path) -> None:
 
 def test_a_reference_that_names_another_form_is_told(tmp_path: Path) -> None:
     (tmp_path / "made.sif").write_bytes(plain_sif())
-    with pytest.raises(UsageError, match="the reference says oci, the file is sif"):
+    with pytest.raises(
+        UsageError, match="the reference names the form oci, the file has the form sif"
+    ):
         files.locate(f"oci:{tmp_path}/made.sif", None)
 
 

@@ -132,7 +132,7 @@ def test_an_index_is_followed_to_this_platform_and_kept(served: Served) -> None:
     assert (str(pinned.manifest_digest), pinned.index_digest) == (own, of_bytes(body))
     assert pinned.index == body
     with pytest.raises(
-        CannotRunError, match=r"no image for linux/s390x; the registry has .*linux/arm64"
+        CannotRunError, match=r"expected an image for linux/s390x, the registry has .*linux/arm64"
     ):
         registry.resolve(served.reference(":2"), platform="linux/s390x")
 
@@ -202,7 +202,7 @@ def test_documents_that_contradict_each_other_are_damaged(
 def test_what_is_no_image_cannot_run(served: Served, changes: JsonObject) -> None:
     make(served, manifest=changes)
     with pytest.raises(
-        CannotRunError, match=r"not an image of Docker's schema 2|not a container image"
+        CannotRunError, match=r"expected an image of Docker's schema 2|expected a container image"
     ):
         resolve(served)
 

@@ -151,9 +151,9 @@ def test_a_layer_that_comes_twice_is_written_once(tmp_path: Path) -> None:
     ("body", "fault"),
     [
         (BLOBS[1][:-1] + b"x", "the layer is sha256:"),
-        (BLOBS[1] + b"x", "longer than 17 bytes"),
-        (BLOBS[1][:-1], "ends 1 bytes early"),
-        (b"", "ends 17 bytes early"),
+        (BLOBS[1] + b"x", "exceeds its stated size of 17 bytes"),
+        (BLOBS[1][:-1], "has 16 bytes, expected 17"),
+        (b"", "has 0 bytes, expected 17"),
     ],
 )
 def test_bytes_that_are_not_the_layers_leave_nothing(
@@ -202,7 +202,7 @@ def test_a_capsule_without_an_image_has_none_to_save(author: User) -> None:
     assert ran.returncode == 0, ran.stderr
     ended = author.run("image", "save", "a.capsule.zip", "image.tar")
     assert ended.returncode == 2
-    assert "this capsule has no image: it ran on the host" in ended.stderr
+    assert "this capsule ran on the host, without an image" in ended.stderr
 
 
 def test_a_name_that_is_nothing_is_bad_usage(author: User) -> None:

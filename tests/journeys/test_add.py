@@ -165,8 +165,8 @@ def test_further_looks_are_taken_until_every_claim_is_decided(author: User) -> N
     verify(author, "first.zip", code=3)
     ended = author.run("verify", "a.zip", "--until-decided", "--add", "first.zip", "--output", "s")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "look after 3 runs" not in ended.stderr
-    assert "look after 5 runs: REPRODUCED" in ended.stderr
+    assert "look at 3 runs" not in ended.stderr
+    assert "look at 5 runs: REPRODUCED" in ended.stderr
     origin = record_of(author.folder / "s").origin
     assert isinstance(origin, Verification)
     assert (origin.look, origin.runs, len(losses(record_of(author.folder / "s")))) == (2, 10, 5)
@@ -282,8 +282,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
         (["nonce"], 4, "fresh seed number 1 is"),
         (["set"], 4, "/resources/walltime: it is fixed"),
         (["gap"], 4, "fresh seed number 2 is"),
-        (["open"], 4, "has no outcome"),
-        (["levels"], 2, "measured by another release of capsule's measuring code"),
+        (["open"], 4, "lacks a final outcome"),
+        (["levels"], 2, "used another release of the measuring code"),
         (["image"], 2, "different images: earlier runs used"),
         (["first.zip", "--runs", "2"], 2, "has 2 runs, and --runs 2 is the total"),
         (["longer.zip", "--runs", "1"], 2, "has 3 runs, and --runs 1 is the total"),

@@ -165,7 +165,7 @@ def test_large_data_comes_along_only_where_that_is_said(
     assert ("will be published inside the capsule" in said) is kept
     linted = author.run("lint", "a.capsule.zip")
     told = " ".join((linted.stdout + linted.stderr).split())
-    assert ("dataset corpus has neither generator nor url nor doi" in told) is not kept
+    assert ("dataset corpus has no generator, url or doi" in told) is not kept
 
 
 def test_names_that_no_capsule_holds_stay_out_unless_they_must_come(author: User) -> None:

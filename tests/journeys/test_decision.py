@@ -107,9 +107,9 @@ def test_planned_looks_stop_as_soon_as_every_claim_is_decided(author: User) -> N
     author.run("run", training(author, looks=[3, 6, 12]), "--output", "a.capsule.zip")
     ended = author.run("verify", "a.capsule.zip", "--until-decided", "--output", "b.capsule.zip")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "look after 3 runs: INCONCLUSIVE" in ended.stderr
-    assert "look after 6 runs: REPRODUCED" in ended.stderr
-    assert "look after 12" not in ended.stderr
+    assert "look at 3 runs: INCONCLUSIVE" in ended.stderr
+    assert "look at 6 runs: REPRODUCED" in ended.stderr
+    assert "look at 12" not in ended.stderr
     verdict = author.json("diff", "a.capsule.zip", "b.capsule.zip")
     claim = claim_of(verdict)
     assert claim["rerun"]["values"] == 6

@@ -166,7 +166,7 @@ COMMANDS: dict[str, Here | There] = {
     "capsule diff original.capsule.zip rerun.verification.zip": Here(
         command="capsule diff a.capsule.zip here.capsule.zip", says="REPRODUCED"
     ),
-    "capsule diff original.capsule.zip here.verification.zip there.verification.zip": Here(
+    "capsule diff original.capsule.zip lab1.verification.zip lab2.verification.zip": Here(
         command="capsule diff a.capsule.zip here.capsule.zip there.capsule.zip"
     ),
     "capsule check a.capsule.zip": Here(),
@@ -231,9 +231,9 @@ COMMANDS: dict[str, Here | There] = {
     ),
     **dict.fromkeys(
         (
-            "capsule stage stranger.capsule.zip --runtime apptainer --trust",
+            "capsule stage paper.capsule.zip --runtime apptainer --trust",
             "capsule stage stranger.capsule.zip --trust",
-            "capsule verify stranger.capsule.zip --runtime apptainer --trust --offline",
+            "capsule verify paper.capsule.zip --runtime apptainer --trust --offline",
         ),
         There(test="journeys/test_stage.py::test_a_strangers_capsule_is_staged_with_trust_alone"),
     ),

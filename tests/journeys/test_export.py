@@ -90,7 +90,7 @@ def test_curves_and_boxes_are_pictures_that_are_the_same_again(author: User) -> 
         ("tiny/*/*/lost", "a.svg", "no metric matches 'tiny/*/*/lost'"),
         ("tiny/width1/command/los", "a.svg", "did you mean tiny/width1/command/loss?"),
         ("tiny/*/*/*", "a.svg", "metrics with several units: 1, points"),
-        ("tiny/*/*/loss", "a.gif", "unsupported figure format '.gif'; use .svg, .pdf, .png"),
+        ("tiny/*/*/loss", "a.gif", "unsupported figure format '.gif' use .svg, .pdf, .png"),
         ("tiny/*/*/loss", "there.svg", "already exists"),
         ("tiny/*/*/loss", "none/a.svg", "cannot write"),
     ],

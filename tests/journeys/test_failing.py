@@ -94,7 +94,7 @@ def test_a_machine_on_which_nothing_runs_is_at_fault_itself(
     assert "FileNotFoundError" in verdict["sentence"]
     assert "the cause is this machine or its software" in verdict["sentence"]
     assert "under seed 1 of the original failed on this machine too" in claim["sentence"]
-    assert claim["advice"]["sentence"].startswith("install what the failed runs lack")
+    assert claim["advice"]["sentence"].startswith("install the software that the failed runs lack")
     with zipfile.ZipFile(author.folder / "b.capsule.zip") as opened:
         logs = [opened.read(one) for one in opened.namelist() if one.startswith("data/logs/")]
     assert any(b"FileNotFoundError" in log for log in logs)

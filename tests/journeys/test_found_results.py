@@ -111,7 +111,12 @@ for epoch in (1, 2):
     [
         ("print('step 1')", {"pattern": "loss: (.*)"}, "no-result", "no line of stdout"),
         ("", {"pattern": "loss: (.*)"}, "no-result", "stdout is empty"),
-        ("print('loss: low')", {"pattern": "loss: (.*)"}, "bad-result", "is not a number: 'low'"),
+        (
+            "print('loss: low')",
+            {"pattern": "loss: (.*)"},
+            "bad-result",
+            "expected a number, found 'low'",
+        ),
         (
             "print('loss: 1\\nloss: 2')",
             {"pattern": "loss: (.*)", "occurrence": "only"},
@@ -123,7 +128,7 @@ for epoch in (1, 2):
             "open('other.csv', 'w')",
             {"csv": "loss", "file": "log.csv"},
             "no-result",
-            "no file log.csv in the output folder {out}; it holds other.csv",
+            "no file log.csv in the output folder {out}; the folder contains other.csv",
         ),
     ],
 )
@@ -313,7 +318,7 @@ def without_evidence(record: Record, files: list[File]) -> tuple[Record, list[Fi
     [
         (with_another_number, "contradict the text that they were read from"),
         (with_another_log, "contradict the text that they were read from"),
-        (without_evidence, "no text contains the samples of"),
+        (without_evidence, "the texts lack the samples of"),
     ],
 )
 def test_a_number_that_its_text_does_not_give_damages_a_capsule(
@@ -428,7 +433,7 @@ def test_a_constant_of_a_command_is_warned_of_even_where_it_is_0(author: User) -
         author, write(author, "print('loss: 0.0')", loss={"from": {"pattern": "loss: {number}"}})
     )
     ended = author.run("lint", "a.capsule.zip")
-    assert "whatever their seed" in " ".join((ended.stdout + ended.stderr).split())
+    assert "under different seeds" in " ".join((ended.stdout + ended.stderr).split())
 
 
 def test_a_number_on_standard_error_is_named(author: User) -> None:

@@ -20,7 +20,7 @@ def test_a_full_recipe_is_valid_and_says_what_is_missing(author: User, path: Pat
     (name,) = json.loads(path.read_text())["datasets"]
     shown = author.run("run", "--dry-run", path)
     assert shown.returncode == 0, shown.stderr
-    assert f"{name}, place on this machine unknown" in " ".join(shown.stdout.split())
+    assert f"{name}, path on this machine unknown" in " ".join(shown.stdout.split())
 
 
 def test_recipes_of_mlperf_are_by_its_rules() -> None:

@@ -95,7 +95,7 @@ def test_or_by_the_one_that_the_user_or_the_site_names(author: User) -> None:
 
 def test_an_interpreter_that_is_none_is_told_with_who_named_it(author: User) -> None:
     manifest = write_manifest(author.folder, benchmarks=[OPERATOR], claims=[], seeds=[1, 2])
-    for name, words in (("nothing-3", "no program"), ("/bin/sh", "is not a Python 3.9")):
+    for name, words in (("nothing-3", "no program"), ("/bin/sh", "expected Python 3.9")):
         ended = author.run("run", manifest, CAPSULE_PYTHON=name)
         assert ended.returncode == 6
         assert words in ended.stderr

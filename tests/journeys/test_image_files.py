@@ -253,7 +253,7 @@ def follow_advice(author: User, recipe: str, *words: str) -> tuple[list[str], li
         assert (ended.returncode, ended.stdout) == (2, "")
         assert "no longer" in ended.stderr
     advice = " ".join(ended.stderr.split()).partition("no longer")[2]
-    names = re.findall(r"and name (.*?)(?:; where|$)", advice)
+    names = re.findall(r"and refer to the image as (.*?)(?:; to publish|$)", advice)
     return re.findall(r"`([^`]*)`", advice), names
 
 

@@ -82,7 +82,7 @@ def test_options_behind_the_dashes_are_the_commands(author: User) -> None:
         (["--", "python3", "a.py"], "a command needs a metric"),
         (["--metric", "loss"], "--metric is set, but the command is missing"),
         (["--metric", "loss", "--"], "no command after --"),
-        (["--metric", "a b", "--", "x"], "not a valid name of a metric: 'a b'"),
+        (["--metric", "a b", "--", "x"], "invalid metric name 'a b'"),
         (["--metric", "a=(", "--", "x"], "invalid pattern '(': missing )"),
         (["--metric", "a=(?=b)(c)", "--", "x"], "look-around, as in (?=...), is not supported"),
         (["--metric", "a=b", "--", "x"], "has 0 groups in parentheses"),
@@ -91,7 +91,7 @@ def test_options_behind_the_dashes_are_the_commands(author: User) -> None:
             ["--metric", "a", "--metric", "a=(b)", "--", "x"],
             "two --metric options have the name 'a'",
         ),
-        (["--metric", "a", "x"], "init takes one path; these match: mine.json, x"),
+        (["--metric", "a", "x"], "init accepts one path, found 2: mine.json, x"),
     ],
 )
 def test_what_makes_no_manifest_is_one_clear_error(

@@ -187,7 +187,7 @@ def test_without_git_the_lists_count_and_changes_are_unknown(author: User) -> No
     assert carried(author) == {"repo/run.py"}
     commit = git(repo, "rev-parse", "HEAD")
     assert sources(author) == [{"inputs": ["repo"], "commit": commit, "modified": None}]
-    assert "git could not tell" in shown(author)
+    assert "git could not determine" in shown(author)
 
 
 def test_what_the_manifest_excludes_stays_out_and_what_it_names_comes_in(author: User) -> None:
@@ -205,8 +205,8 @@ def test_what_the_manifest_excludes_stays_out_and_what_it_names_comes_in(author:
         ("dangling", "is a link, to 'nowhere', which does not exist"),
         ("outside", "is a link, to '/etc/hostname', which lies outside the manifest's folder"),
         ("inside", "is a link, to 'run.py', and capsule does not follow links"),
-        ("fifo", "is neither a file nor a folder, but a named pipe (FIFO)"),
-        ("socket", "is neither a file nor a folder, but a socket"),
+        ("fifo", "is a named pipe (FIFO), expected a file or a folder"),
+        ("socket", "is a socket, expected a file or a folder"),
     ],
 )
 def test_what_is_no_file_is_named_and_can_be_excluded(
@@ -292,7 +292,7 @@ def test_a_name_that_nobody_can_read_is_refused(author: User, name: str) -> None
     fill(author.folder / "repo", **{name: "x"})
     ended = author.run("run", manifest(author, "repo"))
     assert ended.returncode == 2
-    assert "file names that a capsule cannot hold: " in ended.stderr
+    assert "a capsule cannot contain these file names: " in ended.stderr
     assert "rename the files, or `exclude`" in ended.stderr
 
 
@@ -315,7 +315,7 @@ def test_a_folder_of_which_all_is_left_out_is_refused(author: User) -> None:
     ended = author.run("run", manifest(author, "repo", exclude=["*.py"]))
     assert ended.returncode == 2
     words = " ".join(ended.stderr.split())
-    assert "a folder without a file but for what is left out: excluded by the manifest" in words
+    assert "a folder of which all files are left out: excluded by the manifest" in words
 
 
 def test_patterns_that_are_none_are_refused(author: User) -> None:

@@ -46,9 +46,9 @@ def test_an_image_without_the_library_is_told_of_in_one_line(
     assert ended.returncode == 5
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert line.endswith(
-        "failed (error): ValueError: resnet18.py imports torchvision, which is not installed in its"
-        " environment: name an image with it, in the manifest or by --image"
-        " (images/models/README.md shows how to build one from the torch image)"
+        "failed (error): ValueError: resnet18.py imports torchvision, which is not installed in the"
+        " benchmark's environment: name an image that has torchvision, in the manifest or by"
+        " --image (images/models/README.md shows how to build an image from the torch image)"
     )
 
 

@@ -56,8 +56,8 @@ def test_runs_are_added_under_the_same_word_alone(author: User) -> None:
     last = first.stdout.splitlines()[-1]
     assert last.endswith(f"--add b.zip --runs 5 --nonce '{WORD}'")
     for words, message in (
-        ((), "drawn with the nonce 'committee 7', the new ones would be drawn without one"),
-        (("--nonce", "8"), "with the nonce 'committee 7', the new ones would be drawn with"),
+        ((), "drawn with the nonce 'committee 7', the new seeds would be drawn without a nonce"),
+        (("--nonce", "8"), "with the nonce 'committee 7', the new seeds would be drawn with"),
     ):
         refused = author.run("verify", "a.zip", "--add", "b.zip", *words)
         assert refused.returncode == 2

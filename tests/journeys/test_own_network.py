@@ -72,7 +72,7 @@ def test_the_worked_example_is_sealed_checked_and_verified_on_the_host(
         ("def network(): raise RuntimeError('no weights here')", "no weights here"),
         (
             "def network():\n    return nn.Linear(16, 5)",
-            "net.py returned (20, 1, 16, 5), expected shape (20, 5)",
+            "net.py returned shape (20, 1, 16, 5), expected shape (20, 5)",
         ),
     ],
 )
@@ -109,7 +109,7 @@ def test_it_is_reproduced_in_containers(
         (
             {"inputs": ["own-network.json"]},
             "/network/module",
-            "is not among this benchmark's inputs",
+            "is outside this benchmark's inputs",
         ),
         ({"cases": {"side": [3]}}, "/cases/side", 'a case cannot vary "side"'),
         ({"network": {"module": "own-network/none.py"}}, "/network/module", "does not exist"),
@@ -135,8 +135,8 @@ def test_a_wrong_entry_is_refused(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("quality = 'accuracy'\ndef network(): ...\n", "line 1: defines no inputs"),
-        ("inputs = {}\n", "line 1: defines no quality, network"),
+        ("quality = 'accuracy'\ndef network(): ...\n", "line 1: the top level defines no inputs"),
+        ("inputs = {}\n", "line 1: the top level defines no quality, network"),
         (
             "n = 5\ninputs = {'x': (n,)}\nquality = 'accuracy'\nnetwork = None\n",
             "line 2: inputs is not a literal",

@@ -127,13 +127,13 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
     [
         (["--margin", "0.99"], "for example --margin 1.01"),
         (["--margin", "nan"], "for example --margin 1.01"),
-        (["--pairs", "1"], "2 to 1000 rounds; got 1"),
+        (["--pairs", "1"], "2 to 1000 rounds, found 1"),
         (["--metrics", "tiny/*/*/loss"], f"for example {TIME}"),
         (["--output-b", "a/tiny.json"], "name another file with --output-b"),
         (["--output-a", "nowhere/a.zip"], "name another place with --output-a"),
         (["--output-a", "c.zip", "--output-b", "./c.zip"], "name the same file"),
         (["--work", "w", "--output-b", "w/b.zip"], "the folder for w/b.zip does not exist"),
-        (["--work", "a"], "continue it with --resume"),
+        (["--work", "a"], "continue the run with --resume"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_before_anything_runs(

@@ -51,7 +51,7 @@ def test_a_pair_killed_between_its_two_run_folders_left_nothing_to_go_on_with(
     assert not (author.folder / "w").exists()
     refused = author.run("pair", "--resume", "w")
     assert refused.returncode == 2
-    assert "not the run folder of a pair" in refused.stderr
+    assert "expected the run folder of an interrupted pair" in refused.stderr
     # what the dead one left is not in the way
     ended = author.run("pair", "a/tiny.json", "b/tiny.json", "--pairs", "4", "--work", "w")
     assert ended.returncode in (0, 3), ended.stderr
@@ -171,7 +171,7 @@ def test_a_pair_of_which_a_side_is_gone_says_so(author: User) -> None:
     assert "b.run is missing in the folder of the pair" in refused.stderr
     (author.folder / "b.run").rename(author.folder / "w" / "b.run")
     for words, message in (
-        (("--output-a", "w/a.zip"), "the capsule would lie in the run folder"),
+        (("--output-a", "w/a.zip"), "the capsule's path is in the run folder"),
         (("--output-a", "c.zip", "--output-b", "c.zip"), "name the same file"),
     ):
         refused = author.run("pair", "--resume", "w", *words)

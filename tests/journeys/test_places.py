@@ -111,11 +111,11 @@ def test_the_readmes_pattern_means_the_original_alone_also_the_second_time(
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["verify"], "verify takes one capsule"),
-        (["check"], "check takes one capsule"),
-        (["show", "--json"], "show takes one capsule"),
-        (["lint"], "lint takes one manifest"),
-        (["run"], "run takes one manifest"),
+        (["verify"], "verify accepts one capsule"),
+        (["check"], "check accepts one capsule"),
+        (["show", "--json"], "show accepts one capsule"),
+        (["lint"], "lint accepts one manifest"),
+        (["run"], "run accepts one manifest"),
     ],
 )
 def test_several_files_where_one_is_meant_are_named(
@@ -123,7 +123,7 @@ def test_several_files_where_one_is_meant_are_named(
 ) -> None:
     ended = author.run(*words, "a.zip", "b.zip", "c.zip")
     assert ended.returncode == 2
-    assert f"{what}; these match: a.zip, b.zip, c.zip" in ended.stderr
+    assert f"{what}, found 3: a.zip, b.zip, c.zip" in ended.stderr
     assert ended.stdout == ""
 
 

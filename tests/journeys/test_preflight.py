@@ -21,9 +21,9 @@ WRONG_WORLDS = {
     "env -i": (
         5,
         f'exec env -i PATH="$PATH" {BARE}/python3 "$@"',
-        "takes itself for the only rank",
+        "acts as the only rank",
     ),
-    "literal": (6, "export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "its shell variable is unexpanded"),
+    "literal": (6, "export CAPSULE_RENDEZVOUS='tcp://$HOST:1'", "an unexpanded shell variable"),
     "hung": (5, '[ "$CAPSULE_RANK$CAPSULE_RANKS" = 12 ] && exec sleep 600', "rank 1 of 2 did not"),
 }
 
@@ -78,7 +78,7 @@ def test_words_that_no_shell_expands_are_refused_before_a_rank_starts(author: Us
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 6, said
     assert (
-        'ranks cannot form one world by "--rdzv-id=$SLURM_JOB_ID": no shell expands the variable'
+        'ranks cannot form one world with "--rdzv-id=$SLURM_JOB_ID": no shell expands the variable'
         in said
     )
     (work,) = author.folder.glob("*.run")
@@ -95,7 +95,7 @@ def test_ranks_without_python_are_told_as_not_seen(author: User) -> None:
     ended = author.run("run", path, "--runtime", "host", **wrap_python(author, "exit 127"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     said = " ".join(ended.stdout.split())
-    assert "2 on 1 node; pre-flight: no world seen, because no python3 starts" in said
+    assert "2 on 1 node; pre-flight: world not checked, because no python3 starts" in said
     assert "world not seen" in said
     # what the author reads is sealed, too
     (capsule,) = author.folder.glob("*.capsule.zip")
@@ -130,8 +130,8 @@ def test_ranks_of_mpi_that_nothing_joins_are_found(
     ended = author.run("run", of_mpi(author), "--runtime", "apptainer", "--image", torch_image())
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 5, said
-    assert "is alone in its world by mpi, but 2 ranks were started" in said
-    assert "local describes no world to MPICH Version: 5.0.2" in said
+    assert "is alone in its world according to mpi, but 2 ranks were started" in said
+    assert "MPICH Version: 5.0.2 received no variables of a world" in said
     assert not list(author.folder.glob("*.capsule.zip"))
 
 

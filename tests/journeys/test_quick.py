@@ -97,8 +97,8 @@ def test_what_decides_runs_as_in_the_whole_and_no_more(author: User) -> None:
     ended = author.run("verify", "a.zip", "--quick", "--output", "quick.zip")
     assert ended.returncode == 0, ended.stderr
     assert (
-        "--quick runs 1 of 3 benchmarks; not needed by a primary claim: beside, bare, with 2"
-        " claims" in flat(ended.stderr)
+        "--quick runs 1 of 3 benchmarks; no primary claim needs the rest: beside, bare (2"
+        " claims)" in flat(ended.stderr)
     )
     told = "a re-run with --quick (without 2 claims that cannot change the verdict)"
     assert f"the claim holds. Compared: {told}" in flat(ended.stdout)
@@ -128,13 +128,16 @@ def check_what_reads_it(author: User) -> None:
     assert author.json("show", "quick.zip")["quick"] is True
     assert author.json("show", "whole.zip")["quick"] is False
     shown = flat(author.run("show", "quick.zip").stdout)
-    assert "quick without bare, beside, which cannot change the verdict" in shown
+    assert "quick without bare, beside (no primary claim needs them)" in shown
     assert "not run" in shown
     assert "no margin" not in shown
     assert author.run("check", "quick.zip").returncode == 0
     with zipfile.ZipFile(author.folder / "quick.zip") as sealed:
         readme = sealed.read("data/README.md").decode()
-    assert "- Not run, because no primary claim needs it (`--quick`): `bare`, `beside`" in readme
+    assert (
+        "- Benchmarks left out by `--quick`, needed for no primary claim: `bare`, `beside`"
+        in readme
+    )
     assert f"| `{metric('beside')}` | not run |" in readme
     assert "`main`, seed " in readme
     assert "`beside`, seed " not in readme
@@ -240,8 +243,9 @@ def test_without_a_claim_that_decides_there_is_nothing_quick(author: User) -> No
     for words in ((), ("--dry-run",)):
         refused = author.run("verify", "a.zip", "--quick", *words)
         assert refused.returncode == 2
-        assert "--quick has nothing to run: no primary claim other than `ratio`" in flat(
-            refused.stderr
+        assert (
+            "--quick has no benchmark to run: the capsule has no primary claim other than"
+            in flat(refused.stderr)
         )
         assert "leave --quick out" in refused.stderr
     assert not list(author.folder.glob("*.run"))
@@ -250,7 +254,7 @@ def test_without_a_claim_that_decides_there_is_nothing_quick(author: User) -> No
 def test_where_nothing_is_left_out_it_is_the_whole_and_says_so(author: User) -> None:
     seal(author, ("main",), [{"metric": metric("main"), **WIDE}])
     ended = author.run("verify", "a.zip", "--quick", "--output", "quick.zip", "--runs", "2")
-    assert "--quick leaves nothing out: primary claims need every benchmark" in flat(ended.stderr)
+    assert "--quick runs all benchmarks: primary claims need every benchmark" in flat(ended.stderr)
     assert "--quick" not in ended.stdout.rpartition("sealed ")[0]
     assert not is_quick(author.folder / "quick.zip")
     preview = author.json("verify", "a.zip", "--quick", "--dry-run")

@@ -81,7 +81,7 @@ def test_data_of_what_is_left_out_is_not_asked_for(sealed: User) -> None:
     # which data it was nobody can know from there
     whole = sealed.run("verify", "quick.zip")
     assert whole.returncode == 6
-    assert "a quick verification, which left the dataset out" in flat(whole.stderr)
+    assert "a quick verification, which leaves datasets out" in flat(whole.stderr)
     assert "or verify the original" in flat(whole.stderr)
 
 
@@ -108,7 +108,7 @@ def test_a_killed_one_goes_on_without_it(sealed: User) -> None:
     [
         # nobody says what data it was that was judged
         ({"small"}, ("check", "forged.zip"), "read dataset own, which is missing from the record"),
-        ({"own"}, ("diff", "a.zip", "forged.zip"), "it read other datasets"),
+        ({"own"}, ("diff", "a.zip", "forged.zip"), "its datasets differ from the original's: "),
     ],
 )
 def test_one_that_hides_its_data_is_refused(

@@ -51,7 +51,7 @@ def test_numbers_are_read_again_and_claims_that_changed_decide_nothing(
     shown = user.run("show", "b").stdout
     words = " ".join(shown.split())
     assert f"made of capsule {first['id'][:12]} " in words
-    assert "secondary (made or changed later)" in words
+    assert "secondary (added or changed after the runs)" in words
     assert "1 of its claims written or changed when re-reading; 1 of that capsule's claims" in words
     facts = user.json("check", "b")["checked"]
     assert "15 series of samples match the texts that they were read from" in facts
@@ -77,7 +77,7 @@ def test_two_readings_of_a_run_are_no_evidence_of_each_other(author_with_run: Us
     ):
         differences = diff.compare(a.record, b.record)
     assert all(
-        "both capsules hold the runs of" in (pair.refused or "") for pair in differences.pairs
+        "both capsules contain the runs of" in (pair.refused or "") for pair in differences.pairs
     )
 
 
@@ -137,7 +137,9 @@ with open(os.environ["CAPSULE_RESULTS"], "w") as results:
         "reread", "a.zip", "--manifest", correct(author, {**declared, "extra": {}}, claims=claims)
     )
     assert refused.returncode == 2
-    assert 'read it with "from" and "file": "results.jsonl"' in " ".join(refused.stderr.split())
+    assert 'read the metric with "from" and "file": "results.jsonl"' in " ".join(
+        refused.stderr.split()
+    )
     pattern = '"extra", "value": ([0-9]+)'
     extra = {"from": {"pattern": pattern, "file": "results.jsonl"}}
     right = correct(author, {"loss": {"direction": "higher"}, "extra": extra}, claims=claims)
@@ -154,11 +156,11 @@ with open(os.environ["CAPSULE_RESULTS"], "w") as results:
         (METRICS, {}, "has the same metrics and claims as the capsule"),
         (METRICS, {"title": "Another"}, "the manifest changes title"),
         (METRICS, {"seeds": [1, 2, 3, 4]}, "the manifest changes seeds"),
-        ({**METRICS, "more": {}}, {}, "tiny: more is not among the results in the capsule"),
+        ({**METRICS, "more": {}}, {}, "tiny: the results in the capsule lack more"),
         (
             {**METRICS, "more": {"from": {"json": "/x", "file": "out.json"}}},
             {},
-            "tiny: more needs out.json, which is not in the capsule",
+            "tiny: more needs out.json, which the capsule lacks",
         ),
         (METRICS, {"claims": [{"metric": "tiny/*/*/no", "type": "ratio"}]}, "no"),
     ],

@@ -194,7 +194,7 @@ def test_a_resumed_run_writes_over_nothing(author: User) -> None:
     assert another.read_text() == "mine"
     refused = author.run("run", "--resume", folder, "--output", folder / "lost.capsule.zip")
     assert refused.returncode == 2
-    assert "the capsule would lie in the run folder" in refused.stderr
+    assert "the capsule's path is in the run folder" in refused.stderr
     assert author.run("run", "--resume", folder).returncode == 0
 
 

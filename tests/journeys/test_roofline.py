@@ -47,6 +47,6 @@ def test_each_operator_s_share_is_shown_and_sealed(author: User) -> None:
     assert len(shares) == 3
     # a view moves nothing, whatever its bytes are
     assert max(map(float, shares)) > 100
-    assert "more than 100 %: of memory" in shown.stdout
+    assert "more than 100 % of memory" in shown.stdout
     checked = author.run("check", capsule)
     assert checked.returncode == 0, checked.stderr

@@ -48,12 +48,15 @@ def test_tails_are_sealed_shown_and_judged(author: User) -> None:
     # what follows from samples has none of its own
     assert f"{UNIT}/latency_p99" not in samples
     shown = author.run("show", capsule, COLUMNS="220")
-    assert f"Latencies of {UNIT} as served (server), with intervals at 95%" in shown.stdout
+    assert (
+        f"Latencies of {UNIT} (server), with 95% intervals from the queries of each run"
+        in shown.stdout
+    )
     # they all wait for each other, so they are worth few independent ones
     assert re.search(r"seed +queries +p50 +p90 +p99", shown.stdout)
     assert re.search(r"^17 +400 +\S+ ms +\S+ ms +\S+ ms", shown.stdout, re.MULTILINE)
     assert re.search(r" +\(\d of 6\) +\(\d+ of 36\) +\(\d+ of 368\)", shown.stdout)
-    assert "(m of n): n independent queries have an interval" in shown.stdout
+    assert "(m of n): an interval needs n independent queries" in shown.stdout
     verdict = author.json("verify", capsule)
     assert [one["verdict"] for one in verdict["claims"]] == ["REPRODUCED"] * 3
 
@@ -72,7 +75,7 @@ def test_tails_are_sealed_shown_and_judged(author: User) -> None:
             "latency",
             'needs a rate in queries per second, for example "rate": 20',
         ),
-        ({"scenario": "offline", "rate": 5}, "service_time", 'only scenario "server" has a rate'),
+        ({"scenario": "offline", "rate": 5}, "service_time", 'scenario "offline" has no rate'),
         ({"scenario": "servers", "rate": 5}, "latency", "did you mean 'server'?"),
     ],
 )

@@ -92,7 +92,7 @@ def test_resources_leave_quality_judged_and_the_machine_reported(sealed: User) -
     # a verification is added to alike alone
     refused = sealed.run("verify", "a.zip", "--add", "threads.zip", "--runs", "4")
     assert refused.returncode == 2
-    assert f"used --set {workers}=1, {field}=2, the new ones would use (nothing)" in " ".join(
+    assert f"used --set {workers}=1, {field}=2, the new runs would use (nothing)" in " ".join(
         refused.stderr.split()
     )
 

@@ -47,7 +47,7 @@ def test_a_machine_with_nothing_is_told_what_to_ask_for(author: User) -> None:
     assert "numpy" in areas["host"][1]["what"]
     ended = author.run("doctor", **bare(author))
     assert ended.returncode == 6
-    assert ended.stdout.rstrip().endswith("something is missing; see the lines marked missing")
+    assert ended.stdout.rstrip().endswith("capsule lacks the items on the lines marked missing")
 
 
 VERSION = '[ "$1" = --version ] && echo apptainer version 9 && exit 0; '
@@ -110,7 +110,7 @@ def test_a_registry_that_is_named_is_asked(author: User) -> None:
     areas = examine(author, "docker://127.0.0.1:1/none:1", code=6, **bare(author))
     assert "did not answer" in areas["registry"][0]["what"]
     areas = examine(author, "no reference", code=6, **bare(author))
-    assert "not an image reference" in areas["registry"][0]["what"]
+    assert "expected an image reference" in areas["registry"][0]["what"]
 
 
 def test_a_site_file_that_is_none_is_a_finding(author: User) -> None:

@@ -160,8 +160,11 @@ def test_what_is_missing_is_told_after_all_else_was_brought(author: User) -> Non
     cache = author.home / "cache"
     ended = author.run("stage", manifest, CAPSULE_CACHE=str(cache))
     assert ended.returncode == 6
-    assert f"dataset 'gone' with digest {DIGEST} is not on this machine, and 1 more" in ended.stderr
-    assert "all else is staged" in ended.stderr
+    assert (
+        f"dataset 'gone' with digest {DIGEST} is missing on this machine, and 1 more"
+        in ended.stderr
+    )
+    assert "capsule staged everything else" in ended.stderr
     assert len(list(cache.glob("*/data/*/origin.json"))) == 1
 
 
@@ -216,7 +219,7 @@ def test_what_was_staged_runs_and_verifies_without_a_network(author: User, runti
     nowhere = ("--image", NOWHERE, "--runtime", runtime, "--offline")
     before = without_network(author, "run", manifest, *nowhere)
     assert before.returncode == 6
-    assert "is not on this machine, and --offline forbids fetching it" in before.stderr
+    assert "is missing on this machine, and --offline forbids fetching it" in before.stderr
     assert "capsule stage" in before.stderr
     staged = author.json("stage", manifest, "--runtime", runtime)
     assert f"docker://{staged['image']}" == python_image()

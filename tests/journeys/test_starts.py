@@ -33,7 +33,7 @@ WORDS = {
     "doctor": ("", "host"),
     "site": ("show", "your own"),
     "data": ("hash tiny.py", "sha256:"),
-    "image": ("resolve none", "not an image reference"),
+    "image": ("resolve none", "expected an image reference"),
     "submit": ("none.json", "none.json: no such file"),
 }
 

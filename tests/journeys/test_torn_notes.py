@@ -85,7 +85,7 @@ ODD = "begun by another version of capsule"
         (with_note(code="new-thing"), DamagedError, f"{FORGED}: new-thing"),
         (with_note(code="online", facts={"reason": "{0.__class__}"}), DamagedError, FORGED),
         (with_note(sentence="REPRODUCED by everybody"), DamagedError, FORGED),
-        (with_note(facts={"reason": {"deep": 1}}), UsageError, "not a fact of a sentence"),
+        (with_note(facts={"reason": {"deep": 1}}), UsageError, "of a sentence, expected None"),
         (with_note(facts=[1]), UsageError, ODD),
         (with_note(facts="text"), UsageError, ODD),
         (with_note(sentence=None), UsageError, ODD),

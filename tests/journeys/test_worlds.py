@@ -87,7 +87,7 @@ def test_a_program_of_mpi_that_was_refused_goes_on_under_a_launcher(author: User
     said = " ".join(ended.stderr.split())
     assert ended.returncode == 6, said
     assert "pi needs libmpi.so.12" in said
-    assert "launcher local does not join its 2 ranks" in said
+    assert "launcher local does not join the 2 ranks" in said
     (work,) = author.folder.glob("*.run")
     assert f"resume the run folder {work}" in said
     (author.folder / "site.json").write_text('{"launcher": "mpirun"}')

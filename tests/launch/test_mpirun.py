@@ -101,5 +101,7 @@ def test_no_mpirun_or_somebody_elses_is_refused(
     program = tmp_path / "mpirun"
     program.write_text("#!/bin/sh\necho mpirun of somebody\n")
     program.chmod(0o755)
-    with pytest.raises(CannotRunError, match="neither MPICH nor Open MPI: mpirun of somebody"):
+    with pytest.raises(
+        CannotRunError, match="expected mpirun of MPICH or Open MPI, found mpirun of somebody"
+    ):
         Mpirun().observations()

@@ -198,9 +198,9 @@ def test_more_than_a_node_has_is_the_launchers_fault_not_the_workloads(tmp_path:
 def test_mpi_that_srun_says_nothing_to_is_found_and_explained(tmp_path: Path) -> None:
     of = given(request(tmp_path, nodes=(0, 1), how="mpi"), environment("MPICH"))
     said = refused(of, Srun(TWO_NODES), PATIENCE_SECONDS)
-    assert "is alone in its world by mpi, but 2 ranks were started" in said
-    assert "srun describes no world to MPICH Version: 5.0.2, as srun --mpi=none does" in said
-    assert "(PMI_*, PMIX_*, OMPI_*) did not reach the image" in said
+    assert "is alone in its world according to mpi, but 2 ranks were started" in said
+    assert "MPICH Version: 5.0.2 received no variables of a world" in said
+    assert "(PMI_*, PMIX_*, OMPI_*) from srun, as with srun --mpi=none" in said
 
 
 def of_mpi(folder: Path, family: str, nodes: tuple[int, ...], how: str = "mpi") -> Request:
@@ -228,7 +228,7 @@ def test_ranks_of_open_mpi_are_refused_and_would_each_be_alone(tmp_path: Path) -
     (tmp_path / "asked").mkdir()
     of = of_mpi(tmp_path / "asked", "Open MPI", (0, 1))
     said = refused(of, Srun(TWO_NODES), PATIENCE_SECONDS)
-    assert "is alone in its world by mpi, but 2 ranks were started" in said
+    assert "is alone in its world according to mpi, but 2 ranks were started" in said
     assert "the launcher is MPICH" in said
 
 
@@ -264,7 +264,7 @@ def test_a_survey_that_cannot_be_started_says_why(tmp_path: Path) -> None:
 
 def test_an_engine_with_a_service_of_its_own_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        CannotRunError, match="docker starts containers through each machine's service"
+        CannotRunError, match="docker starts containers through a service of each machine"
     ):
         Srun(TWO_NODES).start(Docker(), PREPARED, ranks(tmp_path, "true", "true"))
 
@@ -282,7 +282,7 @@ def test_several_nodes_are_refused_where_there_is_no_allocation_of_so_many(
     monkeypatch.delenv("SLURM_JOB_ID")
     with pytest.raises(CannotRunError, match="outside a Slurm job"):
         launch.choose(TWO_NODES, site)
-    with pytest.raises(CannotRunError, match="launcher srun needs a Slurm job"):
+    with pytest.raises(CannotRunError, match="launcher srun requested outside a Slurm job"):
         launch.choose(Resources(), replace(site, launcher="srun"))
 
 

@@ -163,9 +163,9 @@ def test_a_job_outlives_its_submission_and_its_time_limit_can_be_gone_on_from(
     (job,) = jobs(ordinary)
     talk = ordinary.talk.read_text()
     assert f"job {job} keeps running; to cancel it: scancel {job}" in talk
-    (way_on,) = [line for line in talk.splitlines() if line.startswith("to follow it again: ")]
+    (way_on,) = [line for line in talk.splitlines() if line.startswith("to follow the job again: ")]
 
-    words = way_on.removeprefix("to follow it again: capsule submit ").split()
+    words = way_on.removeprefix("to follow the job again: capsule submit ").split()
     second = start(ordinary, *words)
     heard(ordinary, f"following job {job}, which was submitted before")
     heard(ordinary, "trial 1 of 2 (seed 1), ")
@@ -258,7 +258,7 @@ def test_what_no_node_can_give_is_refused_at_once(
         ended = ordinary.run("submit", path, "--runtime", "host")
         assert ended.returncode == 6
         assert says in ended.stderr
-        assert "compare its #SBATCH lines with what sinfo shows" in ended.stderr
+        assert "compare the #SBATCH lines of the script with the output of sinfo" in ended.stderr
     name = json.loads((submission(ordinary) / "submission.json").read_bytes())["name"]
     assert not slurm("squeue", "--noheader", f"--name={name}")
 

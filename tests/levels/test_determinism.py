@@ -61,7 +61,7 @@ def test_each_unsafe_value_is_refused_with_its_reason() -> None:
 
 @pytest.mark.parametrize("name", [*determinism.THREADS, "PYTHONHASHSEED"])
 def test_threads_and_hashes_are_those_of_the_job(name: str) -> None:
-    assert refusals(**{name: "3"}) == [f"{name} is '3', but capsule set it to {STRICT[name]!r}"]
+    assert refusals(**{name: "3"}) == [f"{name} is '3', but capsule set {STRICT[name]!r}"]
 
 
 @EACH_FRAMEWORK

@@ -134,7 +134,7 @@ def test_a_rank_that_the_job_has_not_is_refused(word: str) -> None:
     with pytest.raises(job.JobError) as refusal:
         parse({"CAPSULE_RANK": word}, ranks=2)
     assert str(refusal.value) == (
-        f"CAPSULE_RANK is {word[:80]!r}, expected a whole number from 0 to 1 for a job with ranks 2"
+        f"CAPSULE_RANK is {word[:80]!r}, expected a whole number from 0 to 1 for a job of 2 ranks"
     )
 
 

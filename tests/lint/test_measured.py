@@ -49,7 +49,7 @@ def test_a_claim_that_confirms_something_is_not_warned_of() -> None:
         (SPREAD, claim(type="threshold", at_most=0.9), "the mean of your runs, 1, already breaks"),
         (SPREAD, claim(type="bound", at_most=1.15), "one of your runs, 1.2, already breaks"),
         (SPREAD, claim(type="bound", at_least=0.85), "one of your runs, 0.8, already breaks"),
-        (EQUAL, claim(), "all 5 runs have the value 0.731, whatever their seed"),
+        (EQUAL, claim(), "all 5 runs have the value 0.731 under different seeds"),
         (EQUAL, claim(), 'or write "seeding": "inject"'),
         (SPREAD, claim(margin={"absolute": 0.05}), "no number of re-runs confirms it in 20 %"),
         (SPREAD, claim(margin={"absolute": 0.3}), "the margin 0.3 is too tight: with the"),
@@ -117,7 +117,7 @@ def test_without_a_primary_claim_nothing_can_be_reproduced() -> None:
 
 def test_a_command_that_ignores_its_seed_is_told_of_though_nothing_is_claimed() -> None:
     record = make_record(losses=EQUAL, asked=[claim(metric=STEP_TIME, type="ratio")])
-    assert "whatever their seed" not in "\n".join(lint.warnings_of_runs(record))
+    assert "under different seeds" not in "\n".join(lint.warnings_of_runs(record))
     manifest = dataclasses.replace(record.manifest, claims=())
     unclaimed = dataclasses.replace(record, manifest=manifest, claims=())
     assert any(
@@ -132,11 +132,11 @@ def test_a_command_that_ignores_its_seed_is_told_of_though_nothing_is_claimed() 
 def test_an_image_that_nobody_else_gets_is_told_of() -> None:
     record = make_record()
     assert record.image is not None
-    assert "lies in a registry on this machine" in "\n".join(lint.warnings_of_runs(record))
-    assert "lies in a registry on this machine" in "\n".join(lint.warnings(record.manifest))
+    assert "is in a registry on this machine" in "\n".join(lint.warnings_of_runs(record))
+    assert "is in a registry on this machine" in "\n".join(lint.warnings(record.manifest))
     for name, sentence in (
         ("docker-daemon:torch:2", "only this machine's engine has the image"),
-        ("sif:torch.sif", "the image sif:torch.sif is a file of yours. Publish the file"),
+        ("sif:torch.sif", "the image sif:torch.sif is a local file. Publish the file"),
     ):
         image = dataclasses.replace(record.image, reference=name, pinned=None)
         local = dataclasses.replace(record, image=image)
@@ -146,7 +146,7 @@ def test_an_image_that_nobody_else_gets_is_told_of() -> None:
 def test_data_without_a_source_is_told_of() -> None:
     record = make_record()
     for shown in (lint.warnings_of_runs(record), lint.warnings(record.manifest)):
-        assert any(one.startswith("dataset ramp has neither generator") for one in shown)
+        assert any(one.startswith("dataset ramp has no generator") for one in shown)
 
 
 @pytest.mark.parametrize(

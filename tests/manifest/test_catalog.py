@@ -55,7 +55,10 @@ def test_an_option_may_be_left_out_and_is_named_where_it_is_not_the_usual() -> N
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"cases": [{"m": 2, "n": 3, "k": 4, "ta": 2}]}, "2 is not a whole number >= 0 and <= 1"),
+        (
+            {"cases": [{"m": 2, "n": 3, "k": 4, "ta": 2}]},
+            "found 2, expected a whole number from 0 to 1",
+        ),
         ({"cases": [{"m": 0, "n": 3, "k": 4}]}, "/benchmarks/0/cases/0/m"),
         ({"cases": [{"m": 2, "n": 3, "k": 4, "tc": 1}]}, 'no parameter "tc"'),
         ({"dtype": "float16"}, "numpy has no float16"),

@@ -69,7 +69,7 @@ MISTAKES: dict[str, tuple[JsonObject, list[str]]] = {
     "three segments of which one is misspelled": (
         with_claim(metric="traim/default/loss"),
         [
-            "not the four of benchmark/case/framework/metric,",
+            "expected the four of benchmark/case/framework/metric,",
             'for example "train/default/command/loss"',
         ],
     ),

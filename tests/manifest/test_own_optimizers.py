@@ -99,7 +99,12 @@ def test_its_numbers_are_searched_and_varied(tmp_path: Path) -> None:
 
 
 MISTAKES: list[tuple[str, dict[str, Any], str, str]] = [
-    (FILE.replace("def torch", "def tensorflow"), {}, "/file", "line 1: defines no torch"),
+    (
+        FILE.replace("def torch", "def tensorflow"),
+        {},
+        "/file",
+        "line 1: the top level defines no torch",
+    ),
     (FILE.replace("numbers =", "numbres ="), {}, "/file", "defines no numbers"),
     ("numbers = {\n", {}, "/file", "line 1: not Python"),
     (FILE.replace("0.9", "float('nan')"), {}, "/file", "line 2: numbers is not a literal"),
@@ -128,7 +133,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (FILE, {"frameworks": ["toch"]}, "/frameworks/0", "did you mean 'torch'"),
     (FILE, {"inputs": ["own/mine.py"], "rules": "mlperf-hpc-closed"}, "/rules", "no rules"),
-    (FILE, {"inputs": None}, "/file", "is not among this benchmark's inputs"),
+    (FILE, {"inputs": None}, "/file", "is outside this benchmark's inputs"),
     (FILE, {"cases": {"beta2": [0.1]}}, "/cases/beta2", "did you mean 'beta1'"),
     (FILE, {"batch": 20, "accumulate": 3}, "", "accumulate 3 does not divide batch 20"),
 ]
@@ -168,8 +173,8 @@ def test_so_is_one_in_the_recipe(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"optimizer": None}, "the plan has another optimizer"),
-        ({"optimizer": {"numbers": {}, "formula": True}}, "takes no"),
+        ({"optimizer": None}, "the plan's optimizer differs"),
+        ({"optimizer": {"numbers": {}, "formula": True}}, "does not accept"),
         ({"optimizer": {"numbers": {"lr": 1}, "formula": True}}, "numbers has lr"),
         (
             {"optimizer": {"numbers": {"momentum": 0.5, "beta1": 1}, "formula": True}},
@@ -193,5 +198,5 @@ def test_its_numbers_can_be_set_and_its_file_cannot(tmp_path: Path) -> None:
     for field in ("file", "name"):
         with pytest.raises(UsageError, match="optimizer's file is part of the measurement"):
             manifest.change(made, {f"/benchmarks/0/optimizer/{field}": "sgd"}, subjects)
-    with pytest.raises(ManifestError, match="takes no"):
+    with pytest.raises(ManifestError, match="does not accept"):
         manifest.change(made, {"/benchmarks/0/optimizer/beta2": 0.5}, subjects)

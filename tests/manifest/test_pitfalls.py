@@ -62,7 +62,7 @@ def test_what_is_meant_is_not_doubted(
         (("python3", "a.py"), {"inputs": ["train.py"]}, '"a.py" is not a file beside'),
         (("python3", "x/train.py"), {"inputs": ["train.py"]}, 'Did you mean "train.py"?'),
         (("sh -c 'a b'",), {}, 'Did you mean ["sh", "-c", "a b"]?'),
-        (("sh -c 'a",), {}, "is the name of one program"),
+        (("sh -c 'a",), {}, "is one word"),
         (("train", ">", "log"), {}, "no shell reads the command"),
         (("run.sh",), {"inputs": ["run.sh"]}, "ends with a carriage return"),
         (("train",), {"cases": {"lr": [1, 2]}}, "the parameter lr has no effect"),
@@ -117,9 +117,7 @@ def test_each_node_itself_is_no_place_for_ranks_of_several(
     words: tuple[str, ...], environment: dict[str, str]
 ) -> None:
     assert lost(words, environment) is None
-    assert "each node takes this address for itself" in str(
-        lost(words, environment, are_apart=True)
-    )
+    assert "each node uses this address for itself" in str(lost(words, environment, are_apart=True))
 
 
 @pytest.mark.parametrize(

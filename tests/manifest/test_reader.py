@@ -134,11 +134,11 @@ MISTAKES: dict[str, tuple[Json, list[str]]] = {
     ),
     "zero size": (
         operator(cases=[{"m": 0, "n": 1, "k": 1}]),
-        ["/0/cases/0/m: 0 is not a whole number >= 1"],
+        ["/0/cases/0/m: found 0, expected a whole number of at least 1"],
     ),
     "two equal cases": (
         operator(cases=[{"m": 1, "n": 1, "k": 1}] * 2),
-        ["/benchmarks/0/cases/1", "a second case 'm1n1k1'"],
+        ["/benchmarks/0/cases/1", "two cases have the name 'm1n1k1'"],
     ),
     "repeated size": (
         operator(cases={"m": [1, 1], "n": [1], "k": [1]}),
@@ -238,9 +238,9 @@ def test_everything_wrong_is_told_at_once_with_its_line() -> None:
             b'{"name": "a",\n "seeds": [1],\n "name": "b"}',
             ["line 3, /name: this key is given twice"],
         ),
-        (b'{"a":\n {"b": NaN}}', ["line 2, /a/b: NaN is not a number"]),
-        (b'{"a": [1,\n -Infinity]}', ["line 2, /a/1: -Infinity is not a number"]),
-        (b'{"a": 1e999}', ["line 1, /a: 1e999 is not a number"]),
+        (b'{"a":\n {"b": NaN}}', ["line 2, /a/b: found NaN, expected a finite number"]),
+        (b'{"a": [1,\n -Infinity]}', ["line 2, /a/1: found -Infinity, expected a finite number"]),
+        (b'{"a": 1e999}', ["line 1, /a: found 1e999, expected a finite number"]),
         (b'{"a": 1,\n}', ["not JSON", "line 2"]),
         (b"", ["is empty"]),
         (b"\xff", ["not UTF-8"]),
@@ -409,12 +409,16 @@ def test_right_manifests_come_back_as_written(
     [
         (
             {"build": "images/My Image"},
-            "run `docker build -t my-image 'images/My Image'`, and name docker-daemon:my-image;",
+            "run `docker build -t my-image 'images/My Image'`, and refer to the image as"
+            " docker-daemon:my-image;",
         ),
-        ({"build": "."}, "run `docker build -t image .`, and name docker-daemon:image;"),
+        (
+            {"build": "."},
+            "run `docker build -t image .`, and refer to the image as docker-daemon:image;",
+        ),
         (
             {"reference": "docker://a/b", "build": "own.def"},
-            "run `apptainer build own.sif own.def`, and name own.sif",
+            "run `apptainer build own.sif own.def`, and refer to the image as own.sif",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_plan_says_the_same_or_is_refused() -> None:
 @pytest.mark.parametrize(
     ("fields", "where", "message"),
     [
-        ({"frameworks": ["torch"]}, "/frameworks/0", "only numpy reads without a training"),
+        ({"frameworks": ["torch"]}, "/frameworks/0", "expected numpy: no other reads"),
         ({"formats": ["idx", "idx"]}, "/formats/1", "is given twice"),
         ({"formats": ["cifra10"]}, "/formats/0", "did you mean 'cifar10'"),
         ({"formats": ["tokens-uint8"]}, "/formats/0", 'glyphs cannot be written as "tokens-uint8"'),

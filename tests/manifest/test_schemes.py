@@ -103,7 +103,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {"scheme": {"name": "allreduce", "period": 3}},
             "/benchmarks/0/scheme/period",
-            'allreduce takes no "period"',
+            'allreduce does not accept "period"',
         ),
         ({"scheme": {"name": "local-sgd"}}, "/benchmarks/0", "period is missing"),
         ({"scheme": {"name": "top-k", "density": 1.5}}, "/benchmarks/0", "density is 1.5"),
@@ -161,7 +161,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {"scheme": {"name": "spatial"}, "network": "resnet9"},
             "/benchmarks/0",
-            "spatial ranks cannot train resnet9, because it has batch normalization",
+            "spatial ranks cannot train resnet9, because resnet9 has batch normalization",
         ),
         (
             {"scheme": {"name": "spatial"}, "batch_norm_group": 2},
@@ -241,7 +241,7 @@ def test_ranks_share_a_network_that_has_a_slab_for_each() -> None:
     how: dict[str, Any] = {"scheme": {"name": "spatial"}, "network": "cosmoflow", "batch": 1}
     for ranks in (1, 2, 3, 4, 5, 128):
         assert read(ranks=ranks, **how).benchmarks
-    message = "its 128 rows allow at most 128 slabs$"
+    message = "an input of 128 rows allows at most 128 slabs$"
     with pytest.raises(ManifestError, match=message):
         read(ranks=129, **how)
 

@@ -167,7 +167,7 @@ def test_a_hundred_thousand_points_are_read() -> None:
         ({"metric": "parameters"}, "parameters has no direction"),
         ({"studies": 2}, "/search/studies"),
         ({"space": {}}, "/search/space"),
-        ({"space": {"lr": {"from": 1, "to": 1}}}, "1 to 1 is not a range"),
+        ({"space": {"lr": {"from": 1, "to": 1}}}, 'found "from" 1 and "to" 1: from must be'),
         ({"space": {"lr": {"from": 0, "to": 1, "scale": "log"}}}, "0 has no logarithm"),
         ({"space": {"epochs": {"from": 1, "to": 2.5, "whole": True}}}, "must be whole"),
         ({"space": {"lr": {"from": 0.1, "to": 1, "count": 3}}}, "count is only for grids"),
@@ -178,7 +178,7 @@ def test_a_hundred_thousand_points_are_read() -> None:
         ({"space": {"batch": {"from": 1, "to": 64}}}, "/search/space: batch is"),
         ({"space": {"name": [1, 2]}}, "'name' is a reserved name"),
         ({"space": {"lr": [0.1, 0.2]}}, "the space has only about 2 points"),
-        ({"method": "grid", "space": {"lr": [0.1, 0.2]}}, "leave points out"),
+        ({"method": "grid", "space": {"lr": [0.1, 0.2]}}, 'remove "points"'),
     ],
 )
 def test_a_wrong_search_is_told(change: dict[str, Any], message: str) -> None:

@@ -50,7 +50,7 @@ def test_a_source_is_read(source: JsonObject, expected: Source) -> None:
         ({}, ONE),
         ({"pattern": "(x)", "json": ""}, ONE),
         ({"tensorboard": "loss"}, "tensorboard needs file: the folder"),
-        ({"csv": "a", "file": "{out}/log"}, "the path begins at {out} anyway"),
+        ({"csv": "a", "file": "{out}/log"}, "the path is already relative to {out}"),
         ({"csv": "a", "file": "{sed}.csv"}, "unknown placeholder {sed}; did you mean {seed}?"),
         ({"csv": "a", "file": "{data:a}"}, "this benchmark has no datasets"),
         ({"csv": "a", "file": "{{seed}}"}, '"{seed}" is not a plain relative path'),
@@ -60,13 +60,13 @@ def test_a_source_is_read(source: JsonObject, expected: Source) -> None:
         ({"regex": "(x)"}, "unknown field"),
         ({"json": "a/b"}, "not a JSON pointer"),
         ({"pattern": "x"}, "has no group for the number"),
-        ({"pattern": "(x)(y)"}, "has 2 groups, and one must hold the number"),
+        ({"pattern": "(x)(y)"}, "has 2 groups, expected one for the number"),
         ({"pattern": "(?P<loss>x)"}, "unknown group 'loss': the groups are value and step"),
         ({"pattern": "(?P<step>x)", "occurrence": "all"}, "none for the number"),
         ({"pattern": CURVE}, 'add "occurrence": "all"'),
         ({"pattern": "(x"}, "invalid pattern: missing )"),
         ({"pattern": "(x)(?!y)"}, "look-around, as in (?=...), is not supported"),
-        ({"pattern": r"(x)\1"}, "references back to a group are not supported"),
+        ({"pattern": r"(x)\1"}, r"backreferences to a group, as in \1, are not supported"),
         ({"pattern": r"(\pL{1,200})"}, "is too large"),
     ],
 )
@@ -79,7 +79,7 @@ def test_what_means_nothing_is_refused(source: JsonObject, words: str) -> None:
     [
         ({"pattern": "(x)"}, 'needs "occurrence": "all" and a group (?P<step>...)'),
         ({"csv": "a", "file": "a"}, 'needs "step", the name of the column with the steps'),
-        ({"json": "", "file": "a"}, "a place in a JSON document has no steps"),
+        ({"json": "", "file": "a"}, "a JSON document has no steps"),
     ],
 )
 def test_a_curve_needs_steps(source: JsonObject, words: str) -> None:

@@ -165,7 +165,7 @@ def test_what_fails_is_told_in_full_beside_what_agrees() -> None:
     assert re.search(r" 0.9969 \(n=6\) +1.498 \(n=6\) +\+0.50\d+ \[\+0.4\d+, \+0.5\d+\] ", claim)
     assert claim.endswith(" \xb10.0997, 10 % of the original's mean")
     assert lines.index("DIFFERENT (1)") < lines.index(claim) < lines.index("REPRODUCED (9)")
-    assert "what now     Before you report it: compare environments" in "\n".join(lines)
+    assert "what now     Before reporting DIFFERENT: compare environments" in "\n".join(lines)
 
 
 def test_too_many_failures_are_counted_by_name() -> None:
@@ -291,7 +291,7 @@ def test_two_capsules_without_a_common_metric_say_so_first() -> None:
     there, here = make_record(), make_record(seeds=FRESH)
     here = dataclasses.replace(here, samples=(), attempts=(), plan={**here.plan, "groups": []})
     shown = draw(verdict.judge(diff.compare(there, here, original_id=OURS, rerun_id=THEIRS)))
-    assert shown.startswith("INCONCLUSIVE the two capsules measure nothing in common\n")
+    assert shown.startswith("INCONCLUSIVE the two capsules have no common metric with runs\n")
 
 
 def test_a_side_without_a_container_says_so_in_its_line() -> None:

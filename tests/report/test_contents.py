@@ -212,8 +212,8 @@ def test_only_a_value_of_several_numbers_is_explained() -> None:
     record = make_record()
     shown = draw(report.draw_record(record, ID, lines))
     assert "value of a run: median of 4 values (step_time)" in shown
-    assert "the last of 1 line" not in shown
-    assert "the last of 1 line" in draw(report.draw_record(record, ID, lines, full=True))
+    assert "the only line" not in shown
+    assert "the only line" in draw(report.draw_record(record, ID, lines, full=True))
 
 
 def test_everything_stands_in_the_full_screen() -> None:

@@ -57,14 +57,14 @@ def test_every_part_of_a_machine_is_named(tmp_path: Path) -> None:
         "vectors avx2, caches L1 16 x 32 KiB + L2 16 x 512 KiB + L3 16 x 4 MiB",
         "252 GiB",
         "8 NUMA nodes",
-        "may run on 8 of 32 threads, at most the time of 8 processors, at most 64 GiB of memory",
+        "may run on 8 of 32 threads, CPU time of at most 8 processors, at most 64 GiB of memory",
         "1 x AMD Instinct MI210, 64 GiB",
         "amdgpu driver 6.8.5",
         "mlx5_0 (InfiniBand), 1 x 200 Gb/sec (4X HDR)",
         "ens1f0 (mlx5_core), 25 Gbit/s, up",
         "apptainer: usable, apptainer version 1.4.5",
         "docker: not usable, no daemon answers; start it",
-        "8 facts could not be read: --json names each, and why",
+        "8 facts could not be read: --json lists each fact with the reason",
     ):
         assert part in shown, part
 

@@ -82,7 +82,7 @@ def test_a_socket_that_accepts_and_never_answers_is_told(
     ("said", "words"),
     [
         ({**VERSION, "ApiVersion": "1.39"}, "API version 1.39; capsule needs"),
-        ({**VERSION, "Components": [{"Name": "Podman Engine"}]}, "Podman answers as Docker"),
+        ({**VERSION, "Components": [{"Name": "Podman Engine"}]}, "Podman answers at"),
         ({"Version": "20"}, "no Docker daemon answers at .*: KeyError: 'ApiVersion'"),
         (["x"], "no Docker daemon answers"),
         ({**VERSION, "ApiVersion": "new"}, "no Docker daemon answers"),
@@ -113,8 +113,9 @@ def test_a_daemon_behind_ssh_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("DOCKER_HOST", "ssh://user@other.example")
     error = refuse()
     assert "ssh://user@other.example" in error.what
-    assert error.advice == "run capsule on that machine"
-    assert runtimes.available_all()["docker"].reason.endswith("; run capsule on that machine")
+    assert error.advice == "run capsule on the machine of the daemon"
+    reason = runtimes.available_all()["docker"].reason
+    assert reason.endswith("; run capsule on the machine of the daemon")
 
 
 def test_proxies_and_certificates_of_the_environment_are_those_of_other_servers(
@@ -210,7 +211,7 @@ def test_a_daemon_of_another_machine_is_refused(answers: dict[str, bytes], tmp_p
         answers["/containers/create"] = created
         with pytest.raises(CannotRunError, match="cannot see this machine's files") as caught:
             Docker().prepare(image, cache=tmp_path)
-        assert caught.value.advice == "run capsule on the machine of that daemon"
+        assert caught.value.advice == "run capsule on the machine of the daemon"
 
 
 def test_a_folder_that_the_daemon_cannot_enter_is_told(
@@ -350,7 +351,7 @@ def test_output_that_finds_no_room_is_told(image: Image, tmp_path: Path) -> None
     (tmp_path / "stdout").symlink_to("/dev/full")
     ended = python(prepare(image, tmp_path), tmp_path, "print('x')")
     assert ended.engine_fault == (
-        "Docker lost the container: its output is lost: No space left on device"
+        "Docker lost the container: cannot read the output: No space left on device"
     )
 
 

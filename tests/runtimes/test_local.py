@@ -111,7 +111,7 @@ def test_an_image_that_is_not_there_is_told(store: str) -> None:
     "text", ["docker-daemon:", "docker-daemon:--all", "containers-storage:a b"]
 )
 def test_a_name_that_is_none_is_bad_usage(text: str) -> None:
-    with pytest.raises(UsageError, match="not the name of an image") as caught:
+    with pytest.raises(UsageError, match="invalid image name") as caught:
         resolve(text)
     assert f"{text.partition(':')[0]}:NAME:TAG" in str(caught.value)
 

@@ -346,7 +346,7 @@ def test_podman_behind_dockers_socket_is_not_taken_for_docker(
     try:
         until((tmp_path / "podman.sock").exists, "the socket of Podman")
         monkeypatch.setenv("DOCKER_HOST", address)
-        with pytest.raises(CannotRunError, match="Podman answers as Docker"):
+        with pytest.raises(CannotRunError, match="Podman answers at"):
             runtimes.choose("docker", needs_image=True)
     finally:
         service.terminate()

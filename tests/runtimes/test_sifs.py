@@ -149,7 +149,7 @@ def test_a_folder_of_somebody_else_is_refused(shared: Path, make: Maker) -> None
 
 def test_a_cache_that_cannot_be_written_is_refused(home: Path, make: Maker) -> None:
     (home / "file").write_text("")
-    with pytest.raises(CannotRunError, match=r"needs a private folder.*cannot make it"):
+    with pytest.raises(CannotRunError, match=r"needs a private folder.*cannot make the folder"):
         sifs.obtain(IMAGE, home / "file", make)
     assert make.made == 0
 

@@ -19,8 +19,8 @@ COVERS, COUNT = "covers", "count"
 
 HEAD = """# The long run
 
-Which tests take too long for every change, and how many cases did each try? One command runs these
-tests, and writes this page if all of them pass:
+Which tests take too long to run with every change, and how many cases did each test try? One
+command runs these tests, and writes this page if all tests pass:
 
     tests/run --long
 

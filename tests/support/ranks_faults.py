@@ -228,13 +228,13 @@ all faults, on the CPUs of one machine, and writes this page; a test compares th
 
 The ranks train a small network. Each check is named by its metric:
 
-- `reference_error_ratio`: the first steps, compared with those of one process.
-- `rank_difference`: parameters that must be equal on all ranks.
+- `reference_error_ratio`: the first steps, compared with the steps of one process.
+- `rank_difference`: the difference of parameters that must be equal on all ranks.
 - `order_fingerprint`: the order of all samples, which follows from the seed.
 - `bytes_sent`, `bytes_received`, `messages`: counts that follow from the scheme.
 - `staleness`: the number of steps that a rank was ahead of the slowest.
-- `straggler`: the slow rank. A slow rank breaks no claim.
-- `failed`: the trial fails on all ranks, because one of them left.
+- `straggler`: the number of the slow rank, which breaks no claim.
+- `failed`: the trial fails on all ranks, because one rank left.
 
 The column "of Deep500" marks faults that Deep500's own schemes have.
 

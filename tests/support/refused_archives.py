@@ -101,7 +101,7 @@ def _long(kind: bytes) -> bytes:
 _PLAIN = Made()
 Refused = tuple[Callable[[], Mapping[str, bytes]], type[CapsuleError], str]
 REFUSED: dict[str, Refused] = {
-    "nothing of an image": (lambda: {"file": b"text"}, DamagedError, "no image found"),
+    "nothing of an image": (lambda: {"file": b"text"}, DamagedError, "expected index.json"),
     "two images": (
         lambda: list_several(describe(_PLAIN), describe(OTHER)),
         DamagedError,
@@ -146,7 +146,7 @@ REFUSED: dict[str, Refused] = {
     "a changed configuration": (
         lambda: change_byte(_PLAIN.layout(), _PLAIN.configuration),
         DamagedError,
-        "a document of the image is sha256:",
+        "a JSON document of the image is sha256:",
     ),
     "a longer layer": (
         lambda: {
@@ -154,12 +154,12 @@ REFUSED: dict[str, Refused] = {
             for name, body in _PLAIN.layout().items()
         },
         DamagedError,
-        "the manifest says",
+        "the image manifest states",
     ),
     "a layer with something behind": (
         lambda: Made(packed=False, layers=[make_layer() + b"behind"]).layout(),
         DamagedError,
-        "data follows its end",
+        "data follows the end marker",
     ),
     "a layer that is packed and says that it is not": (
         lambda: relist(
@@ -171,7 +171,7 @@ REFUSED: dict[str, Refused] = {
             },
         ),
         DamagedError,
-        "is gzip",
+        "is compressed with gzip",
     ),
     "a layer that unpacks without end": (
         lambda: _with_layer(_bomb()),
@@ -181,7 +181,7 @@ REFUSED: dict[str, Refused] = {
     "a layer whose path leads out": (
         lambda: _with_layer(make_tar({"../out": b""})),
         DamagedError,
-        "not a path below the root",
+        "expected a path below the root",
     ),
     "links in a circle": (
         lambda: _with_layer(
@@ -219,14 +219,14 @@ REFUSED: dict[str, Refused] = {
     "a name of a gigabyte": (
         lambda: _with_layer(_long(b"L")),
         DamagedError,
-        "a name takes more than",
+        "the names of a file exceed",
     ),
     "a name for all files": (
         lambda: _with_layer(
             tarfile.TarInfo.create_pax_global_header({"path": "every"}) + bytes(1024)
         ),
         DamagedError,
-        "the files after it",
+        "a global header sets",
     ),
     "folders without end": (
         lambda: _with_layer(make_tar({"a/" * 600 + "file": b""})),

@@ -23,11 +23,11 @@ def _inode(kind: int, start: int, value: bytes) -> Callable[[int, bytes], bytes]
 
 REFUSED: dict[str, Refused] = {
     "cut in its header": (lambda: plain_sif()[:100], DamagedError, "truncated"),
-    "cut in its data": (lambda: plain_sif()[:-9], DamagedError, "outside the file"),
+    "cut in its data": (lambda: plain_sif()[:-9], DamagedError, "invalid part of the SIF"),
     "more parts than are there": (
         lambda: make_sif(Part(body=b""), total=4000),
         DamagedError,
-        "list of parts points outside",
+        "invalid list of parts",
     ),
     "no root file system": (make_sif, DamagedError, "has 0 root file systems"),
     "two root file systems": (
@@ -48,14 +48,18 @@ REFUSED: dict[str, Refused] = {
     "writable": (
         lambda: make_sif(Part(body=b"x" * 200, system=2)),
         CannotRunError,
-        "is writable",
+        "found file system type 2",
     ),
     "of no architecture": (
         lambda: make_sif(Part(body=b"x" * 200, architecture=b"99\0")),
         DamagedError,
         "names the unknown architecture",
     ),
-    "no squashfs": (lambda: make_sif(Part(body=b"x" * 200)), DamagedError, "not a squashfs 4.0"),
+    "no squashfs": (
+        lambda: make_sif(Part(body=b"x" * 200)),
+        DamagedError,
+        "expected a squashfs 4.0",
+    ),
     "packed with lz4": (lambda: _squashfs(compressor=5), CannotRunError, "compressed with lz4"),
     "blocks of a gigabyte": (lambda: _squashfs(block=1 << 30), DamagedError, "invalid block size"),
     "a root outside": (lambda: _squashfs(root=1 << 60), DamagedError, "invalid position"),
@@ -74,7 +78,7 @@ REFUSED: dict[str, Refused] = {
     "an inode of no kind": (
         lambda: make_sif(Part(body=Squashfs(inode=_inode(3, 0, b"\x63\0")).write(PLAIN))),
         DamagedError,
-        "unknown kind 99 of an inode",
+        "unknown inode type 99",
     ),
     "a name that leads out": (
         lambda: make_sif(Part(body=Squashfs(name=lambda _: b"..").write(PLAIN))),
@@ -84,14 +88,14 @@ REFUSED: dict[str, Refused] = {
     "two files of one name": (
         lambda: make_sif(Part(body=Squashfs(name=lambda _: b"one").write(PLAIN))),
         DamagedError,
-        "two files of one name",
+        "contains the name 'one' twice",
     ),
     "a folder in itself": (
         lambda: make_sif(
             Part(body=Squashfs(inode=_inode(1, 24, b"\x18\0\0\0")).write({"a": {"a": {}}}))
         ),
         DamagedError,
-        "a folder is in two places",
+        "a folder has two parent folders",
     ),
     "packed bytes that are none": (
         lambda: make_sif(Part(body=Squashfs(pack=lambda data: data[::-1]).write(PLAIN))),
@@ -103,6 +107,6 @@ REFUSED: dict[str, Refused] = {
             Part(body=Squashfs(pack=lambda data: gzipped(data + bytes(1 << 20))).write(PLAIN))
         ),
         DamagedError,
-        "exceeds the block size",
+        "a block exceeds its limit",
     ),
 }

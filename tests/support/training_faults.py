@@ -251,14 +251,15 @@ faults, on the CPU, and writes this page; tests plant each fault again:
 
     python -m tests.support.training_faults > docs/evidence/training-faults.md
 
-With each fault the program trains a small network for about a second. Each check is named by its
+With each fault the program trains a small network for about 1 s. Each check is named by its
 metric:
 
-- `trajectory_error`, `exact_trajectory_error`, `node_error_ratio`, `evaluation_error`: a `bound`.
+- `trajectory_error`, `exact_trajectory_error`, `node_error_ratio`, `evaluation_error`: claims of
+  type `bound`.
 - `test_fingerprint`: the data that the network is evaluated on.
 - `order_fingerprint`: the order of samples, which `check` recomputes from the seed.
 - `learning_rate`: the rates, which `check` recomputes from the recipe.
-- `final_accuracy`: judged under six seeds, if no other check notices the fault.
+- `final_accuracy`: an `equivalence` under six seeds, if no other check notices the fault.
 - `diverged`: the trial fails, because its loss diverges.
 
 | fault | of | in | noticed by |

@@ -13,9 +13,9 @@ from tests.support.judging import NEAR, frozen, judge, metric
 
 def test_an_only_value_is_no_plural() -> None:
     same = judge(metric(NEAR[:1]), metric(NEAR[:1]), type="exact")
-    assert same.sentence == "the only common value, of seed 1, is equal"
+    assert same.sentence == "only seed 1 has a value on both sides, and the values are equal"
     other = judge(metric([0.5]), metric([0.25]), type="exact")
-    assert other.sentence.endswith("differs; seed 1: original 0.5, re-run 0.25")
+    assert other.sentence.endswith("values differ; seed 1: original 0.5, re-run 0.25")
 
 
 def test_an_open_claim_says_nothing_of_where_its_limits_lie() -> None:

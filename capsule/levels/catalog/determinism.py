@@ -30,42 +30,42 @@ class Variable:
     reason: str
 
 
-_BY_TIMING = "kernels are chosen by timing them, so two processes may sum in two orders"
-_TF32 = "the value turns TF32 on for every element type, or its effect is unknown"
+_BY_TIMING = "the framework chooses kernels by timing, so two processes may sum in different orders"
+_TF32 = "only the value 0 is known to keep TF32 off"
 
 VARIABLES = (
     Variable(
         "CUBLAS_WORKSPACE_CONFIG",
         ":4096:8",
         ":4096:8|:16:8",
-        "cuBLAS is deterministic with one of two workspaces alone (cuBLAS, 2.1.4)",
+        "cuBLAS is deterministic only with the workspace :4096:8 or :16:8 (cuBLAS, 2.1.4)",
     ),
-    Variable("TF_DETERMINISTIC_OPS", "1", "1|true", "TensorFlow may take nondeterministic kernels"),
+    Variable("TF_DETERMINISTIC_OPS", "1", "1|true", "TensorFlow may use nondeterministic kernels"),
     Variable(
         "NCCL_ALGO",
         "Ring",
         "(?i:ring|tree)",
-        "NCCL chooses an algorithm itself, and with it the order of its sums",
+        "NCCL chooses an algorithm itself, and the algorithm decides the order of sums",
     ),
     Variable(
         "MKL_CBWR",
         "AUTO",
         "(AUTO|COMPATIBLE|SSE2|SSE4_2|AVX|AVX2|AVX512|AVX512_E1)(,STRICT)?",
-        "MKL sums in an order that follows from how memory happens to be aligned",
+        "MKL sums in an order that depends on the alignment of memory",
     ),
-    Variable("MKL_DYNAMIC", "FALSE", "(?i:false|0)", "MKL may use fewer threads at some calls"),
-    Variable("OMP_DYNAMIC", "FALSE", "(?i:false)", "OpenMP may use fewer threads at some calls"),
+    Variable("MKL_DYNAMIC", "FALSE", "(?i:false|0)", "MKL may use fewer threads in some calls"),
+    Variable("OMP_DYNAMIC", "FALSE", "(?i:false)", "OpenMP may use fewer threads in some calls"),
     Variable(
         "KMP_DETERMINISTIC_REDUCTION",
         "1",
         "(?i:1|true)",
-        "OpenMP of Intel and LLVM adds threads' sums in the order in which they come",
+        "OpenMP of Intel and LLVM adds the sums of threads in the order of arrival",
     ),
     Variable(
         "OMP_SCHEDULE",
         None,
         "(?i:static)(,[0-9]+)?",
-        "the threads share the sums by their speed, which varies",
+        "OpenMP divides sums among threads by the speed of each thread, which varies",
     ),
     Variable("NVIDIA_TF32_OVERRIDE", None, "0", _TF32),
     Variable("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", None, "0", _TF32),
@@ -84,7 +84,7 @@ VARIABLES = (
         "TF_XLA_FLAGS",
         None,
         r"\s*",
-        "XLA may compile clusters of operations, or leave them as they are",
+        "XLA may compile operations in clusters, which changes the order of sums",
     ),
 )
 """Beside these `PYTHONHASHSEED` is the seed, and thread counts are those of `resources`."""
@@ -138,7 +138,7 @@ def faults(variables: Mapping[str, str], threads: int, seed: int) -> Iterator[st
     due = {**dict.fromkeys(THREADS, str(threads)), "PYTHONHASHSEED": str(seed)}
     for name, value in due.items():
         if variables.get(name) != value:
-            yield f"{name} is {variables.get(name)!r}, but capsule set it to {value!r}"
+            yield f"{name} is {variables.get(name)!r}, but capsule set {value!r}"
 
 
 def switch_faults(settings: Mapping[str, object], threads: int) -> Iterator[str]:

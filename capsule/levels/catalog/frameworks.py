@@ -122,7 +122,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         nodes=False,
         user_optimizers="function",
         nondeterministic={
-            "": "its compiler chooses CUDA kernels by timing them, so two processes can sum in"
+            "": "torch's compiler chooses CUDA kernels by timing them, so two processes can sum in"
             " different orders"
         },
     ),
@@ -178,7 +178,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
         differentiates=False,
         trains=False,
         lacks={
-            "fp8_matmul": "ONNX Runtime has no float8 products on CPUs",
+            "fp8_matmul": "ONNX Runtime cannot multiply float8 matrices on CPUs",
             "rfft": "ONNX Runtime's transform of a length that is not a power of two has a larger"
             " error than plain sums",
         },

@@ -235,7 +235,10 @@ def refuse_shares(
         ranks = 1
     if SCHEMES[name].splits_network:
         if network in NORMALIZING:
-            return f"{name} ranks cannot train {network}, because it has batch normalization"
+            return (
+                f"{name} ranks cannot train {network}, because {network} has batch normalization;"
+                " use another scheme"
+            )
         ranks = 1
     if batch < ranks:
         return f"a batch of {batch} is too small for {ranks} ranks: each needs at least 1 sample"
@@ -255,8 +258,8 @@ def refuse_shares(
         return f"{network} has no batch normalization: leave out batch_norm_group"
     if accumulate > 1:
         return (
-            f"accumulate is {accumulate}, but with batch_norm_group each group is a micro-batch of"
-            " its own: leave out accumulate"
+            f"accumulate is {accumulate}, but with batch_norm_group each group is a separate"
+            " micro-batch: leave out accumulate"
         )
     if batch % group:
         return f"a batch of {batch} is not a multiple of batch_norm_group {group}"

@@ -132,8 +132,8 @@ def cut(trunk: Trunk, ranks: int) -> tuple[Cuts, ...]:
     step = prod(layer.stride for layer in trunk.layers)
     units = trunk.rows // step
     if units < ranks:
-        why = f", because its layers reduce {step} rows to one" if step > 1 else ""
-        raise ValueError(f"its {trunk.rows} rows allow at most {units} slabs{why}")
+        why = f", because the layers reduce {step} rows to 1" if step > 1 else ""
+        raise ValueError(f"an input of {trunk.rows} rows allows at most {units} slabs{why}")
     cuts: list[Cuts] = [(*(units * rank // ranks * step for rank in range(ranks)), trunk.rows)]
     for layer in trunk.layers:
         before = cuts[-1]
@@ -156,8 +156,8 @@ def _check(layer: Layer, before: Cuts, after: Cuts) -> None:
     for rank in range(len(after) - 1):
         if after[rank] >= after[rank + 1]:
             raise ValueError(
-                f"{layer.name} makes {after[-1]} rows of {before[-1]}, which leaves none for rank"
-                f" {rank}"
+                f"{layer.name} reduces {before[-1]} rows to {after[-1]}, which leaves no row for"
+                f" rank {rank}"
             )
     for rank in range(len(after) - 1):
         around = find_halo(layer, before, after, rank)

@@ -79,7 +79,9 @@ def traffic(
         LookupError: Of the network nothing says how it is split.
     """
     if work is None:
-        raise ValueError(f"the traffic of {name} depends on its network, and no network is given")
+        raise ValueError(
+            f"no network is given, and the traffic of {name} ranks depends on the network"
+        )
     how = work.batch, work.parts, rank, ranks
     if name == "pipelined":
         return stages.traffic(_find_line(work.network, work.sizes), *how, item)

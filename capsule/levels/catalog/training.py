@@ -255,8 +255,8 @@ def read_milestones(schedule: str, value: object) -> tuple[int, ...]:
     if schedule != "multistep":
         if value is not None:
             raise ValueError(
-                f"milestones are set, but schedule {schedule} has none: leave milestones out, or"
-                " use multistep"
+                f"milestones is set, but schedule {schedule} has no milestones: leave milestones"
+                " out, or use multistep"
             )
         return ()
     if value is None:
@@ -397,8 +397,9 @@ def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = Fal
         )
     if is_module and optimizer == "lbfgs":
         return (
-            "lbfgs cannot train a torch.nn.Module: lbfgs evaluates the loss several times in a"
-            " step, and the module may draw other random numbers each time"
+            "lbfgs cannot train a torch.nn.Module, because lbfgs evaluates the loss several times"
+            " in a step and the module may draw other random numbers each time; use another"
+            " optimizer"
         )
     if facts and framework not in TRAINERS:
         return f"{framework} does not train; use one of {', '.join(TRAINERS)}"

@@ -72,9 +72,9 @@ class Subject:
         known.update((option.name, option) for option in self.options)
         if not set(self.parameters) <= set(point) <= set(known):
             optional = ", ".join(option.name for option in self.options)
-            also = f" and may take {optional}" if optional else ""
+            also = f" and allows {optional}" if optional else ""
             raise ValueError(
-                f"{self.name} takes the parameters {', '.join(self.parameters)}{also};"
+                f"{self.name} needs the parameters {', '.join(self.parameters)}{also};"
                 f" found {', '.join(point) or 'none'}"
             )
         whole: dict[str, int] = {}

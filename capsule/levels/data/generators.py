@@ -177,7 +177,7 @@ def read_array(path: Path) -> Any:
         raise ValueError(f"{path.name} is not a readable array: {fault}") from None
     # one of an archive of arrays is not
     if not isinstance(array, numpy.ndarray):
-        raise ValueError(f"{path.name} is an archive of arrays, expected one array of numpy.save")
+        raise ValueError(f"{path.name} is an archive of arrays, expected one array by numpy.save")
     return array
 
 
@@ -236,8 +236,8 @@ GENERATORS: dict[str, Generator] = {
         ),
         Generator(
             "glyphs",
-            "images of shifted, noisy pictures, one for each class: image float32 (samples,"
-            " channels, side, side) and label int64, the same as test_image and test_label",
+            "shifted, noisy copies of one picture per class: image float32 (samples, channels,"
+            " side, side) and label int64; test_image and test_label have the same form",
             (
                 Parameter("samples", 1_000, 1, 2**24),
                 Parameter("test_samples", 500, 1, 2**24),
@@ -251,8 +251,8 @@ GENERATORS: dict[str, Generator] = {
         Generator(
             "scenes",
             "images that show some of several pictures: image float32 (samples, channels, side,"
-            " side) and target float32 (samples, classes), 0 or 1, the same as test_image and"
-            " test_target",
+            " side) and target float32 (samples, classes), 0 or 1; test_image and test_target have"
+            " the same form",
             (
                 Parameter("samples", 1_000, 1, 2**24),
                 Parameter("test_samples", 500, 1, 2**24),
@@ -266,7 +266,7 @@ GENERATORS: dict[str, Generator] = {
         Generator(
             "jets",
             "energy of particles around one axis or two: image float32 (samples, 3, side, side) and"
-            " label int64, 1 for two axes, the same as test_image and test_label",
+            " label int64, 1 for two axes; test_image and test_label have the same form",
             (
                 Parameter("samples", 1_000, 1, 2**24),
                 Parameter("test_samples", 500, 1, 2**24),
@@ -278,7 +278,7 @@ GENERATORS: dict[str, Generator] = {
         Generator(
             "universe",
             "fields with four hidden numbers: volume float32 (samples, 4, side, side, side) and"
-            " target float32 (samples, 4), the same as test_volume and test_target",
+            " target float32 (samples, 4); test_volume and test_target have the same form",
             (
                 Parameter("samples", 256, 1, 2**20),
                 Parameter("test_samples", 64, 1, 2**20),
@@ -290,7 +290,7 @@ GENERATORS: dict[str, Generator] = {
         Generator(
             "storms",
             "maps with discs and bands to be found: map float32 (samples, 16, height, width) and"
-            " label int64 of each pixel, the same as test_map and test_label",
+            " label int64 of each pixel; test_map and test_label have the same form",
             (
                 Parameter("samples", 256, 1, 2**20),
                 Parameter("test_samples", 64, 1, 2**20),
@@ -302,8 +302,8 @@ GENERATORS: dict[str, Generator] = {
         ),
         Generator(
             "mass-maps",
-            "smooth random maps of a known power spectrum, skewed as weak lensing maps mass: map"
-            " float32 (samples, 1, side, side), and test_map",
+            "smooth random maps of a known power spectrum, skewed like mass maps of weak lensing:"
+            " map float32 (samples, 1, side, side); test_map has the same form",
             (
                 Parameter("samples", 1_000, 1, 2**24),
                 Parameter("test_samples", 200, 1, 2**24),
@@ -314,8 +314,8 @@ GENERATORS: dict[str, Generator] = {
         ),
         Generator(
             "markov",
-            "sequences of tokens: token int64 (samples * length) and label, the next one of each,"
-            " the same as test_token and test_label",
+            "sequences of tokens: token int64 (samples * length) and label, the token after each;"
+            " test_token and test_label have the same form",
             (
                 Parameter("samples", 1_000, 1, 2**24),
                 Parameter("test_samples", 200, 1, 2**24),

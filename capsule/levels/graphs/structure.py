@@ -41,7 +41,7 @@ class View(Operator):
             ValueError: It has another number of elements.
         """
         if prod(sizes["of"]) != prod(sizes["shape"]):
-            raise ValueError(f"{sizes['of']} cannot be viewed as {sizes['shape']}")
+            raise ValueError(f"the shape {sizes['of']} cannot be viewed as {sizes['shape']}")
         return (tuple(sizes["shape"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
@@ -76,7 +76,9 @@ class Transpose(Operator):
             ValueError: `axes` is no order of the axes of x.
         """
         if sorted(sizes["axes"]) != list(range(len(sizes["of"]))):
-            raise ValueError(f"{sizes['axes']} is not an order of the axes of {sizes['of']}")
+            raise ValueError(
+                f"axes {sizes['axes']} are not an order of the axes of shape {sizes['of']}"
+            )
         return (tuple(sizes["of"][axis] for axis in sizes["axes"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
@@ -114,7 +116,7 @@ class Concat(Operator):
         axis, shapes = sizes["axis"], sizes["of"]
         rests = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
         if len(rests) != 1 or not 0 <= axis < min(map(len, shapes)):
-            raise ValueError(f"{shapes} cannot be concatenated along axis {axis}")
+            raise ValueError(f"the shapes {shapes} cannot be concatenated along axis {axis}")
         (first, *_) = shapes
         return ((*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :]),)
 
@@ -165,7 +167,7 @@ class Expand(Operator):
         """
         of, shape = tuple(sizes["of"]), tuple(sizes["shape"])
         if len(of) != len(shape) or any(a not in (1, b) for a, b in zip(of, shape)):
-            raise ValueError(f"{of} cannot be expanded to {shape}")
+            raise ValueError(f"the shape {of} cannot be expanded to {shape}")
         return (shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:

@@ -97,7 +97,9 @@ def cache_shares() -> dict[int, int]:
                 sizes.append(int(size[:-1]) * _UNITS[size[-1]] // by)
         shares[cpu] = sum(sizes)
     if not shares or not all(shares.values()):
-        raise ValueError(f"unknown cache sizes of this machine ({_CPUS}): leave cold out")
+        raise ValueError(
+            f"cannot read the cache sizes of this machine below {_CPUS}: leave cold out"
+        )
     return shares
 
 

@@ -72,7 +72,7 @@ def check_divisible(single: Graph) -> None:
         if node.operator == _COUPLED and node.sizes["h"] * node.sizes["w"] == 1:
             raise ValueError(
                 f"{single.name} cannot be split to stay within limit_mib: {node.name} cannot"
-                " normalize a part of one example, with one value per channel"
+                " normalize a part of one example, with one value per channel; leave limit_mib out"
             )
 
 
@@ -181,7 +181,10 @@ def split(
         starts = ends
     for name, end in starts.items():
         if end != whole.inputs[name].shape[0]:
-            raise ValueError(f"input {name} of {whole.name} cannot be split: it has no batch axis")
+            raise ValueError(
+                f"input {name} of {whole.name} cannot be split, because it has no batch axis; leave"
+                " limit_mib out"
+            )
     return tuple(parts)
 
 

@@ -65,7 +65,8 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     """Report the metrics of `catalog.training.metrics` as soon as each is known; see `measure`."""
     recipe, dtype, seed = trial.recipe, trial.dtype, trial.context.seed
     if recipe is None or len(trial.datasets) != 1:
-        raise ValueError("a training needs a recipe and one dataset")
+        found = "no recipe" if recipe is None else f"{len(trial.datasets)} datasets"
+        raise ValueError(f"a training needs a recipe and one dataset, found {found}")
     source = Path(trial.source) if trial.source else None
     optimizer = contract.choose(trial, recipe, framework.name)
     dtype = "float32" if dtype == training.MIXED else dtype

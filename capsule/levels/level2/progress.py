@@ -151,7 +151,7 @@ def load(place: Path, identity: str, quality: str) -> Resumed | None:
 
 def discard(place: Path, reason: str) -> None:
     """Do without a checkpoint, and say why."""
-    sys.stderr.write(f"discarded the checkpoint {place}, training starts anew: {reason}\n")
+    sys.stderr.write(f"discarded the checkpoint {place}, training starts without it: {reason}\n")
 
 
 def _parse(

@@ -133,8 +133,8 @@ def _read(
             allowed = f"at most {reading.MOST_COLD:.0%}"
         raise CacheError(
             f"the system reports {resident:.1%} of the pages of {wanted.format} in memory;"
-            f" a {wanted.cache} cache has {allowed}: leave {wanted.cache} out, or use a folder on"
-            " another file system"
+            f" a {wanted.cache} cache requires {allowed}: leave {wanted.cache} out, or use a folder"
+            " on another file system"
         )
     began = perf_counter()
     source = _open(folder, wanted.format, numbers)

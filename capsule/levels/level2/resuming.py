@@ -44,8 +44,8 @@ def find(trial: Prepared) -> Resumed | None:
         usable[resumed[0].epochs] = place, resumed
     epochs = trial.team.settle(tuple(usable)) if trial.checkpoints else 0
     if not epochs:
-        for place, _ in usable.values():
-            progress.discard(place, "another rank has none of that epoch")
+        for epoch, (place, _) in usable.items():
+            progress.discard(place, f"another rank has no checkpoint of epoch {epoch}")
             place.unlink()
         return None
     place, resumed = usable[epochs]

@@ -134,7 +134,7 @@ def _read_measure(folder: Path, sampler: str, count: int) -> Any:
         return None
     path = folder / f"{name}.npy"
     if not path.is_file():
-        raise ValueError(f"{sampler} samples need {name}.npy, which the dataset lacks")
+        raise ValueError(f"the dataset lacks {name}.npy, which the sampler {sampler} needs")
     try:
         return samplers.check_measure(sampler, generators.read_array(path), count)
     except ValueError as error:
@@ -148,8 +148,8 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
             continue
         column = source.columns.get(name)
         if column is None:
-            there = ", ".join(source.columns)
-            raise ValueError(f"the dataset lacks {name}, which {graph.name} takes; it has {there}")
+            found = ", ".join(source.columns)
+            raise ValueError(f"the dataset lacks {name}, which {graph.name} reads; found {found}")
         first, *rest = wanted.shape
         if wanted.below is not None and rest and not column.shape:
             # whole numbers of a sample may lie one after the other
@@ -164,8 +164,7 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
         ):
             raise ValueError(
                 f"{prefix}{name} is {column.dtype} {(column.length, *column.shape)};"
-                f" {graph.name} takes"
-                f" {'numbers with fractions' if kind == 'f' else 'whole numbers'} of shape"
+                f" {graph.name} expects {'floats' if kind == 'f' else 'whole numbers'} of shape"
                 f" ({'N' if first == 1 else f'{first} N'}, {', '.join(map(str, rest))})"
             )
         if wanted.below is not None:
@@ -185,5 +184,10 @@ def _choose(source: Source, prefix: str, graph: Graph) -> Samples:
 
 
 def _check_labels(array: Any, name: str, below: int) -> None:
-    if array.size and (int(array.min()) < 0 or int(array.max()) >= below):
-        raise ValueError(f"{name} contains numbers outside 0 to {below - 1}")
+    if not array.size:
+        return
+    least, most = int(array.min()), int(array.max())
+    if least < 0 or most >= below:
+        raise ValueError(
+            f"{name} contains numbers from {least} to {most}, expected 0 to {below - 1}"
+        )

@@ -33,7 +33,8 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         return
     recipe = trial.recipe
     if recipe is None or recipe.scheme is None:
-        raise ValueError("a training of many ranks needs a recipe with a scheme")
+        found = "no recipe" if recipe is None else "a recipe without a scheme"
+        raise ValueError(f"a training of several ranks needs a recipe with a scheme, found {found}")
     _refuse(trial, recipe, recipe.scheme.name)
     # with torch, which other frameworks' images lack
     from ..communicators import Communicator, connect

@@ -288,6 +288,6 @@ def _hold(trial: Trial, call: int, obtained: Array, due: Array) -> None:
         place = wrong[0]
         raise ValueError(
             f"{trial.collective.name} of {trial.collective.size} bytes gave {obtained[place]:g} at"
-            f" place {place} in call {call}, expected {due[place]:g}; {wrong.size} of {due.size}"
-            " places are wrong"
+            f" index {place} in call {call}, expected {due[place]:g}; {wrong.size} of {due.size}"
+            " elements are wrong"
         )

@@ -98,7 +98,7 @@ class Pipelined(Exchange):
 
     def lend(self, function: Callable[[Mapping[str, Any]], Any]) -> Any:
         """Apply a function to gathered parameters: no step runs the whole network."""
-        assert self._gathered is not None, "the whole network is run where all have gathered it"
+        assert self._gathered is not None, "gather the parameters before running the whole network"
         return function(self._gathered)
 
     def parameters(self) -> Mapping[str, Any]:

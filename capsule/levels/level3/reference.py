@@ -239,5 +239,7 @@ def _replay(setting: Setting, world: World) -> list[After]:
         served = world.move(0, served, world.differentiate(rank, clocks[rank]), clocks[rank])
         clocks[rank] += 1
     if any(len(one) != steps for one in after) or clocks != [steps for _ in ranks]:
-        raise ValueError(f"the server took {clocks} steps of the ranks, expected {steps} of each")
+        raise ValueError(
+            f"the server applied {clocks} steps of the ranks, expected {steps} of each rank"
+        )
     return [After([after[rank][step] for rank in ranks], None) for step in range(steps)]

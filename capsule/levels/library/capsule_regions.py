@@ -179,7 +179,7 @@ class _Times:
             _results.write("".join(lines))
         self._written += len(lines)
         if self._left_out:
-            _say(f"{self._metric}: {self._left_out} calls after the first {MOST_CALLS} left out")
+            _say(f"{self._metric}: left out {self._left_out} calls after the first {MOST_CALLS}")
             self._left_out = 0
 
     def forget(self) -> None:
@@ -214,7 +214,7 @@ class _Results:
         if path:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         else:
-            _say("CAPSULE_RESULTS names no file, so nothing that is reported is kept")
+            _say("CAPSULE_RESULTS is not set, so reported values are discarded")
         self._is_open = True
 
 
@@ -291,7 +291,7 @@ def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"{name!r} is not a metric name: use letters, digits and . _ + - only,"
-            " starting with a letter or digit, at most 64"
+            " starting with a letter or digit, at most 64 characters"
         )
     return name
 
@@ -300,7 +300,7 @@ def _to_number(step: SupportsFloat) -> float:
     """Return a step as JSON has it, which arrays and tensors are not."""
     number = float(step)
     if not math.isfinite(number):
-        raise ValueError(f"a step must be a finite number, found {number}")
+        raise ValueError(f"step is {number}, expected a finite number")
     return int(number) if number.is_integer() else number
 
 
@@ -314,7 +314,7 @@ def _flush_last() -> None:
     try:
         flush()
     except OSError as error:
-        _say(f"times of regions were not written: {error}")
+        _say(f"cannot write the times of regions: {error}")
 
 
 def _say(sentence: str) -> None:

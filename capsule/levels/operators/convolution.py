@@ -45,7 +45,7 @@ class Convolution(Operator):
         positions = map(_how(sizes).length, self._spatial(sizes), self._window(sizes))
         shape = (sizes["n"], sizes["k"], *positions)
         if min(shape) < 1:
-            raise ValueError(f"the window does not fit: the result would be {shape}")
+            raise ValueError(f"the window does not fit: the result would have the shape {shape}")
         return (shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
@@ -130,7 +130,8 @@ class TransposedConvolution(Operator):
         shape = (sizes["n"], sizes["k"], *positions)
         if min(shape) < 1:
             raise ValueError(
-                f"padding {sizes['padding']} makes the result empty, of shape {shape}: reduce it"
+                f"padding {sizes['padding']} makes the result empty, of shape {shape}: reduce the"
+                " padding"
             )
         return (shape,)
 

@@ -33,8 +33,8 @@ class TopK(Operator):
             )
         if sizes["k"] > _STEPS * _POWERS:
             raise ValueError(
-                f"k is {sizes['k']}, expected at most {_STEPS * _POWERS}, so that 16 bits can hold"
-                " k distinct numbers"
+                f"k is {sizes['k']}, expected at most {_STEPS * _POWERS}, so that 16 bits can"
+                " represent k distinct numbers"
             )
         return {"x": Tensor((sizes["rows"], sizes["columns"]))}
 

@@ -38,7 +38,7 @@ _WARNINGS = 3
 _NOTE_LINES = 2
 _REFUSAL_LINES = 5
 _REASON_LINES = 3
-_BEFORE_A_REPORT = "Before you report it: compare environments (--full), then ask the author."
+_BEFORE_A_REPORT = "Before reporting DIFFERENT: compare environments (--full), then ask the author."
 # these notes say what is compared, and warn of nothing
 _DESIGN = frozenset({"pair", "runs-added"})
 # where the images are one, and their names are not
@@ -86,7 +86,9 @@ def draw_heading(verdict: Verdict, width: int) -> Iterator[Text]:
     """Yield the word and what was measured, the reason for the word, and what ranks formed."""
     differences = verdict.differences
     if _is_disjoint(differences):
-        yield from draw_labelled(verdict.word, "the two capsules measure nothing in common", width)
+        yield from draw_labelled(
+            verdict.word, "the two capsules have no common metric with runs", width
+        )
         yield from draw_labelled("", _title(differences), width)
     else:
         yield from draw_labelled(verdict.word, _title(differences), width)
@@ -235,7 +237,9 @@ def draw_sides(differences: Differences, width: int) -> Iterator[Text]:
     yield from draw_labelled(second, describe_rerun(differences), width)
     if differences.image in _SAME_BY:
         yield from draw_labelled(
-            "image", f"the same, by the digest of its {_SAME_BY[differences.image]}", width
+            "image",
+            f"equal on both sides by the digest of the {_SAME_BY[differences.image]}",
+            width,
         )
 
 

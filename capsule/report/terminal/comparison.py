@@ -120,8 +120,8 @@ def _below(one: Claimed, pair: Pair) -> Iterator[str]:
     if judged.claim is not None and judged.superiority is not None and judged.p_zero is not None:
         first, second = judged.names.heads
         yield (
-            f"for information: P({second} > {first}) {number(judged.superiority)},"
-            f" p-value of no difference {number(judged.p_zero)}"
+            f"for information: P({second} > {first}) = {number(judged.superiority)},"
+            f" p-value for no difference = {number(judged.p_zero)}"
         )
     if judged.claim is not None and not judged.claim.primary and judged.word != "SKIPPED":
         yield "secondary claim: does not count for the capsule's verdict"

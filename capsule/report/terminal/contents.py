@@ -112,7 +112,7 @@ def _draw_whole(
     if rules := derivation.of_commands(record, metrics, lines, whole=True):
         yield ""
         yield Listing(
-            title="How the value of a run is made",
+            title="Derivation of the value of a run",
             names=list(rules),
             columns=[Column(heading="", cells=list(rules.values()), is_text=True)],
         )

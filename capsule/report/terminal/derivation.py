@@ -15,7 +15,7 @@ _WORDS: Mapping[Aggregate, str] = {
     "max": "largest",
 }
 _PARTS: Mapping[Per, str] = {"node": "nodes", "block": "blocks"}
-_ONLY_LINE = "the last of 1 line"
+_ONLY_LINE = "the only line"
 
 
 def describe(

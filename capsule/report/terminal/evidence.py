@@ -27,14 +27,14 @@ def draw_evidence(
     """
     if not quotations:
         yield text(
-            "no metric is read from a text: each was reported to CAPSULE_RESULTS, or measured"
+            "no lines to show: each metric was reported to CAPSULE_RESULTS or measured by capsule"
         )
         return
     shown = quotations if full else quotations[:_ROWS]
     lasts = [numbers[-1] for numbers in shown]
     names = ShortNames(one.metric for one in lasts)
     yield Listing(
-        title="Numbers, and the lines that they were read from"
+        title="Numbers and their source lines"
         + (f": metrics in {names.prefix}" if names.prefix else ""),
         names=[names.shorten(one.metric) for one in lasts],
         columns=[

@@ -84,20 +84,20 @@ class _Facts:
         if (before := predecessor_id(record.origin)) is not None:
             yield "made of", f"capsule {self._cut(before)}"
         if (winner := record.manifest.winner_of) is not None:
-            yield "winner of", f"capsule {self._cut(winner.capsule)}, its point {winner.point}"
+            yield "winner of", f"capsule {self._cut(winner.capsule)}, point {winner.point}"
         if isinstance(record.origin, Side):
             yield (
                 "pair",
                 f"side {record.origin.side.upper()} of {record.origin.pair}, run alternately",
             )
         if record.nonce is not None:
-            yield "nonce", f"{record.nonce} (the fresh seeds follow from it too)"
+            yield "nonce", f"{record.nonce} (an input of the fresh seeds)"
         changed = record.manifest.changed.items()
         yield from self._few("set", [f"{place} to {value} (--set)" for place, value in changed])
         if left_out := quick.not_run(record):
             yield (
                 "quick",
-                f"without {self._join(sorted(left_out))}, which cannot change the verdict",
+                f"without {self._join(sorted(left_out))} (no primary claim needs them)",
             )
         yield from self._few(
             "counts",
@@ -224,7 +224,11 @@ class _Facts:
             yield "paper", f"https://doi.org/{record.manifest.paper_doi}"
 
     def _word_source(self, source: Source) -> str:
-        states = {True: "modified", False: "unmodified", None: "git could not tell if modified"}
+        states = {
+            True: "modified",
+            False: "unmodified",
+            None: "git could not determine if modified",
+        }
         commit = source.commit if self._whole else source.commit[:_COMMIT_DIGITS]
         inputs = f" ({self._join(source.inputs)})"
         is_alone = len(self._record.sources) == 1 and not self._whole
@@ -306,6 +310,6 @@ def _word_world(world: World) -> str:
     """Return the world of pre-flight's own program, which does not vouch for the benchmark's."""
     ranks = f"{world.ranks} on {count(len(set(world.nodes)), 'node')}; pre-flight"
     if not world.means:
-        return f"{ranks}: no world seen, because no python3 starts in the image"
-    added = f"{ranks}: its own ranks added up {world.bytes >> 20} MiB"
+        return f"{ranks}: world not checked, because no python3 starts in the image"
+    added = f"{ranks}: test ranks summed {world.bytes >> 20} MiB"
     return f"{added} by {' and '.join(world.means)}, in {number(world.seconds, 2)} s"

@@ -35,7 +35,9 @@ def draw_inventory(
     unread = len(_mapping(node, "missing"))
     if not unread:
         return (rows,)
-    return rows, text(f"{unread} facts could not be read: --json names each, and why", "dim")
+    return rows, text(
+        f"{unread} facts could not be read: --json lists each fact with the reason", "dim"
+    )
 
 
 def _rows(
@@ -46,7 +48,7 @@ def _rows(
     yield "processor", _join(_processor(node))
     yield "", _join(_settings(node))
     yield "memory", _join(_memory(node))
-    yield "limits", _join(_limits(node)) or "none beyond what the machine has"
+    yield "limits", _join(_limits(node)) or "none below the machine's capacity"
     yield from _under("GPUs", _gpus(node))
     yield from _under("network", _network(node))
     yield from _under("engines", _engines(engines))
@@ -133,7 +135,7 @@ def _limits(node: Mapping[str, Json]) -> Iterator[str]:
     if isinstance(count, int) and count != threads:
         yield f"may run on {count} of {threads} threads"
     if isinstance(quota := at(node, *limits, "cpu_quota"), int | float):
-        yield f"at most the time of {quota:g} processors"
+        yield f"CPU time of at most {quota:g} processors"
     if memory := at(node, *limits, "memory_bytes"):
         yield f"at most {_size(memory)} of memory"
 
@@ -177,7 +179,7 @@ def _network(node: Mapping[str, Json]) -> Iterator[str]:
     if len(lines) > _NICS:
         yield f"and {len(lines) - _NICS} more"
     if not lines:
-        yield "no network interface with a device"
+        yield "no network interface with a hardware device"
 
 
 def _interface(name: str, facts: Json, state: Json) -> str:

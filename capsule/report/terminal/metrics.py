@@ -133,7 +133,7 @@ def _join_claim(claim: FrozenClaim, allowed: str) -> str:
 
 def _rank(claim: FrozenClaim) -> str:
     if claim.later:
-        return ", secondary (made or changed later)"
+        return ", secondary (added or changed after the runs)"
     return "" if claim.primary else ", secondary"
 
 

@@ -63,7 +63,7 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
         seen = f"{mount.source} as {mount.target}" if preview.contained else str(mount.source)
         label = "mounts" if preview.contained else "folders"
         yield "" if n else label, f"{seen}, {access}"
-    own = dict.fromkeys(("HOME", "TMPDIR"), "a folder of this start's own, removed after it")
+    own = dict.fromkeys(("HOME", "TMPDIR"), "a folder of this process start, removed afterwards")
     environment = {**first.environment, **(own if not preview.contained else {})}
     for n, (name, value) in enumerate(sorted(environment.items())):
         yield "" if n else "environment", f"{name}={value}"
@@ -95,5 +95,5 @@ def _place_data(data: Data) -> str:
         return f"{data.name}{extent}, made on this machine by the generator {data.generator}"
     if data.carried:
         return f"{data.name}{extent}, in the capsule"
-    place = "place on this machine unknown" if data.path is None else f"in {data.path}"
+    place = "path on this machine unknown" if data.path is None else f"in {data.path}"
     return f"{data.name}{extent}, {place}"

@@ -117,7 +117,7 @@ def _draw(
     ]
     yield Listing(
         title=f"Roofline of {framework} in {dtype}: products {_scale(products)}FLOP/s, memory"
-        f" {_scale(copies)}By/s, they meet at {number(products / copies, 3)} FLOP/By",
+        f" {_scale(copies)}By/s, ridge point {number(products / copies, 3)} FLOP/By",
         heading="operator",
         names=[line.path for line in lines],
         columns=[
@@ -132,8 +132,8 @@ def _draw(
     )
     if any(line.share > 1 for line in lines):
         yield Prose(
-            "more than 100 %: of memory, the data stayed in a cache, or nothing was moved; of"
-            " products, the machine was slower while they were measured than at another time",
+            "more than 100 % of memory: the data stayed in a cache, or no data moved; more than"
+            " 100 % of products: the machine was slower while capsule measured the products",
             "dim",
         )
 

@@ -58,7 +58,7 @@ def _draw_warnings(warnings: Sequence[Sentence]) -> Iterator[RenderableType]:
     yield from (text(f"warning: {one} [{one.code}]") for one in warnings[:_WARNINGS])
     if len(warnings) > _WARNINGS:
         left = wording.count(len(warnings) - _WARNINGS, "more warning")
-        yield text(f"warning: {left}: see `capsule lint` with the capsule's name")
+        yield text(f"warning: {left}: `capsule lint` with the capsule's name lists all")
 
 
 def failure(record: Record, target: pathlib.Path) -> ExecutionError:
@@ -67,9 +67,9 @@ def failure(record: Record, target: pathlib.Path) -> ExecutionError:
     first = failed[0]
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     if any(attempt.outcome == "completed" for attempt in record.attempts):
-        advice = f"failed trials are sealed as outcomes in {target}; see its logs/"
+        advice = f"failed trials are sealed as outcomes in {target}; read logs/ in the capsule"
     else:
-        advice = f"all trials failed; {target} has no results. See its logs/"
+        advice = f"all trials failed; {target} has no results: read logs/ in the capsule"
     absent = {_framework(attempt) for attempt in failed if not _was_there(attempt, record)}
     there = {_framework(attempt) for attempt in record.attempts} - absent
     if absent and there:

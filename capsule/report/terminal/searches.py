@@ -39,9 +39,15 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         f" {seeds} seed{'s' * (seeds != 1)}{failed}",
     )
     scores = [_write(outcome, value) for value in outcome.scores.values()]
-    yield "score", f"{join_first(scores, _MOST)}: a seed's median over studies of the best of each"
+    yield (
+        "score",
+        f"{join_first(scores, _MOST)}: for each seed, the median of the studies' best values",
+    )
     studies = [_write(outcome, value) for value in outcome.studies]
-    yield "studies", f"{join_first(studies, _MOST)}: the best of each"
+    yield (
+        "studies",
+        f"{join_first(studies, _MOST)}: the best value of each study, median over seeds",
+    )
     for count, value in outcome.budget:
         yield f"best of {count}", _write(outcome, value)
     if outcome.winner is not None:
@@ -49,8 +55,8 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "winner", f"{outcome.winner}: {values}"
         yield (
             "",
-            f"{_write(outcome, outcome.value)}, selected as the best of all, so it is biased: run"
-            " it again under fresh seeds with the manifest from `capsule sweep winner`",
+            f"{_write(outcome, outcome.value)}, biased by the selection: run the winner again"
+            " under fresh seeds with the manifest from `capsule sweep winner`",
         )
 
 

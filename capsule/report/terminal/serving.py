@@ -64,8 +64,8 @@ def draw_latencies(
         ]
         queries = list(chain.from_iterable((str(run.queries), "") for run in runs))
         yield Listing(
-            title=f"Latencies of {path} as served ({scenario}), with intervals at"
-            f" {meaning.LEVEL:.0%} of a run's own queries",
+            title=f"Latencies of {path} ({scenario}), with {meaning.LEVEL:.0%} intervals from"
+            " the queries of each run",
             heading="seed",
             names=list(chain.from_iterable((str(run.seed), "") for run in runs)),
             columns=[Column(heading="queries", cells=queries, rank=1), *percentiles],
@@ -75,8 +75,8 @@ def draw_latencies(
         )
     if any(cell.interval.startswith("(") for one in lines for cell in one.cells):
         yield Prose(
-            "(m of n): n independent queries have an interval, and these are worth m; those that"
-            " waited for each other are worth fewer than they are",
+            "(m of n): an interval needs n independent queries, and the run's queries count as m;"
+            " queries that waited for each other count as fewer",
             "dim",
         )
 

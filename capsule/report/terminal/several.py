@@ -76,7 +76,7 @@ def _draw_claims(pair: JudgedPair, width: int, plus_minus: str) -> Iterator[Text
 def _footing(verdict: SeveralVerdict) -> Iterator[str]:
     yield (
         "REPRODUCED needs every re-run, each at its own level, without a correction for the number"
-        " of re-runs; DIFFERENT is corrected by Holm for the number of re-runs"
+        " of re-runs; DIFFERENT has Holm's correction for the number of re-runs"
     )
     if any(metric.precision for metric in verdict.metrics):
         widths = sorted({metric.alpha for metric in verdict.metrics if metric.precision})
@@ -85,4 +85,4 @@ def _footing(verdict: SeveralVerdict) -> Iterator[str]:
             f"limits have a confidence of {inside}, for normally distributed runs with the same"
             " spread on every machine; heavy tails make the limits of s_R too narrow"
         )
-    yield "`capsule diff` of A and one re-run lists the differences between the two"
+    yield "to list the differences between A and one re-run: `capsule diff` of these two capsules"

@@ -27,10 +27,10 @@ def draw_findings(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
         rows.add_row(name, _describe(finding))
     words = {finding.word for finding in findings}
     if "missing" in words:
-        return rows, text("result: something is missing; see the lines marked missing")
+        return rows, text("result: capsule lacks the items on the lines marked missing")
     if "limited" in words:
-        return rows, text("result: capsule works here, with the limits above")
-    return rows, text("result: capsule works here")
+        return rows, text("result: capsule works on this machine, with the limits above")
+    return rows, text("result: capsule works on this machine")
 
 
 def _describe(finding: Finding) -> RenderableType:

@@ -19,7 +19,7 @@ def draw_staging(staged: Staged) -> tuple[RenderableType, ...]:
     rows = grid()
     for name, value in _rows(staged):
         rows.add_row(name, text(value))
-    return rows, text("on a machine without a network, with the same home and cache:", "dim")
+    return rows, text("to run on a machine without a network, with the same home and cache:", "dim")
 
 
 def _rows(staged: Staged) -> Iterator[tuple[str, str]]:

@@ -46,7 +46,7 @@ def text(value: object, style: str = "") -> Text:
 def draw_rest(left: int, of: str) -> Iterator[Text]:
     """Yield the line that counts the omitted lines of a list, if any."""
     if left > 0:
-        yield text(f"and {left} more {of}: --json has them all", "dim")
+        yield text(f"and {left} more {of}: --json lists all", "dim")
 
 
 def draw_notes(sentences: Sequence[str]) -> Iterator[Text]:

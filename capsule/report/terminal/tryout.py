@@ -77,7 +77,7 @@ def explain_tryout(tryout: Tryout) -> CapsuleError:
     return kind(
         f"failed ({attempt.reason}): {_tell_end(attempt)}",
         where=attempt.trial,
-        advice="\n  ".join((*tryout.hints, "the trial's output is above")),
+        advice="\n  ".join((*tryout.hints, "read the trial's output above")),
     )
 
 

@@ -10,8 +10,8 @@ ADVICE = Templates(Sentence)
 MOST_RUNS = 500
 _HOPELESS = "more re-runs cannot settle this claim: the original has"
 _TOO_FEW = (
-    f"{_HOPELESS} too few runs. The original's author would have to seal more seeds"
-    " (`capsule lint CAPSULE` tells how many), or widen the margin"
+    f"{_HOPELESS} too few runs. Ask the original's author to seal more seeds"
+    " (`capsule lint CAPSULE` shows how many), or to widen the margin"
 )
 _NEAR = f"the estimate lies on the margin: more than {MOST_RUNS} re-runs would be needed"
 _Two = tuple[int | None, int | None]
@@ -28,7 +28,7 @@ def _settle(now: int, numbers: _Two) -> str:
 
 ADVICE |= {
     "original-of-one-run": "more re-runs cannot settle this claim: the original has only one"
-    " run. The original's author would have to seal more seeds",
+    " run. Ask the original's author to seal more seeds",
     "looks-taken": "more re-runs cannot settle this claim: {runs:d} runs were the last of the"
     " {looks:d} looks that the error rate allows",
 }
@@ -50,7 +50,11 @@ def runs(*, now: int, as_seen: _Two, if_equal: _Two, is_near: bool) -> str:
             found += f"; {if_equal[0]} {_chance(if_equal)}, if there is no true difference"
         return found
     if if_equal[0] is not None:
-        other = "no number does" if is_near else "the original has too few runs"
+        other = (
+            "no number of re-runs settles this claim"
+            if is_near
+            else "the original has too few runs"
+        )
         return (
             f"{_settle(now, if_equal)}, if there is no true difference; if the difference seen is"
             f" the true one, {other}"
@@ -119,7 +123,7 @@ def rounds(*, now: int, as_seen: _Two, if_equal: _Two, most: int) -> str:
     if wanted is not None and wanted <= most:
         found += f" (`capsule pair --pairs {wanted}`)"
     elif wanted is not None:
-        found += f"; one pair takes at most {most}: use longer runs or a quieter machine"
+        found += f"; one pair has at most {most} rounds: use longer runs or a quieter machine"
     return found
 
 
@@ -157,20 +161,20 @@ def failure_margin(*, now: int, needed: _Two, is_near: bool) -> str:
             " if further runs fail as often as the original's"
         )
     if is_near:
-        return f"more than {MOST_RUNS} re-runs would be needed to tell how often they fail"
-    return f"{_HOPELESS} too few runs to tell how often they fail"
+        return f"more than {MOST_RUNS} re-runs would be needed to measure the failure rate"
+    return f"{_HOPELESS} too few runs to measure the failure rate"
 
 
 @ADVICE.template("mend")
 def mend(*, fault: Fault) -> str:
     """Advise how a claim that could not run can be run."""
     found: dict[Fault, str] = {
-        "seeds": "more re-runs cannot settle this claim: the original's author would have to"
-        ' state in the manifest which seeds the benchmark takes, for example "seed_range": [0,'
-        " 4000000], or accept every seed below 2^31",
-        "machine": "install what the failed runs lack on this machine (see their logs in the"
-        " capsule), then verify again",
-        "unknown": "run `capsule verify`: its control run under a seed of the original tells"
-        " whether the seeds or the machine is the cause",
+        "seeds": "more re-runs cannot settle this claim. Ask the original's author to state in the"
+        ' manifest the seeds that the benchmark accepts, for example "seed_range": [0, 4000000],'
+        " or to accept every seed below 2^31",
+        "machine": "install the software that the failed runs lack on this machine (see their logs"
+        " in the capsule), then verify again",
+        "unknown": "run `capsule verify`: its control run under a seed of the original shows"
+        " the cause, the seeds or the machine",
     }
     return found[fault]

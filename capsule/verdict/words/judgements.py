@@ -12,7 +12,7 @@ JUDGEMENTS = Templates(Sentence, number=Shape(float, number))
 
 Decided = Literal["REPRODUCED", "DIFFERENT", "INCONCLUSIVE"]
 _SINGLE_RUN = (
-    "; one side has a single run: it is taken to scatter like the other side's runs, and is judged"
+    "; one side has a single run: capsule assumes the spread of the other side's runs, and judges"
     " at a quarter of the error rate"
 )
 
@@ -57,7 +57,8 @@ def equivalence(
         "DIFFERENT": "lies outside",
         "INCONCLUSIVE": "crosses",
     }
-    inside = "; it is significant, but allowed" * (is_detectable and word == "REPRODUCED")
+    is_allowed = is_detectable and word == "REPRODUCED"
+    inside = f"; the {_subject(is_ratio, '')} is significant, but allowed" * is_allowed
     return (
         f"{_subject(is_ratio, of)}{origin} {shown} {found[word]} {_limit(is_ratio, allowed)}"
         f"{inside}{_SINGLE_RUN if is_of_one_run else ''}"
@@ -106,9 +107,9 @@ def exact(
     both = f"seed {seed}: original {there!r}, re-run {here!r}"
     if values == 1:
         found = (
-            f"the only common value differs; {both}"
+            f"only one seed has a value on both sides, and the values differ; {both}"
             if unequal
-            else (f"the only common value, of seed {seed}, is equal")
+            else f"only seed {seed} has a value on both sides, and the values are equal"
         )
     elif not unequal:
         found = f"{every(values, 'values')} are equal, seed by seed"
@@ -169,7 +170,7 @@ def curve(
     span = f"{steps} steps from {number(first_step)} to {number(last_step)}"
     limit = _limit(is_ratio, allowed)
     if word == "REPRODUCED":
-        found = f"all {span} lie within {limit}; nearest to it: {subject}"
+        found = f"all {span} lie within {limit}; nearest to the margin: {subject}"
     elif word == "DIFFERENT":
         found = f"{subject} lies outside {limit}, corrected for {checkpoints} of {span}"
     else:
@@ -219,7 +220,7 @@ def broken_bound(
 
 JUDGEMENTS |= {
     "reported": "{is_ratio:ratio|difference} {shown}",
-    "within-run": "one run on each side: without a spread between runs there is no verdict."
+    "within-run": "one run on each side: a verdict needs the spread between runs."
     " Within these two runs the {is_ratio:ratio|difference} of the means is {shown}",
 }
 
@@ -265,7 +266,7 @@ JUDGEMENTS |= {
 JUDGEMENTS |= {
     "skipped": "not run: with --quick, {sides} skipped this benchmark, which cannot change the"
     " verdict{is_decisive: on its own claims|}",
-    "altered": "reported only: depends on {fields}, which was changed with --set",
+    "altered": "reported only: the claim depends on {fields}, changed with --set",
 }
 
 
@@ -292,7 +293,7 @@ def unable(
     under = f"{kind}{'seed' if n == 1 else 'seeds'} {some(seeds)}"
     failed = f"{runs} ({under}; no run of the original failed in this way): {shorten(last_line)}"
     if fault == "unknown":
-        return f"{failed}; untested: whether the seeds or the machine is the cause"
+        return f"{failed}; the cause is untested: the seeds or this machine"
     if set(controls) >= set(seeds):
         return f"{failed}; {FAULTS[fault]}"
     control = (
@@ -354,12 +355,12 @@ JUDGEMENTS |= {
     "no-common-values": "no seed has a value on both sides",
     "too-few-pairs": "fewer than two seeds have a value on both sides",
     "one-run": "a single run has no spread, so the claim cannot be judged",
-    "one-run-each": "one run on each side: without a spread between runs there is no verdict",
+    "one-run-each": "one run on each side: a verdict needs the spread between runs",
     "no-samples": "a run of the {side} has fewer than two samples: a distribution claim compares"
     " the samples within runs",
     "one-run-of-samples": "one side has a single run: a distribution claim needs at least two runs"
     " per side, to see how runs differ",
-    "no-curve": "a run of the {side} is no curve: a curve claim needs a step for each value",
+    "no-curve": "a run of the {side} has no curve: a curve claim needs a step for each value",
     "no-bundle": "{has_steps:one curve on each side has no spread|the curves have no step in"
     " common}",
 }

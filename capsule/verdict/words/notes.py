@@ -14,10 +14,10 @@ NOTES = Templates(
 
 NOTES |= {
     "no-outcome": "interrupted trials of {side}, without an outcome: {runs:d}",
-    "repeated-runs": "{runs:d} runs of {side} count as {independent:d}: the others have exactly"
+    "repeated-runs": "{runs:d} runs of {side} count as {independent:d}: the other runs have exactly"
     " the same values under other seeds. If no seed changes the metric, claim it as exact",
-    "value-too-large": "runs of {side} that count as failed, because a value beyond {most:number}"
-    " cannot be judged: {runs:d}",
+    "value-too-large": "{runs:d} {runs:run|runs} of {side} {runs:counts|count} as failed: a value"
+    " is beyond {most:number}, the largest that can be judged",
 }
 
 
@@ -78,10 +78,10 @@ def too_few_evaluations(
 
 NOTES |= {
     "independent-samples": "{there:d} samples of the original count as {there_effective:number}"
-    " independent ones, {here:d} of the re-run as {here_effective:number}",
+    " independent samples, {here:d} of the re-run as {here_effective:number}",
     "late-settling": "most runs of the {side} become steady late: use a longer warm-up",
     "unequal-failures": "{failures}",
-    "runs-assumed": "the paper does not state its number of runs: {runs:d} assumed",
+    "runs-assumed": "the paper does not state its number of runs: capsule assumes {runs:d}",
     "consistent": "consistent with the original: inside its prediction interval, which is too wide"
     " to confirm the margin",
     "paired-seeds": "{pairs:d} {are_rounds:rounds|runs} compared under equal seeds, as declared",

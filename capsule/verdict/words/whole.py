@@ -13,7 +13,7 @@ WHOLE = Templates(Sentence, short=Shape(str, shorten))
 
 
 WHOLE |= {
-    "no-primary-claim": "the capsule makes no primary claim, so it can have no verdict",
+    "no-primary-claim": "the capsule makes no primary claim: a verdict needs at least one",
 }
 
 
@@ -81,7 +81,7 @@ def changed(*, changes: tuple[str, ...]) -> str:
 
 
 WHOLE |= {
-    "no-primary-claims": "the original makes no primary claim, so it can have no verdict",
+    "no-primary-claims": "the original makes no primary claim: a verdict needs at least one",
 }
 
 

@@ -31,7 +31,7 @@ def _refuse(name: str, change: Change, says: str) -> Case:
     return Case(name=f"added/{name}", prepare=_check(change), status=4, says=says)
 
 
-_SEEDS = "its seeds differ from its predecessor's plus the"
+_SEEDS = "its seeds differ from the predecessor's seeds plus the"
 CASES = (
     Case(name="added/nothing", prepare=_check(extending.as_it_is), status=0, says="intact"),
     _refuse("more-than-announced", extending.with_another_count, f"{_SEEDS} 2 seeds derived"),
@@ -46,7 +46,9 @@ CASES = (
     ),
     _refuse("wider-margin", extending.with_a_margin_of_all_runs, "allows -9 to 9"),
     _refuse("note-dropped", extending.without_its_note, "a note is missing: 3 of its 6 seeds"),
-    _refuse("another-node", extending.on_another_node, "nodes do not begin with its predecessor"),
+    _refuse(
+        "another-node", extending.on_another_node, "its first nodes differ from the predecessor"
+    ),
     _refuse("from-before", extending.from_before_the_first, "before its predecessor ended at"),
     _refuse(
         "one-run-from-before",
@@ -56,7 +58,7 @@ CASES = (
     _refuse(
         "another-engine", extending.by_another_engine, "its runtime differs from its predecessor's"
     ),
-    _refuse("another-manifest", extending.by_another_manifest, "in more than its seeds"),
+    _refuse("another-manifest", extending.by_another_manifest, "in more than the seeds"),
     Case(
         name="added/strangers",
         prepare=_add("a"),

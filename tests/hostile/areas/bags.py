@@ -86,8 +86,8 @@ def _linked_folder(folder: Path) -> Path:
     return capsule
 
 
-_KIND = "'data/README.md' is neither a file nor a folder"
-_LINE = "is not '<sha256> <path>'"
+_KIND = "'data/README.md' is a link or a special file"
+_LINE = "expected '<sha256> <path>'"
 
 
 def _hollow(folder: Path) -> Path:
@@ -99,7 +99,7 @@ def _hollow(folder: Path) -> Path:
 
 
 _ATTACKS: tuple[tuple[str, Make, str], ...] = (
-    ("terabyte-of-nothing", _hollow, "together; the limit is 128.0 GiB"),
+    ("terabyte-of-nothing", _hollow, "in total; the limit is 128.0 GiB"),
     ("file-that-no-list-names", _with("data/logs/new.txt", b""), "surplus data/logs/new.txt"),
     ("listed-file-that-is-not-there", _without(_README), "missing data/README.md"),
     ("changed-byte", _with(_README, b"changed"), "changed data/README.md"),
@@ -120,7 +120,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     (
         "line-twice",
         _edited(_LIST, lambda data: data + data.splitlines(keepends=True)[-1]),
-        "out of order or repeated",
+        "expected ascending paths",
     ),
     (
         "wrong-size-in-bag-info",
@@ -137,21 +137,21 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("fetch", _with("fetch.txt", _METADATA_SERVICE), "surplus fetch.txt"),
     ("second-list-by-md5", _with("manifest-md5.txt", b""), "surplus manifest-md5.txt"),
     ("planted-signers", _with("signatures/allowed_signers", b"* k"), "surplus signatures/allowed"),
-    ("huge-signature", _with("signatures/a.sig", bytes(1 << 20)), "larger than 16 KiB"),
+    ("huge-signature", _with("signatures/a.sig", bytes(1 << 20)), "the limit is 16384 bytes"),
     (
         "file-of-no-kind",
         _zipped(lambda files: rehash({**files, "data/more.txt": b""})),
-        "data/more.txt has no place in a capsule",
+        "data/more.txt is unexpected in a capsule",
     ),
     ("link-to-a-secret", _unpacked(lambda path: path.symlink_to("/etc/passwd")), _KIND),
     ("link-inside", _unpacked(lambda path: path.symlink_to("capsule.json")), _KIND),
     ("link-to-a-device", _unpacked(lambda path: path.symlink_to("/dev/zero")), _KIND),
     ("named-pipe", _unpacked(os.mkfifo), _KIND),
-    ("named-pipe-for-a-list", _unpacked(os.mkfifo, _LIST), "is neither a file nor a folder"),
+    ("named-pipe-for-a-list", _unpacked(os.mkfifo, _LIST), "is a link or a special file"),
     ("socket", _unpacked(_listen), _KIND),
-    ("linked-folder", _linked_folder, "'data/logs' is neither a file nor a folder"),
+    ("linked-folder", _linked_folder, "'data/logs' is a link or a special file"),
     ("empty-folder", _unpacked(Path.mkdir), "data/README.md/ is an empty folder"),
-    ("deep-folder", _unpacked(_deep), "folders are nested deeper than 100"),
+    ("deep-folder", _unpacked(_deep), "is nested deeper than 100 folders"),
 )
 
 CASES = refuse("bag", _ATTACKS)

@@ -251,7 +251,7 @@ CASES = (
         name="consent/a-strangers-run-folder",
         prepare=_foreign_folder(),
         status=4,
-        says="You did not begin this run at this place",
+        says="You did not begin this run in this folder",
     ),
     Case(
         name="consent/a-strangers-run-folder-on-the-host",
@@ -269,13 +269,13 @@ CASES = (
         name="consent/a-strangers-verification-of-ones-own-capsule",
         prepare=_foreign_verification,
         status=4,
-        says="You did not begin this run at this place",
+        says="You did not begin this run in this folder",
     ),
     Case(
         name="consent/a-strangers-pair",
         prepare=_foreign_pair,
         status=4,
-        says="You did not begin this run at this place",
+        says="You did not begin this run in this folder",
     ),
     Case(
         name="consent/a-run-folder-that-was-moved", prepare=_own_folder(_move), status=4, says=_ASKS

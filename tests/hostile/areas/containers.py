@@ -12,8 +12,8 @@ from capsule.archive.limits import MOST_ENTRIES
 from tests.hostile.reading import Make, refuse
 from tests.support.capsules import pack, sample, sample_files
 
-_FORM = "the zip directory is not in the one form that capsule writes"
-_FAR = "the zip directory points outside the file"
+_FORM = "the zip directory has another form than capsule writes"
+_FAR = "the zip directory starts at byte "
 _END = "not a capsule: truncated, not a zip file, or followed by other data"
 _CENTRAL, _END_RECORD = b"PK\x01\x02", b"PK\x05\x06"
 _FLAGS, _DISK, _COMMENT_LENGTH = 8, 4, 20
@@ -148,12 +148,12 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("dot-or-space-at-the-end", _with_names("data/x.", "data/x "), "'x ' is not allowed in a name"),
     ("git-folder", _with_names("data/.GIT/config"), "'.GIT' is not allowed in a name"),
     ("hidden-file", _with_names("data/.x"), "surplus data/.x"),
-    ("names-equal-but-for-case", _with_names("data/a", "data/A"), "where case does not count"),
+    ("names-equal-but-for-case", _with_names("data/a", "data/A"), "differ only in letter case"),
     ("names-equal-after-nfc", _rewritten(_set("comment", b""), "data/\xe9"), "cannot be read"),
     ("alias-with-a-dot", _with_names("data/./README.md"), "'.' is not allowed in a name"),
     ("alias-with-two-slashes", _with_names("data//README.md"), "'' is not allowed in a name"),
     ("file-and-folder-of-one-name", _with_names("data/a", "data/a/b"), "is a file and a folder"),
-    ("deep-path", _with_names("data/" + "d/" * 2000 + "x"), "a zip entry's name exceeds 200 bytes"),
+    ("deep-path", _with_names("data/" + "d/" * 2000 + "x"), "bytes, the limit is 200"),
     # entries that are no plain files
     ("symbolic-link", _rewritten(_set("external_attr", 0o120777 << 16)), _FORM),
     (
@@ -165,7 +165,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("set-user-id", _rewritten(_set("external_attr", 0o104755 << 16)), _FORM),
     # sizes
     ("deflate-bomb", _bomb, _FORM),
-    ("terabyte-of-nothing", _hollow, "together; the limit is 128.0 GiB"),
+    ("terabyte-of-nothing", _hollow, "in total; the limit is 128.0 GiB"),
     ("compressed", _rewritten(_set("compress_type", zipfile.ZIP_DEFLATED)), _FORM),
     ("entries-without-end", _raw(_crowd), f"the limit is {MOST_ENTRIES}"),
     ("overlapping-entries", _raw(_overlap), _FORM),
@@ -173,7 +173,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("offset-beyond-the-file", _crafted(_ROW, [_entry("a", 2**63)]), _FAR),
     ("size-beyond-the-file", _crafted(_ROW, [_entry("a", size=2**40)]), _FAR),
     # two readers, two contents
-    ("name-twice", _crafted(_ROW, [_entry("a"), _entry("a", 31)]), "a name occurs twice"),
+    ("name-twice", _crafted(_ROW, [_entry("a"), _entry("a", 31)]), "entry 'a' follows 'a'"),
     ("other-name-in-the-local-header", _crafted([_entry("a")], [_entry("b")]), "header of 'b'"),
     ("other-size-in-the-local-header", _crafted([_entry("a", size=1)], [_entry("a")]), "header of"),
     ("gap", _crafted(_ROW, [_entry("a", 5), _entry("b", 36)]), _FORM),

@@ -208,7 +208,7 @@ _FOLDERS: dict[str, tuple[Change, int, str]] = {
     ),
     "name-that-is-not-text": (
         lambda folder: Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).touch(),
-        *(2, r"'\udcff' has a name that is not UTF-8"),
+        *(2, r"'\udcff' has a name in another encoding, expected UTF-8"),
     ),
     "many-files": (_many(10_000), 0, "sha256:"),
     _MOST: (_many(100_000), 0, "sha256:"),
@@ -221,12 +221,15 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     "idx-that-claims-exbibytes": (
         "idx",
         _replace("train-images-idx3-ubyte", b"\0\0\x08\x03" + b"\xff" * 12 + bytes(99)),
-        *(_GLYPHS, "has 99 bytes of elements; its header [4294967295, 4294967295, 4294967295]"),
+        *(
+            _GLYPHS,
+            "has 99 bytes of elements, expected 79228162458924105385300197375 for the shape",
+        ),
     ),
     "idx-cut-short": (
         "idx",
         lambda folder: os.truncate(folder / "train-images-idx3-ubyte", 999),
-        *(_GLYPHS, "has 983 bytes of elements; its header [12, 12, 12] says 1728"),
+        *(_GLYPHS, "has 983 bytes of elements, expected 1728 for the shape [12, 12, 12]"),
     ),
     "picture-of-gigabytes": (
         *("image-folder", _draw, _GLYPHS),
@@ -234,11 +237,11 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     ),
     "record-that-claims-exbibytes": (
         *("cosmoflow-tfrecord", _claim_record, _UNIVERSE),
-        f"a record ends at {_ENDLESS + 16}",
+        f"a record ends at byte {_ENDLESS + 16}",
     ),
     "name-that-steers": (
         *("cosmoflow-tfrecord", _name_steering, _UNIVERSE),
-        "has no record at byte 0: wrong checksum of its length",
+        "has a wrong checksum of the record length at byte 0",
     ),
     "chunks-of-a-terabyte": (
         *("cosmoflow-hdf5", _claim_chunk, _UNIVERSE),
@@ -255,7 +258,7 @@ _FILES: dict[str, tuple[str | None, Change, tuple[str, dict[str, int], str], str
     ),
     "labels-out-of-range": (
         *(None, _spoil("label.npy", 1 << 40), _GLYPHS),
-        "label contains numbers outside 0 to 1",
+        f"label contains numbers from 0 to {1 << 40}, expected 0 to 1",
     ),
 }
 

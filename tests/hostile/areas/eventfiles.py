@@ -75,6 +75,6 @@ CASES = (
     _fail(
         "many-files",
         "os.mkdir('runs')\nfor n in range(10001): open(f'runs/{n}', 'w')",
-        "holds 10000 files and folders or more",
+        "contains 10000 files and folders or more",
     ),
 )

@@ -107,7 +107,7 @@ CASES = (
         name="run-folder/pair-whose-target-has-a-nul",
         prepare=_pair(_TARGETS, len(_TARGETS)),
         status=2,
-        says="this pair was begun by another version of capsule",
+        says="another version of capsule began this pair",
     ),
     Case(
         name="run-folder/pair-with-a-hollow-header",
@@ -121,11 +121,15 @@ CASES = (
     ),
     _case("hollow-digests", _hollow("digests.txt"), "the list of copied files was changed"),
     _case("as-it-was", lambda folder: None, "sealed tiny-", status=0),
-    _case("start-of-another-plan", _edit(LOG, lambda d: d["start"].update(group="x")), "no group"),
+    _case(
+        "start-of-another-plan",
+        _edit(LOG, lambda d: d["start"].update(group="x")),
+        "that the plan lacks",
+    ),
     _case("start-of-a-list", _edit(LOG, lambda d: d["start"].update(group=[])), "log", status=2),
     _case("start-number-9", _edit(LOG, lambda d: d["start"].update(number=9)), "number 9, "),
-    _case("start-on-node-7", _edit(LOG, lambda d: d["start"].update(nodes=[7])), "on a node"),
-    _case("end-of-nothing", _edit(LOG, lambda d: d.update(end=77), 1), "no process start fits"),
+    _case("start-on-node-7", _edit(LOG, lambda d: d["start"].update(nodes=[7])), "ran on node 7, "),
+    _case("end-of-nothing", _edit(LOG, lambda d: d.update(end=77), 1), "matches no process start"),
     _case("end-without-time", _edit(LOG, lambda d: d.update(at=None), 1), "log", status=2),
     _case(
         "attempt-of-half-a-surrogate",
@@ -157,17 +161,17 @@ CASES = (
     _case(
         "observations-of-no-form",
         _edit(HEADER, lambda d: d["setup"].update(image_observations=True)),
-        "holds data that no capsule can hold",
+        "contains data that a capsule cannot contain",
     ),
     _case(
         "levels-of-no-form",
         _edit(HEADER, lambda d: d["setup"]["levels"].update(digest=7)),
-        "holds data that no capsule can hold",
+        "contains data that a capsule cannot contain",
     ),
     _case(
         "node-of-no-form",
         _edit(NODE, lambda d: d.update({"class": 3})),
-        "holds data that no capsule can hold",
+        "contains data that a capsule cannot contain",
     ),
     _case("inputs-are-gone", lambda folder: shutil.rmtree(folder / "inputs"), "is missing"),
 )

@@ -181,10 +181,10 @@ CASES = (
     _refuse("nonce-put-in", _diff(forging.with_origin(nonce="x")), "fresh seed number 1"),
     _refuse("nonce-taken-out", _diff(forging.with_origin(nonce=None), "word"), "fresh seed"),
     _refuse("nonce-changed", _diff(forging.with_origin(nonce="7"), "word"), "fresh seed number 1"),
-    _refuse("nonce-unseen", _diff(forging.with_origin(nonce="\u200b"), "word"), "not a nonce"),
+    _refuse("nonce-unseen", _diff(forging.with_origin(nonce="\u200b"), "word"), "invalid nonce"),
     # runs
     _refuse("trial-missing", _diff(forging.without_a_trial), "ends after 4 of 5 fresh seeds"),
-    _refuse("outcome-missing", _diff(forging.without_an_outcome), "has no outcome"),
+    _refuse("outcome-missing", _diff(forging.without_an_outcome), "lacks a final outcome"),
     _refuse("runs-changed", _diff(forging.with_origin(runs=7)), "it ends after 5 of 7"),
     _refuse("fewer-runs-said", _diff(forging.with_origin(runs=3)), "fresh seed number 4"),
     _refuse("look-changed", _diff(forging.with_origin(look=2)), "the origin says look 2"),
@@ -200,7 +200,7 @@ CASES = (
     _refuse(
         "quick-unsaid-alone", _check(forging.only_of("tiny", "also"), "whole"), "trial more/default"
     ),
-    _refuse("quick-said", _diff(forging.quick(), "whole", "several"), "is not in the manifest"),
+    _refuse("quick-said", _diff(forging.quick(), "whole", "several"), "has the unexpected trial"),
     _refuse(
         "quick-without-what-decides",
         _diff(forging.quick(forging.only_of("also")), "whole", "several"),
@@ -264,8 +264,8 @@ CASES = (
     # claims
     _refuse("claims-dropped", _check(forging.without_claims), f"the claim on {forging.LOSS} is"),
     _refuse("claims-dropped-here", _diff(forging.without_claims), "the claim on"),
-    _refuse("claims-doubled", _check(forging.with_claims_twice), "is not in the manifest"),
-    _refuse("claims-exchanged", _check(forging.with_claims_exchanged), "in place of one on"),
+    _refuse("claims-doubled", _check(forging.with_claims_twice), "found an unexpected claim"),
+    _refuse("claims-exchanged", _check(forging.with_claims_exchanged), ", expected a claim on"),
     _refuse("margin-widened", _check(forging.widen), "allows -1e+06 to 1e+06, expected -0.0"),
     _refuse("margin-widened-here", _diff(forging.widen), "differs from the original's"),
     # where it comes from
@@ -276,12 +276,12 @@ CASES = (
     _refuse(
         "readme-changed",
         _check_files(forging.with_another_readme),
-        "README.md differs from the one",
+        "README.md contradicts the record",
     ),
     _refuse(
         "crate-changed",
         _check_files(forging.with_another_crate),
-        "follows from the record and files: ./",
+        "contradicts the record and the files: ./",
     ),
     _refuse("note-dropped", _check(forging.without_notes), "a note is missing: ran on the host"),
     _refuse("note-made-up", _check(forging.with_a_note), "a note does not follow from the record"),
@@ -333,7 +333,9 @@ CASES = (
     ),
     _refuse("name-that-needs-no-escape", _check_files(_with_inputs("=61")), "expected 'inputs/a'"),
     _refuse("name-that-is-no-utf8", _check_files(_with_inputs("=C0=AE")), "not UTF-8"),
-    _refuse("names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "stand for one file"),
+    _refuse(
+        "names-of-one-file", _check_files(_with_inputs("=61.x", "a.x")), "decode to one file name"
+    ),
     _refuse("name-of-a-folder", _check_files(_with_inputs("a", "=61/b")), "expected 'inputs/a/b'"),
     _refuse(
         "names-that-look-alike", _check_files(_with_inputs("=C3=A9", "e=CC=81")), "look the same"
@@ -344,7 +346,7 @@ CASES = (
     _refuse(
         "names-but-for-case",
         _check_files(_with_inputs("=61ux.c", "=61UX.c")),
-        "are one name where case does not count",
+        "differ only in letter case",
     ),
     _refuse(
         "name-of-a-device", _check_files(_with_inputs("AUX.=63")), "is a device name on Windows"
@@ -379,7 +381,7 @@ CASES = (
     _tell(
         "reversed",
         ("diff", "b", "a"),
-        "a verification given before its original, whose author chose",
+        "a verification given before its original: the author of the",
     ),
     _tell("of-another", ("diff", "other", "b"), "a verification of another capsule ("),
     _tell("unplanned", ("diff", "a", "seven"), "7 fresh seeds, an unplanned number (--runs)"),
@@ -393,7 +395,7 @@ CASES = (
     ),
     # words that are none
     *(
-        Case(name=f"forged/nonce-{name}", prepare=_with_nonce(word), status=2, says="not a nonce")
+        Case(name=f"forged/nonce-{name}", prepare=_with_nonce(word), status=2, says="invalid nonce")
         for name, word in {
             "empty": "",
             "of-control": "a\x1b[2Jb",

@@ -83,7 +83,7 @@ CASES = (
         name="image-archive/a-link-to-the-host",
         prepare=_resolve("image.tar", _tar(_link_to_host)),
         status=4,
-        says="a link to a file missing in the archive",
+        says="which is missing in the archive",
     ),
     Case(
         name="image-layout/blobs-that-are-a-link",
@@ -92,12 +92,16 @@ CASES = (
         says="is missing",
     ),
     Case(
-        name="sif/a-pipe", prepare=_pipe, status=2, says="not a readable regular file", seconds=10
+        name="sif/a-pipe",
+        prepare=_pipe,
+        status=2,
+        says="expected a readable regular file",
+        seconds=10,
     ),
     Case(
         name="sif/under-another-name",
         prepare=_run_another_form,
         status=2,
-        says="the reference says oci-archive, the file is sif",
+        says="the reference names the form oci-archive, the file has the form sif",
     ),
 )

@@ -169,7 +169,7 @@ CASES = (
         name="image/no-reference-to-a-registry",
         prepare=_forged(_say("reference", "tiny")),
         status=4,
-        says="not an image reference",
+        says="expected an image reference",
     ),
     Case(
         name="image/index-without-the-manifest",

@@ -122,7 +122,7 @@ CASES = (
         name="inputs/a-terabyte-of-nothing",
         prepare=_input(_hollow),
         status=2,
-        says="a capsule holds at most 64.0 GiB",
+        says="in total; the limit is 64.0 GiB",
     ),
     Case(
         name="inputs/a-link-that-is-named",
@@ -136,12 +136,12 @@ CASES = (
         status=2,
         says="'code/sub' is a link",
     ),
-    Case(name="inputs/a-hard-link", prepare=_input(_hard_link), status=2, says="has 2 names"),
+    Case(name="inputs/a-hard-link", prepare=_input(_hard_link), status=2, says="has 2 hard links"),
     Case(
         name="inputs/a-fifo",
         prepare=_input(_fifo),
         status=2,
-        says="'code/pipe' is neither a file nor a folder",
+        says="'code/pipe' is a named pipe (FIFO), expected a file or a folder",
     ),
     Case(
         name="inputs/an-empty-folder",

@@ -149,6 +149,6 @@ CASES = (
         name="limits/no-size",
         prepare=_verify("", "--disk", "much"),
         status=2,
-        says="'much' is not a size, for example 500M or 20G",
+        says="expected a size, for example 500M or 20G, found 'much'",
     ),
 )

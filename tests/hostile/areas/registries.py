@@ -199,8 +199,8 @@ CASES = (
         Case(name=f"registry/save-of-{name}", prepare=_save(name), status=status, says=says)
         for name, status, says in (
             ("wrong-layer", 4, "the layer"),
-            ("short-layer", 4, "ends 2 bytes early"),
-            ("endless-layer", 4, "longer than 7 bytes"),
+            ("short-layer", 4, "bytes, expected 7"),
+            ("endless-layer", 4, "exceeds its stated size of 7 bytes"),
             ("boundless-layer", 6, "are free"),
         )
     ),
@@ -279,7 +279,7 @@ CASES = (
         name="registry/compressed-twice",
         prepare=_resolve("compressed"),
         status=6,
-        says="compresses its answer",
+        says="expected an uncompressed answer",
     ),
     Case(
         name="registry/another-manifest-behind-the-index",

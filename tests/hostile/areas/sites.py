@@ -142,7 +142,7 @@ CASES = (
         name="site/bind-that-climbs",
         prepare=_site(_settings(binds={"/opt/../capsule/levels": "/opt/x"})),
         status=2,
-        says="is not a plain path",
+        says="expected a plain path",
     ),
     Case(
         name="site/bind-of-more-than-any-site-has",
@@ -160,7 +160,7 @@ CASES = (
         name="site/capsule-that-hides-its-binds",
         prepare=lambda user: ["check", _sealed_binds(user.folder, noted=False)],
         status=4,
-        says="a note is missing: the containers saw files",
+        says="a note is missing: the containers could read files",
     ),
     Case(
         name="site/capsule-that-makes-up-binds",
@@ -178,13 +178,13 @@ CASES = (
         name="site/fifo",
         prepare=_site(os.mkfifo),
         status=2,
-        says="the site file is not a regular file",
+        says="expected a regular file",
     ),
     Case(
         name="site/device",
         prepare=_site(lambda path: path.symlink_to("/dev/zero")),
         status=2,
-        says="the site file is not a regular file",
+        says="expected a regular file",
     ),
     Case(
         name="site/folder",
@@ -214,7 +214,7 @@ CASES = (
         name="site/a-python-that-is-none",
         prepare=_site(_interpreter, "doctor"),
         status=6,
-        says="is not a Python 3.9 or later",
+        says="expected Python 3.9 or later",
     ),
     Case(
         name="site/mirror-serves-other-bytes",
@@ -226,7 +226,7 @@ CASES = (
         name="site/cache-that-others-filled",
         prepare=_filled_cache,
         status=0,
-        says=f"the document {of_bytes(_MANIFEST)} of this image is not on this machine",
+        says=f"the document {of_bytes(_MANIFEST)} of this image is missing on this machine",
     ),
     Case(
         name="site/programs-that-steer-a-terminal",

@@ -215,7 +215,7 @@ CASES = (
     _case("huge", 4, "the download exceeds"),
     _case("full", 5, "are free"),
     _case("odd-length", 4, "not a capsule: truncated"),
-    _case("compressed", 4, "the server compresses the file"),
+    _case("compressed", 4, "expected the uncompressed file"),
     _case("lost", 6, "the server has no file at this address (HTTP 404)"),
     _case("closed", 6, "the server refuses access (HTTP 401)"),
     _case("busy", 6, "the server answered HTTP 503"),
@@ -231,7 +231,7 @@ CASES = (
     _case(
         "another-capsule-to-run", 4, "another capsule than requested", _verify("honest", *_OTHER)
     ),
-    _case("id-of-eleven-digits", 2, "not a capsule id", _check("honest", *_SHORT)),
+    _case("id-of-eleven-digits", 2, "expected a capsule id", _check("honest", *_SHORT)),
     _case("damaged-copy", 0, "intact", _changed_twice),
     _case(
         "login-in-the-clear",
@@ -248,7 +248,7 @@ CASES = (
     _case(
         "no-address",
         2,
-        "not a valid address",
+        "the address is invalid",
         lambda user: ["check", f"https://me:{_SECRET}@[::1/b"],
     ),
     _case(

@@ -150,4 +150,4 @@ def test_without_h5py_it_is_said_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "h5py, which is not installed here: pip install h5py" in done.stdout
+    assert "h5py, which reads and writes HDF5, is not installed: pip install h5py" in done.stdout

@@ -320,7 +320,7 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         remove("t10k-labels-idx1-ubyte"),
         "t10k-labels-idx1-ubyte is missing, or not a file",
     ),
-    ("idx", write_idx, cut("train-images-idx3-ubyte"), "bytes of elements; its header"),
+    ("idx", write_idx, cut("train-images-idx3-ubyte"), "bytes of elements, expected"),
     (
         "idx",
         write_idx,
@@ -333,8 +333,8 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         put("train-images-idx3-ubyte", draw(9, 6)),
         "expected uint8 with three axes",
     ),
-    ("idx", write_idx, put("train-labels-idx1-ubyte", draw(1, 6) + 3), "outside 0 to 2"),
-    ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6, 13, 12)), "lenet takes"),
+    ("idx", write_idx, put("train-labels-idx1-ubyte", draw(1, 6) + 3), "expected 0 to 2"),
+    ("idx", write_idx, put("train-images-idx3-ubyte", draw(9, 6, 13, 12)), "lenet expects"),
     (
         "cifar10",
         write_cifar10,

@@ -214,12 +214,12 @@ def guard(data: bytes) -> bytes:
     ("data", "says"),
     [
         (b"", "has no record"),
-        (b"x" * 11, "has no record at byte 0: wrong checksum of its length"),
-        (b"x" * 12, "has no record at byte 0: wrong checksum of its length"),
-        (guard(bytes(8)), "it has 12 bytes, a record ends at 16"),
-        (guard(b"\xff" * 8) + bytes(8), "a record ends at 18446744073709551631"),
+        (b"x" * 11, "has a wrong checksum of the record length at byte 0"),
+        (b"x" * 12, "has a wrong checksum of the record length at byte 0"),
+        (guard(bytes(8)), "has 12 bytes, but a record ends at byte 16"),
+        (guard(b"\xff" * 8) + bytes(8), "a record ends at byte 18446744073709551631"),
         (guard(bytes(8)) + b"abcd", "has a wrong checksum of the record that ends at byte 16"),
-        (gzip.compress(guard(bytes(8))), "it has 12 bytes, a record ends at 16"),
+        (gzip.compress(guard(bytes(8))), "has 12 bytes, but a record ends at byte 16"),
         (gzip.compress(bytes(1 << 28)), "unpacks to more than 100 times its size"),
     ],
     ids=["empty", "short", "text", "cut", "claim", "changed", "packed", "bomb"],
@@ -244,7 +244,10 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, data: bytes, says: st
         (b"\x0b", "a field has the unknown wire type 3"),
         (b"\x08\x01", "found an integer, expected a message"),
         (b"\x0a\x05\x0a\x03\x0a\x01\xff", "a name is not UTF-8"),
-        (b"\x0a\x0b\x0a\x09\x12\x07\x12\x05\x0a\x03abc", "a list of floats is truncated"),
+        (
+            b"\x0a\x0b\x0a\x09\x12\x07\x12\x05\x0a\x03abc",
+            "a list of floats has 3 bytes, expected a multiple of 4",
+        ),
     ],
 )
 def test_what_is_wrong_with_an_example_is_said(message: bytes, says: str) -> None:

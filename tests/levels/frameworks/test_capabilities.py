@@ -123,7 +123,7 @@ def test_what_compiles_has_no_function_of_a_user_s_operator(tmp_path: Path) -> N
     assert outcomes(ends) == {
         "own/default/float32/17": (
             "error",
-            "ValueError: own has no function for torch-compile; it runs in torch, numpy",
+            "ValueError: own has no function for torch-compile; use torch or numpy",
         ),
         "gem/default/float32/17": (
             "error",
@@ -131,7 +131,8 @@ def test_what_compiles_has_no_function_of_a_user_s_operator(tmp_path: Path) -> N
         ),
         "lenet/default/float64/17": (
             "error",
-            "ValueError: lenet has no float64; there are float32, tf32, bfloat16, float16",
+            "ValueError: lenet does not support float64; use float32 or tf32 or bfloat16 or"
+            " float16",
         ),
     }
     assert not any(ended.values for ended in ends.values())
@@ -151,10 +152,11 @@ def test_what_only_infers_yields_no_gradients_and_takes_no_user_s_operator(tmp_p
     )
     assert outcomes(ends) == {
         "gemm/default/float32/17": (None, ""),
-        "own": ("error", "ValueError: gemm has no function for onnxruntime; it runs in numpy"),
+        "own": ("error", "ValueError: gemm has no function for onnxruntime; use numpy"),
         "gelu/default/float64/17": (
             "error",
-            "ValueError: onnxruntime does not compute gelu with the precision of float64",
+            "ValueError: onnxruntime does not compute gelu with the precision of float64: use"
+            " another dtype",
         ),
         "lenet/default/float32/17": (None, ""),
     }

@@ -174,7 +174,9 @@ def test_statistics_of_a_batch_are_those_of_each_part(network: str) -> None:
 
 def test_an_input_without_a_batch_axis_cannot_be_split(network: str) -> None:
     graph = networks.build("mine", {"batch": 2}, network)
-    with pytest.raises(ValueError, match="image of mine cannot be split: it has no batch axis"):
+    with pytest.raises(
+        ValueError, match="image of mine cannot be split, because it has no batch axis"
+    ):
         microbatch.split(graph, {1: graph}, values.inputs(graph, "float32", 1), (1, 1))
 
 

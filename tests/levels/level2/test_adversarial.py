@@ -201,5 +201,5 @@ def test_sides_that_cannot_be_halved_are_refused(sizes: dict[str, int], message:
 def test_maps_of_another_side_are_refused(folder: Path) -> None:
     wanted = trainings.trial("numpy", folder, 17, network="cosmogan", batch=6, optimizer=ADAM)
     wanted = replace(wanted, parameters={**SMALL, "side": 32})
-    with pytest.raises(ValueError, match=r"map is float32 \(20, 1, 16, 16\); cosmogan takes"):
+    with pytest.raises(ValueError, match=r"map is float32 \(20, 1, 16, 16\); cosmogan expects"):
         run.load_level(2)(wanted, trainings.numpy_alone(), Report(lambda _: None))

@@ -316,13 +316,13 @@ RIGHT = {"image": IMAGE, "label": LABEL, "test_image": IMAGE, "test_label": LABE
     [
         (
             {"test_image": None},
-            r"has no test_image\.npy; it has",
+            r"lacks test_image\.npy; found",
         ),
-        ({"image": IMAGE.astype("int64")}, r"image is int64 \(2, 1, 12, 12\); lenet takes"),
+        ({"image": IMAGE.astype("int64")}, r"image is int64 \(2, 1, 12, 12\); lenet expects"),
         ({"image": IMAGE[:, 0]}, r"image is float32 \(2, 12, 12\).*of shape \(N, 1, 12, 12\)"),
-        ({"label": LABEL.astype("float32")}, "label is float32.*takes whole numbers"),
-        ({"label": LABEL + 3}, "label contains numbers outside 0 to 2"),
-        ({"test_label": LABEL - 1}, "test_label contains numbers outside 0 to 2"),
+        ({"label": LABEL.astype("float32")}, "label is float32.*expects whole numbers"),
+        ({"label": LABEL + 3}, "label contains numbers from 3 to 3, expected 0 to 2"),
+        ({"test_label": LABEL - 1}, "test_label contains numbers from -1 to -1, expected 0 to 2"),
         ({"label": LABEL[:1]}, "training arrays need equal numbers .* found image 2, label 1"),
         (
             {"test_label": LABEL[:0], "test_image": IMAGE[:0]},

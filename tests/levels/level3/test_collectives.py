@@ -16,10 +16,10 @@ SIZES = (24, 48_000)
 WARMUP, REPETITIONS = 1, 3
 CALLS = WARMUP + REPETITIONS
 FAULTS = {
-    "a part of a sum left out": ("all-reduce", "gave 1 at place 0 in call 0, expected 3"),
-    "parts in another order": ("all-to-all", "2 at place 0 in call 0, expected 1; 6 of 6"),
-    "the first result repeated": ("broadcast", "gave 1 at place 0 in call 1, expected 2"),
-    "an element lost on its way": ("ping-pong", "0 at place 5 in call 0, expected 6; 1 of 6"),
+    "a part of a sum left out": ("all-reduce", "gave 1 at index 0 in call 0, expected 3"),
+    "parts in another order": ("all-to-all", "2 at index 0 in call 0, expected 1; 6 of 6"),
+    "the first result repeated": ("broadcast", "gave 1 at index 0 in call 1, expected 2"),
+    "an element lost on its way": ("ping-pong", "0 at index 5 in call 0, expected 6; 1 of 6"),
 }
 
 

@@ -89,7 +89,7 @@ def test_a_rank_that_fails_ends_all_and_has_said_why(family: str, tmp_path: Path
     lines = (folder / "1" / "journal.jsonl").read_text().splitlines()
     last = json.loads(lines[-1])
     assert (last["event"], last["outcome"], last["trial"]) == ("end", "failed", "all-reduce-24")
-    assert "gave 9 at place 0 in call 0, expected 3" in last["message"]
+    assert "gave 9 at index 0 in call 0, expected 3" in last["message"]
 
 
 def test_ranks_that_nothing_joins_exchange_nothing(tmp_path: Path) -> None:

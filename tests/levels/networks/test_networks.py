@@ -239,7 +239,7 @@ def test_a_users_network_has_options_and_both_forms(tmp_path: Path) -> None:
         (USERS.replace("loss=g.mean_squared_error(x, target)", "loss=x"), r"expected \(\)$"),
         (USERS.replace("g.gelu(x)", "g.gelu('y')"), "mine has no value 'y'"),
         (USERS.replace("axis=1", "axis=4"), "cannot be concatenated along axis 4"),
-        (USERS.replace("(0, 1, 3, 2)", "(0, 1, 3)"), "is not an order of the axes"),
+        (USERS.replace("(0, 1, 3, 2)", "(0, 1, 3)"), "are not an order of the axes"),
         (USERS.replace('"target"', '"image"'), "mine has two values named 'image'"),
         (USERS.replace("8, 8)", "2, 2)").replace("3, padding=1", "5"), "the window does not fit"),
     ],
@@ -289,7 +289,7 @@ def test_operators_check_the_shapes_that_they_take() -> None:
     ("name", "sizes", "message"),
     [
         ("vgg", {"batch": 1}, "unknown network 'vgg'; known: lenet, alexnet"),
-        ("lenet", {}, "lenet takes the parameters batch and may take side, classes, limit_mib"),
+        ("lenet", {}, "lenet needs the parameters batch and allows side, classes, limit_mib"),
         ("unet", {"batch": 1, "side": 24}, "side of unet is 24, expected a multiple of 16"),
         ("transformer", {"batch": 1, "heads": 3}, "width 64 is not a multiple of heads 3"),
     ],

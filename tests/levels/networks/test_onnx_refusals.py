@@ -48,11 +48,15 @@ def node(kind: str, inputs: Sequence[str], **attributes: Any) -> onnx.NodeProto:
     [
         ("draws random numbers", node("RandomNormalLike", ["x"]), None),
         ("depends on the data", node("NonZero", ["x"]), None),
-        ("no tensor", node("SequenceConstruct", ["x", "x"]), None),
-        ("no trial has values", node("Cast", ["x"], to=onnx.TensorProto.FLOAT8E4M3FN), None),
+        ("not a tensor", node("SequenceConstruct", ["x", "x"]), None),
+        (
+            "values of the unsupported type FLOAT8E4M3FN",
+            node("Cast", ["x"], to=onnx.TensorProto.FLOAT8E4M3FN),
+            None,
+        ),
         ("", node("NoSuchKind", ["x"]), None),
         ("", node("Conv", ["x"]), None),
-        ("result that no supported node yields", node("Relu", ["nowhere"]), None),
+        ("no supported node returns its input 'nowhere'", node("Relu", ["nowhere"]), None),
         ("", node("Reshape", ["x", "s"]), {"s": numpy.array([2, 7])}),
         ("", node("Add", ["x", "c"]), {"c": numpy.ones((5,), "float32")}),
     ],

@@ -55,10 +55,10 @@ def test_slabs_are_all_rows_and_halos_are_what_others_send(
     ("layers", "rows", "ranks", "message"),
     [
         ([("conv", 9, 1, 4)], 8, 4, "conv reads 4 rows beyond the slab of rank 0; the slab"),
-        ([("conv", 3, 1, 1)], 3, 4, "its 3 rows allow at most 3 slabs"),
+        ([("conv", 3, 1, 1)], 3, 4, "an input of 3 rows allows at most 3 slabs"),
         ([("pool", 3, 2, 0)], 8, 2, "pool has windows of 3 rows, stride 2"),
         ([("pool", 2, 2, 1)], 8, 2, "padding 1; only pooling without overlap"),
-        ([("conv", 8, 1, 0)], 8, 2, "conv makes 1 rows of 8, which leaves none for rank 1"),
+        ([("conv", 8, 1, 0)], 8, 2, "conv reduces 8 rows to 1, which leaves no row for rank 1"),
     ],
 )
 def test_what_cannot_be_cut_is_told_with_its_layer(

@@ -99,7 +99,7 @@ def test_options_are_in_a_name_where_they_differ_from_their_default() -> None:
             {"m": 1, "n": 1, "k": 1, "ta": 2},
             "ta of gemm is 2, expected a whole number >= 0 and",
         ),
-        ("gemm", {"m": 1, "n": 1}, "takes the parameters m, n, k and may take ta, tb, bias"),
+        ("gemm", {"m": 1, "n": 1}, "needs the parameters m, n, k and allows ta, tb, bias"),
         ("conv1d", {"n": 1, "c": 1, "w": 1, "k": 1, "s": 1, "stride": 0}, "stride of conv1d is 0"),
     ],
 )
@@ -162,7 +162,12 @@ def test_gradients_are_due_where_a_framework_has_them(monkeypatch: pytest.Monkey
     ("framework", "dtype", "device", "message"),
     [
         ("torch", "tf32", "cpu", "torch has no tf32 on cpu"),
-        ("numpy", "bfloat16", "cpu", "numpy has no bfloat16 on cpu; there are float64, float32"),
+        (
+            "numpy",
+            "bfloat16",
+            "cpu",
+            "numpy does not support bfloat16 on cpu; use float64 or float32",
+        ),
         ("numpy", "float32", "cuda", "numpy has no device 'cuda'"),
         ("torch", "tf32", "cuda", None),
     ],

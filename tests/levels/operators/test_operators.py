@@ -131,8 +131,8 @@ def test_case_names_are_segments_and_unique() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({}, "takes the parameters n; found none"),
-        ({"n": 1, "m": 1}, "takes the parameters n; found n, m"),
+        ({}, "needs the parameters n; found none"),
+        ({"n": 1, "m": 1}, "needs the parameters n; found n, m"),
         ({"n": 0}, "n of relu is 0"),
         ({"n": True}, "n of relu is True"),
         ({"n": 1.5}, "n of relu is 1.5"),

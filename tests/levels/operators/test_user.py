@@ -176,12 +176,12 @@ def test_an_image_without_a_compiler_says_what_it_lacks(
     [
         (PYTHON.replace("def flops", "def work"), "numpy", "does not define flops"),
         (PYTHON.replace("def forward", "def run"), "numpy", "does not define forward"),
-        (PYTHON, "torch", "mine has no function for torch; it runs in numpy"),
-        (PYTHON + TORCH, "onnxruntime", "mine has no function for onnxruntime; it runs in torch"),
+        (PYTHON, "torch", "mine has no function for torch; use numpy"),
+        (PYTHON + TORCH, "onnxruntime", "mine has no function for onnxruntime; use torch"),
         (
             PYTHON + TORCH,
             "torch-compile",
-            "mine has no function for torch-compile; it runs in torch",
+            "mine has no function for torch-compile; use torch",
         ),
     ],
 )

@@ -64,12 +64,19 @@ def _find(h5py: Any, file: Any, where: str, path: Path, most: int) -> Any:
         if not isinstance(holder, h5py.Group) or part not in holder:
             raise FormatError(path, f"has no dataset {where}")
         if not isinstance(holder.get(part, getlink=True), h5py.HardLink):
-            raise FormatError(path, f"has a link as {where}, which capsule does not follow")
+            raise FormatError(
+                path,
+                f"has a link as {where}, which capsule does not follow: store the dataset itself",
+            )
         holder = holder[part]
     if not isinstance(holder, h5py.Dataset):
         raise FormatError(path, f"has no dataset {where}")
     if holder.is_virtual or holder.external:
-        raise FormatError(path, f"has {where} in other files, which capsule does not read")
+        raise FormatError(
+            path,
+            f"has {where} in other files, which capsule does not read: store the dataset in this"
+            " file",
+        )
     if holder.dtype.kind not in "iuf" or holder.shape is None or not holder.size:
         raise FormatError(path, f"has {where} of {holder.dtype} {holder.shape}, expected numbers")
     for shape in filter(None, (holder.shape, holder.chunks)):
@@ -110,9 +117,7 @@ def _import() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "h5py":
             raise
-        message = (
-            "HDF5 is read and written with h5py, which is not installed here: pip install h5py"
-        )
+        message = "h5py, which reads and writes HDF5, is not installed: pip install h5py"
         raise ModuleNotFoundError(message, name="h5py") from None
     return h5py
 

@@ -42,12 +42,14 @@ def read(path: Path) -> Any:
     if not 1 <= axes <= _MOST_AXES:
         raise FormatError(path, f"has {axes} axes, expected 1 to {_MOST_AXES}")
     if len(data) < start:
-        raise FormatError(path, "is truncated within its header")
+        raise FormatError(path, f"has {len(data)} bytes, expected a header of {start} bytes")
     shape = [int.from_bytes(data[at : at + 4], "big") for at in range(4, start, 4)]
     due = prod(shape) * kind.itemsize
     if length - start != due or not due:
         raise FormatError(
-            path, f"has {length - start} bytes of elements; its header {shape} says {due}"
+            path,
+            f"has {length - start} bytes of elements, expected {due or 'more than 0'} for the shape"
+            f" {shape} of the header",
         )
     if not is_packed:
         return numpy.memmap(path, kind, "r", start, tuple(shape))

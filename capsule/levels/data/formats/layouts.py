@@ -196,13 +196,14 @@ def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
 
     x, y = example.get("x"), example.get("y")
     if not isinstance(x, list) or len(x) != 1:
-        raise FormatError(path, "has a record without x, expected one value of bytes")
+        raise FormatError(path, "has a record without a valid x, expected one value of bytes")
     if y is None or isinstance(y, list):
-        raise FormatError(path, "has a record without y, expected four floats")
+        raise FormatError(path, "has a record without a valid y, expected four floats")
     side = round((len(x[0]) / 8) ** (1 / 3))
     if not x[0] or 8 * side**3 != len(x[0]):
         raise FormatError(
-            path, f"has x of {len(x[0])} bytes, expected 8 n^3 (a cube of four int16 each)"
+            path,
+            f"has x of {len(x[0])} bytes, expected 8 n^3 bytes (four int16 in each of n^3 cells)",
         )
     volume = numpy.frombuffer(x[0], "<i2").reshape(side, side, side, 4)
     return _order_universe(volume, y, path)
@@ -320,8 +321,8 @@ def read_arrays(folder: Path, shapes: Shapes) -> Parts:
     for prefix in ("", TEST):
         missing = [name for name in shapes if prefix + name not in arrays]
         if missing:
-            there = ", ".join(sorted(arrays)) or "nothing"
-            raise FormatError(folder, f"has no {prefix}{missing[0]}.npy; it has {there}")
+            found = ", ".join(sorted(arrays)) or "no arrays"
+            raise FormatError(folder, f"lacks {prefix}{missing[0]}.npy; found {found}")
     stored = (
         {name: Stored(arrays[prefix + name], _keep) for name in shapes} for prefix in ("", TEST)
     )

@@ -116,8 +116,8 @@ def _import() -> Any:
         if error.name not in ("PIL", "PIL.Image"):
             raise
         message = (
-            "PNG, JPEG and BMP are read with Pillow, which is not installed here: pip install"
-            " pillow, or write the pictures as PPM"
+            "Pillow, which reads PNG, JPEG and BMP, is not installed: pip install pillow, or write"
+            " the pictures as PPM"
         )
         raise ModuleNotFoundError(message, name="PIL") from None
     return Image

@@ -45,11 +45,11 @@ def locate(path: Path) -> list[Place]:
             file.seek(at)
             head = file.read(_HEAD.size)
             if not _has_length(head):
-                raise FormatError(path, f"has no record at byte {at}: wrong checksum of its length")
+                raise FormatError(path, f"has a wrong checksum of the record length at byte {at}")
             start, length = at + _HEAD.size, _HEAD.unpack(head)[0]
             at = start + length + _CRC_BYTES
             if at > size:
-                raise FormatError(path, f"is truncated: it has {size} bytes, a record ends at {at}")
+                raise FormatError(path, f"has {size} bytes, but a record ends at byte {at}")
             places.append((start, length))
     if not places:
         raise FormatError(path, "has no record")
@@ -207,7 +207,9 @@ def _values(kind: str, values: list[memoryview | int]) -> Any:
     if kind == "float":
         joined = b"".join(map(_require_message, values))
         if len(joined) % 4:
-            raise _BrokenError("a list of floats is truncated")
+            raise _BrokenError(
+                f"a list of floats has {len(joined)} bytes, expected a multiple of 4"
+            )
         return numpy.frombuffer(joined, "<f4")
     numbers: list[int] = []
     for value in values:

@@ -180,8 +180,8 @@ class _Held(TorchDispatchMode):  # type: ignore[misc]
         except (NotImplementedError, RuntimeError) as error:
             words = str(error).partition("\n")[0]
             raise ValueError(
-                f"{function} has no reference in float64: {words}; leave trains out to measure"
-                " only the module's inference"
+                f"torch cannot compute the float64 reference of {function}: {words}; leave trains"
+                " out to measure only the module's inference"
             ) from error
         result = function(*args, **kwargs)
         for value, right, limit in zip(moves.tensors(result), due, limits):

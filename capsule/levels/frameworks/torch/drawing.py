@@ -55,7 +55,7 @@ class Draws:
         name = function._schema.name.rpartition("::")[2]
         if self._label is None or name != "bernoulli_" or not isinstance(share, float):
             raise ValueError(
-                f"the module draws random numbers with {function}, of which capsule supports only"
+                f"the module draws random numbers with {function}, but capsule supports only"
                 " dropout in training"
             )
         numbers = fractions(f"{self._label}\n{self.count}\n", place.numel(), "float32")

@@ -147,7 +147,10 @@ def _rms_norm(how: How, x: Any, w: Any) -> Any:
 
 def _group_norm(how: How, x: Any, w: Any, b: Any) -> Any:
     if how["version"] < 21:
-        raise FrameworkError("torch: GroupNormalization before version 21 is not supported")
+        raise FrameworkError(
+            f"torch: GroupNormalization of version {how['version']} is not supported: export the"
+            " file with opset 21 or later"
+        )
     return functional.group_norm(x, how["num_groups"], w, b, how.get("epsilon", 1e-5))
 
 

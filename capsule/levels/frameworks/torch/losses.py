@@ -65,7 +65,7 @@ class Loss:
         shape = due.shape if below is None else (len(due), below, *due.shape[1:])
         if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) != tuple(shape):
             what = (
-                f"{tuple(outputs.shape)}"
+                f"shape {tuple(outputs.shape)}"
                 if isinstance(outputs, torch.Tensor)
                 else f"a {type(outputs).__name__}"
             )
@@ -82,7 +82,11 @@ class Loss:
         if not isinstance(loss, torch.Tensor) or loss.ndim or not loss.requires_grad:
             what = f"a {type(loss).__name__}"
             if isinstance(loss, torch.Tensor):
-                what = f"of shape {tuple(loss.shape)}" if loss.ndim else "independent of them"
+                what = (
+                    f"of shape {tuple(loss.shape)}"
+                    if loss.ndim
+                    else "independent of the parameters"
+                )
             raise ValueError(
                 f"the loss of {self._name} is {what}, expected a scalar that depends on the"
                 " parameters"

@@ -51,7 +51,7 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
     if version > newest:
         raise ValueError(
             f"{name} uses version {version} of ONNX's operators; the installed package onnx"
-            f" supports versions up to {newest}"
+            f" supports versions up to {newest}: export the file with opset {newest} or earlier"
         )
     content = model
     if model.functions:
@@ -110,8 +110,8 @@ def _require_onnx(name: str) -> None:
     """
     if find_spec("onnx") is None:
         message = (
-            f"{name} is an ONNX file, and the package onnx, which reads such files, is not"
-            " installed where the benchmark runs: take an image that has it"
+            f"{name} is an ONNX file, but the environment of the benchmark lacks the package onnx,"
+            " which reads ONNX files: use an image that has onnx"
         )
         raise ModuleNotFoundError(message, name="onnx")
 
@@ -173,12 +173,14 @@ def _finish(reader: Reader, outputs: list[str]) -> tuple[Graph, list[str]]:
     values = [others.value(reader, output) for output in outputs]
     losses = [value for value in values if g.shape(value) == () and g.type_of(value) is None]
     if len(losses) > 1:
-        raise Refused(f"it has the scalar outputs {', '.join(losses)}; one, the loss, is supported")
+        raise Refused(f"it has the scalar outputs {', '.join(losses)}, expected only the loss")
     yielded = {value: name for value, name in zip(values, outputs) if value not in losses}
     nodes = {node.name: node for node in g.graph(values, losses[0] if losses else None).nodes}
     strange = [value for value in values if value not in nodes]
     if strange:
-        raise Refused(f"its output {strange[0]!r} is an input or a weight")
+        raise Refused(
+            f"its output {strange[0]!r} is an input or a weight, expected the result of a node"
+        )
     if losses:
         names = list(yielded.values()) or [outputs[values.index(losses[0])]]
         return g.graph(yielded or losses, losses[0]), names

@@ -40,7 +40,7 @@ def _leaky_relu(r: Reader, node: Any, how: How) -> None:
     alpha = how.get("alpha", 0.01)
     percent = round(100 * alpha)
     if not 0 <= percent < 100 or numpy.float32(percent / 100) != numpy.float32(alpha):
-        raise Refused(f"its alpha is {alpha:g}; whole hundredths below 1 are supported")
+        raise Refused(f"its alpha is {alpha:g}, expected a multiple of 0.01 from 0 to 0.99")
     write(r, node, "leaky_relu", (x,), {"n": prod(r.shape(x)), "percent": percent})
 
 
@@ -51,7 +51,7 @@ def _mul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
         raise Refused("only the product with one constant number is supported")
     (x,) = (name for name in inputs(node) if name not in constants)
     if factor.ndim > len(r.shape(x)):
-        raise Refused("the constant has more axes than what it scales")
+        raise Refused(f"its constant has {factor.ndim} axes, expected at most {len(r.shape(x))}")
     write(r, node, "scale", (x,), {"of": r.shape(x), "factor": float(factor.reshape(()))})
 
 
@@ -65,7 +65,7 @@ def _softmax(r: Reader, node: Any, how: How) -> None:
     (x,) = inputs(node)
     *rows, columns = shape = r.shape(x)
     if how.get("axis", -1) % len(shape) != len(shape) - 1:
-        raise Refused("only the softmax along the last axis is supported")
+        raise Refused(f"its axis is {how['axis']}, expected the last axis")
     operands = r.view(r.real(x), (prod(rows), columns), f"{out(node)}/rows")
     write_reshape(r, node, "softmax", [operands], {"rows": prod(rows), "columns": columns}, shape)
 
@@ -79,7 +79,7 @@ def _gemm(r: Reader, node: Any, how: How) -> None:
     operands = [r.real(a), r.real(b)]
     if c:
         if r.shape(c[0]) not in ((n,), (1, n)):
-            raise Refused(f"its C has the shape {r.shape(c[0])}; ({n},) is supported")
+            raise Refused(f"its C has the shape {r.shape(c[0])}, expected ({n},)")
         operands.append(r.view(r.real(c[0]), (n,), f"{c[0]}/flat"))
     write_reshape(r, node, "gemm", operands, sizes, (m, n))
 
@@ -95,7 +95,10 @@ def _matmul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
         return
     *batch, m = rows
     if batch != others:
-        raise Refused(f"{r.shape(a)} times {r.shape(b)} would have to be spread over more axes")
+        raise Refused(
+            f"its inputs have the shapes {r.shape(a)} and {r.shape(b)}, expected equal axes before"
+            " the last two"
+        )
     count = prod(batch)
     operands = [
         r.view(r.real(a), (count, m, k), f"{out(node)}/left"),
@@ -116,7 +119,8 @@ def _add(r: Reader, node: Any, how: How) -> None:
         row = row[1:]
     if not row or shape[len(shape) - len(row) :] != row:
         raise Refused(
-            f"of the shapes {r.shape(a)} and {r.shape(b)} one must be the other or end it"
+            f"its inputs have the shapes {r.shape(a)} and {r.shape(b)}, expected one shape to equal"
+            " the last axes of the other"
         )
     columns = prod(row)
     rows = prod(shape) // columns
@@ -138,7 +142,10 @@ def _sum(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
 def _gather(r: Reader, node: Any, how: How) -> None:
     table, index = inputs(node)
     if how.get("axis", 0) or len(r.shape(table)) != 2:
-        raise Refused("only rows of a matrix can be gathered, as in an embedding")
+        raise Refused(
+            f"it gathers along axis {how.get('axis', 0)} of the shape {r.shape(table)}, expected"
+            " axis 0 of a matrix, as in an embedding"
+        )
     rows, width = r.shape(table)
     shape = r.shape(index)
     operands = [r.real(table), r.whole(index, rows)]
@@ -162,7 +169,7 @@ def _attention(r: Reader, node: Any, how: How) -> None:
     sizes = dict(zip(("batch", "heads", "length", "width"), shapes.pop()))
     scale = 1 / sqrt(sizes["width"])
     if not isclose(how.get("scale", scale), scale, rel_tol=1e-6):
-        raise Refused(f"its scale is {how['scale']:g}, not 1/sqrt(width)")
+        raise Refused(f"its scale is {how['scale']:g}, expected {scale:g} (1/sqrt(width))")
     none(how, ("softcap", 0.0), ("qk_matmul_output_mode", 0))
     write(r, node, "attention", operands, {**sizes, "causal": how.get("is_causal", 0)})
 
@@ -173,7 +180,7 @@ def _softmax_cross_entropy(r: Reader, node: Any, how: How) -> None:
     if len(operands) != 2 or "ignore_index" in how or len(node.output) > 1:
         raise Refused("weights, ignore_index and a second output are not supported")
     if len(r.shape(operands[0])) != 2:
-        raise Refused(f"its scores have the shape {r.shape(operands[0])}, not (rows, classes)")
+        raise Refused(f"its scores have the shape {r.shape(operands[0])}, expected (rows, classes)")
     rows, columns = r.shape(operands[0])
     values = [r.real(operands[0]), r.whole(operands[1], columns)]
     write_reshape(r, node, "softmax_cross_entropy", values, {"rows": rows, "columns": columns}, ())

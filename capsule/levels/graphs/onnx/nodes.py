@@ -25,7 +25,7 @@ def none(how: How, *usual: tuple[str, Any]) -> None:
 def epsilon(how: How) -> None:
     """Refuse a normalization with another epsilon than Level 0's."""
     if not isclose(how.get("epsilon", 1e-5), EPSILON, rel_tol=1e-3):
-        raise Refused(f"its epsilon is {how['epsilon']:g}; {EPSILON:g} is supported")
+        raise Refused(f"its epsilon is {how['epsilon']:g}, expected {EPSILON:g}")
 
 
 def inputs(node: Any) -> list[str]:

@@ -53,7 +53,7 @@ def write(r: Reader, node: Any, opsets: Any = None) -> None:
             operands[name] = _operand(r, name)
             types[name] = _type(r, operands[name])
     if not operands:
-        raise Refused("it reads no value of the network")
+        raise Refused("it reads only constants, expected a value of the network")
     model = alone.pack(node, types, constants, opsets or r.opsets)
     results = _infer(model, node)
     if node.op_type == "Reshape":
@@ -150,12 +150,12 @@ def _infer(model: Any, node: Any) -> list[tuple[str, str | None, tuple[int, ...]
         inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except (shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         words = str(error).strip().splitlines()
-        raise Refused(words[-1] if words else "ONNX knows no shape of its result") from None
+        raise Refused(words[-1] if words else "ONNX cannot infer the shape of its result") from None
     results = []
     for place, value in enumerate(inferred.graph.output):
         form = value.type.tensor_type
         if not value.type.HasField("tensor_type") or not form.elem_type:
-            raise Refused(f"its result {value.name!r} is no tensor, or of no known type")
+            raise Refused(f"its result {value.name!r} is not a tensor, or has an unknown type")
         kind = None if form.elem_type in alone.REALS else _name(form.elem_type)
         dims = form.shape.dim
         if form.HasField("shape") and all(dim.HasField("dim_value") for dim in dims):
@@ -172,7 +172,7 @@ def _try_shape(model: Any, node: Any, place: int) -> tuple[int, ...]:
 
     kinds = {value.type.tensor_type.elem_type for value in model.graph.input}
     if node.op_type in _DECIDED or not kinds <= set(alone.REALS):
-        raise Refused("how long its result is depends on the data")
+        raise Refused("the length of its result depends on the data")
     arrays = {}
     for value in model.graph.input:
         form = value.type.tensor_type
@@ -181,7 +181,7 @@ def _try_shape(model: Any, node: Any, place: int) -> tuple[int, ...]:
     try:
         results = ReferenceEvaluator(model).run(None, arrays)
     except Exception as error:
-        raise Refused(f"ONNX's reference does not run it: {error}") from None
+        raise Refused(f"ONNX's reference cannot run the node: {error}") from None
     return tuple(numpy.asarray(results[place]).shape)
 
 
@@ -193,5 +193,5 @@ def _name(kind: int) -> str:
     """
     dtype = helper.tensor_dtype_to_np_dtype(kind)
     if dtype.kind not in "biu":
-        raise Refused(f"no trial has values of the type {TensorProto.DataType.Name(kind)}")
+        raise Refused(f"it has values of the unsupported type {TensorProto.DataType.Name(kind)}")
     return str(dtype.name)

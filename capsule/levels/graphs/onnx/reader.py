@@ -105,7 +105,7 @@ class Reader:
         if value in self._whole:
             return self._whole[value][1]
         if value not in self._names:
-            raise Refused(f"its input {value!r} is a result that no supported node yields")
+            raise Refused(f"no supported node returns its input {value!r}")
         return self.g.shape(self._names[value])
 
     def real(self, value: str, *, trainable: bool = True) -> str:
@@ -117,15 +117,17 @@ class Reader:
         """
         if value in self._names:
             if kind := self.g.type_of(self._names[value]):
-                raise Refused(f"its input {value!r} has the type {kind}")
+                raise Refused(f"its input {value!r} has the type {kind}, expected real numbers")
             return self._names[value]
         if value in self._whole:
-            raise Refused(f"its input {value!r} holds whole numbers")
+            raise Refused(f"its input {value!r} has whole numbers, expected real numbers")
         if value not in self.constants:
-            raise Refused(f"its input {value!r} is a result that no supported node yields")
+            raise Refused(f"no supported node returns its input {value!r}")
         array = self.constants[value]
         if not is_real(array):
-            raise Refused(f"its input {value!r} is a constant of {array.dtype}")
+            raise Refused(
+                f"its input {value!r} is a constant of {array.dtype}, expected real numbers"
+            )
         learnt = trainable and value in self._weights
         self._names[value] = self.g.parameter(value, array.shape, trainable=learnt, value=array)
         return value
@@ -133,10 +135,10 @@ class Reader:
     def whole(self, value: str, below: int) -> str:
         """Return the flat input of whole numbers from 0 to `below` - 1 that a value is."""
         if value not in self._whole:
-            raise Refused(f"{value!r} must be an input of whole numbers")
+            raise Refused(f"expected an input of whole numbers, found {value!r}")
         name, shape, _ = self._whole[value]
         if self._below.setdefault(name, below) != below:
-            raise Refused(f"{name!r} has two ranges, {self._below[name]} and {below}")
+            raise Refused(f"{name!r} has two ranges, below {self._below[name]} and below {below}")
         if name not in self._names:
             self._names[name] = self.g.input(name, (prod(shape),), below)
         return name
@@ -144,7 +146,7 @@ class Reader:
     def constant(self, value: str) -> Any:
         """Return the array of a value that must not depend on an input."""
         if value not in self.constants:
-            raise Refused(f"its input {value!r} must be a constant")
+            raise Refused(f"its input {value!r} depends on the data, expected a constant")
         return self.constants[value]
 
     def node(
@@ -183,7 +185,9 @@ class Reader:
         elif kind in REALS:
             self.alias(output, self.real(value))
         else:
-            raise Refused("it is no cast between real numbers")
+            raise Refused(
+                f"it casts to {onnx.TensorProto.DataType.Name(kind)}, expected a real type"
+            )
 
     def flat(self, value: str) -> tuple[str, tuple[int, ...], int] | None:
         """Of a value that is an input of whole numbers: the input's own name, the value's shape in
@@ -198,7 +202,7 @@ class Reader:
     def name_of(self, value: str) -> str:
         """Return the network's name of a value of any type that an operation yields."""
         if value not in self._names:
-            raise Refused(f"its input {value!r} is a result that no supported node yields")
+            raise Refused(f"no supported node returns its input {value!r}")
         return self._names[value]
 
     def alias(self, output: str, name: str) -> None:

@@ -27,7 +27,7 @@ def _conv_transpose(r: Reader, node: Any, how: How) -> None:
     groups = how.get("group", 1)
     none(how, ("auto_pad", b"NOTSET"))
     if "output_shape" in how:
-        raise Refused("it has an output_shape; pads are supported")
+        raise Refused("it has an output_shape, expected pads")
     added = list(how.get("output_padding", [0] * len(window)))
     if len(set(added)) > 1:
         raise Refused(f"output_padding {added} differs between axes")
@@ -46,7 +46,7 @@ def _pool(operator: str, ranks: Sequence[int]) -> Callable[[Reader, Any, How], N
         n, c, *spatial = r.shape(x)
         moves = _window(how, spatial, window)
         if moves.pop("dilation") != 1:
-            raise Refused("dilations of a pool are not supported")
+            raise Refused(f"its dilations are {how['dilations']}, expected 1 for a pool")
         if moves["padding"] and operator == "average_pool":
             none(how, ("count_include_pad", 0))
         rests = [
@@ -99,7 +99,10 @@ def _group_norm(r: Reader, node: Any, how: How) -> None:
     epsilon(how)
     n, c, *rest = r.shape(x)
     if r.shape(w) != (c,):
-        raise Refused("its scale must have one number per channel, as from opset 21 on")
+        raise Refused(
+            f"its scale has the shape {r.shape(w)}, expected ({c},), one number per channel, as in"
+            " opset 21 or later"
+        )
     shape = (n, c, *rest) if len(rest) == 2 else (n, c, 1, prod(rest))
     operands = [r.view(r.real(x), shape, f"{out(node)}/image"), r.real(w), r.real(b)]
     sizes = {**dict(zip("nchw", shape)), "groups": how["num_groups"]}
@@ -129,14 +132,14 @@ def _window(how: How, spatial: Sequence[int], window: Sequence[int]) -> dict[str
 
 def _places(c: int, k: int, spatial: Sequence[int], window: Sequence[int]) -> dict[str, int]:
     if len(window) not in AXES:
-        raise Refused(f"it has {len(window)} spatial axes; 1, 2 and 3 are supported")
+        raise Refused(f"it has {len(window)} spatial axes, expected 1 to 3")
     names = zip(AXES[len(window)], spatial), zip(WINDOWS[len(window)], window)
     return {"c": c, "k": k, **dict(names[0]), **dict(names[1])}
 
 
 def _image(r: Reader, x: str) -> dict[str, int]:
     if len(r.shape(x)) != 4:
-        raise Refused(f"its input has the shape {r.shape(x)}, not (n, c, h, w)")
+        raise Refused(f"its input has the shape {r.shape(x)}, expected (n, c, h, w)")
     return dict(zip("nchw", r.shape(x)))
 
 

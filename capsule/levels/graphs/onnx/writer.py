@@ -83,7 +83,8 @@ def _rename(step: Node, real: Any) -> tuple[list[Any], dict[str, Any]]:
     small = choose(step.sizes)
     if small.outputs != 1:
         raise ValueError(
-            f"cannot write {step.name} to ONNX: its {step.operator} has {small.outputs} results"
+            f"cannot write {step.name} to ONNX: its {step.operator} has {small.outputs} results,"
+            " expected 1"
         )
     names = {f"i{place}": name for place, name in enumerate(step.inputs)}
     names.update({"o0": step.name, "": ""})
