@@ -371,12 +371,12 @@ class Manifest:
 
     @property
     def formats(self) -> Mapping[str, str]:
-        """Format of each dataset that declares a format, by the name of the dataset."""
+        """Return the format of each dataset that declares a format, by dataset name."""
         return {one.name: one.format for one in self.datasets if one.format is not None}
 
     @property
     def generators(self) -> Mapping[str, tuple[str, Mapping[str, Scalar]]]:
-        """Generator and parameters of each generated dataset, by the name of the dataset."""
+        """Return generator and parameters of each generated dataset, by dataset name."""
         return {
             one.name: (one.generator, one.parameters)
             for one in self.datasets
