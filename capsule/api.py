@@ -159,7 +159,7 @@ def try_out(
 ) -> Tryout:
     """Run one trial of a manifest under a fresh seed and report its values without sealing.
 
-    A failed trial is a result, too: see `Tryout.attempt`. The errors are those of `run`, but
+    A failed trial is also a result: see `Tryout.attempt`. The errors are those of `run`, but
     nothing can be resumed.
 
     Args:
@@ -186,7 +186,7 @@ def resume(
     Raises:
         UsageError: The folder is not a run folder, or belongs to a verification or a pair.
         UntrustedError: The run folder is untrusted, and `options.trust` is not set.
-        CannotRunError: Another process uses the run folder, or as in `run`.
+        CannotRunError: Another process uses the run folder; or as in `run`.
         DamagedError: As in `run`.
         ExecutionError: As in `run`.
     """
@@ -230,8 +230,8 @@ def verify(
 ) -> Verification:
     """Re-run a capsule's plan on this machine under fresh seeds, and judge its claims.
 
-    With `options.add`, the runs of earlier verifications count, and the fresh seeds continue after
-    theirs.
+    With `options.add`, the runs of earlier verifications count. The new fresh seeds continue after
+    the seeds of the earlier verifications.
 
     Args:
         capsule: Path of the original.
@@ -401,7 +401,7 @@ def resume_pair(
     Raises:
         UsageError: The folder is not the run folder of a pair, or an output already exists.
         UntrustedError: As in `resume`.
-        CannotRunError: Another process uses the run folder, or as in `run`.
+        CannotRunError: Another process uses the run folder; or as in `run`.
         DamagedError, ExecutionError: As in `pair`.
     """
     cut_off = pairing.reopen(Path(folder))
@@ -445,7 +445,7 @@ def open(  # noqa: A001 - reads as `api.open`
     capsule: str | Path,
     id: str | None = None,  # noqa: A002 - as in `VerifyOptions`
 ) -> Capsule:
-    """Open a capsule (its zip file, or the folder of an unpacked one) and check that it is whole.
+    """Open a capsule (its zip file, or the folder of an unpacked one) and check every digest.
 
     Close the returned capsule, or use it in a `with` block.
 

@@ -43,7 +43,7 @@ def extend(
         watch: Receiver of progress.
 
     Raises:
-        UsageError: The capsule is no original, an option is wrong, or this machine or version
+        UsageError: The capsule is not an original, an option is wrong, or this machine or version
             differs from the capsule's.
         UntrustedError: Another user sealed the capsule.
         CannotRunError: As in `run`.

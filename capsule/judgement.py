@@ -38,7 +38,7 @@ def diff(
 def diff(
     original: str | Path, *reruns: str | Path, expected: str | None = None
 ) -> Verdict | SeveralVerdict:
-    """Judge the claims of one capsule by the runs of another, or of several others.
+    """Judge the claims of an original by the runs of one or several other capsules.
 
     Args:
         original: Path of the capsule whose claims are judged.
@@ -46,9 +46,9 @@ def diff(
         expected: Required id of the original, or its first digits; None accepts any.
 
     Raises:
-        UsageError: A capsule does not exist, or only one is given.
-        DamagedError: A capsule was changed after sealing, or calls itself a verification of the
-            original and does not fit it.
+        UsageError: A capsule does not exist, or `reruns` is empty.
+        DamagedError: A capsule was changed after sealing, or states that it verifies the original
+            but contradicts the original.
     """
     if not reruns:
         raise UsageError(

@@ -18,7 +18,7 @@ class Limits:
         disk: Bytes on disk that each process start may leave behind, its output included.
         pids: Number of processes and threads of each process start.
         memory: Bytes of memory of all processes of one process start; a process start that exceeds
-            it fails, and the run continues.
+            the limit fails, and the run continues.
     """
 
     walltime: float | None = None
@@ -38,10 +38,10 @@ class StartOptions(Limits):
         output: File name of the new capsule, which must not exist; by default a generated name in
             the current folder.
         work: Run folder; by default a generated name in the current folder.
-        keep_hosts: True to record host names and serial numbers in the clear.
+        keep_hosts: True to record host names and serial numbers in place of their salted hashes.
         strict_privacy: True to refuse to seal if a host name, user name or likely key is found;
             False to warn.
-        offline: True to use no network; everything needed must be present or staged.
+        offline: True to run without network; image and datasets must be present or staged.
         keep_keyring: True to leave the user's kernel keys readable by workloads of Apptainer, and
             by untrusted workloads on the host; recorded.
     """
@@ -98,10 +98,10 @@ class VerifyOptions(StartOptions):
             planned look.
         add: Earlier verifications of the capsule, whose runs count. If these verifications extend
             each other, the last one is enough.
-        nonce: Word chosen by a third party; the fresh seeds follow from the capsule's id and the
-            word.
+        nonce: Word that a third party chose; capsule derives the fresh seeds from the capsule's id
+            and the word.
         quick: True to run only benchmarks that a primary claim other than `ratio` needs.
-        set: JSON pointers of mutable fields of the manifest, with the values to run with.
+        set: JSON pointers of mutable fields of the manifest, with the new values for the run.
         id: Required id of the capsule, or at least its first 12 digits; None accepts any.
     """
 
@@ -124,20 +124,20 @@ class PairOptions:
     Attributes:
         runtime_a: Engine of A, as in `RunOptions.runtime`.
         runtime_b: Engine of B, as in `RunOptions.runtime`.
-        image_a: Reference of the image to use instead of A's; recorded.
-        image_b: Reference of the image to use instead of B's; recorded.
+        image_a: Reference of the image to use instead of A's; recorded in the capsule.
+        image_b: Reference of the image to use instead of B's; recorded in the capsule.
         pairs: Number of rounds, each with one process start of A and one of B, for each framework;
-            by default one for each seed of A.
+            by default the number of seeds of A.
         margin: Largest ratio of B to A, or of A to B, that counts as equal.
-        metrics: Patterns of machine metrics to judge; by default those that A's manifest claims,
-            else all that are measured in seconds.
+        metrics: Patterns of machine metrics to judge; by default the machine metrics that A's
+            manifest claims, or, without such a claim, all machine metrics in seconds.
         output_a: File name of A's capsule; by default a generated name in the current folder.
         output_b: File name of B's capsule; by default a generated name in the current folder.
         work: Run folder of both variants.
-        keep_hosts: True to record host names and serial numbers in the clear.
+        keep_hosts: True to record host names and serial numbers in place of their salted hashes.
         strict_privacy: True to refuse to seal if a host name, user name or likely key is found.
-        offline: True to use no network; everything needed must be present or staged.
-        keep_keyring: True to leave the user's kernel keys readable by workloads; recorded.
+        offline: True to run without network; image and datasets must be present or staged.
+        keep_keyring: True to let workloads read the user's kernel keys; recorded in the capsule.
     """
 
     runtime_a: str = "auto"
@@ -167,7 +167,7 @@ class StageOptions:
             running `true` in it.
         allow_host: True to allow the code of an untrusted capsule to run without a container.
         id: Required id of the capsule, or at least its first 12 digits; None accepts any.
-        keep_keyring: True to leave the user's kernel keys readable by workloads.
+        keep_keyring: True to let workloads read the user's kernel keys.
     """
 
     runtime: str = "auto"
@@ -194,7 +194,7 @@ class ResumeOptions(Limits):
             only.
         keep_going: True to continue even if the first process start completes no trial; a
             verification always continues.
-        offline: True to use no network; everything needed must be present or staged.
+        offline: True to run without network; image and datasets must be present or staged.
         id: Required id of the original, or at least its first 12 digits; None accepts any.
     """
 
@@ -219,7 +219,7 @@ class ResumePairOptions:
         trust: True to allow an untrusted run folder to run its code on this machine.
         allow_host: True to allow the code of an untrusted run folder to run without a container, or
             in an engine that cannot isolate the code from the network.
-        offline: True to use no network; everything needed must be present or staged.
+        offline: True to run without network; image and datasets must be present or staged.
     """
 
     output_a: Path | None = None

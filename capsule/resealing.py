@@ -30,12 +30,12 @@ def reread(
     Args:
         capsule: Path of an original.
         manifest: Corrected manifest: other metrics of commands, or other claims.
-        options: File name of the new capsule, and privacy.
+        options: Output, and response to possibly private text.
         watch: Receiver of possibly private text in the manifest.
 
     Raises:
-        UsageError: The capsule is no original, the manifest changes more than metrics and claims, a
-            text to read was not sealed, or the output already exists.
+        UsageError: The capsule is not an original, the manifest changes more than metrics and
+            claims, the capsule lacks a text to read, or the output already exists.
         ManifestError: The manifest is wrong.
         DamagedError: The capsule was changed after sealing.
         ExecutionError: The new capsule cannot be written, or the manifest has possibly private text

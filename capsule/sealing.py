@@ -43,14 +43,15 @@ class Sealed:
 
     @property
     def failures(self) -> tuple[Attempt, ...]:
-        """Return the failed attempts, which are sealed like the others."""
+        """Return the failed attempts, which capsule seals like all other attempts."""
         return tuple(one for one in self.record.attempts if one.outcome == "failed")
 
     def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Count the lines that match each metric; the last matching line gave the value.
+        """Count the lines that match each metric whose value is in the last matching line.
 
         Returns:
-            Fewest and most lines over all runs, by metric; empty if no metric is read from text.
+            Smallest and largest number of lines in one of the first 100 completed attempts, by
+            metric; empty without such a metric.
         """
         if not self.record.manifest.reads_texts:
             return {}

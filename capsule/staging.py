@@ -46,7 +46,7 @@ class Staged:
 def stage(
     source: str | Path | Manifest, options: StageOptions = StageOptions(), watch: Watch = SILENT
 ) -> Staged:
-    """Fetch everything that a run of a manifest, or a verification of a capsule, needs.
+    """Fetch image and datasets for a later run of a manifest or verification of a capsule.
 
     Args:
         source: A manifest, or the path of a capsule.
@@ -59,7 +59,7 @@ def stage(
         UntrustedError: The capsule is untrusted, and `options.trust` is not set.
         ExecutionError: The disk has no room for the capsule's files.
         CannotRunError: No engine works on this machine; or the image or a dataset cannot be
-            fetched, and all else is staged.
+            fetched, and everything else is staged.
     """
     if isinstance(source, Manifest):
         request = Request.of(

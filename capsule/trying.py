@@ -58,8 +58,8 @@ class Tryout:
         attempt: Outcome of the trial.
         reported: Values of every metric that the trial declares, in the manifest's order.
         trials: Number of trials of the whole plan.
-        alike: True if all trials differ only in their seed, so that each takes about as long.
-        notes: Facts about the run that a reader of its numbers must know.
+        alike: True if all trials differ only in the seed, and so take about the same time.
+        notes: Facts about the run that the reader of the values must know.
         remains: Paths of files that the trial left in /dev/shm.
         hints: Likely remedies of a failure, one sentence each.
     """

@@ -20,7 +20,7 @@ _PENDING_SECONDS = 30.0
 
 
 class Watch:
-    """Receiver of progress. Override the methods of interest; the others do nothing.
+    """Receiver of progress. Override the methods of interest; all other methods do nothing.
 
     An exception raised by a method interrupts the run, which can then be resumed.
     >>> class Trials(Watch):
@@ -37,7 +37,7 @@ class Watch:
     hears_output: bool = False
 
     def stranger(self, whose: str, would_run: Sequence[str]) -> None:
-        """Report what an untrusted capsule or run folder would run."""
+        """Report the commands and files that an untrusted capsule or run folder would run."""
 
     def quick(self, sentence: str) -> None:
         """Report the benchmarks that a quick verification leaves out."""
@@ -58,7 +58,7 @@ class Watch:
         """Report that `done_bytes` of the `total_bytes` of a dataset were read."""
 
     def omissions(self, sentence: str) -> None:
-        """Report files that are left out of input folders, and why."""
+        """Report the files that capsule leaves out of input folders, with the reason."""
 
     def embedding(self, sentence: str) -> None:
         """Report a dataset that will be sealed in the capsule, with its size."""
@@ -67,10 +67,10 @@ class Watch:
         """Report possibly private text that will be sealed: file, line and kind of finding."""
 
     def leftovers(self, processes: int) -> None:
-        """Report that processes left behind by a killed run were ended."""
+        """Report that capsule ended `processes` that a killed run left behind."""
 
     def remains(self, sentence: str) -> None:
-        """Report files that a trial left in shared memory, and how to remove them."""
+        """Report files that a trial left in shared memory, and the command to remove them."""
 
     def begin(self, folder: Path, total: int, done: int) -> None:
         """Report that trials start: `done` of `total` are finished; `folder` is the run folder."""
@@ -79,7 +79,7 @@ class Watch:
         """Report that a trial starts."""
 
     def output(self, line: str) -> None:
-        """Report a line that the workload printed, on stdout or stderr; of ranks, only rank 0's."""
+        """Report a line of the workload on stdout or stderr; with several ranks, of rank 0 only."""
 
     def attempt(self, attempt: Attempt) -> None:
         """Report that an attempt at a trial ended."""

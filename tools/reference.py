@@ -133,12 +133,12 @@ def manifest_page() -> str:
     document = schema.load("manifest-1")
     return page(
         "Manifest",
-        "Keys of a manifest: for authors. `[]` stands for an entry of a list, NAME"
-        " for a name that you choose.",
+        "Keys of a manifest: for authors. `[]` denotes an entry of a list, NAME a name"
+        " that you choose.",
         say(document["description"]),
         *sections(document),
         "## Numbers of optimizers and schedules",
-        "`optimizer` and `schedule` take these numbers beside `name`, each with its default.",
+        "`optimizer` and `schedule` accept these numbers besides `name`, with these defaults.",
         table(("name", "numbers"), catalogue_rows.numbers()),
     )
 
@@ -148,13 +148,13 @@ def site_page() -> str:
     document = schema.load("site-1")
     return page(
         "Site file",
-        "Settings of a site file: for administrators of a machine. To write one, see"
+        "Settings of a site file: for administrators of a machine. To write a site file, see"
         " [set up a site](../how-to/set-up-a-site.md).",
         say(document["description"]),
         "- The site's file is `/etc/capsule/site.json`, or the file that `CAPSULE_SITE` names.\n"
         "- Your own file is `~/.config/capsule/site.json`. Its settings replace the site's.\n"
-        "- `data`, `mirrors`, `binds` and `batch` are merged entry by entry.\n"
-        "- A file that other users can write is refused.",
+        "- capsule merges `data`, `mirrors`, `binds` and `batch` of both files entry by entry.\n"
+        "- capsule refuses a file that other users can write.",
         *sections(document),
     )
 
@@ -263,8 +263,8 @@ def metrics_page() -> str:
         "Metrics",
         "Meaning and direction of each metric: for authors and reviewers. A command"
         " reports the metrics that its manifest declares.",
-        "- Kind `quality` should agree between machines (`portable` in the manifest). Kind"
-        " `machine` belongs to one machine.\n"
+        "- A metric of kind `quality` (`portable` in the manifest) should agree between machines. A"
+        " metric of kind `machine` depends on the machine.\n"
         "- L0 to L3 are the levels. Units: By is a byte, 1 a pure number, 1/s per second.\n"
         "- QUALITY is the quality of the network, such as `accuracy`.\n"
         "- A [claim](claims.md) names a metric by its path, `BENCHMARK/CASE/FRAMEWORK/METRIC`.",
@@ -280,8 +280,8 @@ def frameworks_page() -> str:
     types = ("framework", "Python package", "on a CPU", "on a CUDA GPU")
     return page(
         "Frameworks",
-        "Levels and subjects that each framework can run: for authors. A command may use any"
-        " framework, or none.",
+        "Levels and subjects that each framework can run: for authors. A command can use any"
+        " framework, or no framework.",
         "## Levels and subjects on CPUs",
         table(("level and subject", *catalog.FRAMEWORKS), catalogue_rows.abilities()),
         "`function` and `formula` name the part of your file that the framework runs.",
@@ -300,8 +300,8 @@ def warnings_page() -> str:
     """Return an entry for each code of a lint warning and of a note."""
     return page(
         "Warnings and notes",
-        "Warnings and notes with cause and advice: for authors and verifiers. The sentences"
-        " hold sample values.",
+        "Warnings and notes with cause and advice: for authors and verifiers. The values in the"
+        " texts are samples.",
         "## Warnings of lint",
         "`capsule lint` prints these warnings for a manifest or a capsule. Sealing prints the"
         " warnings about its runs.",

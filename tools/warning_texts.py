@@ -59,17 +59,17 @@ WARNING_TEXTS = {
         "Write `\"type\": \"bound\"`.",
     ),
     "paired-alone": WarningText(
-        "The only claim on the metric is `paired`. A pair repeats the author's seeds, so it says"
-        " nothing about the published number.",
+        "The only claim on the metric is `paired`. The margin is meant for runs under equal"
+        " seeds, and a verification judges fresh seeds by the same margin.",
         "Add a second claim on the metric without `paired`.",
     ),
     "search-unclaimed": WarningText(
-        "No claim matches the score of the search, so a verification reports it unjudged.",
+        "No claim matches the score of the search, so a verification only reports the score.",
         "Claim the path that the sentence names.",
         {"path": "tune/search/*/score"},
     ),
     "failure-margin-narrow": WarningText(
-        "With this many seeds the rates of failed runs stay too uncertain for the"
+        "This number of seeds leaves the rates of failed runs too uncertain for the"
         " `failure_margin`. The claim can never be REPRODUCED.",
         "Use more seeds, or a wider `failure_margin`.",
         {"seeds": 10, "margin": 0.1, "needed": 29},
@@ -80,16 +80,17 @@ WARNING_TEXTS = {
         "Write `\"type\": \"ratio\"`, which reports the ratio with its interval.",
     ),
     "curve-few-seeds": WarningText(
-        "A `curve` is judged at every step, which takes more runs than one value does.",
+        "capsule judges a `curve` at every step, which needs more runs than a single value.",
         "Use at least five seeds.",
         {"seeds": 5},
     ),
     "margin-vague": WarningText(
-        "The margin is as large as the value, so almost any run is REPRODUCED.",
+        "The margin is as large as the value, so almost any re-run gives REPRODUCED.",
         "Write a smaller margin.",
     ),
     "margin-below-steps": WarningText(
-        "The metric has a `resolution`, and the margin is narrower than 1.5 of its steps.",
+        "The metric has a `resolution`, and the margin is narrower than 1.5 steps. Rounding can"
+        " hide a shift.",
         "Measure with a finer resolution, or widen the margin.",
         {"margin": 0.01, "step": 0.01},
     ),
@@ -105,8 +106,8 @@ WARNING_TEXTS = {
         {"owner": "Docker", "reference": "docker-daemon:torch:cpu"},
     ),
     "image-undigested": WarningText(
-        "A tag can name another image tomorrow. The capsule records the digest that ran; the"
-        " manifest does not.",
+        "The owner of a tag can move the tag to another image. Only a digest in the manifest always"
+        " names the same image.",
         "Write the reference with the digest.",
         {"reference": _IMAGE},
     ),
@@ -126,23 +127,24 @@ WARNING_TEXTS = {
         {"reference": "docker://localhost:5000/torch:1.0"},
     ),
     "image-missing": WarningText(
-        "The image file or folder that the manifest names is absent, or holds another image.",
+        "The image file or folder that the manifest names is absent, or has another format.",
         "Correct the path, or write the file again.",
         {"reference": "images/torch.sif", "place": "/home/ada/images/torch.sif",
-         "fault": "there is no image file to read. Name a file that is there"},
+         "fault": "cannot read the image file: No such file or directory. Name an existing file,"
+         " or an image of a registry: docker://HOST/NAME:TAG"},
     ),
     "dataset-undigested": WarningText(
-        "Without a digest a change of the data goes unnoticed.",
+        "Without a digest capsule cannot detect a change of the data.",
         "Write the digest that the command in the sentence prints.",
         {"dataset": "corpus", "command": "capsule data fetch"},
     ),
     "dataset-without-source": WarningText(
-        "The data is too large for the capsule, and the manifest names no address of it.",
+        "The data is too large for the capsule, and the manifest has no address of the data.",
         "Publish the data, and write its `url` or `doi`.",
         {"dataset": "corpus"},
     ),
     "pointer": WarningText(
-        "A git clone without its large files has small pointer files in their place.",
+        "A git clone without the data of Git LFS has small pointer files in place of large files.",
         "Fetch the large files, for example with `git lfs pull`.",
         {
             "description": "data/train.bin is a pointer of Git LFS without its data (11.8 MiB);"
@@ -150,17 +152,17 @@ WARNING_TEXTS = {
         },
     ),
     "more-pointers": WarningText(
-        "The list of pointer files is cut after three.",
+        "`capsule lint` names only the first three pointer files.",
         "Fetch all large files of the clone.",
         {"files": 4},
     ),
     "seed-unused": WarningText(
-        "No word of the command and no input takes the seed, so every run does the same.",
+        "The command does not use the seed, so every run computes the same.",
         "Pass `{seed}` in the command, read `CAPSULE_SEED`, or write `\"seeding\": \"inject\"`.",
     ),
     "parameter-unused": WarningText(
-        "No word and no variable contains this parameter of `cases`, so its cases are equal.",
-        "Write `{PARAMETER}` where the program takes the value, or remove the parameter.",
+        "The command does not use this parameter of `cases`, so all values give the same runs.",
+        "Write `{PARAMETER}` where the program expects the value, or remove the parameter.",
         {"parameter": "lr"},
     ),
     "ranks-apart": WarningText(
@@ -180,12 +182,12 @@ WARNING_TEXTS = {
     ),
     "shell-word": WarningText(
         "capsule starts the program without a shell, so `|`, `&&` or `>` are plain arguments.",
-        "Put preparation into `setup`. Printed lines are kept without a redirection.",
+        "Move preparation into `setup`. Remove redirections: capsule keeps all printed lines.",
         {"word": "|"},
     ),
     "input-missing": WarningText(
-        "A word of the command names a file that is not among `inputs`, so the program cannot see"
-        " it.",
+        "A word of the command names a file that is not among `inputs`, so the program cannot"
+        " read the file.",
         "Add the file to `inputs`.",
         {"word": "config.yaml"},
     ),
@@ -195,13 +197,13 @@ WARNING_TEXTS = {
         {"word": "tran.py", "near": "train.py"},
     ),
     "import-missing": WarningText(
-        "The script imports a module that lies beside it and is not among `inputs`.",
+        "The script imports a module from its own folder, and the module is not among `inputs`.",
         "Add the module to `inputs`.",
         {"script": "train.py", "module": "model.py"},
     ),
     "windows-lines": WarningText(
         "The first line of the script ends with a carriage return, so the kernel looks for an"
-        " interpreter of that name.",
+        " interpreter whose name ends with a carriage return.",
         "Save the file with Unix line ends.",
         {"file": "run.sh"},
     ),
@@ -211,12 +213,12 @@ WARNING_TEXTS = {
         {"file": "run.sh"},
     ),
     "interpreter-missing": WarningText(
-        "The script has no `#!` line, so the kernel cannot start it.",
+        "The script has no `#!` line, so the kernel cannot start the script.",
         "Add the line, or begin the command with the interpreter.",
         {"file": "run.sh", "starter": "bash"},
     ),
     "claim-contradicted": WarningText(
-        "The author's own runs break the claim, so no verification can confirm it.",
+        "The author's own runs break the claim, so no verification can confirm the claim.",
         "Correct the claim or the program, then run again.",
         {"is_mean": False, "value": 1.3},
     ),
@@ -228,7 +230,7 @@ WARNING_TEXTS = {
     "equal-values": WarningText(
         "Every seed gave the same value. Either the program ignores its seed, or the number does"
         " not depend on it.",
-        "Let the program use the seed. For a number without randomness claim `exact`.",
+        "Let the program use the seed. For a number without randomness, claim `exact`.",
         {"runs": 5, "value": 0.25},
     ),
     "one-run": WarningText(
@@ -241,7 +243,7 @@ WARNING_TEXTS = {
         {"allowed": 0.01, "is_ratio": False, "runs": 5, "reruns": 10, "needed": 14, "added": None},
     ),
     "margin-above-mean": WarningText(
-        "The frozen margin is as large as the mean, so almost any run is REPRODUCED.",
+        "The margin is at least as large as the mean, so almost any re-run gives REPRODUCED.",
         "Use more seeds, or write the margin as a number.",
         {"margin": 0.4, "mean": 0.3},
     ),
@@ -269,8 +271,8 @@ NOTE_TEXTS = {
         {"verifies": False},
     ),
     "site-binds": WarningText(
-        "The site file binds files of the machine into every container, so the runs used more than"
-        " the image.",
+        "The site file binds files of the machine into every container, so the results can depend"
+        " on these files.",
         "Compare these files when verdicts differ between sites.",
         {"places": ["/opt/cray"]},
     ),
@@ -280,8 +282,8 @@ NOTE_TEXTS = {
         {"libraries": [["libmpi.so.12", "sha256:5d8fcb"]]},
     ),
     "keyring-kept": WarningText(
-        "The run used `--keep-keyring`, for example for AFS tokens.",
-        "Leave the option out for code that you do not trust.",
+        "The run used `--keep-keyring`, for example because the program needs AFS tokens.",
+        "Run untrusted code without this option.",
     ),
     "inputs-written": WarningText(
         "The program changed files among its inputs. capsule restored them before the next start.",
@@ -291,7 +293,7 @@ NOTE_TEXTS = {
     ),
     "memory-limit": WarningText(
         "The run used `--memory`. A limit can change times.",
-        "Verify with the same limit if times are compared.",
+        "To compare times, verify with the same limit.",
         {"most_bytes": 8 << 30, "is_held": True},
     ),
     "early-clock": WarningText(
@@ -301,20 +303,22 @@ NOTE_TEXTS = {
         {"began": "2020-01-01T00:00:00+00:00", "release": "0.4.0"},
     ),
     "clocks": WarningText(
-        "The capsule is dated before the capsule that it follows.",
+        "The runs of this capsule begin before the end of an earlier capsule, so the clock of one"
+        " of the two machines was wrong.",
         "Set the clocks of both machines.",
         {"began": "2026-03-01T08:00:00+00:00", "ended": "2026-03-01T09:00:00+00:00",
          "whose": "the original"},
     ),
     "reduced-series": WarningText(
-        "More than 64 ranks reported more values than a capsule holds. The value of each run is"
-        " unaffected.",
-        "Claim a metric to keep its series longest.",
+        "More than 64 ranks reported more values than a capsule can contain, so capsule sealed the"
+        " series in reduced form. The value of each run is the same.",
+        "Claim the metrics whose whole series you need: capsule reduces claimed metrics last.",
         {"metrics": [["step_time", 1]], "ranks": 1024},
     ),
     "narrowed": WarningText(
-        "The run used `--frameworks`.",
-        "Verify the capsule as it is. For the other frameworks run the manifest in another image.",
+        "With `--frameworks` the run measured only some frameworks of the manifest.",
+        "Verify the capsule for these frameworks. For other frameworks run the manifest in another"
+        " image.",
         {"frameworks": ["torch"], "whole": "sha256:5d8fcb"},
     ),
     "image-local": WarningText(
@@ -324,12 +328,12 @@ NOTE_TEXTS = {
     ),
     "image-replaced": WarningText(
         "The run used `--image`, which replaced the image of the manifest or of the original.",
-        "Read the verdict as one on the new image.",
+        "Apply the verdict to the new image only.",
         {"reference": _IMAGE},
     ),
     "image-named": WarningText(
         "The run used `--image`, and the manifest or the original has no image.",
-        "Read the verdict as one on this image.",
+        "Apply the verdict to this image only.",
         {"reference": _IMAGE, "verifies": False},
     ),
     "reread": WarningText(
@@ -339,16 +343,18 @@ NOTE_TEXTS = {
     ),
     "added-software": WarningText(
         "Runs without an image were added with `--add-seeds`, and the software has changed since.",
-        "Seal all runs anew on one installation.",
+        "Run all seeds again on one installation, and seal a new capsule.",
     ),
     "seeds-added": WarningText(
         "`--add-seeds` wrote this capsule after the author had seen the first results.",
-        "Read claims on the original's runs as reports. Claims against a constant stay judged.",
+        "Treat claims that compare with the original's runs as reports. capsule still judges claims"
+        " against a constant.",
         {"capsule": _CAPSULE, "first": 5, "added": 5, "later": 1},
     ),
     "online": WarningText(
-        "The manifest or several ranks needed the network, so results may depend on it.",
-        "Check what the program fetches.",
+        "The manifest or several ranks needed the network, so results can depend on the"
+        " network.",
+        "Check the data that the program downloads.",
         {"reason": "the manifest asks for it"},
     ),
     "oversubscribed": WarningText(
@@ -357,8 +363,8 @@ NOTE_TEXTS = {
         {"threads": 8, "ranks": 2, "cpus": 4},
     ),
     "unchecked": WarningText(
-        "Another version of capsule wrote the note, so this version cannot check its words.",
-        "Read the note as an unchecked statement of the person who sealed the capsule.",
+        "Another version of capsule wrote the note, so this version cannot check the text.",
+        "Treat the note as an unverified statement of the person who sealed the capsule.",
         {"about": "some-code", "text": "some words"},
     ),
 }  # fmt: skip

@@ -47,16 +47,16 @@ _REFUSED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Capsule:
-    """An open capsule, checked to be whole.
+    """An open capsule, whose files match their digests.
 
     Attributes:
         record: Data in the capsule.
         id: SHA-256 of its tagmanifest-sha256.txt, 64 hex digits: the id that a paper prints.
         path: Path of the file or folder.
-        digests: Digest of every file below `data/`, by the path that its author gave it.
+        digests: Digest of every file below `data/`, by the path that the author gave the file.
         sizes: Size of every file in bytes, by the same path.
-        escaped: Path inside the capsule of each file whose path had to be escaped, by the author's
-            path.
+        escaped: Escaped path inside the capsule, by the author's path, for each file whose path
+            needs escapes.
         source: Open zip or folder.
     """
 
@@ -84,7 +84,7 @@ class Capsule:
         self.source.close()
 
     def facts(self) -> list[str]:
-        """Return one sentence for each check that the capsule passed when it was read."""
+        """Return one sentence for each check that the capsule passed when capsule read it."""
         record = self.record
         facts = [
             f"id {self.id}",
@@ -137,10 +137,11 @@ class Capsule:
             yield from texts.quote(reading)
 
     def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Count the lines that match each metric; the last matching line gave the value.
+        """Count the lines that match each metric whose value is in the last matching line.
 
         Returns:
-            Fewest and most lines over all runs, by metric; empty if no metric is read from text.
+            Smallest and largest number of lines in one of the first 100 completed attempts, by
+            metric; empty without such a metric.
 
         Raises:
             DamagedError: A text was changed since the capsule was read.
@@ -161,7 +162,8 @@ class Capsule:
         """Describe values that an older version read from text and this version would refuse.
 
         Returns:
-            At most three sentences, and the number of further values; empty if there are none.
+            At most three sentences, then the number of further values; empty if this version would
+            accept all values.
 
         Raises:
             DamagedError: A text was changed since the capsule was read.
@@ -176,10 +178,10 @@ class Capsule:
         return told + ([f"and {more} more values"] if more > 0 else [])
 
     def open(self, name: str) -> bytes:
-        """Return the bytes of one file, by its path below `data/`, and check their digest again.
+        """Return the bytes of the file at a path below `data/`, and check the digest again.
 
         Raises:
-            KeyError: There is no such file.
+            KeyError: The capsule has no file with this path.
             DamagedError: The file was changed since the capsule was read.
         """
         path, expected = self._place(name), self.digests[name]

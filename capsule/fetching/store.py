@@ -36,7 +36,7 @@ class Fetched:
     name: str
 
     def discard(self) -> None:
-        """Delete a damaged copy, so that the capsule is fetched again."""
+        """Delete a damaged copy from the cache; the next `fetch` downloads the capsule again."""
         with suppress(OSError):
             self.path.unlink()
 
@@ -50,7 +50,7 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
         hear: Receiver of download progress.
 
     Raises:
-        UsageError: The text is no such location, or is a plain `http://` address without
+        UsageError: The text is not such a location, or is a plain `http://` address without
             `expected`.
         DamagedError: The file is not a capsule, is too large, or has another id.
         CannotRunError: The capsule cannot be fetched.

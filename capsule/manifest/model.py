@@ -340,13 +340,13 @@ class Manifest:
     """A loaded manifest: benchmarks, seeds, metrics and claims.
 
     Attributes:
-        source: Bytes of the file; the capsule keeps them unchanged.
-        seed_range: Lowest and highest seed that the benchmarks accept; fresh seeds lie in it.
+        source: Bytes of the file, which the capsule contains unchanged.
+        seed_range: Lowest and highest seed that the benchmarks accept, and limits of fresh seeds.
         folder: Folder in which relative paths start; None for a manifest in a capsule.
-        narrowed_from: Digest of the manifest of which this one is a part; None for a whole one.
+        narrowed_from: Digest of the whole manifest if this manifest is a part of it, else None.
         winner_of: The search whose winner this manifest runs again; None for other manifests.
         changed: Values that the verifier has set with --set, by JSON pointer. `source` keeps the
-            author's values; all other attributes have the verifier's.
+            author's values; all other attributes have the verifier's values.
     """
 
     name: str
@@ -371,12 +371,12 @@ class Manifest:
 
     @property
     def formats(self) -> Mapping[str, str]:
-        """Format of each dataset that declares one, by its name."""
+        """Return the format of each dataset that declares a format, by dataset name."""
         return {one.name: one.format for one in self.datasets if one.format is not None}
 
     @property
     def generators(self) -> Mapping[str, tuple[str, Mapping[str, Scalar]]]:
-        """Generator and parameters of each generated dataset, by its name."""
+        """Return generator and parameters of each generated dataset, by dataset name."""
         return {
             one.name: (one.generator, one.parameters)
             for one in self.datasets
@@ -385,12 +385,12 @@ class Manifest:
 
     @property
     def trains(self) -> bool:
-        """Return whether any benchmark's subject is a training."""
+        """Return whether any benchmark is a training."""
         return any(isinstance(benchmark.subject, Recipe) for benchmark in self.benchmarks)
 
     @property
     def reads_data(self) -> bool:
-        """Return whether any benchmark's subject is the reading of a dataset."""
+        """Return whether any benchmark measures the reading of a dataset."""
         return any(isinstance(benchmark.subject, Reading) for benchmark in self.benchmarks)
 
     @property

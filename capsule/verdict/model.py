@@ -222,12 +222,13 @@ class Verdict:
     """The verdict on a capsule.
 
     Attributes:
-        word: REPRODUCED if all primary claims are (intersection-union, each at its own alpha);
-            DIFFERENT if at least one is after Holm's correction; else INCONCLUSIVE.
+        word: REPRODUCED if all primary claims are REPRODUCED (intersection-union, each claim at its
+            own alpha); DIFFERENT if at least one primary claim is DIFFERENT after Holm's
+            correction; else INCONCLUSIVE.
         sentence: Reason, in one sentence.
         claims: Verdict on each claim, in the capsule's order; a paired claim that is the only claim
             on its metric has two verdicts, one under equal seeds and one under fresh seeds.
-        reported: Reports of ratios of unclaimed metrics.
+        reported: Ratios of metrics without a claim, reported but not judged.
         differences: Differences between original and re-run: image, settings, machines, software
             and the values of each metric.
     """

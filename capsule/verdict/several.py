@@ -47,12 +47,12 @@ class SeveralVerdict:
     """The verdict on a capsule by several re-runs.
 
     Attributes:
-        word: DIFFERENT if any re-run is, after Holm's correction over the re-runs; REPRODUCED if
-            all re-runs are; else INCONCLUSIVE.
+        word: DIFFERENT if any re-run is DIFFERENT after Holm's correction over the re-runs;
+            REPRODUCED if all re-runs are REPRODUCED; else INCONCLUSIVE.
         sentence: Reason, in one sentence.
         sides: The original, then the re-runs in the given order.
         pairs: Judgement of each re-run against the original, in the given order.
-        metrics: Each claimed metric over all sides.
+        metrics: Values of each claimed metric on all sides.
     """
 
     word: Word
