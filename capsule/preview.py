@@ -27,7 +27,7 @@ from capsule.options import RunOptions, VerifyOptions
 from capsule.plan import Plan
 from capsule.quick import LeftOut
 from capsule.resolve import Request, Resolved
-from capsule.runtimes import binds, gpus, programs
+from capsule.runtimes import binds, programs
 from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
 from capsule.runtimes.docker import Docker
 from capsule.session import Terms
@@ -261,7 +261,6 @@ def _resolve(
         sources=(),
         levels=payload.OWN_LEVELS,
         threads=resolving.threads(manifest),
-        devices=gpus.by_rank(resources),
         launcher=launcher,
         notes=(),
     )
@@ -296,8 +295,9 @@ def _first_start(
         formats=manifest.formats,
         generators=manifest.generators,
         threads=resolved.threads,
-        device="cuda" if any(resolved.devices) else "cpu",
-        devices=resolved.devices,
+        device="cuda" if manifest.resources.gpus_per_rank else "cpu",
+        gpus_per_rank=manifest.resources.gpus_per_rank,
+        ranks_per_node=manifest.resources.ranks_per_node,
         determinism=manifest.determinism,
         label="",
         nodes=(0,) * manifest.resources.ranks,

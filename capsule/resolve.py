@@ -27,9 +27,9 @@ from capsule.launch.base import Launcher
 from capsule.manifest import DatasetSpec, Manifest, warnings
 from capsule.notes import Note
 from capsule.record import Dataset, Source
-from capsule.runtimes import binds, gpus, hostmpi, local, programs
+from capsule.runtimes import binds, gpus, hostmpi, local, programs, visible
 from capsule.runtimes import keyring as keyrings
-from capsule.runtimes.base import Prepared, Runtime
+from capsule.runtimes.base import GpuShare, Prepared, Runtime
 from capsule.runtimes.keyring import Keyring
 from capsule.site import Site
 from capsule.watch import SILENT, Watch, report_pending
@@ -142,7 +142,6 @@ class Resolved:
         sources: The git checkouts that they are of.
         levels: Folder of the measuring program.
         threads: Threads that a workload may use.
-        devices: Names of the devices that each rank gets, by rank.
         launcher: What starts the ranks.
         notes: What a reader of the numbers must know of all this.
     """
@@ -158,7 +157,6 @@ class Resolved:
     sources: tuple[Source, ...]
     levels: Path
     threads: int
-    devices: tuple[tuple[str, ...], ...]
     launcher: Launcher
     notes: tuple[Note, ...]
 
@@ -244,7 +242,6 @@ def resolve(request: Request, watch: Watch = SILENT, *, choice: Choice | None = 
         sources=carried.sources,
         levels=request.levels,
         threads=threads(manifest),
-        devices=gpus.by_rank(manifest.resources),
         launcher=launcher,
         notes=tuple(_notes(request, runtime, image, prepared, override)),
     )
@@ -371,6 +368,10 @@ def _prepare(
     if count:
         # a missing device is reported before an image of gigabytes is fetched
         gpus.require(count, image)
+        if resources.nodes == 1:
+            visible.choose(
+                GpuShare(count=resources.gpus_per_rank, local_ranks=resources.ranks_per_node)
+            )
     prepared = obtain_image(choice, site, watch, keep_keyring=request.keep_keyring)
     if prepared.hashing_seconds:
         watch.image_hashing(prepared.hashing_seconds)

@@ -168,7 +168,8 @@ def _surroundings(
         "out": inside(out),
         "inputs": inside(inputs),
         "threads": str(setting.threads),
-        "devices": ",".join(setting.devices[rank]),
+        # whichever they are on the node, a process counts its own from 0
+        "devices": ",".join(map(str, range(setting.gpus_per_rank))),
         "ranks": str(group.ranks),
     }
     return _Surroundings(
@@ -218,7 +219,7 @@ def _invocation(words: Sequence[str], around: _Surroundings, files: RankFiles) -
         environment=around.environment,
         mounts=around.mounts,
         cwd=around.cwd,
-        devices=setting.devices[around.rank],
+        gpus=setting.share_gpus(around.rank),
         network=trial.benchmark.online,
         label=setting.label,
         pids=setting.limits.pids,

@@ -107,7 +107,7 @@ class LevelsWorkload:
             },
             mounts=mounts,
             cwd=inside(out),
-            devices=setting.devices[rank],
+            gpus=setting.share_gpus(rank),
             network=any(trial.benchmark.online for trial in group.trials),
             label=setting.label,
             pids=setting.limits.pids,

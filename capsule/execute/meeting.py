@@ -337,7 +337,7 @@ def _invocation(
         environment={**place, **workload.rank_environment(group, start, setting, rank)},
         mounts=(out, own, *workload.shared_mounts(start)),
         cwd=inside(out),
-        devices=setting.devices[rank],
+        gpus=setting.share_gpus(rank),
         network=any(trial.benchmark.online for trial in group.trials),
         label=setting.label,
         pids=setting.limits.pids,

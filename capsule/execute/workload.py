@@ -21,7 +21,7 @@ from capsule.manifest.model import Scalar
 from capsule.options import Limits
 from capsule.plan import Group
 from capsule.runtimes import hostmpi
-from capsule.runtimes.base import Invocation, Mount, Prepared, Runtime
+from capsule.runtimes.base import GpuShare, Invocation, Mount, Prepared, Runtime
 
 INPUTS = "/capsule/inputs"
 _RENDEZVOUS = "rendezvous"
@@ -48,7 +48,8 @@ class Setting:
         generators: What makes a dataset, with its parameters, where it is made.
         threads: Threads that each rank may use.
         device: `cpu` or `cuda`.
-        devices: Names of the devices that each rank gets, by rank.
+        gpus_per_rank: Devices of each rank.
+        ranks_per_node: Ranks of each node.
         determinism: `default` or `strict`.
         image: What `prepared` was made of, None without a container.
         label: Marks every process and container of this run.
@@ -71,7 +72,8 @@ class Setting:
     generators: Mapping[str, tuple[str, Mapping[str, Scalar]]]
     threads: int
     device: str
-    devices: tuple[tuple[str, ...], ...]
+    gpus_per_rank: int
+    ranks_per_node: int
     determinism: str
     image: Image | None
     label: str
@@ -82,6 +84,14 @@ class Setting:
     writable: tuple[str, ...] = ()
     joined: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
     programs: dict[tuple[str, ...], MpiProgram | None] = field(default_factory=dict)
+
+    def share_gpus(self, rank: int) -> GpuShare:
+        """Return the share of a rank in the GPUs of its node."""
+        return GpuShare(
+            count=self.gpus_per_rank,
+            local_rank=rank % self.ranks_per_node,
+            local_ranks=self.ranks_per_node,
+        )
 
 
 class Workload(Protocol):
@@ -133,7 +143,7 @@ def environment(setting: Setting) -> dict[str, str]:
     return {
         **({} if _UNBUFFERED in _image_variables(setting) else {_UNBUFFERED: "1"}),
         **dict.fromkeys(determinism.THREADS, str(setting.threads)),
-        **({_LAZY: "1"} if len(setting.devices) >= _LAZY_RANKS else {}),
+        **({_LAZY: "1"} if len(setting.nodes) >= _LAZY_RANKS else {}),
         **hostmpi.variables(setting.prepared.libraries, _image_variables(setting)),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
@@ -282,7 +292,7 @@ def probe(workspace: Workspace, files: RankFiles, setting: Setting, python: str)
         environment={**environment(setting), "HOME": inside(out)},
         mounts=(out, levels),
         cwd=inside(out),
-        devices=setting.devices[0],
+        gpus=setting.share_gpus(0),
         label=setting.label,
         pids=setting.limits.pids,
         memory=setting.limits.memory,

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from capsule.runtimes.base import Ended, Invocation, Mount, Prepared, Scratch
+from capsule.runtimes.base import Ended, GpuShare, Invocation, Mount, Prepared, Scratch
 
 _LOOK_SECONDS = 0.02
 
@@ -193,7 +193,7 @@ def _invocation(facts: Mapping[str, Any]) -> Invocation:
         environment=facts["environment"],
         mounts=_mounts(facts["mounts"]),
         cwd=facts["cwd"],
-        devices=tuple(facts["devices"]),
+        gpus=GpuShare(**facts["gpus"]),
         network=facts["network"],
         label=facts["label"],
         pids=facts["pids"],

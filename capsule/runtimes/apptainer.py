@@ -15,7 +15,7 @@ from capsule import places, process
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
 from capsule.process import Exit
-from capsule.runtimes import arrival, gpus, keyguard, sifs
+from capsule.runtimes import arrival, gpus, keyguard, sifs, visible
 from capsule.runtimes import keyring as keyrings
 from capsule.runtimes.arrival import Arrival
 from capsule.runtimes.base import (
@@ -174,7 +174,12 @@ class Apptainer:
         Raises:
             CannotRunError: Says what is missing.
         """
-        gpus.require(count, image, self._root)
+        found = gpus.require(count, image, self._root)
+        if found.vendor == "intel":
+            raise CannotRunError(
+                "Apptainer has no option for Intel GPUs, and this machine has Intel GPUs",
+                advice="use --runtime host",
+            )
 
     def inside(self, mount: Mount) -> str:
         """Return the mount's target."""
@@ -193,7 +198,7 @@ class Apptainer:
             )
         return Wrapped(
             command=(program, "--quiet", "exec", *self._options(prepared, invocation)),
-            environment=_environment(invocation, Path(program).name),
+            environment=_environment(invocation, Path(program).name, self._root),
             cwd=Path("/"),
         )
 
@@ -201,6 +206,7 @@ class Apptainer:
         """Start the command in the image; the engine's own failure is a fault of the answer."""
         before = invocation.stderr.stat().st_size if invocation.stderr.exists() else 0
         try:
+            invocation = visible.assign(invocation, self._root)
             expected = arrival.expect(invocation, place=len(_entry(prepared.keyring)) + 1)
             shown = replace(invocation, mounts=(*invocation.mounts, *expected.mounts))
             started = start_command(prepared, self.wrap(prepared, shown), invocation)
@@ -452,14 +458,13 @@ def _bind(mount: Mount) -> str:
     return ",".join('"' + field.replace('"', '""') + '"' for field in fields)
 
 
-def _environment(invocation: Invocation, program_name: str) -> Mapping[str, str]:
+def _environment(invocation: Invocation, program_name: str, root: Path) -> Mapping[str, str]:
     prefix = _prefix(program_name)
     kept = (*_KEPT, *(f"{prefix}_{name}" for name in _KEPT_SETTINGS))
     joined = _JOINED_VARIABLES if invocation.joins else {}
     workload = {**joined, **invocation.environment, process.RUN_MARK: invocation.label}
     if invocation.devices:
-        names = ",".join(invocation.devices)
-        workload |= {"CUDA_VISIBLE_DEVICES": names, "HIP_VISIBLE_DEVICES": names}
+        workload |= visible.variables(invocation.devices, root)
     # set by --home; the engine refuses this one as a variable
     workload.pop("HOME", None)
     return {

@@ -49,6 +49,21 @@ class Scratch:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GpuShare:
+    """The GPUs that one rank wants among those of its node.
+
+    Attributes:
+        count: Devices of each rank; 0 if the rank gets none.
+        local_rank: Number of the rank on its node, from 0.
+        local_ranks: Ranks on the node.
+    """
+
+    count: int = 0
+    local_rank: int = 0
+    local_ranks: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Invocation:
     """One process start inside an image.
 
@@ -57,7 +72,8 @@ class Invocation:
         environment: The whole environment of the workload besides what the image sets.
         mounts: Everything of the host that it can see.
         cwd: Working folder, as the workload sees it.
-        devices: Names of the devices to expose, as the driver counts them; none exposes none.
+        gpus: The GPUs that it wants. Which ones they are is decided on its node.
+        devices: Names of the devices to expose, as `visible.assign` chose them; none exposes none.
         network: True if it may use the network.
         label: Marks every process and container of this run, so that a later process can find them.
         pids: Processes and threads that it may have, None for as many as it likes; an engine that
@@ -78,6 +94,7 @@ class Invocation:
     environment: Mapping[str, str]
     mounts: tuple[Mount, ...]
     cwd: str
+    gpus: GpuShare = GpuShare()
     devices: tuple[str, ...] = ()
     network: bool = False
     label: str

@@ -17,7 +17,7 @@ from capsule import offline, process
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, CapsuleError
 from capsule.image import Image
-from capsule.runtimes import gpus, identity, loading
+from capsule.runtimes import gpus, identity, loading, visible
 from capsule.runtimes.answers import ImageFacts
 from capsule.runtimes.base import (
     NETWORK,
@@ -184,12 +184,14 @@ class ContainerEngine(ABC):
         gpus_here = gpus.require(count, image, self._root)
         if gpus_here.vendor != "nvidia":
             raise CannotRunError(
-                f"{self.title} supports only NVIDIA GPUs, this machine has AMD GPUs",
+                f"{self.title} supports only NVIDIA GPUs, this machine has"
+                f" {gpus.TITLES[gpus_here.vendor]} GPUs",
                 advice="use --runtime apptainer",
             )
         name = _new_name()
         try:
-            self._try_devices(name, prepared.handle, gpus.choose(count))
+            names = visible.read(gpus_here, os.environ).names[:count]
+            self._try_devices(name, prepared.handle, names)
         except CannotRunError as error:
             raise CannotRunError(
                 f"{self.title} cannot give GPUs to containers: {error.what}",
@@ -206,6 +208,7 @@ class ContainerEngine(ABC):
         """Start a container of our own name; the engine's refusal is a fault of the answer."""
         name = _new_name()
         try:
+            invocation = visible.assign(invocation, self._root)
             held = invocation.memory is not None and self.limits_memory()
             self._create(name, prepared, invocation, held=held)
             return self._follow(name, invocation, held=held)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Any, Literal
 
 from capsule.errors import CannotRunError
 from capsule.image import Image
-from capsule.manifest.model import Resources
 from capsule.schema import parse
 
 # CUDA Toolkit release notes, table "minimum required driver version for CUDA minor version
@@ -23,6 +21,12 @@ _CUDA_VARIABLES = ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA")
 _CUDA_LABEL = "com.nvidia.cuda.version"
 
 Vendor = Literal["nvidia", "amd", "intel"]
+
+
+TITLES: dict[Vendor, str] = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+
+# a display controller without a monitor: Intel's GPUs for data centres, not the integrated ones
+_INTEL_CARD = ("0x8086", "0x038000")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,10 @@ def find(root: Path = Path("/")) -> Devices | None:
     if count := sum(_first_line(node / "gpu_id") not in ("", "0") for node in nodes):
         version = _first_line(root / "sys/module/amdgpu/version") or None
         return Devices(vendor="amd", count=count, driver=version)
+    cards = _entries(root / "sys/bus/pci/devices")
+    classes = [(_first_line(card / "vendor"), _first_line(card / "class")) for card in cards]
+    if count := classes.count(_INTEL_CARD):
+        return Devices(vendor="intel", count=count, driver=None)
     return _by_library() if root == Path("/") else None
 
 
@@ -109,41 +117,6 @@ def _statements(config: Mapping[str, Any]) -> list[str]:
     labels = config.get("Labels") or {}
     versions = [variables.get(name, "") for name in _CUDA_VARIABLES]
     return [*versions, str(labels.get(_CUDA_LABEL, ""))]
-
-
-def by_rank(
-    resources: Resources, environment: Mapping[str, str] | None = None
-) -> tuple[tuple[str, ...], ...]:
-    """Return the devices of each rank, none shared, equal on every node.
-
-    Args:
-        resources: Number of ranks, and of devices of each.
-        environment: Where a scheduler says which devices it left visible; this process's own by
-            default.
-
-    >>> two = Resources(nodes=2, ranks_per_node=2, gpus_per_rank=1)
-    >>> by_rank(two, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
-    (('3',), ('5',), ('3',), ('5',))
-    >>> by_rank(Resources(nodes=2), {})
-    ((), ())
-    """
-    count, ranks = resources.gpus_per_rank, resources.ranks_per_node
-    names = choose(count * ranks, environment)
-    own = tuple(names[count * rank : count * (rank + 1)] for rank in range(ranks))
-    return own * resources.nodes
-
-
-def choose(count: int, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Choose the first `count` devices of those that a scheduler left visible.
-
-    >>> choose(2, {"CUDA_VISIBLE_DEVICES": "3,5,7"})
-    ('3', '5')
-    >>> choose(1, {})
-    ('0',)
-    """
-    visible = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
-    names = visible.split(",") if visible else [str(index) for index in range(count)]
-    return tuple(names[:count])
 
 
 def _devices(count: int) -> str:

@@ -12,7 +12,7 @@ from capsule import process
 from capsule.errors import CannotRunError, ProgramError
 from capsule.image import Image
 from capsule.process import Exit
-from capsule.runtimes import gpus, programs, scratch
+from capsule.runtimes import gpus, programs, scratch, visible
 from capsule.runtimes.base import (
     NETWORK,
     Availability,
@@ -31,7 +31,6 @@ from capsule.runtimes.scratch import Folders, choose
 
 # what finds programs and libraries; everything else of the caller's environment stays outside
 _KEPT = ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "TMPDIR")
-_NO_DEVICES = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 
 
 class Host:
@@ -87,7 +86,7 @@ class Host:
             raise CannotRunError(f"{missing[0]} does not exist")
         return Wrapped(
             command=invocation.command,
-            environment=_environment(invocation),
+            environment=_environment(invocation, self._root),
             cwd=Path(invocation.cwd),
         )
 
@@ -95,6 +94,7 @@ class Host:
         """Start the command; a program that is not there is an engine fault of the answer."""
         own: Folders | None = None
         try:
+            invocation = visible.assign(invocation, self._root)
             if invocation.scratch is not None:
                 own = scratch.make(invocation.label, invocation.scratch)
                 invocation = _move_in(invocation, own)
@@ -184,16 +184,12 @@ def _judge(process_exit: Exit) -> Ended:
     )
 
 
-def _environment(invocation: Invocation) -> dict[str, str]:
-    devices = dict(_NO_DEVICES)
-    if invocation.devices:
-        names = ",".join(invocation.devices)
-        devices = {"CUDA_VISIBLE_DEVICES": names, "HIP_VISIBLE_DEVICES": names}
+def _environment(invocation: Invocation, root: Path) -> dict[str, str]:
     return {
         # as the caller's own shell finds programs, wherever capsule itself is installed
         "PATH": programs.search_path(),
         **{name: os.environ[name] for name in _KEPT if name in os.environ},
-        **devices,
+        **visible.variables(invocation.devices, root),
         **invocation.environment,
         process.RUN_MARK: invocation.label,
     }

@@ -6,11 +6,16 @@ Variables"; ROCm, "GPU isolation techniques"; oneAPI Level Zero specification, "
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from capsule.errors import CannotRunError
+from capsule.runtimes import gpus
+from capsule.runtimes.base import GpuShare, Invocation
 from capsule.runtimes.gpus import Devices, Vendor
 
 VARIABLES: dict[Vendor, str] = {
@@ -21,6 +26,7 @@ VARIABLES: dict[Vendor, str] = {
 """The variable by which capsule gives devices of a vendor to a process."""
 
 _HIP = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+_ORDER = "CUDA_DEVICE_ORDER"
 _UUID = re.compile(r"GPU-[0-9a-fA-F-]{1,36}")
 _MIG = re.compile(r"MIG-[0-9A-Za-z/-]+")
 _TILE = re.compile(r"(\d+)(?:\.\d+)?")
@@ -113,6 +119,53 @@ def share(
         )
     first = 0 if own_list else local_rank * count
     return visible.names[first : first + count]
+
+
+def assign(invocation: Invocation, root: Path = Path("/")) -> Invocation:
+    """Return the invocation with the names of its devices.
+
+    Call it on the node on which the invocation starts.
+
+    Raises:
+        CannotRunError: As for `choose`.
+    """
+    return replace(invocation, devices=choose(invocation.gpus, root))
+
+
+def choose(wanted: GpuShare, root: Path = Path("/")) -> tuple[str, ...]:
+    """Choose the devices of a rank of this node by the environment of this process.
+
+    Args:
+        wanted: The rank's share.
+        root: The root of the machine's file tree.
+
+    Raises:
+        CannotRunError: The node has no GPU, or too few GPUs are visible.
+    """
+    if not wanted.count:
+        return ()
+    found = gpus.require(wanted.count, None, root)
+    return share(
+        read(found, os.environ),
+        os.environ,
+        node=socket.gethostname(),
+        count=wanted.count,
+        local_rank=wanted.local_rank,
+        local_ranks=wanted.local_ranks,
+    )
+
+
+def variables(names: Sequence[str], root: Path = Path("/")) -> dict[str, str]:
+    """Return the variables by which a process sees these devices only; none hides all."""
+    if not names:
+        return {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
+    found = gpus.find(root)
+    vendor = "nvidia" if found is None else found.vendor
+    chosen = {VARIABLES[vendor]: ",".join(names)}
+    if vendor == "nvidia":
+        # indices count in this order, which by default is not that of the driver
+        chosen[_ORDER] = os.environ.get(_ORDER, "PCI_BUS_ID")
+    return chosen
 
 
 def _refusal(visible: Visible, node: str, count: int, ranks: int) -> str:

@@ -166,7 +166,15 @@ def test_a_text_in_braces_twice_is_the_text_itself(text: str, value: str) -> Non
     "name",
     [
         *("PATH", "HOME", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP", "IFS"),
-        *("BASH_ENV", "ENV", "PERL5OPT", "GIT_SSH_COMMAND", "DOCKER_HOST", "CUDA_VISIBLE_DEVICES"),
+        *(
+            "BASH_ENV",
+            "ENV",
+            "PERL5OPT",
+            "GIT_SSH_COMMAND",
+            "DOCKER_HOST",
+            "CUDA_VISIBLE_DEVICES",
+            "ZE_AFFINITY_MASK",
+        ),
         *("APPTAINER_BIND", "APPTAINERENV_X", "SINGULARITY_BIND", "SLURM_NTASKS", "PMI_RANK"),
         *("PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "CAPSULE_SEED", "CAPSULE_RUN", "CAPSULE_X"),
     ],

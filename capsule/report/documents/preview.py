@@ -35,7 +35,7 @@ def preview_to_json(preview: Preview) -> JsonObject:
                 }
                 for one in first.mounts
             ],
-            "devices": list(first.devices),
+            "devices": list(map(str, range(first.gpus.count))),
             "network": first.network,
         },
         "here": {

@@ -50,7 +50,7 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
         yield name, "not on this machine" if place is None else str(place)
     online = [one.id for one in manifest.benchmarks if one.online]
     yield "network", outlook.describe_network(online, contained=preview.contained)
-    yield "GPUs", ", ".join(first.devices) or "none"
+    yield "GPUs", f"{first.gpus.count} for each rank" if first.gpus.count else "none"
     limits = replace(preview.prospect.limits, walltime=preview.walltime_seconds)
     yield "limits", outlook.describe_limits(limits)
     yield "writes", outlook.describe_writes(preview.prospect)
