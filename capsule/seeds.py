@@ -141,10 +141,12 @@ def require_winner(manifest: Manifest) -> None:
     due = winner_seeds(
         winner.capsule, winner.seeds, count=len(manifest.seeds), within=manifest.seed_range
     )
-    if due != tuple(manifest.seeds):
+    for seed, derived in zip(manifest.seeds, due, strict=True):
+        if seed == derived:
+            continue
         raise UsageError(
-            "the seeds differ from the seeds that capsule derives from the search: an author could"
-            " choose seeds that favour the winner",
+            f"found seed {seed}, expected seed {derived}, which capsule derives from the search:"
+            " an author could choose seeds that favour the winner",
             where="/seeds",
             advice="write the manifest with `capsule sweep winner SEARCH --seeds N`",
         )

@@ -257,5 +257,7 @@ def _read_one(answer: bytes) -> object:
     entries = schema.parse(answer, where="podman inspect")
     if not isinstance(entries, list) or len(entries) != 1:
         found = f"{len(entries)} entries" if isinstance(entries, list) else "no list"
-        raise DamagedError(f"Podman's answer has {found}, expected a list of one entry")
+        raise DamagedError(
+            f"Podman's answer has {found}, expected a list of one entry", where="podman inspect"
+        )
     return entries[0]

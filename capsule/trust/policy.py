@@ -249,7 +249,7 @@ def _describe_engine(request: Request, choice: Choice) -> Iterator[str]:
     if not choice.runtime.contained:
         yield f"container: NONE: {outlook.UNCONTAINED}"
         if request.has_image:
-            yield "container: the image that the manifest names is not used"
+            yield "container: capsule ignores the image that the manifest names"
     else:
         assert choice.image is not None
         whose = "named by --image" if request.image else "named by the manifest"
@@ -260,7 +260,7 @@ def _describe_engine(request: Request, choice: Choice) -> Iterator[str]:
         for target, source in site.binds.items():
             yield f"mounts: {source} of this machine at {target}, read-only (site file)"
         for path in site.mpi[:1]:
-            yield f"mounts: {path}, this machine's MPI, in place of the image's (site file)"
+            yield f"mounts: {path}, this machine's MPI, in place of the image's MPI (site file)"
     if request.keep_keyring:
         yield (
             "keyring: the code can use your kernel keys, such as Kerberos tickets (--keep-keyring)"

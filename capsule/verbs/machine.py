@@ -107,7 +107,8 @@ def _add_init(parser: ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="FILE",
-        help="site file to write (default: your own); /etc/capsule/site.json applies to all users",
+        help="site file to write (default: ~/.config/capsule/site.json, for your account);"
+        " /etc/capsule/site.json applies to all users",
     )
 
 

@@ -118,11 +118,12 @@ def _show(arguments: Arguments, console: Console) -> int:
 def _show_network(arguments: Arguments, console: Console) -> int:
     from capsule import networks
 
-    if arguments.evidence or arguments.full or arguments.id is not None:
-        raise UsageError(
-            "--evidence, --full and --id are options for capsules, not for networks",
-            advice="leave these options out",
-        )
+    for option in ("evidence", "full", "id"):
+        if getattr(arguments, option):
+            raise UsageError(
+                f"--{option} needs a capsule, found the network {arguments.words[0]}",
+                advice=f"leave --{option} out",
+            )
     name, *sizes = arguments.words
     network = networks.describe(name, dict(map(_size, sizes)))
     if arguments.json:
@@ -143,7 +144,7 @@ def _refuse_removed(arguments: Arguments) -> None:
         raise UsageError(_REMOVED[arguments.capsule])
     if arguments.ranks is not None:
         raise UsageError(
-            "--ranks, `show traffic` and `show scaling` no longer exist",
+            "--ranks no longer exists: the capsule of a run contains the traffic of each rank",
             advice="leave --ranks out",
         )
 

@@ -51,8 +51,9 @@ def _stage(arguments: Arguments, console: Console) -> int:
     else:
         if arguments.frameworks:
             raise UsageError(
-                "--frameworks needs a manifest: a capsule is verified as a whole",
-                advice="leave --frameworks out",
+                "--frameworks needs a manifest, found a capsule",
+                where=arguments.source,
+                advice="leave --frameworks out: `capsule verify` runs all frameworks of a capsule",
             )
         with located.locate(arguments.source, arguments.id, console) as place:
             name = place.name

@@ -52,10 +52,14 @@ def _add_winner(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
     located.add_id(parser, "it")
     parser.add_argument(
-        "--benchmark", metavar="ID", help="benchmark of the search (default: the only benchmark)"
+        "--benchmark",
+        metavar="ID",
+        help="benchmark of the search (default: the only benchmark with a search)",
     )
     parser.add_argument(
-        "--framework", metavar="NAME", help="framework of the search (default: the only framework)"
+        "--framework",
+        metavar="NAME",
+        help="framework of the search (default: the only framework of the benchmark)",
     )
     parser.add_argument(
         "--seeds",
@@ -131,8 +135,12 @@ def _choose(outcomes: Sequence[Outcome], arguments: WinnerArguments) -> Outcome:
     if len(meant) == 1:
         return meant[0]
     names = [f"--benchmark {one.benchmark} --framework {one.framework}" for one in outcomes]
+    given = {"--benchmark": arguments.benchmark, "--framework": arguments.framework}
+    words = [f"{flag} {value}" for flag, value in given.items() if value is not None]
+    selection = f" with {' '.join(words)}" if words else ""
     raise UsageError(
-        "the arguments match several searches" if meant else "the arguments match no search",
+        f"expected one search{selection}, found {len(meant)}",
+        where=arguments.capsule,
         advice=f"choose one: {', or '.join(names[:_MOST_NAMES])}",
     )
 
@@ -143,7 +151,7 @@ SWEEP = Family(
     verbs=(
         Verb(
             name="show",
-            purpose="show studies, score, winner, and the quality at each budget",
+            purpose="show a search: studies, score, winner, quality at each budget",
             examples=(
                 "capsule sweep show a.capsule.zip",
                 "capsule sweep show a.capsule.zip --json",

@@ -93,8 +93,8 @@ def add_frameworks(parser: ArgumentParser) -> None:
         "--frameworks",
         type=names,
         metavar="NAME,...",
-        help="run only these frameworks, for example the ones that the image contains (default: all"
-        " of the manifest)",
+        help="run only these frameworks, for example the frameworks in the image (default: all"
+        " frameworks of the manifest)",
     )
 
 
@@ -243,7 +243,9 @@ def seconds(text: str) -> int:
     hours, minutes, rest = map(int, parts)
     total = 3600 * hours + 60 * minutes + rest
     if total == 0:
-        raise argparse.ArgumentTypeError(f"expected at least 00:00:01, found {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"expected a duration of at least 00:00:01 (HH:MM:SS), found {text!r}"
+        )
     return total
 
 

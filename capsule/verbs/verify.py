@@ -39,14 +39,15 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--levels",
         choices=("capsule", "own"),
-        help="measuring program: the one in the capsule (default), or the one of this installation",
+        help="measuring program: `capsule` for the program in the capsule (default), `own` for the"
+        " program of this installation",
     )
     parser.add_argument(
         "--runs",
         type=verb.count,
         metavar="N",
-        help="number of fresh seeds (default: the first planned look, which is the original's "
-        "number of seeds unless its author planned another)",
+        help="number of fresh seeds (default: the first look that the author planned; without a "
+        "plan, the original's number of seeds)",
     )
     parser.add_argument(
         "--add",
@@ -65,8 +66,8 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--until-decided",
         action="store_true",
-        help="keep adding runs up to the last planned look (default: twice the seeds) until every "
-        "claim is decided",
+        help="keep adding runs up to the last planned look (default: twice the original's number "
+        "of seeds) until every claim is decided",
     )
     parser.add_argument(
         "--quick",

@@ -353,7 +353,9 @@ def test_a_quick_one_stands_beside_others(author: User) -> None:
     assert [side["quick"] for side in several["sides"]] == [False, True, False]
     (beside,) = [one for one in several["metrics"] if one["metric"] == metric("beside")]
     left_out = [note["sentence"] for note in beside["notes"] if note["code"] == "left-out"]
-    assert left_out == ["B skipped this benchmark (--quick) and is left out"]
+    assert left_out == [
+        "B skipped this benchmark (--quick): capsule leaves B out of spread and mean"
+    ]
     full = flat(author.run("diff", "a.zip", "quick.zip", "whole.zip", "--full").stdout)
     assert "B SKIPPED: not run" in full
     # whichever side was quick, and whatever the other one is

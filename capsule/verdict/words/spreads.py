@@ -73,6 +73,6 @@ SPREADS |= {
     " machine",
     "too-few-machines": "fewer than three capsules have a value: too few to describe machines in"
     " general",
-    "different-machines": "sides different from A: {sides:and}. A mean over all sides would"
+    "different-machines": "the claim is DIFFERENT in {sides:and}. A mean over all sides would"
     " describe no side",
 }
