@@ -187,7 +187,7 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
 def _name_code(levels: Mapping[str, str | None]) -> str:
     """Return the start of a measuring program's digest, and the release if it is known."""
     release = f" (capsule-hpc {levels['release']})" if levels["release"] else ""
-    return f"{str(levels['digest'])[:19]}{release}"
+    return f"{(levels['digest'] or 'code without a digest')[:21]}{release}"
 
 
 def merge(record: Record, earlier: Earlier | Extended) -> Record:
