@@ -241,7 +241,7 @@ def _state() -> Iterator[Finding]:
             area="ledger",
             word="missing",
             what=fault,
-            mend=f"remove the write permission of others: chmod -R go-w {folder}",
+            mend=f"remove the write permission of other users: chmod -R go-w {folder}",
         )
     else:
         yield Finding(
@@ -254,7 +254,8 @@ def _devices() -> Iterator[Finding]:
     if devices is None:
         yield Finding(area="GPU", word="good", what="none found")
         return
-    what = f"{devices.count} from {devices.vendor}, driver {devices.driver or 'of unknown version'}"
+    count = f"{devices.count} GPU{'s' * (devices.count != 1)}"
+    what = f"{count} from {devices.vendor}, driver {devices.driver or 'of unknown version'}"
     yield Finding(area="GPU", word="good", what=what)
 
 

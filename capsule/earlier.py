@@ -95,8 +95,8 @@ def take(original: Capsule, paths: Sequence[Path], how: How = How()) -> Earlier 
     for one in opened:
         if one.capsule.id not in counted:
             raise UsageError(
-                f"{len(one.seeds)} of its seeds also occur in {last.capsule.path}; a seed counts"
-                " only once",
+                f"{len(one.seeds)} seeds of this verification also occur in {last.capsule.path};"
+                " a seed counts only once",
                 where=str(one.capsule.path),
                 advice="give only one of the two verifications with --add",
             )
@@ -172,15 +172,22 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
             if override
             else "use the image and the kind of engine of the earlier runs",
         )
-    if payload.levels_facts(resolved.levels, record.manifest)["digest"] != record.levels["digest"]:
+    levels = payload.levels_facts(resolved.levels, record.manifest)
+    if levels["digest"] != record.levels["digest"]:
         release = record.levels["release"]
         raise UsageError(
-            "the earlier runs used another release of the measuring code"
-            + (f" (capsule-hpc {release})" if release else ""),
+            f"different measuring code: earlier runs used {_name_code(record.levels)}, new runs"
+            f" would use {_name_code(levels)}",
             where=where,
-            advice="use --levels own only if the earlier verification used it"
-            + (f", and install capsule-hpc {release}" if release else ""),
+            advice="use --levels own if the earlier verification used --levels own, else leave"
+            " --levels out" + (f"; install capsule-hpc {release}" if release else ""),
         )
+
+
+def _name_code(levels: Mapping[str, str | None]) -> str:
+    """Return the start of a measuring program's digest, and the release if it is known."""
+    release = f" (capsule-hpc {levels['release']})" if levels["release"] else ""
+    return f"{(levels['digest'] or 'code without a digest')[:21]}{release}"
 
 
 def merge(record: Record, earlier: Earlier | Extended) -> Record:
@@ -297,10 +304,12 @@ def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
             + " claim of the original is judged under fresh seeds",
             where=where,
         )
-    if any(trial["seed_source"] == "control" for trial in summary.planned_trials(record.plan)):
+    trials = summary.planned_trials(record.plan)
+    if control := next((trial for trial in trials if trial["seed_source"] == "control"), None):
+        benchmark = control["id"].partition("/")[0]
         raise UsageError(
-            "all fresh runs of a benchmark failed in the same way; the verification's control runs"
-            " show the cause",
+            f"all fresh runs of benchmark {benchmark} failed in the same way; the verification's"
+            " control runs show the cause",
             where=where,
             advice="fix the cause that the verification's verdict names, and verify the original"
             " again",

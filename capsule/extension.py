@@ -198,7 +198,9 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     before = record.predecessor.record
     there, here = (json.loads(one.manifest.source) for one in (before, record))
     if {**there, "seeds": None} != {**here, "seeds": None}:
-        yield "its manifest differs from the predecessor's in more than the seeds"
+        names = (name for name in {**there, **here} if there.get(name) != here.get(name))
+        fields = ", ".join(name for name in names if name != "seeds") or "its field names"
+        yield f"its manifest differs from the predecessor's in {fields}, expected only other seeds"
     first = before.manifest.seeds
     more = _more_seeds(before.manifest, origin.of, origin.seeds)
     if tuple(record.manifest.seeds) != (*first, *more):

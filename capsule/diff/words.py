@@ -142,9 +142,9 @@ NOTES |= {
     "shared-cores": "{side}: {sharing}",
     "older-rule": "claims of {side} were sealed under version {rule:d} of the claim rules; capsule"
     " judges them by the current version, {ours:d}",
-    "containment-differs": "{side} ran without a container, the other side in one",
-    "shared-seeds": "both sides use {seeds:d} equal seeds: these runs count only for exact and"
-    " paired claims",
+    "containment-differs": "{side} ran without a container, the other side in a container",
+    "shared-seeds": "both sides use {seeds:d} equal seeds: runs under equal seeds count only for"
+    " exact and paired claims",
     "equal-values": "{metric}: all {runs:d} runs of {side} have the same value under different"
     " seeds",
 }
@@ -190,14 +190,13 @@ REFUSALS |= {
     " evidence",
     "common-runs": "both capsules contain the runs of {run}, to which seeds were added: runs"
     " compared with themselves are no evidence",
-    "counted-twice": "runs counted twice: one of the two capsules contains the runs of the other,"
-    " {capsule:.12s}",
+    "counted-twice": "runs counted twice: both capsules contain the runs of {capsule:.12s}",
     "one-seed-twice": "the {side} has {runs:d} runs under {seeds:d} seeds: each seed may have one"
     " run",
     "constant-runs": "all {runs:d} runs of the {side} have the same value under different seeds,"
     " so they count as one run. If no seed changes the metric, claim it as exact",
-    "copied-values": "no evidence: the re-runs have exactly the original's values under other"
-    " seeds, so the values are copies, or no seed changes them",
+    "copied-values": "no evidence: the re-runs have other seeds than the original, but exactly"
+    " the original's values. The values are copies, or no seed changes the metric",
 }
 
 

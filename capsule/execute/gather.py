@@ -81,7 +81,8 @@ def _answer(files: RankFiles) -> bytes:
     with stream:
         answer = stream.read(MAX_SOFTWARE_BYTES + 1)
     if len(answer) > MAX_SOFTWARE_BYTES:
-        raise DamagedError(f"the software probe printed more than {size(MAX_SOFTWARE_BYTES)}")
+        most = size(MAX_SOFTWARE_BYTES)
+        raise DamagedError(f"the software probe printed more than {most}, the limit")
     return answer
 
 

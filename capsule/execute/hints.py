@@ -233,7 +233,8 @@ def _about_program(failure: _Failure) -> Iterator[str]:
             yield (
                 f"no program {name} in the image: add the program to the image"
                 if scene.contained
-                else f"no program {name} on your PATH: install the program, or load its module"
+                else f"no program {name} on your PATH: install the program, or load its environment"
+                " module"
             )
         return
     if interpreter := name_interpreter(scene.benchmark, scene.folder):

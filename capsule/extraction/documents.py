@@ -38,7 +38,9 @@ def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
         UnreadError: It is no document, or something else is at the place.
     """
     if len(text) > MOST_JSON_BYTES:
-        message = f"{name} has {len(text)} bytes, the limit of a JSON file is {MOST_JSON_BYTES}"
+        message = (
+            f"{name} has {len(text)} bytes, the limit of a JSON file is {MOST_JSON_BYTES} bytes"
+        )
         raise UnreadError("bad-result", message)
     try:
         value: Json = json.loads(text.decode("utf-8-sig"))
@@ -51,7 +53,7 @@ def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
     if not isinstance(value, list):
         return (Value(value=json_number(value, what)),)
     if not value:
-        raise UnreadError("no-result", f"{what} is an empty list")
+        raise UnreadError("no-result", f"{what} is an empty list, expected numbers")
     require_room(len(value))
     return tuple(Value(value=json_number(one, what)) for one in value)
 

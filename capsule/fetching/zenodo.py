@@ -68,10 +68,15 @@ def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
     # True is an integer to Python alone
     if not isinstance(url, str) or type(size) is not int or not 0 < size <= _MOST_BYTES:
         raise DamagedError(
-            f"the record lacks a valid address or size of the file {key!r}", where=where
+            f"the record lacks a valid address or size of the file {key!r}: found address"
+            f" {url!r:.80} and size {size!r:.40}",
+            where=where,
         )
     if match is None or len(match["hex"]) != {"md5": 32, "sha256": 64}[match["algorithm"]]:
-        raise DamagedError(f"the record lacks an MD5 or SHA-256 of the file {key!r}", where=where)
+        raise DamagedError(
+            f"the record lacks an MD5 or SHA-256 of the file {key!r}: found {checksum!r:.80}",
+            where=where,
+        )
     return Source(
         open=partial(conversation.open, conversation.require_address(url)),
         size_bytes=size,

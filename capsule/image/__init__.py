@@ -111,7 +111,7 @@ class Image:
         return CannotRunError(
             f"the image file is missing on this machine; expected {self.identity}",
             where=self.reference,
-            advice="name a file with this image: --image FILE (a SIF, an OCI layout, an archive);"
+            advice="name a file with this image: --image FILE (a SIF, an OCI layout or an archive);"
             " to resume a run, restore the file at its path",
         )
 

@@ -110,9 +110,11 @@ def list_parts(store: Store, file: ImageFile, where: str) -> Parts:
     if saved is not None and (
         saved.config.digest != layout.config.digest or saved.blobs != layout.blobs
     ):
+        digests = [str(one.config.digest)[:19] for one in (layout, saved)]
+        differing = "layers" if digests[0] == digests[1] else " and ".join(digests)
         raise DamagedError(
-            "index.json and manifest.json name different images, so engines would run different"
-            " images",
+            f"index.json and manifest.json name different images ({differing}), so engines would"
+            " run different images",
             where=where,
             advice=_ONE,
         )
@@ -187,7 +189,8 @@ def _list_docker(store: Store, where: str) -> Parts:
         )
     name, blobs = _names(entries[0])
     if name is None or blobs is None:
-        raise DamagedError('manifest.json lacks a valid "Config" or "Layers"', where=where)
+        lacking = '"Layers", expected a list' if blobs is None else '"Config", expected a text'
+        raise DamagedError(f"manifest.json lacks a valid {lacking}", where=where)
     config = documents.read_config(_read(store, name, where), where=where)
     _require_equal_count(blobs, config, where)
     return Parts(index=None, manifest=None, config=config, blobs=blobs)

@@ -149,7 +149,8 @@ def read_config(body: bytes, *, where: str) -> Config:
     _take(lambda: _check_settings(_part(document, "config")), "configuration", where)
     platform = _take(lambda: _platform(document), "configuration", where)
     if not platform:
-        raise DamagedError('the image configuration lacks "os" or "architecture"', where=where)
+        lacking = [f'"{name}"' for name in ("os", "architecture") if not document.get(name)]
+        raise DamagedError(f"the image configuration lacks {' and '.join(lacking)}", where=where)
     return Config(
         body=body,
         digest=of_bytes(body),

@@ -77,7 +77,9 @@ def test_the_original_s_values_under_other_seeds_are_no_evidence() -> None:
     values = [0.123456789012, 0.223456789013, 0.323456789014, 0.423456789015, 0.523456789016]
     there = original(losses=dict(zip(SEEDS, values, strict=True)))
     here = rerun(losses=dict(zip(FRESH, reversed(values), strict=True)))
-    assert "exactly the original's values under other seeds" in refusal(there, here)
+    assert "other seeds than the original, but exactly the original's values" in refusal(
+        there, here
+    )
 
 
 def test_rounded_values_may_come_twice() -> None:

@@ -121,8 +121,8 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
     ("events", "complaint"),
     [
         ([{"event": "begin", "trial": "b/default/numpy/9"}], "not in its job"),
-        ([begin(ONE), begin(TWO)], "out of order"),
-        ([begin(TWO)], "out of order"),
+        ([begin(ONE), begin(TWO)], "a second time"),
+        ([begin(TWO)], "a second time"),
         ([samples(ONE, "loss", 1.0)], "which it has not begun"),
         ([begin(ONE), samples(TWO, "loss", 1.0)], "which it has not begun"),
         ([begin(ONE), samples(ONE, "speed", 1.0)], "undeclared metric 'speed'"),
@@ -161,7 +161,7 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
         ([begin(ONE), end(ONE, outcome="won")], "ends b/default/numpy/1 as 'won'"),
         ([begin(ONE), end(ONE, seconds=-1)], "without a duration"),
         ([{"event": "shutdown"}], "unknown event 'shutdown'"),
-        ([[1, 2]], "not an object"),
+        ([[1, 2]], "is [1, 2], expected a JSON object"),
     ],
 )
 def test_what_stands_before_a_defect_counts_and_nothing_after_it(
@@ -173,6 +173,12 @@ def test_what_stands_before_a_defect_counts_and_nothing_after_it(
     outcomes = {report.trial: report.outcome for report in merged.reports}
     assert outcomes[TWO.id] == "completed"
     assert outcomes.get(ONE.id) is None
+
+
+def test_a_trial_begins_only_after_the_end_of_another(tmp_path: Path) -> None:
+    merged = read(tmp_path, [begin(ONE), begin(TWO)])
+    assert merged.defect is not None
+    assert f"begins {TWO.id} before {ONE.id} has ended" in merged.defect
 
 
 def test_a_trial_that_lacks_a_metric_has_failed(tmp_path: Path) -> None:

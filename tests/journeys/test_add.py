@@ -283,7 +283,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
         (["set"], 4, "/resources/walltime: it is fixed"),
         (["gap"], 4, "fresh seed number 2 is"),
         (["open"], 4, "lacks a final outcome"),
-        (["levels"], 2, "used another release of the measuring code"),
+        (["levels"], 2, "different measuring code: earlier runs used"),
         (["image"], 2, "different images: earlier runs used"),
         (["first.zip", "--runs", "2"], 2, "has 2 runs, and --runs 2 is the total"),
         (["longer.zip", "--runs", "1"], 2, "has 3 runs, and --runs 1 is the total"),

@@ -236,7 +236,7 @@ REFUSED: dict[str, Refused] = {
     "a list of no layers": (
         lambda: _saved(lambda entries: [entries[0] | {"Layers": None}]),
         DamagedError,
-        'lacks a valid "Config" or "Layers"',
+        'lacks a valid "Layers", expected a list',
     ),
     "fewer layers than the configuration": (
         lambda: _saved(lambda entries: [entries[0] | {"Layers": []}]),

@@ -58,7 +58,7 @@ CASES = (
     _refuse(
         "another-engine", extending.by_another_engine, "its runtime differs from its predecessor's"
     ),
-    _refuse("another-manifest", extending.by_another_manifest, "in more than the seeds"),
+    _refuse("another-manifest", extending.by_another_manifest, ", expected only other seeds"),
     Case(
         name="added/strangers",
         prepare=_add("a"),
