@@ -76,7 +76,7 @@ def no_container() -> str:
 
 
 NOTES |= {
-    IMAGE_UNUSED: "the {verifies:original|manifest}'s image was not used",
+    IMAGE_UNUSED: "the host's software replaced the {verifies:original|manifest}'s image",
     SITE_BINDS: "the containers could read files of the machine: {places:list}",
 }
 
@@ -121,7 +121,7 @@ NOTES |= {
     " control group|checked once a second}",
     EARLY_CLOCK: "the machine's clock said {began:.10s}, before capsule-hpc {release} was written:"
     " all times of this run are wrong",
-    CLOCKS: "its runs begin at {began}, before {whose} ended at {ended}: the clock of one of the"
+    CLOCKS: "the runs begin at {began}, before {whose} ended at {ended}: the clock of one of the"
     " two machines was wrong",
 }
 
@@ -144,8 +144,9 @@ def reduced_series(*, metrics: tuple[tuple[str, int], ...], ranks: int) -> str:
 
 NOTES |= {
     "narrowed": "measured with {frameworks:list} only: a part of manifest {whole}",
-    IMAGE_LOCAL: "others cannot fetch the image {reference}: only {owner} on its machine has it;"
-    " push it to a registry, or publish the file that `capsule image save` writes",
+    IMAGE_LOCAL: "others cannot fetch the image {reference}: only {owner} on the machine of the"
+    " runs has the image; push the image to a registry, or publish the file that"
+    " `capsule image save` writes",
 }
 
 
@@ -170,8 +171,8 @@ def second_reading(*, capsule: str, later: int, gone: int) -> str:
         later: Number of claims that were written or changed after that.
         gone: Number of claims of that capsule that were removed or changed.
     """
-    claims = [f"{later} of its claims written or changed when re-reading"] * bool(later)
-    claims += [f"{gone} of that capsule's claims removed or changed"] * bool(gone)
+    claims = [f"claims written or changed when re-reading: {later}"] * bool(later)
+    claims += [f"claims of capsule {capsule[:12]} removed or changed: {gone}"] * bool(gone)
     return "; ".join([f"values re-read from capsule {capsule[:12]} (nothing was run)", *claims])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from capsule.collector import pause_collector
 from capsule.errors import DamagedError, ManifestError, UsageError
 from capsule.levels.catalog.ruler import RULER
 from capsule.manifest import Manifest, catalogued, looks
+from capsule.manifest.problems import quote
 from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
 from capsule.record import FrozenClaim, Record
@@ -177,7 +178,8 @@ def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
     """Return the first thing in which a plan is not the one that is due."""
     for name in {**due, **stated}:
         if name != "groups" and stated.get(name) != due.get(name):
-            return f"the plan's {name} contradicts the manifest"
+            odd = _list_odd({name: stated.get(name)}, {name: due.get(name)})
+            return f"the plan's {name} contradicts the manifest: {odd}"
     seeds, due_seeds = _fresh(stated), _fresh(due)
     for number, (seed, due_seed) in enumerate(zip_longest(seeds, due_seeds), 1):
         if seed != due_seed:
@@ -190,11 +192,24 @@ def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
         if name not in trials:
             return f"trial {name} is missing from the plan"
         if trials[name] != due_trials[name]:
-            return f"trial {name} in the plan differs from the manifest's"
+            odd = _list_odd(trials[name], due_trials[name])
+            return f"trial {name} in the plan differs from the manifest's: {odd}"
     for name in trials:
         if name not in due_trials:
             return f"the plan has the unexpected trial {name}"
     return "the plan's process starts differ in order or names from the manifest's"
+
+
+def _list_odd(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
+    """Return the fields that differ, each with the value found and the expected one."""
+    words = []
+    for name in {**due, **stated}:
+        found, expected = stated.get(name), due.get(name)
+        if found != expected:
+            values = f"{quote(found)}, expected {quote(expected)}"
+            # long values are cut, and may differ only later
+            words.append(name if quote(found) == quote(expected) else f"{name} {values}")
+    return ", ".join(words)
 
 
 def _or_none(seed: int | None) -> str:
@@ -227,7 +242,7 @@ def _look_faults(record: Record) -> Iterator[str]:
     if seeds > origin.runs:
         yield f"the record has {seeds} fresh seeds; the origin says {origin.runs}"
     elif seeds < origin.runs and (look is None or origin.runs != _last_look(record)):
-        yield f"it ends after {seeds} of {origin.runs} fresh seeds, expected a planned look"
+        yield f"the record ends after {seeds} of {origin.runs} fresh seeds, expected a planned look"
 
 
 def _last_look(record: Record) -> int:
@@ -312,7 +327,9 @@ def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> s
             f"the claim on {stated.metric} allows {_region(stated)}, expected {_region(due)} as"
             " computed from the runs"
         )
-    return f"the claim on {stated.metric} contradicts its text in the manifest"
+    names = [one.name for one in fields(due) if one.name not in ("pattern", "looks")]
+    odd = _list_odd(*({name: getattr(one, name) for name in names} for one in (stated, due)))
+    return f"the claim on {stated.metric} contradicts its text in the manifest: {odd}"
 
 
 def _is_equal(stated: float | None, due: float | None) -> bool:

@@ -92,7 +92,7 @@ WARNINGS |= {
     " reports the ratio without judging it",
     "curve-few-seeds": "fewer than {seeds:d} seeds rarely decide a claim on a whole curve. Use"
     " {seeds:d} seeds or more",
-    "margin-vague": "the margin is as large as the number itself, so almost any re-run is"
+    "margin-vague": "the margin is at least 100 % of the mean, so almost any re-run is"
     " REPRODUCED. Write a margin that a reader would accept",
     "margin-below-steps": "the margin {margin:g} is less than 1.5 steps of {step:g}, so"
     " rounding can hide a shift. Measure more finely, or widen the margin",
@@ -199,7 +199,7 @@ WARNINGS |= {
 def missing_file(*, word: str, near: str | None) -> str:
     """Word that there is no such script."""
     remedy = f"Did you mean {quote(near)}?" if near else "Correct the name"
-    return f"{quote(word)} is not a file beside the manifest. {remedy}"
+    return f"the script {quote(word)} is missing beside the manifest. {remedy}"
 
 
 WARNINGS |= {
@@ -250,9 +250,9 @@ def margin_out_of_reach(
         added: How many of them the author could add, None where none can be added.
     """
     confirm = (
-        "no number of re-runs confirms it in 20 % of cases"
+        "any number of re-runs confirms it in fewer than 20 % of verifications"
         if reruns is None
-        else f"{reruns} re-runs (the last look) confirm it in fewer than 80 % of cases"
+        else f"{reruns} re-runs (the last look) confirm it in fewer than 80 % of verifications"
     )
     return (
         f"the margin {'factor ' * is_ratio}{allowed:.3g} is too tight: with the spread of these"
@@ -274,8 +274,8 @@ WARNINGS |= {
     "margin-above-mean": "the margin {margin:.3g} is at least the mean, {mean:.3g}, so"
     " almost any re-run is REPRODUCED. Seal more seeds, or write a margin that a reader would"
     " accept",
-    "busy": "machine busy at start ({load}): timings are unreliable. Run again when nothing else"
-    " runs",
+    "busy": "machine busy at start ({load}): timings are unreliable. Run again when no other"
+    " program runs",
 }
 
 
@@ -285,5 +285,5 @@ def unused_gpus(*, count: int, model: str) -> str:
     gpus = "a GPU" if count == 1 else f"{count} GPUs"
     return (
         f"the machine has {gpus} ({model}) that no process used. Write"
-        ' "resources": {"gpus_per_rank": 1} to give one to each process'
+        ' "resources": {"gpus_per_rank": 1} to give each process one GPU'
     )

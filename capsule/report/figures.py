@@ -100,7 +100,10 @@ def _choose(metrics: Sequence[MetricRuns], pattern: str) -> list[MetricRuns]:
             advice="draw one figure for the curves, one for the single values",
         )
     if not any(run.samples for one in chosen for run in one.runs):
-        raise UsageError(f"the metrics that {pattern!r} matches have no values")
+        raise UsageError(
+            f"the metrics that {pattern!r} matches have no values",
+            advice="name a metric with values in at least one run",
+        )
     return chosen
 
 

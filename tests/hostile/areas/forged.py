@@ -185,7 +185,7 @@ CASES = (
     # runs
     _refuse("trial-missing", _diff(forging.without_a_trial), "ends after 4 of 5 fresh seeds"),
     _refuse("outcome-missing", _diff(forging.without_an_outcome), "lacks a final outcome"),
-    _refuse("runs-changed", _diff(forging.with_origin(runs=7)), "it ends after 5 of 7"),
+    _refuse("runs-changed", _diff(forging.with_origin(runs=7)), "the record ends after 5 of 7"),
     _refuse("fewer-runs-said", _diff(forging.with_origin(runs=3)), "fresh seed number 4"),
     _refuse("look-changed", _diff(forging.with_origin(look=2)), "the origin says look 2"),
     _refuse("look-dropped", _diff(forging.with_origin(look=None)), "the origin says look None"),
