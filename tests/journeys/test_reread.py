@@ -52,7 +52,8 @@ def test_numbers_are_read_again_and_claims_that_changed_decide_nothing(
     words = " ".join(shown.split())
     assert f"made of capsule {first['id'][:12]} " in words
     assert "secondary (added or changed after the runs)" in words
-    assert "1 of its claims written or changed when re-reading; 1 of that capsule's claims" in words
+    later = "1 of this capsule's claims written or changed when re-reading"
+    assert f"{later}; 1 of that capsule's claims" in words
     facts = user.json("check", "b")["checked"]
     assert "15 series of samples match the texts that they were read from" in facts
     assert any(first["id"] in fact for fact in facts)
