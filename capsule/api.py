@@ -1,4 +1,4 @@
-"""Public Python API: run a manifest, verify a capsule, run a pair, compare capsules, open one.
+"""Public Python API: run a manifest, verify a capsule, run a pair, compare or open capsules.
 
     run:    manifest.load -> plan.make -> resolve -> perform -> assemble -> seal
     verify: open -> choose -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal
@@ -6,9 +6,9 @@
     pair:   (manifest.load -> plan.make -> resolve) x 2 -> perform in turn
             -> (assemble -> seal) x 2 -> judge
 
-The functions print nothing, ask nothing and never exit. Errors are exceptions of
-`capsule.errors`; a `Watch` receives progress. An interrupted run keeps its run folder, from which
-`resume` continues.
+The functions return results, and leave printing, questions and the exit to the caller. Errors are
+exceptions of `capsule.errors`; a `Watch` receives progress. An interrupted run keeps its run
+folder, from which `resume` continues.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def run(
     set.
 
     Args:
-        manifest: Path of a manifest, or a loaded one.
+        manifest: Path of a manifest, or a loaded manifest.
         options: Engine, image, output and limits of the run.
         watch: Receiver of progress.
 
@@ -163,7 +163,7 @@ def try_out(
     nothing can be resumed.
 
     Args:
-        manifest: Path of a manifest, or a loaded one.
+        manifest: Path of a manifest, or a loaded manifest.
         options: Engine, image and limits; `output` and `work` are ignored.
         watch: Receiver of progress.
     """
@@ -450,7 +450,7 @@ def open(  # noqa: A001 - reads as `api.open`
     Close the returned capsule, or use it in a `with` block.
 
     Args:
-        capsule: Path of the capsule; for a published one, the `path` that `fetch` returns.
+        capsule: Path of the capsule; for a published capsule, the `path` that `fetch` returns.
         id: Required id, or at least its first 12 digits; None accepts any.
 
     Raises:

@@ -193,11 +193,12 @@ def addition(*, capsule: str, first: int, added: int, later: int) -> str:
         later: Number of claims that cover the added runs, and are not judged.
     """
     verbs = ("covers", "is") if later == 1 else ("cover", "are")
-    claims = f"; {later} of its claims {verbs[0]} all runs, and {verbs[1]} not judged"
+    claims = f"; {later} of this capsule's claims {verbs[0]} all runs, and {verbs[1]} not judged"
+    known = "first seed" if first == 1 else f"first {first} seeds"
     return (
-        f"{added} of its {first + added} seeds {'was' if added == 1 else 'were'} added"
-        f" after the results of {first} {'was' if first == 1 else 'were'} known (sealed as capsule"
-        f" {capsule[:12]}){claims if later else ''}"
+        f"{added} of {first + added} seeds {'was' if added == 1 else 'were'} added after the"
+        f" results of the {known} were known (sealed as capsule {capsule[:12]})"
+        f"{claims if later else ''}"
     )
 
 
@@ -209,7 +210,7 @@ NOTES |= {
 @NOTES.template("oversubscribed")
 def oversubscription(*, threads: int, ranks: int, cpus: int) -> str:
     """Return the note of more threads than CPUs."""
-    of_ranks = f" by {ranks} ranks" if ranks > 1 else ""
+    of_ranks = f" of {ranks} ranks together" if ranks > 1 else ""
     return f"more threads than CPUs: {threads} threads{of_ranks} on {cpus} CPUs"
 
 

@@ -82,11 +82,12 @@ WARNING_TEXTS = {
     "curve-few-seeds": WarningText(
         "capsule judges a `curve` at every step, which needs more runs than a single value.",
         "Use at least five seeds.",
-        {"seeds": 5},
+        {"found": 3, "seeds": 5},
     ),
     "margin-vague": WarningText(
-        "The margin is as large as the value, so almost any re-run gives REPRODUCED.",
+        "The margin is at least as large as the mean, so almost any re-run gives REPRODUCED.",
         "Write a smaller margin.",
+        {"margin": "relative 1.5"},
     ),
     "margin-below-steps": WarningText(
         "The metric has a `resolution`, and the margin is narrower than 1.5 steps. Rounding can"
@@ -220,7 +221,7 @@ WARNING_TEXTS = {
     "claim-contradicted": WarningText(
         "The author's own runs break the claim, so no verification can confirm the claim.",
         "Correct the claim or the program, then run again.",
-        {"is_mean": False, "value": 1.3},
+        {"is_mean": False, "value": 1.3, "limit": "at_most 1"},
     ),
     "margin-missing": WarningText(
         "The margin follows from the spread of the runs, and too few runs have a value.",

@@ -111,7 +111,7 @@ def test_a_step_that_is_not_its_formulas_breaks_the_bound(author: User) -> None:
     change(author, 'rate = group["lr"] / (1 - one ** kept["step"])', 'rate = group["lr"]')
     ended = author.run("run", path, "--runtime", "host", "--output", "own.capsule.zip")
     assert ended.returncode == 0, ended.stderr
-    beyond = r"exact_trajectory_error: a run of these, 0\.8\d*, already breaks the claim"
+    beyond = r"exact_trajectory_error: one of your runs, 0\.8\d*, already breaks the claim"
     assert re.search(beyond, " ".join(ended.stdout.split()))
 
 

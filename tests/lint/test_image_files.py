@@ -37,7 +37,7 @@ def test_one_that_is_missing_is_told_with_a_way_out(
 ) -> None:
     said = lint(author, reference, capsys)
     path = author.folder / reference.rpartition(":")[2]
-    assert f"the image {reference} cannot be used, {path}: cannot read the image file" in said
+    assert f"the image {reference} cannot be used ({path}): cannot read the image file" in said
     assert "Name an existing file, or an image of a registry" in said
 
 

@@ -276,7 +276,7 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> Non
             ("threshold-on-bound", {}),
         ),
         (variant(datasets={"points": {"path": "x", "format": "idx"}}), ("format-unused", {})),
-        (on_loss(type="curve"), ("curve-few-seeds", {"seeds": 5})),
+        (on_loss(type="curve"), ("curve-few-seeds", {"found": 3, "seeds": 5})),
         (on_loss(paired=True), ("paired-alone", {"of": LOSS})),
     ],
 )
