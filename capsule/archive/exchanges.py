@@ -129,8 +129,9 @@ def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
         yield f"samples missing from all ranks: {', '.join(lacking)}"
         return
     world = one.folded["world_size"]
-    if wrong := [size for size in world.values if size != one.ranks]:
-        yield f"a rank saw {wrong[0]:g} ranks, expected {one.ranks}"
+    wrong = ((rank, size) for rank, size in enumerate(world.values) if size != one.ranks)
+    if (seen := next(wrong, None)) is not None:
+        yield f"rank {seen[0]} saw {seen[1]:g} ranks, expected {one.ranks}"
     if len(steps := {one.folded[name].count for name in counted}) > 1:
         yield _word_steps(steps)
     elif one.parameters is not None:
@@ -158,7 +159,10 @@ def _step_faults(one: Shared, line: RankSamples, place: int, elements: int) -> I
                     f" scheme {scheme_name} gives {due[0][rank]:g}"
                 )
             else:
-                yield f"{name} in step {step} differs from what scheme {scheme_name} gives"
+                yield (
+                    f"{name} of all ranks has the digest {line.digests[step - 1][:12]} in step"
+                    f" {step}; scheme {scheme_name} gives {due[1][:12]}"
+                )
             wrong += 1
             if wrong == _SHOWN:
                 return

@@ -184,7 +184,11 @@ def refused(record: Record, load: Load) -> Iterator[str]:
             where = f"{metric}, seed {attempt.seed}"
             if values is None:
                 if today.reason is None:
-                    yield f"this version reads a value that the sealing version refused: {where}"
+                    value = today.values[name][0].value
+                    yield (
+                        f"this version reads a value that the sealing version refused: {where}:"
+                        f" {value:g}"
+                    )
             elif today.reason is not None:
                 fault = today.message.rpartition("\n")[2].partition(": ")[2]
                 yield f"this version refuses a value: {where}: {fault}"

@@ -230,7 +230,11 @@ def _target_faults(one: Training) -> Iterator[str]:
     )
     if reached is None:
         if one.completed or "epochs_to_target" in one.series:
-            yield "the target was missed, but the attempt completed or reports epochs_to_target"
+            success = "completed" if one.completed else "reports epochs_to_target"
+            yield (
+                f"no epoch reached the target {target.value:g} of {one.quality}, but the attempt"
+                f" {success}"
+            )
         return
     if target.stop and len(curve.values) != reached:
         yield f"the training continued after reaching its target in epoch {reached}"
@@ -260,10 +264,14 @@ def _divergence_faults(one: Training) -> Iterator[str]:
         None,
     )
     if left is not None and (one.completed or left < len(curve.values)):
-        yield f"the training continued although its loss diverged in epoch {left}"
+        end = "completed" if one.completed else f"continued to epoch {len(curve.values)}"
+        yield f"train_loss diverged in epoch {left}, but the attempt {end}"
     judged = one.series.get("loss")
     if one.diverged and left is None and (judged is None or all(map(isfinite, judged.values))):
-        yield "recorded as diverged, but no loss diverged"
+        yield (
+            "recorded as diverged, expected a divergence of train_loss or loss in epochs 1 to"
+            f" {len(curve.values)}, found none"
+        )
 
 
 def _class_faults(one: Training) -> Iterator[str]:

@@ -224,7 +224,7 @@ class _Transfer:
         except ValueError:
             raise self._refusal("an invalid address") from None
         if has_login:
-            raise self._refusal("an address with a login")
+            raise self._refusal(f"an address with a login on {after.hostname}")
         fault = explain_refusal(response.url, target)
         if fault is not None:
             raise self._refusal(f"{target}, {fault}")

@@ -80,16 +80,19 @@ def take_copy(dataset: Dataset, folder: Path, *, cache: Path) -> tuple[Dataset, 
     Raises:
         DamagedError: It is not there, or something else.
     """
+    found = "is missing or unreadable"
     try:
         entries = list(folder.iterdir())
         # the digest tells whether it is the folder, or the one file in it
         for path in (*entries[:1], folder) if len(entries) == 1 else (folder,):
-            if str(hashing.digest(path, cache=cache).digest) == dataset.digest:
+            actual = str(hashing.digest(path, cache=cache).digest)
+            if actual == dataset.digest:
                 return replace(dataset, source="capsule"), path.resolve()
+            found = f"is {actual}"
     except (OSError, UsageError, CannotRunError):
         pass
     raise DamagedError(
-        f"the copy of dataset {dataset.name!r} is missing or changed, expected {dataset.digest}",
+        f"the copy of dataset {dataset.name!r} {found}, expected {dataset.digest}",
         where=str(folder),
         advice="start a new run",
     )

@@ -156,9 +156,7 @@ def test_what_is_of_all_ranks_one_tells(sealed: Path, tmp_path: Path) -> None:
         forged = replace(record, samples=tuple(lines))
         forge(forged, carry(capsule), tmp_path / "forged.capsule.zip")
     with (
-        pytest.raises(
-            DamagedError, match="several ranks have samples, but the metric is not declared"
-        ),
+        pytest.raises(DamagedError, match="rank 1 and an earlier rank have samples"),
         archive.read(tmp_path / "forged.capsule.zip"),
     ):
         pass

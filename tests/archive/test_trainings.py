@@ -112,7 +112,7 @@ def test_a_divergence_that_no_loss_shows_is_none(sealed: Path) -> None:
         gone = replace(first, outcome="failed", reason="diverged")
         record = replace(capsule.record, attempts=(gone, *rest))
         (fault,) = trainings.faults(record, loader(capsule))
-    assert "recorded as diverged, but no loss diverged" in fault
+    assert "recorded as diverged, expected a divergence of train_loss" in fault
 
 
 FORGED = [
@@ -131,10 +131,10 @@ FORGED = [
     ("class_counts", lambda values: [*values[:-1], 1e6], "largest_class_share is"),
     ("class_counts", lambda values: [value + 1 for value in values], "expected 80 labels"),
     ("class_counts", lambda values: [-1.0] * len(values), "class_counts are -1, -1"),
-    ("train_loss", lambda values: [*values[:-1], 99.0], "its loss diverged in epoch 5"),
-    ("untrained_loss", lambda _: [0.01], "its loss diverged in epoch 2"),
-    ("accuracy", lambda values: [0.1] * len(values), "the target was missed"),
-    ("training_samples", lambda values: [80.0], "training_samples is 80; 90 is what its gen"),
+    ("train_loss", lambda values: [*values[:-1], 99.0], "train_loss diverged in epoch 5"),
+    ("untrained_loss", lambda _: [0.01], "train_loss diverged in epoch 2"),
+    ("accuracy", lambda values: [0.1] * len(values), "no epoch reached the target"),
+    ("training_samples", lambda values: [80.0], "training_samples is 80; 90 follows from its gen"),
     (
         "learning_rate",
         lambda values: [2 * values[0], *values[1:]],

@@ -182,7 +182,7 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "header-of-digits": (REFUSED_TARS["pax-digits-mebibyte"], "in an extended header"),
     "large-header": (_large_header, "the names of a file exceed"),
     "chained-headers": (_chained_headers, "has more than 8 headers"),
-    "deep": (_deep, "contains a name of more than 4000 bytes"),
+    "deep": (_deep, "contains a name of 1500 levels, the limit is 100 levels"),
     "encrypted": (_encrypted, "'a' is encrypted"),
     "zip-link": (_zip_link, "is a link out of the archive"),
     "zip-above": (lambda: _zip("../owned"), "an entry outside the folder of the archive"),
