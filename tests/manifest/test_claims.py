@@ -308,10 +308,10 @@ def narrowest(one: Outlook) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("seeds", "margin", "said"),
     [
-        (6, None, "6 runs per side, margin 2 sd {unit}: sometimes enough{look}; 8 runs per side are"),
+        (6, None, "6 runs per side, margin 2 sd {unit}: sometimes enough{look}; 8 runs per side"),
         (8, None, "8 runs per side, margin 2 sd {unit}: usually enough{look}"),
         (3, None, "3 runs per side, margin 2 sd {unit}: seldom enough{look}; 8 runs per side are"),
-        (6, {"sd": 0.1}, "margin 0.1 sd {unit}: seldom enough{look}; more than 50 runs per side are"),
+        (6, {"sd": 0.1}, "margin 0.1 sd {unit}: seldom enough{look}; more than 50 runs per side"),
         (1, None, "1 runs per side, margin 2 sd {unit}: one run gives no spread"),
     ],
 )
