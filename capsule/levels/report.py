@@ -86,7 +86,10 @@ class Report:
         if self._steps.get(metric) is not None:
             raise ValueError(f"{metric} was reported without a step after values with steps")
         if warmup and metric in self._steps:
-            raise ValueError(f"{metric} was reported with warm-up after its first values")
+            raise ValueError(
+                f"{metric} was reported with {warmup} warm-up values after its first report,"
+                " expected 0"
+            )
         self._hand_on(Samples(metric, tuple(map(float, values)), warmup), None)
 
     def resume(self, epochs: int) -> None:

@@ -72,10 +72,14 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
         if (twice := commands.find_repeated(names)) is not None:
             problems.add(here, f"the plan has {what} {quote(twice)} twice")
     if len(cases) > commands.MOST_CASES or not _writes_out(raw.get("cases"), cases):
-        problems.add(f"{here}/cases", "the plan's cases differ from the manifest's")
+        planned = quote([dict(one.parameters) for one in cases])
+        message = f"the plan has the cases {planned}, the manifest {quote(raw.get('cases'))}"
+        problems.add(f"{here}/cases", message)
     lacking = {name: frozenset(metrics) for name, metrics in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
-        problems.add(f"{here}/frameworks", "the plan's frameworks differ from the manifest's")
+        message = f"the plan has the frameworks {quote(list(lacking))}"
+        message += f", the manifest {quote(sorted(raw['frameworks']))}"
+        problems.add(f"{here}/frameworks", message)
     if readings.reads(raw):
         return readings.restate(raw, here, cases, metrics, problems)
     if collectives.exchanges(raw):

@@ -55,7 +55,8 @@ def restate(
     """
     made = _benchmark(raw, metrics)
     if made.cases != cases:
-        problems.add(f"{here}/collectives", "the plan's cases differ from the manifest's")
+        found, due = (quote([case.name for case in side]) for side in (cases, made.cases))
+        problems.add(f"{here}/collectives", f"the plan has the cases {found}, the manifest {due}")
         return None
     return made
 

@@ -147,8 +147,8 @@ def read(
         ManifestError: Everything that is wrong, each with JSON pointer and line.
     """
     raw, points = search.take_points(_parse(data, where))
-    if len(data) > _MOST_LEAN_BYTES < len(json.dumps(raw)):
-        raise _too_large(where)
+    if len(data) > _MOST_LEAN_BYTES < (lean := len(json.dumps(raw))):
+        raise _too_large(lean, where)
     problems = Problems()
     raw = retired.replace_build(raw, problems, is_sealed=folder is None)
     raw = _put_right(raw, problems)
@@ -179,7 +179,7 @@ def _parse(data: bytes, where: str) -> Any:
         what, way_out = other
         raise ManifestError(what, where=where, advice=way_out)
     if len(data) > (MOST_BYTES if b'"search"' in data else _MOST_LEAN_BYTES):
-        raise _too_large(where)
+        raise _too_large(len(data), where)
     try:
         return schema.parse(data, where=where)
     except DamagedError as error:
@@ -190,10 +190,12 @@ def _parse(data: bytes, where: str) -> Any:
         raise report(refusals, where) from None
 
 
-def _too_large(where: str) -> ManifestError:
+def _too_large(found_bytes: int, where: str) -> ManifestError:
+    # no more of a file is read
+    more = " or more" if found_bytes > MOST_BYTES else ""
     return ManifestError(
-        f"too long for a manifest: the limit is {_MOST_LEAN_BYTES >> 10} KiB, or {size(MOST_BYTES)}"
-        " with the points of searches",
+        f"too long for a manifest: found {found_bytes / 1024:.1f} KiB{more}, and the limit"
+        f" is {_MOST_LEAN_BYTES >> 10} KiB, or {size(MOST_BYTES)} with the points of searches",
         where=where,
     )
 

@@ -32,7 +32,8 @@ def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     for index, name in enumerate(raw["frameworks"]):
         if name != _FRAMEWORK:
             message = (
-                f"found {quote(name)}, expected {_FRAMEWORK}: no other reads without a training"
+                f"found {quote(name)}, expected {_FRAMEWORK}: other frameworks read datasets only"
+                " in a training"
             )
             problems.add(f"{here}/frameworks/{index}", message)
     if problems.below(here):
@@ -54,7 +55,8 @@ def restate(
     """
     made = _benchmark(raw, metrics)
     if made.cases != cases:
-        problems.add(f"{here}/formats", "the plan's cases differ from the manifest's")
+        found, due = (quote([case.name for case in side]) for side in (cases, made.cases))
+        problems.add(f"{here}/formats", f"the plan has the cases {found}, the manifest {due}")
         return None
     return made
 

@@ -108,8 +108,9 @@ def restate(
         return None
     # ranks train together on CPUs alone
     _check_scheme(raw, network, raw.get("dtype", "float32"), "cpu", here, problems)
-    if _cases(raw, here, problems) != cases:
-        problems.add(f"{here}/cases", "the plan's cases differ from the manifest's")
+    if (own := _cases(raw, here, problems)) != cases:
+        found, due = (quote([dict(case.parameters) for case in side]) for side in (cases, own))
+        problems.add(f"{here}/cases", f"the plan has the cases {found}, the manifest {due}")
     if problems.below(here):
         return None
     settings = _all_settings(raw, network, cases, here, problems)
@@ -224,7 +225,8 @@ def _check_scheme(
     """Note a scheme that is none, or that what is trained cannot have."""
     scheme = raw.get("scheme")
     if "batch_norm_group" in raw and raw["level"] != LEVEL_OF_RANKS:
-        message = "batch_norm_group needs level 3; in one process, use accumulate"
+        message = f"batch_norm_group needs level 3, found level {raw['level']}"
+        message += "; in one process, use accumulate"
         problems.add(f"{here}/batch_norm_group", message)
     if (scheme is not None) != (raw["level"] == LEVEL_OF_RANKS):
         message = (

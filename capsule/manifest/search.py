@@ -210,8 +210,8 @@ def _draw(
         return None
     if count > commands.MOST_CASES or count * len(axes) > most:
         message = (
-            f"{count:.4g} points of {len(axes)} numbers exceed a limit: {commands.MOST_CASES}"
-            f" points, {most} numbers in all; use fewer points"
+            f"makes {count:.4g} points of {len(axes)} numbers, expected at most"
+            f" {commands.MOST_CASES} points and {most} numbers in all; use fewer points"
         )
         problems.add(here, message)
         return None

@@ -81,8 +81,8 @@ def starter_of(
     if not metrics:
         raise UsageError(
             "a command needs a metric",
-            advice="add --metric NAME if the script reports it to the file CAPSULE_RESULTS, or"
-            " --metric 'NAME=NAME: {number}' if it prints it",
+            advice="add --metric NAME if the script reports the metric to the file CAPSULE_RESULTS,"
+            " or --metric 'NAME=NAME: {number}' if the script prints the metric",
         )
     for metric in metrics:
         require_name(metric, "metric")

@@ -308,10 +308,10 @@ def narrowest(one: Outlook) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("seeds", "margin", "said"),
     [
-        (6, None, "6 runs per side, margin 2 sd {unit}: sometimes enough{look}; 8 per side are"),
+        (6, None, "6 runs per side, margin 2 sd {unit}: sometimes enough{look}; 8 runs per side"),
         (8, None, "8 runs per side, margin 2 sd {unit}: usually enough{look}"),
-        (3, None, "3 runs per side, margin 2 sd {unit}: seldom enough{look}; 8 per side are"),
-        (6, {"sd": 0.1}, "margin 0.1 sd {unit}: seldom enough{look}; more than 50 per side are"),
+        (3, None, "3 runs per side, margin 2 sd {unit}: seldom enough{look}; 8 runs per side are"),
+        (6, {"sd": 0.1}, "margin 0.1 sd {unit}: seldom enough{look}; more than 50 runs per side"),
         (1, None, "1 runs per side, margin 2 sd {unit}: one run gives no spread"),
     ],
 )
@@ -401,7 +401,8 @@ def test_a_bound_is_told_which_share_of_bad_runs_its_seeds_leave() -> None:
     assert (one.margin, one.narrowest, one.runs) == (None, None, (None, None))
     assert one.sentence == (
         f"{LOSS}: one run beyond the bound is DIFFERENT; if 3 re-runs keep the bound, at most"
-        " 63.2 % of all runs break it (95 % confidence); 29 re-runs for 10 %, 59 re-runs for 5 %"
+        " 63.2 % of all runs break it (95 % confidence), 10 % after 29 re-runs, 5 % after 59"
+        " re-runs"
     )
 
 

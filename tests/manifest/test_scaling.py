@@ -74,7 +74,7 @@ def test_a_plan_is_read_as_it_was_made() -> None:
         ({"cases": {"ranks": [2, 2.0]}}, "2.0 is given twice"),
         ({"cases": {"ranks": [0, 2]}}, "ranks is 0, expected a whole number from 1 to"),
         ({"cases": {"ranks": [1.5, 2]}}, "ranks is 1.5, expected a whole number from 1 to"),
-        ({"cases": {"ranks": [1, 8]}}, "a case has 8 ranks, the resources have 4"),
+        ({"cases": {"ranks": [1, 8]}}, " has 8 ranks, the resources have 4"),
         ({"cases": {"ranks": [1, 4]}, "batch": 3}, "a batch of 3 is too small for 4 ranks"),
         (
             {"accumulate": 3, "batch": 18},

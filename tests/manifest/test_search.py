@@ -155,7 +155,7 @@ def test_a_hundred_thousand_points_are_read() -> None:
     drawn = read(whole(entry, seeds=[1]))
     assert len(only(drawn).cases) == 100_000
     entry["search"] |= {"points": 20_001}
-    assert "exceed a limit: 100000 points" in complaint(whole(entry))
+    assert "numbers, expected at most 100000 points" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_more_numbers_than_a_manifest_holds_are_not_drawn() -> None:
         "metric": "loss",
         "space": {name: [1, 2, 3] for name in space},
     }
-    assert "exceed a limit: 100000 points" in complaint(whole(entry))
+    assert "numbers, expected at most 100000 points" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def _divide(graph: Graph, ends: Sequence[str]) -> Iterator[list[Node]]:
         if passing:
             raise ValueError(
                 f"{graph.name} cannot be cut at {begin}: {', '.join(sorted(passing))} would cross"
-                " the cut, too"
+                f" the cut beside {begin}"
             )
         yield nodes[first : last + 1]
         first, begin = last + 1, end

@@ -37,8 +37,15 @@ class _Pool(Operator):
         """
         window = self._window(sizes)
         positions = tuple(map(_how(sizes).length, self._spatial(sizes), window))
-        if min(positions) < 1 or 2 * sizes["padding"] > min(window):
-            raise ValueError(f"no window fits, or padding exceeds half a window: {dict(sizes)}")
+        if 2 * sizes["padding"] > min(window):
+            raise ValueError(
+                f"padding is {sizes['padding']}, expected at most {min(window) // 2}, half a window"
+            )
+        if min(positions) < 1:
+            raise ValueError(
+                f"the window {tuple(window)} does not fit into {tuple(self._spatial(sizes))} with"
+                f" padding {sizes['padding']}"
+            )
         return ((sizes["n"], sizes["c"], *positions),)
 
     def flops(self, sizes: Sizes) -> int:

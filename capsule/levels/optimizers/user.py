@@ -51,7 +51,8 @@ def load(source: Path, numbers: Numbers) -> UserOptimizer:
         raise ValueError(f"{name}: {error}") from None
     for function in ("torch", *(("formula",) if facts.has_formula else ())):
         if not callable(getattr(file, function)):
-            raise ValueError(f"{name}: {function} is not a function")
+            found = type(getattr(file, function)).__name__
+            raise ValueError(f"{name}: {function} is of type {found}, expected a function")
     formula = _Formula(name, file.formula, facts.slots) if facts.has_formula else None
     return UserOptimizer(name, facts, file.torch, formula)
 

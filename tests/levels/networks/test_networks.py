@@ -241,7 +241,7 @@ def test_a_users_network_has_options_and_both_forms(tmp_path: Path) -> None:
         (USERS.replace("axis=1", "axis=4"), "cannot be concatenated along axis 4"),
         (USERS.replace("(0, 1, 3, 2)", "(0, 1, 3)"), "are not an order of the axes"),
         (USERS.replace('"target"', '"image"'), "mine has two values named 'image'"),
-        (USERS.replace("8, 8)", "2, 2)").replace("3, padding=1", "5"), "the window does not fit"),
+        (USERS.replace("8, 8)", "2, 2)").replace("3, padding=1", "5"), "does not fit into"),
     ],
 )
 def test_what_is_wrong_with_a_users_network_is_said_in_a_line(

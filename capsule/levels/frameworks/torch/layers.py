@@ -77,7 +77,8 @@ def _conv_transpose(how: How, x: Any, w: Any, bias: Any = None) -> Any:
     rank = w.dim() - 2
     names = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
     if "output_shape" in how or how.get("auto_pad", b"NOTSET") != b"NOTSET":
-        raise FrameworkError("torch: ConvTranspose with output_shape or auto_pad is not supported")
+        found = " and ".join(name for name in ("output_shape", "auto_pad") if name in how)
+        raise FrameworkError(f"torch: ConvTranspose has {found}, expected only pads")
     strides, dilations = how.get("strides", [1] * rank), how.get("dilations", [1] * rank)
     pads, added = how.get("pads", [0] * 2 * rank), how.get("output_padding", [0] * rank)
     result = getattr(functional, names[rank - 1])(
@@ -109,8 +110,13 @@ def _average_pool(how: How, x: Any) -> Any:
     upward, counted = bool(how.get("ceil_mode", 0)), bool(how.get("count_include_pad", 0))
     padding = [before for before, _ in edges]
     even = all(before == after and 2 * before <= w for (before, after), w in zip(edges, window))
-    if not even or set(how.get("dilations", [1])) != {1} or (upward and rank == 1):
-        raise FrameworkError("torch: AveragePool with uneven pads or dilations is not supported")
+    dilations = how.get("dilations", [1] * rank)
+    if not even or set(dilations) != {1} or (upward and rank == 1):
+        raise FrameworkError(
+            f"torch: AveragePool with the window {window} has the pads (begin, end) {edges}, the"
+            f" dilations {dilations} and ceil_mode {int(upward)}; expected equal pads of at most"
+            " half a window, dilations 1, and ceil_mode 0 for one axis"
+        )
     if rank == 1:
         return functional.avg_pool1d(x, window, strides, padding, upward, counted)
     function = functional.avg_pool2d if rank == 2 else functional.avg_pool3d
@@ -168,11 +174,13 @@ def _recurrent(how: How, inputs: Sequence[Any], order: Sequence[int]) -> tuple[A
     """Torch's flat weights, and the usual rest, of a recurrence that torch has too."""
     x, w, r, bias, lengths = _pick(inputs, range(5))
     more = ("activation_alpha", "activation_beta", "activations", "clip", "input_forget", "layout")
-    plain = not any(how.get(name) for name in more)
-    if not plain or lengths is not None or any(one is not None for one in inputs[7:]):
+    found = [name for name in more if how.get(name)]
+    found += ["lengths"] if lengths is not None else []
+    found += ["peepholes"] if any(one is not None for one in inputs[7:]) else []
+    if found:
         raise FrameworkError(
-            "torch: RNN, GRU or LSTM with activations, clip, input_forget, layout, lengths or"
-            " peepholes is not supported"
+            f"torch: RNN, GRU or LSTM with {', '.join(found)} is not supported: export the file"
+            f" without {', '.join(found)}"
         )
     weights = []
     for way in range(w.shape[0]):
@@ -227,9 +235,11 @@ def _attention(how: How, q: Any, k: Any, v: Any, mask: Any = None, *more: Any) -
     usual = {"version", "is_causal", "scale", "kv_num_heads", "q_num_heads"}
     plain = set(how) <= usual
     if any(one is not None for one in more) or not plain or q.dim() != 4:
+        given = sum(one is not None for one in (q, k, v, mask, *more))
         raise FrameworkError(
-            "torch: Attention is supported only with 4-axis inputs, without past keys, and with the"
-            " attributes is_causal, scale, q_num_heads and kv_num_heads"
+            f"torch: Attention has a query of {q.dim()} axes, {given} inputs and the attributes"
+            f" {', '.join(sorted(set(how) - {'version'})) or 'none'}; expected 4 axes, the inputs"
+            " q, k, v and mask, and at most is_causal, scale, q_num_heads and kv_num_heads"
         )
     if mask is not None and how.get("is_causal"):
         raise FrameworkError("torch: Attention with mask and causal masking is not supported")

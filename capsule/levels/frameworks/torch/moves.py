@@ -115,7 +115,9 @@ def judge(
         moved = _run(module, run, moves)
         if moves.count != len(first.errors):
             raise ValueError(
-                "the module's operations depend on its data, so capsule cannot bound its errors"
+                f"the module runs {len(first.errors)} operations, but {moves.count} on data with"
+                " rounding errors: capsule cannot bound the errors of a module whose operations"
+                " depend on its data"
             )
         for place, (one, other) in enumerate(zip(moved, exact)):
             squares[place] += float(((one - other) ** 2).sum()) / RUNS
@@ -274,7 +276,9 @@ class _Moved(TorchDispatchMode):  # type: ignore[misc]
                 continue
             if error.shape != value.shape:
                 raise ValueError(
-                    "the module's operations depend on its data, so capsule cannot bound its errors"
+                    f"{function} returns the shape {tuple(error.shape)}, but {tuple(value.shape)}"
+                    " on data with rounding errors: capsule cannot bound the errors of a module"
+                    " whose operations depend on its data"
                 )
             ways = torch.from_numpy(signs(f"{self._label}{here}\n{place}\n", tuple(error.shape)))
             value.add_(self._sign * error * ways.to(value.device))
