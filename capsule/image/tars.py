@@ -149,9 +149,9 @@ class TarReader:
         elif sparse:
             version = sparse.get(b"major"), sparse.get(b"minor")
             if version != (b"1", b"0") or entry.kind != "f":
-                found = ".".join(_text(one or b"none") for one in version)
+                form = ".".join(_text(one or b"none") for one in version)
                 raise self._damage(
-                    f"the sparse entry {_show(entry.path)} has GNU format {found}, expected a file"
+                    f"the sparse entry {_show(entry.path)} has GNU format {form}, expected a file"
                     " in GNU format 1.0"
                 )
             size, segments = self._decimal(sparse.get(b"realsize", b"")), self._read_map()
