@@ -203,7 +203,7 @@ def add_begun_controls(cut_off: CutOff) -> Plan:
 def _other_run(folder: Path, verifies: str | None) -> UsageError:
     if verifies is None:
         return UsageError(
-            "this run folder belongs to a run, not to a verification",
+            "`capsule run` made this run folder, expected a run folder of `capsule verify`",
             where=str(folder),
             advice=f"capsule run --resume {folder}",
         )

@@ -206,11 +206,12 @@ def _describe_sum(one: Sum) -> str:
         return f"{one.bytes} of {BYTES} bytes arrived"
     counts = one.faults.get("counts")
     if isinstance(counts, dict) and counts:
-        return ", ".join(
+        found = ", ".join(
             f"the part of rank {rank} is in the sum {count:g} times"
             for rank, count in counts.items()
             if isinstance(count, int | float)
         )
+        return f"{found}; expected the part of each rank once"
     wrong, first = one.faults.get("wrong"), one.faults.get("first")
     return f"{wrong} of {BYTES // 8} numbers are wrong, from number {first} on"
 

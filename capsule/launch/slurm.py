@@ -50,7 +50,8 @@ _REASONS = {
     "Priority": "other jobs go first",
     "Resources": "its nodes are busy",
     "ReqNodeNotAvail": "nodes that the job needs are down or reserved",
-    "BeginTime": "its start time is in the future; after losing a node, Slurm waits some minutes",
+    "BeginTime": "the job's start time is in the future; Slurm sets this time some minutes ahead"
+    " when a node of the job fails",
     "JobHeldUser": "a user holds the job; start the job with scontrol release",
     "JobHeldAdmin": "an administrator of the cluster holds the job",
     "BadConstraints": "no node of the cluster meets the constraints of the job",

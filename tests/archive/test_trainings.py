@@ -210,11 +210,11 @@ PREDICTIONS: list[tuple[Change | None, str]] = [
         lambda array: array.astype("<f4"),
         "accuracy cannot be computed from predictions of type float32",
     ),
-    (lambda array: array.astype("<i8"), "the file has no header of predictions"),
+    (lambda array: array.astype("<i8"), "expected a header of predictions"),
     (lambda array: encode(array)[:-1], "bytes of values do not fit shape"),
     (lambda array: encode(array) + b"\0", "bytes of values do not fit shape"),
-    (lambda array: b"", "the file has no header of predictions"),
-    (lambda array: bytes(10_000_000), "the file has no header of predictions"),
+    (lambda array: b"", "expected a header of predictions"),
+    (lambda array: bytes(10_000_000), "expected a header of predictions"),
 ]
 
 

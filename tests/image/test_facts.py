@@ -67,7 +67,7 @@ def test_all_that_is_known_follows_from_reference_and_bytes() -> None:
     [
         (f"{NAME}@{of_bytes(b'x')}", None, None, "the image's manifest is"),
         (f"{NAME}@{of_bytes(MANIFEST)}", make_index(MANIFEST), None, "the image's index is"),
-        (f"{NAME}:1", make_index(b"x"), None, "does not list the manifest"),
+        (f"{NAME}:1", make_index(b"x"), None, "does not list the image manifest"),
         (f"{NAME}:1", make_index(MANIFEST, architecture="arm64"), None, "for linux/arm64"),
         (f"{NAME}:1", None, make_manifest(b"x"), "the image's configuration is"),
         (

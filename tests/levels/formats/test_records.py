@@ -235,15 +235,15 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, data: bytes, says: st
     ("message", "says"),
     [
         (b"\x0a\xff", "the record is truncated within an integer"),
-        (b"\x0a\x05ab", "the record is truncated within a field"),
-        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "the record is truncated within a field"),
+        (b"\x0a\x05ab", "the record is truncated within field 1"),
+        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "the record is truncated within field 1"),
         (
             b"\xff" * 11,
             "the record is truncated within an integer, or has one of more than 64 bits",
         ),
-        (b"\x0b", "a field has the unknown wire type 3"),
-        (b"\x08\x01", "found an integer, expected a message"),
-        (b"\x0a\x05\x0a\x03\x0a\x01\xff", "a name is not UTF-8"),
+        (b"\x0b", "field 1 has the unknown wire type 3"),
+        (b"\x08\x01", "found the integer 1, expected a message"),
+        (b"\x0a\x05\x0a\x03\x0a\x01\xff", "expected the name of a feature in UTF-8, found"),
         (
             b"\x0a\x0b\x0a\x09\x12\x07\x12\x05\x0a\x03abc",
             "a list of floats has 3 bytes, expected a multiple of 4",

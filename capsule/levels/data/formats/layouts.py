@@ -284,8 +284,14 @@ def read_deepcam(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
         )
     with numpy.errstate(over="ignore"):
         shift, scale = low.astype("float32"), (1 / (high - low)).astype("float32")
-    if not (numpy.isfinite(shift).all() and numpy.isfinite(scale).all()):
-        raise FormatError(folder / "stats.h5", "has minval or maxval outside the range of float32")
+    is_finite = numpy.isfinite(shift) & numpy.isfinite(scale)
+    if not is_finite.all():
+        channel = int(is_finite.argmin())
+        raise FormatError(
+            folder / "stats.h5",
+            f"has minval {low[channel]:g} and maxval {high[channel]:g} of channel {channel},"
+            " expected minval and 1 / (maxval - minval) within the range of float32",
+        )
     scale_channels = partial(_scale_channels, shift.reshape(-1, 1, 1), scale.reshape(-1, 1, 1))
     decode: Mapping[str, Decode] = {"map": scale_channels, "label": _widen}
     parts = []
@@ -306,8 +312,12 @@ def _read_storm(path: Path) -> dict[str, Any]:
             f"has data of shape {data.shape} and labels_0 of shape {label.shape}, expected (height,"
             " width, 16) and (height, width)",
         )
-    if label.dtype.kind == "f" and not ((label == numpy.rint(label)) & (abs(label) < 2**31)).all():
-        raise FormatError(path, "has labels_0 that are not whole numbers")
+    if label.dtype.kind == "f":
+        is_whole = (label == numpy.rint(label)) & (abs(label) < 2**31)
+        if not is_whole.all():
+            raise FormatError(
+                path, f"has {label[~is_whole][0]:g} in labels_0, expected whole numbers below 2^31"
+            )
     fields = _narrow(data).transpose(2, 0, 1)
     return {"map": fields[None], "label": label.reshape(-1)}
 

@@ -39,7 +39,9 @@ def read(path: Path, kind: str) -> Any:
         )
     if length < 2 * width:
         raise FormatError(
-            path, f"has {length // width} tokens, expected at least 2: one predicts the next"
+            path,
+            f"has {length // width} tokens, expected at least 2, because each token predicts the"
+            " next token",
         )
     return numpy.memmap(path, TYPES[kind], "r")
 
