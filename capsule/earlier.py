@@ -185,7 +185,7 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
 
 
 def _name_code(levels: Mapping[str, str | None]) -> str:
-    """Return the start of a measuring program's digest, and the release if it is known."""
+    """Return the start of a measuring code's digest, and the release if it is known."""
     release = f" (capsule-hpc {levels['release']})" if levels["release"] else ""
     return f"{(levels['digest'] or 'code without a digest')[:21]}{release}"
 

@@ -423,14 +423,14 @@ def _may_be(note: Note, record: Record, inherited: frozenset[Note]) -> bool:
 
 
 def own_program(manifest: Manifest) -> str:
-    """Return the tree digest of this version's measuring program, as a manifest's capsule carries
+    """Return the tree digest of this version's measuring code, as a manifest's capsule carries
     it.
     """
     return str(digest.of_sources(OWN_LEVELS, program.parts(manifest)))
 
 
 def release_faults(record: Record) -> Iterator[str]:
-    """Yield a measuring program that is said to be this release's, and is another, or has its
+    """Yield a measuring code that is said to be this release's, and is another, or has its
     ruler.
     """
     stated = record.levels

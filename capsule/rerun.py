@@ -39,7 +39,7 @@ _TASKS_PER_THREAD = 64
 
 
 def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request:
-    """Return the needs of a capsule's plan: image, data, inputs and measuring program.
+    """Return the needs of a capsule's plan: image, data, inputs and measuring code.
 
     Nothing is written before `lay_out`: whether its code may run at all is asked in between.
 

@@ -172,7 +172,7 @@ def _contents(record: Record) -> Iterator[str]:
         ("results/metrics.json", "one value per run and metric, with summaries"),
         ("inputs/", "the author's files"),
         ("datasets/", "embedded datasets, if any"),
-        ("levels/", "the measuring program"),
+        ("levels/", "the measuring code"),
         ("logs/", "the output of the workload"),
         ("evidence/", "files that trials wrote, if any are kept"),
         ("ro-crate-metadata.json", "the run in schema.org terms (Process Run Crate 0.5)"),
@@ -195,7 +195,7 @@ def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterat
     if not benchmarks or record.manifest.resources.ranks > 1:
         yield (
             "Only the program `capsule` can start operators, networks and programs of several"
-            " ranks. `levels/` contains the measuring program."
+            " ranks. `levels/` contains the measuring code."
         )
         return
     # whoever reads operators and networks would wait for it

@@ -35,7 +35,7 @@ from capsule.plan import Plan, to_json
 _METRIC, _RUN, _FILE = 700, 150, 450
 # memory that one claim takes once it is parsed, and everything that is no plan and no claim
 _PARSED_CLAIM, _PARSED_REST = 1600, 8 << 20
-# the measuring program, and further starts of a run that is cut off again and again
+# the measuring code, and further starts of a run that is cut off again and again
 _SPARE_ENTRIES = 20_000
 _STREAMS = 2
 # claims that look at more of a series than the run's value

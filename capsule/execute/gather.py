@@ -259,7 +259,7 @@ def _hold_trainings(
     """Return the same attempts, as failed ones where readers would find what they told to be no
     outcome.
 
-    The measuring program may be untrusted.
+    The measuring code may be untrusted.
     """
     from capsule.archive import trainings
 

@@ -264,7 +264,7 @@ class Workspace:
 
     @property
     def levels(self) -> Path:
-        """Return the measuring program that this run uses, from start to end."""
+        """Return the measuring code that this run uses, from start to end."""
         return self.folder / "levels"
 
     @property

@@ -55,7 +55,7 @@ class Code:
         whose: The reason why it is untrusted, as a clause.
         label: The name as the screen shows it.
         inputs: Sizes in bytes of the author's files.
-        program: Digest of the measuring program.
+        program: Digest of the measuring code.
         software: The software that the original was measured with; none for a run.
     """
 

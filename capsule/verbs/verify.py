@@ -39,7 +39,7 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--levels",
         choices=("capsule", "own"),
-        help="measuring program: `capsule` for the program in the capsule (default), `own` for the"
+        help="measuring code: `capsule` for the code in the capsule (default), `own` for the"
         " program of this installation",
     )
     parser.add_argument(

@@ -163,7 +163,7 @@ def image_layer(field: str) -> Forge:
         ),
         (
             forge_json("data/capsule.json", set_in("claims", 0, "pattern", to=1)),
-            "\"pattern\": 1, but",
+            '"pattern": 1, but',
         ),
         *(
             (

@@ -65,7 +65,7 @@ def _run(script: str, **changes: object) -> Prepare:
 
 
 def _measure(strike: str, **changes: object) -> Prepare:
-    """One trial of an operator whose file does as it likes inside the measuring program."""
+    """One trial of an operator whose file does as it likes inside the measuring code."""
     benchmark = {
         "id": "own",
         "level": 0,
