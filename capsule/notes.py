@@ -76,7 +76,8 @@ def no_container() -> str:
 
 
 NOTES |= {
-    IMAGE_UNUSED: "the host's software replaced the {verifies:original|manifest}'s image",
+    IMAGE_UNUSED: "the runs used the host's software instead of the {verifies:original|manifest}'s"
+    " image",
     SITE_BINDS: "the containers could read files of the machine: {places:list}",
 }
 

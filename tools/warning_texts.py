@@ -87,7 +87,7 @@ WARNING_TEXTS = {
     "margin-vague": WarningText(
         "The margin is at least as large as the mean, so almost any re-run gives REPRODUCED.",
         "Write a smaller margin.",
-        {"margin": "relative 1.5"},
+        {"written": "relative 1.5"},
     ),
     "margin-below-steps": WarningText(
         "The metric has a `resolution`, and the margin is narrower than 1.5 steps. Rounding can"

@@ -370,9 +370,9 @@ def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
     if any(starmap(ge, pairwise(map(sample_order, record.samples)))):
         orders = pairwise(map(sample_order, record.samples))
-        before, after = next(pair for pair in orders if pair[0] >= pair[1])
+        first, second = next(pair for pair in orders if pair[0] >= pair[1])
         yield (
-            f"samples with metric, seed, attempt and rank {after} follow {before}, expected"
+            f"samples with metric, seed, attempt and rank {second} follow {first}, expected"
             " ascending order"
         )
     attempts = {(attempt.trial, attempt.attempt): attempt for attempt in record.attempts}

@@ -172,7 +172,7 @@ def _margin_faults(
     margin = claim.margin.absolute if claim.margin else None
     mean = abs(claim.published.mean) if claim.published else math.inf
     if claim.margin and ((claim.margin.relative or 0.0) >= 1 or (margin or 0.0) >= mean):
-        yield "margin", words.WARNINGS("margin-vague", margin=_written_margin(claim))
+        yield "margin", words.WARNINGS("margin-vague", written=_written_margin(claim))
     step = claim.resolution
     if step is None:
         step = max((metric.resolution for metric in matched), default=0.0)

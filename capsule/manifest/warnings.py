@@ -92,7 +92,7 @@ WARNINGS |= {
     " reports the ratio without judging it",
     "curve-few-seeds": "{found:d} {found:seed rarely decides|seeds rarely decide} a claim on a"
     " whole curve. Use {seeds:d} seeds or more",
-    "margin-vague": "the margin ({margin}) is at least as large as the mean, so almost any re-run"
+    "margin-vague": "the margin ({written}) is at least as large as the mean, so almost any re-run"
     " is REPRODUCED. Write a margin that a reader would accept",
     "margin-below-steps": "the margin {margin:g} is less than 1.5 steps of {step:g}, so"
     " rounding can hide a shift. Measure more finely, or widen the margin",
