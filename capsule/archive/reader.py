@@ -137,11 +137,11 @@ class Capsule:
             yield from texts.quote(reading)
 
     def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Count the lines that match each metric whose value is in the last matching line.
+        """Count the matching lines of each metric that capsule reads from its last matching line.
 
         Returns:
-            Smallest and largest number of lines in one of the first 100 completed attempts, by
-            metric; empty without such a metric.
+            By metric, the smallest and the largest count per attempt among the first 100
+            completed attempts; empty if the capsule has no such metric.
 
         Raises:
             DamagedError: A text was changed since the capsule was read.

@@ -50,7 +50,9 @@ def locate(path: Path) -> list[Place]:
             start, length = at + _HEAD.size, _HEAD.unpack(head)[0]
             at = start + length + _CRC_BYTES
             if at > size:
-                raise FormatError(path, f"has {size} bytes, but a record ends at byte {at}")
+                raise FormatError(
+                    path, f"ends within a record: found {size} bytes, expected at least {at}"
+                )
             places.append((start, length))
     if not places:
         raise FormatError(path, "has no record")
