@@ -135,7 +135,9 @@ def require_allocation(resources: Resources, *, where: str) -> None:
         CannotRunError: Says how to get one.
     """
     if not os.environ.get("SLURM_JOB_ID"):
-        other_way = f"run on one node: set nodes to 1 and ranks_per_node to {resources.ranks}"
+        other_way = "write another launcher in the site file"
+        if resources.nodes > 1:
+            other_way = f"run on one node: set nodes to 1 and ranks_per_node to {resources.ranks}"
         raise CannotRunError(
             f"{resources.nodes} nodes requested outside a Slurm job"
             if resources.nodes > 1
@@ -144,7 +146,7 @@ def require_allocation(resources: Resources, *, where: str) -> None:
             advice="submit a job with `capsule submit`, or get an allocation first:"
             f" salloc --nodes={resources.nodes} --ntasks={resources.ranks}"
             f" --ntasks-per-node={resources.ranks_per_node};"
-            f" or {other_way if resources.nodes > 1 else 'write another launcher in the site file'}",
+            f" or {other_way}",
         )
     count = os.environ.get("SLURM_JOB_NUM_NODES", os.environ.get("SLURM_NNODES", ""))
     if count.isdigit() and int(count) < resources.nodes:
