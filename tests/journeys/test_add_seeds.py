@@ -101,7 +101,7 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
     words = " ".join(ended.stdout.split())
     assert words.count("(n=6)") >= 2
     assert "secondary claim: does not count for the capsule's verdict" in words
-    assert "original: 3 of its 6 seeds were added" in words
+    assert "original: 3 of 6 seeds were added" in words
     assert "error rate none for 1 hard bound" in words
     assert author.run("check", "v.zip").returncode == 0
     assert author.run("diff", "b", "v.zip").returncode == 0

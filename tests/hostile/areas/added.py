@@ -45,7 +45,7 @@ CASES = (
         "claims-made-primary", extending.with_primary_claims, "contradicts its text in the manifest"
     ),
     _refuse("wider-margin", extending.with_a_margin_of_all_runs, "allows -9 to 9"),
-    _refuse("note-dropped", extending.without_its_note, "a note is missing: 3 of its 6 seeds"),
+    _refuse("note-dropped", extending.without_its_note, "a note is missing: 3 of 6 seeds"),
     _refuse(
         "another-node", extending.on_another_node, "its first nodes differ from the predecessor"
     ),

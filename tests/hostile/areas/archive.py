@@ -207,7 +207,7 @@ CASES = (
         name="archive/two-hundred-thousand-sample-lines",
         prepare=_forge(_sample_lines),
         status=4,
-        says="expected samples in ascending order",
+        says="expected ascending order",
         mib=_MIB,
     ),
     Case(
