@@ -184,8 +184,8 @@ def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
     for number, (seed, due_seed) in enumerate(zip_longest(seeds, due_seeds), 1):
         if seed != due_seed:
             return (
-                f"fresh seed number {number} is {_or_none(seed)}; the original's id gives"
-                f" {_or_none(due_seed)}"
+                f"fresh seed number {number} is {_or_none(seed)}, expected {_or_none(due_seed)} as"
+                " derived from the original's id"
             )
     trials, due_trials = _trials(stated), _trials(due)
     for name in due_trials:
@@ -237,12 +237,18 @@ def _look_faults(record: Record) -> Iterator[str]:
     seeds = len(fresh_seeds(record))
     look = looks.place((claim.looks for claim in record.claims), seeds)
     if origin.look != look:
-        planned = "no planned look" if look is None else f"planned look {look}"
-        yield f"{seeds} fresh seeds are {planned}; the origin says look {origin.look}"
+        yield (
+            f"the origin says {_look_or_none(origin.look)}, expected {_look_or_none(look)} for"
+            f" {seeds} fresh seeds"
+        )
     if seeds > origin.runs:
-        yield f"the record has {seeds} fresh seeds; the origin says {origin.runs}"
+        yield f"found {seeds} fresh seeds, expected at most {origin.runs} as the origin says"
     elif seeds < origin.runs and (look is None or origin.runs != _last_look(record)):
         yield f"the record ends after {seeds} of {origin.runs} fresh seeds, expected a planned look"
+
+
+def _look_or_none(look: int | None) -> str:
+    return "no planned look" if look is None else f"look {look}"
 
 
 def _last_look(record: Record) -> int:
@@ -439,6 +445,9 @@ def release_faults(record: Record) -> Iterator[str]:
         # those of another version's program may have other catalogues
         yield from catalogued.deviations(record.manifest.benchmarks)
     if is_own and stated.get("ruler") not in (None, str(RULER)):
-        yield f"levels/ computes bounds by rules {RULER}; the record says {stated['ruler']}"
+        yield (
+            f"the record says that levels/ computes bounds by rules {stated['ruler']}, expected"
+            f" rules {RULER}"
+        )
     if stated["release"] == __version__ and not is_own:
         yield f"levels/ differs from capsule-hpc {__version__}, which the record names"

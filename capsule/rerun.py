@@ -245,10 +245,11 @@ def runs(
     if most is None or (added and most <= there):
         assert added is not None
         those = f"--runs {most} is the total" if wanted else "every planned look was taken"
+        first = "leave --until-decided out, and " * bool(looks)
         raise UsageError(
             f"no runs to add: the earlier verification has {there} runs, and {those}",
             where=str(added.capsule.path),
-            advice="give a larger --runs N: the total, including the earlier runs",
+            advice=f"{first}give --runs {there + 1} or more: --runs includes the earlier runs",
         )
     return most
 

@@ -137,7 +137,7 @@ def require_name(name: str, what: str) -> None:
         UsageError: It has other characters than a name has.
     """
     if not _NAME.fullmatch(name):
-        advice = "use letters, digits and . _ + - only, at most 64, a letter or digit first"
+        advice = "use 1 to 64 characters: letters, digits and . _ + -, a letter or digit first"
         raise UsageError(f"invalid {what} name {name!r}", advice=advice)
 
 
@@ -156,7 +156,8 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
         raise UsageError(message, where=f"--metric {metric}") from None
     if compiled.groups != 1 and "value" not in compiled.names:
         raise UsageError(
-            f"{pattern!r} has {compiled.groups} groups in parentheses, expected one for the number",
+            f"{pattern!r} has {compiled.groups} groups in parentheses, expected one group,"
+            " which matches the number",
             where=f"--metric {metric}",
             advice=f"write for example --metric '{metric}={metric}: {{number}}'; with several"
             " groups, write the group of the number as (?P<value>...)",

@@ -121,9 +121,9 @@ def restate(
 
 
 def _contradiction(field: str, *, in_plan: bool) -> str:
-    """Return where a plan and its manifest take a network or optimizer from, which differs."""
+    """Describe that plan and manifest take a network or optimizer from different sources."""
     places = ("a file", "the catalogue") if in_plan else ("the catalogue", "a file")
-    return f"the plan takes the {field} from {places[0]}, the manifest from {places[1]}"
+    return f"the plan takes the {field} from {places[0]}, expected {places[1]} as in the manifest"
 
 
 def to_json(module: Module | None, optimizer: OwnOptimizer | None) -> dict[str, Any]:

@@ -190,7 +190,8 @@ def joined_words(*, program: str, instead: tuple[str, ...]) -> str:
 
 WARNINGS |= {
     "shell-word": "no shell reads the command, so the program gets {word:quote} as an argument."
-    ' Put the commands before {word:quote} into "setup"; capsule keeps the output',
+    ' Move preparing commands into "setup", pipes into a script, and an input file into "stdin".'
+    " Remove output redirections: capsule keeps all printed lines",
     "input-missing": "the command cannot find {word:quote}: the file is beside the manifest, but"
     ' not among the inputs. Add {word:quote} to the benchmark\'s "inputs"',
 }
@@ -252,7 +253,7 @@ def margin_out_of_reach(
         added: How many of them the author could add, None where none can be added.
     """
     confirm = (
-        "any number of re-runs confirms it in fewer than 20 % of verifications"
+        "every number of re-runs confirms it in fewer than 20 % of verifications"
         if reruns is None
         else f"{reruns} re-runs (the last look) confirm it in fewer than 80 % of verifications"
     )

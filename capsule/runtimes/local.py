@@ -87,8 +87,8 @@ def _find_keeper(identity: Digest) -> KeepsImages:
             return engine
     raise CannotRunError(
         f"no registry and no engine on this machine has image {identity} ({'; '.join(refusals)})",
-        advice="build the image again, or ask its owner to push it to a registry or to save it with"
-        " `capsule image save` (then add --image FILE)",
+        advice="build the image again, or ask the image's owner to push the image to a registry or"
+        " to save the image with `capsule image save` (then add --image FILE)",
     )
 
 
