@@ -168,8 +168,8 @@ _ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: _tar(("a", tarfile.LNKTYPE, "b")),
         "which is missing in the archive",
     ),
-    "device": (lambda: _tar(("a", tarfile.BLKTYPE, "")), "expected a file, a folder or a link"),
-    "pipe": (lambda: _tar(("a", tarfile.FIFOTYPE, "")), "expected a file, a folder or a link"),
+    "device": (lambda: _tar(("a", tarfile.BLKTYPE, "")), "is a device or pipe, expected a file"),
+    "pipe": (lambda: _tar(("a", tarfile.FIFOTYPE, "")), "is a device or pipe, expected a file"),
     "twice": (
         lambda: _tar(("a", tarfile.REGTYPE, ""), ("./a", tarfile.REGTYPE, "")),
         "contains 'a' twice",

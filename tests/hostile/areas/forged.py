@@ -366,10 +366,10 @@ CASES = (
     _refuse("one-of-several", _several(forging.earlier), "before the original ended"),
     # copies
     _no_evidence(
-        "copied-values", forging.copy_runs((forging.LOSS,), 5), "the values are copies, or"
+        "copied-values", forging.copy_runs((forging.LOSS,), 5), "The values are copies, or"
     ),
     _no_evidence(
-        "copied-but-one", forging.copy_runs((forging.LOSS,), 4), "the values are copies, or"
+        "copied-but-one", forging.copy_runs((forging.LOSS,), 4), "The values are copies, or"
     ),
     _no_evidence(
         "copied-times", forging.copy_runs((forging.STEP,), 1), "one is a copy of the other"
