@@ -169,8 +169,8 @@ def _samples(reader: _Reader) -> tuple[Samples, ...]:
     for number, (before, after) in enumerate(pairwise(map(sample_order, together)), 2):
         if after < before:
             raise DamagedError(
-                f"metric, seed, attempt and rank of line {number} are {after}, of the line before"
-                f" {before}; expected ascending order",
+                f"line {number} has metric, seed, attempt and rank {after} after {before},"
+                " expected ascending order",
                 where=reader.at(RANKS),
             )
     return tuple(sorted((*alone, *together), key=sample_order))
@@ -227,8 +227,8 @@ class _Reader:
                 f"sealed by capsule-hpc {str(tool)[:40]!r}, in a layout that capsule-hpc"
                 f" {__version__} cannot read",
                 where=self._where,
-                advice="install that version of capsule-hpc; from release 1.0 on, every layout"
-                " stays readable",
+                advice=f"install version {str(tool)[:40]!r} of capsule-hpc; from release 1.0 on,"
+                " every layout stays readable",
             )
         if fault:
             raise DamagedError(fault, where=self.at(RECORD))

@@ -43,8 +43,8 @@ def faults(record: Record) -> Iterator[str]:
         yield from _claim_faults(claim, claimable)
         if claim.looks != looks.of(claim.pattern, planned):
             yield (
-                f"the claim on {claim.metric} has the looks {list(claim.looks)}; the plan gives"
-                f" {list(looks.of(claim.pattern, planned))}"
+                f"the claim on {claim.metric} has the looks {list(claim.looks)}, expected"
+                f" {list(looks.of(claim.pattern, planned))} as in the plan"
             )
     known = {spec.name: spec.digest for spec in record.manifest.datasets}
     for dataset in record.datasets:
@@ -52,8 +52,8 @@ def faults(record: Record) -> Iterator[str]:
             yield f"the manifest lacks dataset {dataset.name} of the record"
         elif known[dataset.name] not in (None, dataset.digest):
             yield (
-                f"dataset {dataset.name} has digest {dataset.digest}; the manifest says"
-                f" {known[dataset.name]}"
+                f"dataset {dataset.name} has digest {dataset.digest}, expected"
+                f" {known[dataset.name]} as in the manifest"
             )
     if record.contained and record.image is None:
         yield "the runs used a container, but the record names no image"
@@ -74,7 +74,8 @@ def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
     tree = str(digest.of_tree(digests)) if digests else None
     if tree != record.levels["digest"]:
         stated = record.levels["digest"] or "no digest"
-        return f"levels/ {f'has digest {tree}' if tree else 'is missing'}; the record says {stated}"
+        found = f"has digest {tree}" if tree else "is missing"
+        return f"levels/ {found}, expected {stated} as in the record"
     return None
 
 
@@ -105,7 +106,7 @@ def dataset_faults(
         if dataset.digest not in digests or stated != (totals[dataset.name], len(files)):
             yield (
                 f"dataset {dataset.name} has {totals[dataset.name]} bytes in {len(files)} files"
-                f" with digest {' or '.join(sorted(digests)) or 'none'}; the record says"
+                f" with digest {' or '.join(sorted(digests)) or 'none'}, expected as in the record"
                 f" {dataset.bytes} bytes in {dataset.files} files with digest {dataset.digest}"
             )
     yield from (f"the record lacks the dataset of {DATASETS}{name}" for name in carried)
@@ -151,16 +152,22 @@ def _plan_faults(
 ) -> Iterator[str]:
     plan_digest = str(plan.json_digest(record.plan))
     if record.plan_digest != plan_digest:
-        yield f"records/plan.json has digest {plan_digest}; the record says {record.plan_digest}"
+        yield (
+            f"records/plan.json has digest {plan_digest}, expected {record.plan_digest} as in the"
+            " record"
+        )
     if record.plan["verifies"] != record.verifies:
         yield (
-            f"the plan verifies {record.plan['verifies'] or 'no capsule'}; the record verifies"
-            f" {record.verifies or 'no capsule'}"
+            f"the plan verifies {record.plan['verifies'] or 'no capsule'}, expected"
+            f" {record.verifies or 'no capsule'} as in the record"
         )
     manifest_digest = str(digest.of_bytes(record.manifest.source))
     if record.plan["manifest"] != manifest_digest:
         stated = record.plan["manifest"]
-        yield f"the plan names manifest {stated}; the capsule contains {manifest_digest}"
+        yield (
+            f"the plan names manifest {stated}, expected {manifest_digest}, the digest of"
+            " manifest.json"
+        )
     counts = Counter(trial["id"] for group in record.plan["groups"] for trial in group["trials"])
     if counts.total() != len(trials):
         yield f"the plan has trial {counts.most_common(1)[0][0]} twice"
@@ -363,7 +370,10 @@ def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
     if line.ranks <= rankseries.MANY_RANKS:
         return f"a series of {line.ranks} ranks, expected more than {rankseries.MANY_RANKS}"
     if attempt.outcome == "completed" and not line.count:
-        return "the ranks of a completed attempt measured different numbers of values"
+        return (
+            "the ranks of a completed attempt measured different numbers of values, expected equal"
+            " numbers"
+        )
     return next(rankseries.faults(line), None)
 
 
@@ -405,7 +415,10 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
             ):
                 fault = wrong
             elif line.steps is not None and line.per not in ("call", "step", "rank"):
-                fault = f"the samples have steps, but the metric is per {line.per}"
+                fault = (
+                    f"the samples have steps and are per {line.per}, expected steps only per call,"
+                    " step or rank"
+                )
             elif attempt.outcome == "completed" and not _usable(line):
                 fault = _explain_unusable(line)
             elif attempt.resumed_after and metric.is_of_one_attempt:

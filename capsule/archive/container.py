@@ -281,7 +281,7 @@ class Zip:
                 count, start = _END64.unpack(end64)[7], _END64.unpack(end64)[9]
         if start > size:
             raise self._damage(
-                f"the zip directory starts at byte {start}, but the file has only {size} bytes"
+                f"the zip directory starts at byte {start}, after the end of the file, byte {size}"
             )
         if size - start > MOST_DIRECTORY_BYTES:
             found, limit = sizes.size(size - start), sizes.size(MOST_DIRECTORY_BYTES)

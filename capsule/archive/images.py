@@ -73,8 +73,9 @@ def from_json(value: Mapping[str, Any], documents: Documents, *, where: str) -> 
     wrong = [name for name in derived if value[name] != derived[name]]
     if wrong:
         raise DamagedError(
-            f"the image's values for {' and '.join(wrong)} contradict its reference and documents,"
-            f" which give {wrong[0]} {str(derived[wrong[0]])[:300]}",
+            f"the image's values for {' and '.join(wrong)} contradict its reference and documents:"
+            f" {wrong[0]} is {str(value[wrong[0]])[:300]}, expected"
+            f" {str(derived[wrong[0]])[:300]}",
             where=where,
         )
     return image

@@ -297,7 +297,9 @@ def _samples(head: _Fields, trial: _Fields, behind: _Fields, values: Sequence[fl
     draft.__class__ = Samples
     samples: Samples = draft
     if samples.warmup > len(values):
-        raise _Fault(f"{samples.warmup} warm-up values, but only {len(values)} values")
+        raise _Fault(
+            f"warmup is {samples.warmup}, expected at most {len(values)}, the number of values"
+        )
     if not samples.steps is samples.wall is samples.active is None:
         _check_places(samples)
     return samples
@@ -328,7 +330,10 @@ def _check_places(samples: Samples) -> None:
         if places is None:
             continue
         if len(places) != len(samples.values):
-            raise _Fault(f"{name} has {len(places)} entries for {len(samples.values)} values")
+            raise _Fault(
+                f"{name} has {len(places)} entries, expected {len(samples.values)}, one for each"
+                " value"
+            )
         strictly = name == "steps"
         if any(
             after < before or (strictly and after == before) for before, after in pairwise(places)

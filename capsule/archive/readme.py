@@ -82,12 +82,12 @@ def _verify(record: Record) -> Iterator[str]:
         else " The sealed runs used no container, so the re-run uses your Python and packages."
         " `--allow-host` allows the code to read and write all your files."
     )
-    yield "## Verify it"
+    yield "## Verify the capsule"
     yield ""
     yield (
         f"The program `capsule`, version {_plain(record.tool)} of the project capsule-hpc"
         " (Apache-2.0), sealed this capsule. A package index may have another program named"
-        " capsule, so get the source of this or a later version from the place that the authors"
+        " capsule, so get the source of this or a later version from the address that the authors"
         " name."
         f" With Python 3.11 or later{engine}, type in the folder of the source:"
     )
@@ -186,7 +186,7 @@ def _contents(record: Record) -> Iterator[str]:
 
 
 def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]:
-    yield "## Run it by hand"
+    yield "## Run the commands by hand"
     yield ""
     # a quick verification left some out, and a plan is compared with its manifest later
     planned = {trial["benchmark"] for trial in summary.planned_trials(record.plan)}
@@ -205,7 +205,7 @@ def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterat
 
 
 def _by_hand(_: Record) -> Iterator[str]:
-    yield "## Verify it by hand"
+    yield "## Check the files by hand"
     yield ""
     yield "`manifest-sha256.txt` lists the SHA-256 of every file in `data/`. The id is the SHA-256"
     yield "of `tagmanifest-sha256.txt`, which lists the SHA-256 of `manifest-sha256.txt`:"

@@ -334,8 +334,8 @@ class _Transfer:
         needed = wanted_bytes + _SPARE_BYTES
         if needed > free:
             raise CannotRunError(
-                f"the download needs {sizes.size(needed)} of disk space,"
-                f" {sizes.size(free)} are free",
+                f"the disk has too little space: {sizes.size(free)} are free, the download needs"
+                f" {sizes.size(needed)}",
                 where=str(self.content.parent),
                 advice="free some space, or set CAPSULE_CACHE to another folder",
             )

@@ -131,7 +131,7 @@ class ZipReader:
         if (size, crc) != (entry.size, entry.crc):
             raise self._damage(
                 f"{entry.name!a} has {'at least ' * (size > entry.size)}{size} bytes and CRC-32"
-                f" {crc:08x}; the directory states {entry.size} bytes and {entry.crc:08x}"
+                f" {crc:08x}, expected {entry.size} bytes and {entry.crc:08x} as in the directory"
             )
 
     def _find_directory(self) -> tuple[int, int, int]:
@@ -227,8 +227,8 @@ class ZipReader:
         )
         if entry.method is None and entry.size != entry.packed_bytes:
             raise self._damage(
-                f"{name!a} is uncompressed, but has {entry.packed_bytes} packed and {entry.size}"
-                " unpacked bytes"
+                f"the uncompressed entry {name!a} has {entry.packed_bytes} packed and {entry.size}"
+                " unpacked bytes, expected equal numbers"
             )
         return entry, _ENTRY.size + name_bytes + extra_bytes + comment_bytes
 

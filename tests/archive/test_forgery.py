@@ -134,7 +134,10 @@ def image_layer(field: str) -> Forge:
             forge_text("data/records/plan.json", b"0001-command", b"0002-command"),
             "plan.json has digest",
         ),
-        (forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)), "the record verifies"),
+        (
+            forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)),
+            "the plan verifies no",
+        ),
         (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan.json has digest"),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "kind", to="tree")),

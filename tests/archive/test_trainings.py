@@ -102,8 +102,8 @@ def test_an_honest_training_says_what_follows(sealed: Path) -> None:
     with archive.read(sealed) as capsule:
         assert list(trainings.faults(capsule.record, loader(capsule))) == []
         words = " ".join(capsule.facts())
-    assert "last qualities of 2 from the predictions" in words
-    assert "the order of samples of 2" in words
+    assert "last qualities that follow from the predictions: 2" in words
+    assert "order of samples that follows from the seed: 2" in words
 
 
 def test_a_divergence_that_no_loss_shows_is_none(sealed: Path) -> None:
@@ -140,7 +140,7 @@ FORGED = [
         lambda values: [2 * values[0], *values[1:]],
         "learning_rate is 0.2 in epoch 1",
     ),
-    ("learning_rate", lambda values: values[:-1], "learning_rate has 4 epochs, accuracy has 5"),
+    ("learning_rate", lambda values: values[:-1], "learning_rate has 4 epochs, expected 5"),
     ("order_fingerprint", lambda values: [values[0] + 1], "order_fingerprint is .*from its seed"),
 ]
 
@@ -201,8 +201,8 @@ def expect_what_was_chosen(array: Any) -> Any:
 
 PREDICTIONS: list[tuple[Change | None, str]] = [
     (None, "completed, but its predictions are missing"),
-    (choose_rightly, "accuracy is .*; its predictions give 1"),
-    (expect_what_was_chosen, "accuracy is .*; its predictions give 1"),
+    (choose_rightly, "accuracy is .*, expected 1 from its predictions"),
+    (expect_what_was_chosen, "accuracy is .*, expected 1 from its predictions"),
     (lambda array: array[:-1], "has shape"),
     (lambda array: array[:, :-1], "has shape"),
     (lambda array: array.reshape(len(array), -1, 2), "has shape"),
@@ -254,7 +254,7 @@ LIES = [
     (
         "rates.append(trial.rate(number))",
         "rates.append(trial.rate(number + trial.steps))",
-        "learning_rate is 0.05 in epoch 2; the schedule gives 0.1 in epoch 2",
+        "learning_rate is 0.05 in epoch 2, expected 0.1 in epoch 2 from the schedule",
     ),
 ]
 
@@ -296,4 +296,5 @@ def test_more_orders_than_can_be_afforded_are_not_made_again(
 ) -> None:
     monkeypatch.setattr(trainings, "MOST_ORDERED", 200)
     with archive.read(sealed) as capsule:
-        assert "the order of samples of 1" in trainings.fact(capsule.record)
+        words = " ".join(trainings.facts(capsule.record))
+    assert "order of samples that follows from the seed: 1" in words
