@@ -58,7 +58,7 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
     # both archives are tar files, and what is in them says which they are
     if named != form and {named, form} != {"oci-archive", "docker-archive"}:
         raise UsageError(
-            f"the reference names the form {named}, the file has the form {form}",
+            f"the reference names the form {named}, but the file has the form {form}",
             where=str(path),
             advice=f"write {form}: before the path, or the path alone",
         )

@@ -164,7 +164,8 @@ def _platform(text: str | None) -> tuple[str, ...]:
     parts = tuple(text.split("/"))
     if len(parts) not in (2, 3) or not all(parts):
         raise UsageError(
-            f"not a platform: {text!r}", advice="write OS/ARCHITECTURE, such as linux/amd64"
+            f"expected a platform, found {text!r}",
+            advice="write OS/ARCHITECTURE, such as linux/amd64",
         )
     return parts
 

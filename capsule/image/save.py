@@ -77,7 +77,8 @@ def _require_room(image: Image, target: Path) -> None:
     free_bytes = shutil.disk_usage(target.absolute().parent).free
     if needed_bytes > free_bytes:
         raise CannotRunError(
-            f"the image needs {sizes.size(needed_bytes)}, {sizes.size(free_bytes)} are free",
+            f"too little disk space: the image needs {sizes.size(needed_bytes)},"
+            f" {sizes.size(free_bytes)} are free",
             where=str(target),
             advice="write the image to a disk with more room",
         )

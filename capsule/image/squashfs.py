@@ -221,7 +221,7 @@ class _Reader:
     def _fragment(self, number: int) -> bytes:
         if number >= self._fragments:
             raise self._damage(
-                f"invalid fragment number {number}, the squashfs has {self._fragments} fragments"
+                f"invalid fragment number {number}, expected a number below {self._fragments}"
             )
         if number in self._fragment_blocks:
             self._fragment_blocks.move_to_end(number)
@@ -248,7 +248,7 @@ class _Reader:
         block, following = self._metadata_block(place)
         if offset > len(block):
             raise self._damage(
-                f"invalid offset {offset} in the block at byte {place}, which has"
+                f"invalid offset {offset} in the block at byte {place}, expected at most"
                 f" {len(block)} bytes"
             )
         left = memoryview(block)[offset:]
@@ -289,7 +289,8 @@ class _Reader:
     def _bytes(self, place: int, count: int) -> bytes:
         if not 0 <= count <= self._size or not 0 <= place <= self._size - count:
             raise self._damage(
-                f"invalid position {place} for {count} bytes, the squashfs has {self._size} bytes"
+                f"invalid position: {count} bytes from byte {place}, expected a position within the"
+                f" {self._size} bytes of the squashfs"
             )
         self._stream.seek(self._start + place)
         data = self._stream.read(count)

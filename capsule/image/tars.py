@@ -119,7 +119,7 @@ class TarReader:
             header = self._pull(BLOCK_BYTES)
             if header in (_ZEROS, b""):
                 if names:
-                    raise self._damage("it is truncated between the name of a file and the file")
+                    raise self._damage("truncated between the name of a file and the file's header")
                 self._end()
                 return None
             kind, entry = self._parse(header)

@@ -190,8 +190,10 @@ class Transfer:
         fault = explain_refusal(response.url, target)
         if fault is None and _is_private(target):
             return target
+        # what follows the question mark may be a signature that grants access
+        shown = target.partition("?")[0][:200]
         raise CannotRunError(
-            f"refused a redirect to an address {fault or 'which is not https'}",
+            f"refused a redirect to {shown!r}, {fault or 'which is not https'}",
             where=str(self._reference),
         )
 

@@ -21,7 +21,7 @@ from capsule.launch.script import Script, write
 _PATIENCE_SECONDS = 120.0
 ADVICE = (
     "compare the #SBATCH lines of the script with the output of sinfo, and change the manifest's"
-    " resources, the time, or account and partition (`batch` of the site file)"
+    " resources, --walltime, or account and partition (`batch` of the site file)"
 )
 """Remedy for a job script that this cluster has no nodes for."""
 # a run that is cut off ends what runs, keeps what finished, and does so in seconds; Slurm may send

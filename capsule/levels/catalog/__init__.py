@@ -130,7 +130,7 @@ def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | 
     if dtype not in known:
         return f"{framework} does not support {dtype} on {device}; use {' or '.join(known)}"
     if listed and name in facts.inexact.get(dtype, ()):
-        return (
-            f"{framework} does not compute {name} with the precision of {dtype}: use another dtype"
-        )
+        exact = [one for one in known if name not in facts.inexact.get(one, ())]
+        able = " or ".join(one for one in exact if one in subject.dtypes)
+        return f"{framework} does not compute {name} with the precision of {dtype}; use {able}"
     return None

@@ -237,7 +237,7 @@ def refuse_shares(
         if network in NORMALIZING:
             return (
                 f"{name} ranks cannot train {network}, because {network} has batch normalization;"
-                " use another scheme"
+                " use another scheme, such as allreduce"
             )
         ranks = 1
     if batch < ranks:

@@ -134,7 +134,8 @@ def decode(data: bytes) -> Any:
         or prod(shape) * elements.itemsize != len(data) - end
     ):
         raise ValueError(
-            f"the file's {len(data) - end} bytes of values do not fit shape {shape} of {kind}"
+            f"the file's {len(data) - end} bytes of values do not fit shape {shape} of {kind},"
+            f" expected {prod(shape) * elements.itemsize} bytes with 1 to {MOST_VALUES} values"
         )
     return numpy.frombuffer(data, elements, offset=end).reshape(shape)
 

@@ -200,7 +200,11 @@ _FOLDERS: dict[str, tuple[Change, int, str]] = {
         *(2, "'b' is a link to a folder: ."),
     ),
     "loop-of-links": (lambda folder: (folder / "b").symlink_to("b"), 2, "'b' is a link"),
-    "pipe": (lambda folder: os.mkfifo(folder / "pipe"), 2, "'pipe' is a device, pipe or socket, expected"),
+    "pipe": (
+        lambda folder: os.mkfifo(folder / "pipe"),
+        2,
+        "'pipe' is a device, pipe or socket, expected",
+    ),
     "socket": (_bind, 2, "'pipe' is a device, pipe or socket, expected"),
     "name-of-two-lines": (
         _replace("b\nc", b""),

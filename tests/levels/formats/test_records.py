@@ -217,7 +217,7 @@ def guard(data: bytes) -> bytes:
         (b"x" * 11, "has a wrong checksum of the record length at byte 0"),
         (b"x" * 12, "has a wrong checksum of the record length at byte 0"),
         (guard(bytes(8)), "found 12 bytes, expected at least 16"),
-        (guard(b"\xff" * 8) + bytes(8), "a record ends at byte 18446744073709551631"),
+        (guard(b"\xff" * 8) + bytes(8), "expected at least 18446744073709551631"),
         (guard(bytes(8)) + b"abcd", "has a wrong checksum of the record that ends at byte 16"),
         (gzip.compress(guard(bytes(8))), "found 12 bytes, expected at least 16"),
         (gzip.compress(bytes(1 << 28)), "unpacks to more than 100 times its size"),
@@ -239,7 +239,7 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, data: bytes, says: st
         (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "the record is truncated within field 1"),
         (
             b"\xff" * 11,
-            "the record is truncated within an integer, or has one of more than 64 bits",
+            "the record is truncated within an integer, or has an integer of more than 64 bits",
         ),
         (b"\x0b", "field 1 has the unknown wire type 3"),
         (b"\x08\x01", "found the integer 1, expected a message"),

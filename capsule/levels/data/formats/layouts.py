@@ -196,9 +196,9 @@ def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
 
     x, y = example.get("x"), example.get("y")
     if not isinstance(x, list) or len(x) != 1:
-        raise FormatError(path, "has a record without a valid x, expected one value of bytes")
+        raise FormatError(path, f"has a record with {_describe('x', x)}, expected 1 byte string")
     if y is None or isinstance(y, list):
-        raise FormatError(path, "has a record without a valid y, expected four floats")
+        raise FormatError(path, f"has a record with {_describe('y', y)}, expected four floats")
     side = round((len(x[0]) / 8) ** (1 / 3))
     if not x[0] or 8 * side**3 != len(x[0]):
         raise FormatError(
@@ -207,6 +207,16 @@ def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
         )
     volume = numpy.frombuffer(x[0], "<i2").reshape(side, side, side, 4)
     return _order_universe(volume, y, path)
+
+
+def _describe(name: str, feature: Any) -> str:
+    """Return a feature of a record in words, for messages."""
+    if feature is None:
+        return f"no {name}"
+    ending = "" if len(feature) == 1 else "s"
+    of_type = "" if isinstance(feature, list) else f" of {feature.dtype}"
+    kind = "number" if of_type else "byte string"
+    return f"{len(feature)} {kind}{ending}{of_type} as {name}"
 
 
 def _order_universe(volume: Any, target: Any, path: Path) -> dict[str, Any]:
@@ -276,11 +286,19 @@ def read_deepcam(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
 
     stats = hdf5.read(folder / "stats.h5", ("climate/minval", "climate/maxval"))
     low, high = (one[..., :16].astype("float64") for one in stats)
-    if low.shape != (16,) or high.shape != (16,) or not (high > low).all():
+    if low.shape != (16,) or high.shape != (16,):
         raise FormatError(
             folder / "stats.h5",
             f"has minval of shape {stats[0].shape} and maxval of shape {stats[1].shape}, expected"
-            " at least 16 of each, every minval below its maxval",
+            " one axis with at least 16 numbers in each",
+        )
+    is_below = high > low
+    if not is_below.all():
+        channel = int(is_below.argmin())
+        raise FormatError(
+            folder / "stats.h5",
+            f"has minval {low[channel]:g} and maxval {high[channel]:g} of channel {channel},"
+            " expected a minval below the maxval",
         )
     with numpy.errstate(over="ignore"):
         shift, scale = low.astype("float32"), (1 / (high - low)).astype("float32")

@@ -259,7 +259,9 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
         value |= (byte & 127) << (7 * place)
         if byte < 128:
             return value & _WORD, at + place + 1
-    raise _BrokenError("the record is truncated within an integer, or has one of more than 64 bits")
+    raise _BrokenError(
+        "the record is truncated within an integer, or has an integer of more than 64 bits"
+    )
 
 
 def _require_message(value: memoryview | int) -> memoryview:
