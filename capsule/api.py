@@ -180,7 +180,7 @@ def resume(
 
     Args:
         folder: Run folder of the interrupted execution.
-        options: Output and consent.
+        options: Output, limits and consent.
         watch: Receiver of progress.
 
     Raises:

@@ -158,8 +158,8 @@ def replaced_image(*, reference: str) -> str:
 
 
 NOTES |= {
-    IMAGE_NAMED: "image from --image ({reference}); {verifies:the original ran without one|the"
-    " manifest names none}",
+    IMAGE_NAMED: "image from --image ({reference}); {verifies:the original ran without an image|"
+    "the manifest names no image}",
 }
 
 

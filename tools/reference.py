@@ -304,7 +304,7 @@ def warnings_page() -> str:
         " texts are samples.",
         "## Warnings of lint",
         "`capsule lint` prints these warnings for a manifest or a capsule. Sealing prints the"
-        " warnings about its runs.",
+        " warnings about the sealed runs.",
         *entries(warnings.WARNINGS.codes, warnings.WARNINGS.say, WARNING_TEXTS),
         "## Notes in a capsule",
         "Sealing writes these notes into the capsule. Every screen that shows the capsule prints"

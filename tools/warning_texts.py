@@ -102,7 +102,8 @@ WARNING_TEXTS = {
         {"margin": 0.02, "step": 0.01, "better": 0.025},
     ),
     "image-local": WarningText(
-        "The reference names an image of this machine's engine. No other machine can fetch it.",
+        "The reference names an image of this machine's engine. No other machine can fetch this"
+        " image.",
         "Push the image to a registry, or publish the file that `capsule image save` writes.",
         {"owner": "Docker", "reference": "docker-daemon:torch:cpu"},
     ),
@@ -123,7 +124,8 @@ WARNING_TEXTS = {
         {"reference": "images/torch.sif"},
     ),
     "image-loopback": WarningText(
-        "The registry's address is this machine's own (`localhost`). No other machine reaches it.",
+        "The registry's address is this machine's own (`localhost`). No other machine reaches this"
+        " registry.",
         "Push the image to a registry that verifiers reach. Run the pushed image by its digest.",
         {"reference": "docker://localhost:5000/torch:1.0"},
     ),
@@ -178,7 +180,7 @@ WARNING_TEXTS = {
     ),
     "words-joined": WarningText(
         "The first entry of `command` holds a program and its arguments in one string.",
-        "Write each word as an entry of its own.",
+        "Write each word as a separate entry.",
         {"program": "python3 train.py", "instead": ["python3", "train.py"]},
     ),
     "shell-word": WarningText(
@@ -264,7 +266,7 @@ WARNING_TEXTS = {
 NOTE_TEXTS = {
     "uncontained": WarningText(
         "The run used `--runtime host`, or no engine was found for a manifest without an image.",
-        "For a number that others verify, name an image and run it with an engine.",
+        "For a number that others verify, name an image, and run with an engine.",
     ),
     "image-unused": WarningText(
         "The run used `--runtime host` although the manifest or the original has an image.",
@@ -287,7 +289,8 @@ NOTE_TEXTS = {
         "Run untrusted code without this option.",
     ),
     "inputs-written": WarningText(
-        "The program changed files among its inputs. capsule restored them before the next start.",
+        "The program changed files among its inputs. capsule restored the inputs before the"
+        " next start.",
         "Write to the folder that `CAPSULE_OUT` names, or start in a copy:"
         " `\"cwd\": {\"copy\": FOLDER}`.",
         {"path": "repo/cache.bin", "trial": "train/default/command/17", "files": 1, "starts": 1},
@@ -353,10 +356,10 @@ NOTE_TEXTS = {
         {"capsule": _CAPSULE, "first": 5, "added": 5, "later": 1},
     ),
     "online": WarningText(
-        "The manifest or several ranks needed the network, so results can depend on the"
-        " network.",
+        "Several ranks shared the machine's network, or the engine could not isolate the program"
+        " from the network. Results can therefore depend on the network.",
         "Check the data that the program downloads.",
-        {"reason": "the manifest asks for it"},
+        {"reason": "its ranks share this machine's network, to reach each other"},
     ),
     "oversubscribed": WarningText(
         "The processes asked for more threads than the machine has CPUs. Times are longer.",

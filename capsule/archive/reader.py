@@ -51,7 +51,8 @@ class Capsule:
 
     Attributes:
         record: Data in the capsule.
-        id: SHA-256 of its tagmanifest-sha256.txt, 64 hex digits: the id that a paper prints.
+        id: SHA-256 of the capsule's tagmanifest-sha256.txt, 64 hex digits: the id that a paper
+            prints.
         path: Path of the file or folder.
         digests: Digest of every file below `data/`, by the path that the author gave the file.
         sizes: Size of every file in bytes, by the same path.
