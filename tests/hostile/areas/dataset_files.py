@@ -203,9 +203,9 @@ _FOLDERS: dict[str, tuple[Change, int, str]] = {
     "pipe": (
         lambda folder: os.mkfifo(folder / "pipe"),
         2,
-        "'pipe' is a device, pipe or socket, expected",
+        "'pipe' is a device, pipe or socket",
     ),
-    "socket": (_bind, 2, "'pipe' is a device, pipe or socket, expected"),
+    "socket": (_bind, 2, "'pipe' is a device, pipe or socket"),
     "name-of-two-lines": (
         _replace("b\nc", b""),
         *(2, r"'b\nc' has a line break in its name"),
