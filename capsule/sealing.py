@@ -216,10 +216,11 @@ def _require_room(execution: Execution) -> None:
     sizes = {str(one.source): leavings.size_bytes(one.source) for one in execution.logs}
     if sum(sizes.values()) > MOST_LOG_BYTES:
         raise ExecutionError(
-            f"the workloads printed {size(sum(sizes.values()))} of logs; the limit is"
+            f"the logs are too large: found {size(sum(sizes.values()))} in all, expected at most"
             f" {size(MOST_LOG_BYTES)}",
             where=max(sizes, key=sizes.__getitem__),
-            advice="all measurements are kept: shorten this log, then continue with --resume",
+            advice="all measurements are kept: shorten this log, the largest, then continue with"
+            " --resume",
         )
 
 

@@ -53,7 +53,7 @@ def fresh_seeds(
         raise UsageError(
             f"not enough seeds: {wanted} fresh seeds needed, seed_range {low} to {high} has {left}"
             " left",
-            advice="ask for fewer runs",
+            advice=_advise(left),
         )
     source = capsule_id if nonce is None else f"{capsule_id}\n{nonce}"
     return tuple(itertools.islice(_derive(source, taken, within), wanted))
@@ -87,7 +87,7 @@ def added_seeds(
     if count > (left := high - low + 1 - len(taken)):
         raise UsageError(
             f"not enough seeds: {count} more needed, seed_range {low} to {high} has {left} left",
-            advice="add fewer seeds",
+            advice=_advise(left),
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _ADDED), count))
 
@@ -121,7 +121,7 @@ def winner_seeds(
     if count > (left := high - low + 1 - len(taken)):
         raise UsageError(
             f"not enough seeds: {count} needed, seed_range {low} to {high} has {left} left",
-            advice="ask for fewer seeds",
+            advice=_advise(left),
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _WINNER), count))
 
@@ -164,6 +164,15 @@ def require_nonce(word: str) -> None:
             " characters without a space at either end",
             advice="give the word exactly as announced, for example --nonce 'SC26 committee 7'",
         )
+
+
+def _advise(left: int) -> str:
+    """Return the way out of a range that has too few seeds left."""
+    return (
+        f"use at most {left} new seed{'s' * (left > 1)}"
+        if left
+        else "widen seed_range in the manifest"
+    )
 
 
 def _derive(

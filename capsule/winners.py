@@ -102,8 +102,8 @@ def write(record: Record, capsule_id: str, which: Outcome, count: int = SEEDS) -
     """
     if which.winner is None:
         raise UsageError(
-            f"no winner: every point of {which.benchmark} in {which.framework} failed under half of"
-            " the seeds or more",
+            f"no winner: every point of {which.benchmark} in {which.framework} failed under at"
+            " least half of the seeds",
             advice="correct the benchmark, and run the search again",
         )
     manifest = record.manifest

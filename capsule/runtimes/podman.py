@@ -184,7 +184,11 @@ class Podman(ContainerEngine):
         except CannotRunError as error:
             raise CannotRunError(f"Podman does not work: {error.what}", advice=_ADVICE) from None
         except (KeyError, TypeError, AttributeError) as error:
-            raise CannotRunError(f"unknown format of `podman info`: {error}") from None
+            raise CannotRunError(
+                f"unknown format of `podman info` ({type(error).__name__}: {error})",
+                advice="use another version of Podman, or another engine: --runtime apptainer or"
+                " --runtime docker",
+            ) from None
         if remote:
             raise CannotRunError(
                 "Podman starts containers on another machine, which lacks this machine's files",

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Protocol
 
-from capsule import reading, software
+from capsule import launch, reading, software
 from capsule import resolve as resolving
 from capsule import site as sites
 from capsule.archive import Capsule
@@ -181,10 +181,11 @@ def require_containment(code: Code, resolved: Resolved, permission: Permission) 
     reason = resolved.prepared.open_network
     if code.own or permission.allow_host or reason is None:
         return
+    another = "use another engine (--runtime docker or --runtime podman), or "
     raise UntrustedError(
         f"Not started. {resolved.runtime.name} cannot isolate this code from the network: {reason}",
         where=code.name,
-        advice="use another engine (--runtime), or add --allow-host",
+        advice=f"{'' if reason == launch.SHARED else another}add --allow-host",
         flags=("--trust", "--allow-host"),
     )
 
@@ -201,7 +202,7 @@ def _refuse_host(code: Code, flags: tuple[str, ...], *, has_image: bool) -> Untr
     """Return the error of trusted code that lacks a container."""
     packages = f": {'; '.join(code.software[:_SHOWN_SOFTWARE])}" if code.software else ""
     way_out = (
-        "--runtime apptainer, docker or podman"
+        "--runtime apptainer, --runtime docker or --runtime podman"
         if has_image
         else f"--image docker://HOST/NAME:TAG with an image that has the code's packages{packages}"
     )

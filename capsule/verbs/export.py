@@ -36,7 +36,7 @@ class FigureArguments:
 
 def _add_csv(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
-    located.add_id(parser, "it")
+    located.add_id(parser, "the capsule")
 
 
 def _add_figure(parser: ArgumentParser) -> None:

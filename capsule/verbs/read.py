@@ -43,7 +43,7 @@ class Arguments:
 
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
-    located.add_id(parser, "it")
+    located.add_id(parser, "the capsule")
     verb.add_json(parser)
 
 
@@ -53,8 +53,8 @@ def _add_show(parser: ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="NAME [SIZE=N ...]",
-        help=f"`show {_NETWORK} NAME` shows a network of the catalogue instead of a capsule: its"
-        " parameters, inputs, outputs and work",
+        help=f"`show {_NETWORK} NAME` shows the parameters, inputs, outputs and work of a network"
+        " of the catalogue",
     )
     parser.add_argument("--ranks", help=SUPPRESS)
     parser.add_argument(

@@ -30,7 +30,7 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="CAPSULE|MANIFEST",
-        help=f"manifest to run, or capsule to verify: {located.HELP}",
+        help=f"manifest to run, or capsule to verify ({located.HELP})",
     )
     located.add_id(parser, "the capsule")
     verb.add_frameworks(parser)

@@ -44,13 +44,13 @@ class WinnerArguments:
 
 def _add_show(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
-    located.add_id(parser, "it")
+    located.add_id(parser, "the capsule")
     verb.add_json(parser)
 
 
 def _add_winner(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
-    located.add_id(parser, "it")
+    located.add_id(parser, "the capsule")
     parser.add_argument(
         "--benchmark",
         metavar="ID",

@@ -83,7 +83,7 @@ def add_full(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="print all claims, and all differences between the two environments",
+        help="print all claims, and all differences in environment",
     )
 
 
@@ -109,8 +109,8 @@ def add_runtime(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--image",
         metavar="REF",
-        help="image to use: docker://HOST/NAME@sha256:..., or a file (SIF, OCI layout, docker save;"
-        " default: the manifest's image)",
+        help="image to use (default: the manifest's image): docker://HOST/NAME@sha256:..., or a"
+        " file (SIF, OCI layout, docker save)",
     )
 
 
@@ -183,7 +183,7 @@ def add_privacy(parser: ArgumentParser) -> None:
 
 def add_permission(parser: ArgumentParser, whose: str) -> None:
     """Add the options that allow untrusted code to run."""
-    parser.add_argument("--trust", action="store_true", help=f"allow {whose} to run its code")
+    parser.add_argument("--trust", action="store_true", help=f"allow running the code of {whose}")
     parser.add_argument(
         "--allow-host",
         action="store_true",

@@ -127,6 +127,8 @@ def rounds(*, now: int, as_seen: _Two, if_equal: _Two, most: int) -> str:
         )
     elif if_equal[0] is not None:
         found += f"; {if_equal[0]} {_chance(if_equal)}, if the sides are equal"
+    elif as_seen[0] is None:
+        found += ": use longer runs or a quieter machine"
     wanted = as_seen[0] or if_equal[0]
     if wanted is not None and wanted <= most:
         found += f" (`capsule pair --pairs {wanted}`)"
@@ -183,6 +185,6 @@ def mend(*, fault: Fault) -> str:
         "machine": "install the software that the failed runs lack on this machine (see their logs"
         " in the capsule), then verify again",
         "unknown": "run `capsule verify`: its control run under a seed of the original shows"
-        " the cause, the seeds or the machine",
+        " whether the seeds or the machine are the cause",
     }
     return found[fault]

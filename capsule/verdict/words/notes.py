@@ -84,7 +84,8 @@ NOTES |= {
     "runs-assumed": "the paper does not state its number of runs: capsule assumes {runs:d}",
     "consistent": "the re-run lies inside the original's prediction interval, which is too wide to"
     " confirm the margin",
-    "paired-seeds": "{pairs:d} {are_rounds:rounds|runs} compared under equal seeds, as declared",
+    "paired-seeds": "{pairs:d} {are_rounds:rounds|runs} compared under equal seeds, as the claim"
+    " requires",
 }
 
 
