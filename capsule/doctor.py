@@ -101,8 +101,8 @@ def _engines() -> Iterator[Finding]:
             area="engine",
             word="missing",
             what="capsule cannot run images: no engine can start a container",
-            mend="ask the site for Apptainer 1.1 or later or rootless Podman, or use --runtime"
-            " host, which measures this machine's software",
+            mend="ask the site for Apptainer (version 1.1 or later) or for rootless Podman, or use"
+            " --runtime host, which measures this machine's software",
         )
 
 

@@ -5,6 +5,7 @@ A capsule has every run that it counts, so the last one of a chain stands for al
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -157,7 +158,9 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
         raise UsageError(
             sentence,
             where=where,
-            advice="verify the original again with this version, without --add",
+            advice="run the manifest again with all seeds"
+            if isinstance(earlier, Extended)
+            else "verify the original again with this version, without --add",
         )
     there, here = record.image, resolved.image
     if (there or here) and relate_images(there, here) not in SAME_IMAGE:
@@ -170,17 +173,18 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
             where=where,
             advice=f"repeat the command with --image {override}"
             if override
-            else "use the image and the kind of engine of the earlier runs",
+            else f"leave --image out, and use --runtime {record.runtime}, as the earlier runs did",
         )
     levels = payload.levels_facts(resolved.levels, record.manifest)
     if levels["digest"] != record.levels["digest"]:
-        release = record.levels["release"]
+        release, origin = record.levels["release"], record.origin
+        used_own = isinstance(origin, Verification) and origin.levels == "own"
         raise UsageError(
             f"different measuring code: earlier runs used {_name_code(record.levels)}, new runs"
             f" would use {_name_code(levels)}",
             where=where,
-            advice="use --levels own if the earlier verification used --levels own, else leave"
-            " --levels out" + (f"; install capsule-hpc {release}" if release else ""),
+            advice=("use --levels own" if used_own else "leave --levels out")
+            + (f"; install capsule-hpc {release}" if release else ""),
         )
 
 
@@ -347,9 +351,12 @@ def _require_alike(origin: Verification, how: How, where: str) -> None:
         )
     if dict(origin.set) != dict(how.set):
         there = ", ".join(f"{place}={value}" for place, value in origin.set.items())
+        words = [f"{place}={json.dumps(value)}" for place, value in origin.set.items()]
+        options = " ".join(f"--set {shlex.quote(word)}" for word in words)
         raise UsageError(
             f"the earlier runs used --set {there or '(nothing)'}, the new runs would use"
             f" {', '.join(f'{place}={value}' for place, value in how.set.items()) or '(nothing)'}",
             where=where,
-            advice="give the --set of the earlier runs, or verify the original again without --add",
+            advice=(f"repeat the command with {options}" if options else "leave --set out")
+            + ", or verify the original again without --add",
         )

@@ -400,7 +400,7 @@ class _Walk:
             raise _refusal(
                 name,
                 f"has {status.st_nlink} hard links; some may lie outside the inputs",
-                "if the file may be published, replace the link by a copy",
+                "if the file may be published, replace the link by a copy, else `exclude` it",
             )
         return status
 

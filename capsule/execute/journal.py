@@ -279,7 +279,7 @@ def _events(path: Path) -> Iterator[JsonObject | None]:
             yield None
             continue
         if number == 1 and len(line) > MAX_SOFTWARE_BYTES:
-            raise Defect(f"has a hello event of more than {size(MAX_SOFTWARE_BYTES)}")
+            raise Defect(f"has a hello event of more than {size(MAX_SOFTWARE_BYTES)}, the limit")
         event = parse_foreign(line, where=f"journal line {number}")
         if not isinstance(event, dict):
             raise Defect(f"line {number} is {event!r:.40}, expected a JSON object")
@@ -358,7 +358,7 @@ def read_number(value: Json) -> float:
     if isinstance(value, str) and value in _NON_FINITE:
         return _NON_FINITE[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Defect(f"{str(value)[:40]!r} is not a number")
+        raise Defect(f"expected a number, found {str(value)[:40]!r}")
     try:
         return float(value)
     except OverflowError:

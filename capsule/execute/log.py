@@ -266,7 +266,8 @@ def _read_start(start: JsonObject) -> Begun:
 def _read(path: Path) -> bytes:
     if (size_bytes := leavings.size_bytes(path)) > _MOST_BYTES:
         raise UsageError(
-            f"the log of the run has {size(size_bytes)}, at most {size(_MOST_BYTES)} are read",
+            f"the log of the run is too large: found {size(size_bytes)}, expected at most"
+            f" {size(_MOST_BYTES)}",
             where=str(path),
             advice="restore the file, or start a new run",
         )
@@ -294,5 +295,6 @@ def cannot_write(path: Path, error: OSError) -> ExecutionError:
     return ExecutionError(
         f"cannot write: {error.strerror}",
         where=str(path),
-        advice="finished trials are kept; free some space, or name another folder with --work",
+        advice="finished trials are kept; free some space if the disk is full, or name another"
+        " folder with --work",
     )

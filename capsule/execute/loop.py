@@ -379,8 +379,8 @@ def _check_limits(workspace: Workspace, attempts: tuple[Attempt, ...], fault: st
             raise ExecutionError(
                 fault or attempt.message,
                 where=attempt.trial,
-                advice="finished trials are kept; raise the limit, then resume the run folder"
-                f" {workspace.to_resume}",
+                advice="finished trials are kept; raise the limit or correct the program, then"
+                f" resume the run folder {workspace.to_resume}",
             )
 
 

@@ -364,7 +364,8 @@ def read_file(path: Path) -> bytes:
     """
     if (size_bytes := leavings.size_bytes(path)) > MOST_DOCUMENT_BYTES:
         raise UsageError(
-            f"the file has {size(size_bytes)}, at most {size(MOST_DOCUMENT_BYTES)} are read",
+            f"the file is too large: found {size(size_bytes)}, expected at most"
+            f" {size(MOST_DOCUMENT_BYTES)}",
             where=str(path),
             advice="restore the file, or start a new run",
         )

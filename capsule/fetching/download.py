@@ -130,7 +130,7 @@ class _Transfer:
         total = int(text) if text.isdecimal() and len(text) < 20 else None
         if total is not None and self._source.size_bytes not in (None, total):
             raise DamagedError(
-                f"the server sends {total} bytes, expected {self._source.size_bytes}",
+                f"the server sends {total} bytes, expected {self._source.size_bytes} bytes",
                 where=self._where,
                 advice="try again; if the sizes differ again, ask the publisher of the capsule",
             )
@@ -141,7 +141,7 @@ class _Transfer:
             if size > free:
                 raise ExecutionError(
                     f"the download needs {sizes.size(size)} of disk space,"
-                    f" {sizes.size(free)} are free",
+                    f" only {sizes.size(free)} are free",
                     where=str(self._target.parent.parent),
                     advice="free some space, or set CAPSULE_CACHE to another folder",
                 )

@@ -111,7 +111,7 @@ class Image:
         return CannotRunError(
             f"the image file is missing on this machine; expected {self.identity}",
             where=self.reference,
-            advice="name a file with this image: --image FILE (a SIF, an OCI layout or an archive);"
+            advice="name a file with this image: --image FILE (SIF, OCI layout, docker save);"
             " to resume a run, restore the file at its path",
         )
 
@@ -153,9 +153,10 @@ def resolve(
     written = override or (spec.reference if spec else None)
     if written is None:
         raise UsageError(
-            "no image named",
+            "expected an image in the manifest or with --image, found none",
             where="/image",
-            advice="name an image in the manifest, or with --image",
+            advice='add "image": {"reference": "docker://HOST/NAME:TAG"} to the manifest, or give'
+            " --image docker://HOST/NAME:TAG",
         )
     # reading a capsule needs what an image is, but no registries
     from capsule.image import files, mirrors, reference, registry

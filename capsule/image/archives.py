@@ -25,7 +25,10 @@ from capsule.schema import parse
 
 _MOST_BYTES = 8 << 20
 _UNKNOWN = ("unknown", "unknown")
-_ONE = "save the image alone: docker save -o FILE NAME:TAG, or skopeo copy"
+_ONE = (
+    "save the image alone: docker save -o FILE NAME:TAG, or"
+    " skopeo copy docker://HOST/NAME:TAG oci-archive:FILE"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,8 +212,8 @@ def _names(entry: Json) -> tuple[str | None, tuple[str, ...] | None]:
 def _require_equal_count(blobs: tuple[str, ...], config: Config, where: str) -> None:
     if len(blobs) != len(config.diff_ids):
         raise DamagedError(
-            f"the image manifest lists {len(blobs)} layers, but the image configuration lists"
-            f" {len(config.diff_ids)}",
+            f"the image manifest lists {len(blobs)} layers, expected {len(config.diff_ids)} as in"
+            " the image configuration",
             where=where,
         )
 
@@ -224,8 +227,8 @@ def _read_layers(store: Store, parts: Parts, where: str) -> tuple[Tree, list[lay
         blob = parts.manifest.blobs[number - 1] if parts.manifest else None
         if blob is not None and blob.size_bytes != size:
             raise DamagedError(
-                f"layer {number} has {size} bytes, the image manifest states"
-                f" {blob.size_bytes} bytes",
+                f"layer {number} has {size} bytes, expected {blob.size_bytes} bytes as in the"
+                " image manifest",
                 where=where,
             )
         stream, _ = store.open(name)

@@ -146,8 +146,8 @@ def decompress(
         most = _FREE_STREAMS + content_bytes // _MIN_STREAM_BYTES
         if streams > most:
             raise DamagedError(
-                f"{streams} compressed streams for {content_bytes} bytes of content, the limit is"
-                f" {most} streams",
+                f"too many compressed streams for {content_bytes} bytes of content: found"
+                f" {streams}, expected at most {most}",
                 where=where,
             )
         stream = _DECOMPRESSORS[method]()

@@ -275,5 +275,5 @@ def _entries(value: Json) -> Sequence[Json]:
 def _blobs(value: Json) -> tuple[Blob, ...]:
     entries = _entries(value)
     if len(entries) > _MAX_LAYERS:
-        raise ValueError(f"{len(entries)} layers, the limit is {_MAX_LAYERS}")
+        raise ValueError(f"expected at most {_MAX_LAYERS} layers, found {len(entries)}")
     return tuple(map(_blob, entries))

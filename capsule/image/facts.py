@@ -50,8 +50,8 @@ def make(
     expect(config.digest, manifest.config, what="the image's configuration", where=where)
     if len(manifest.blobs) != len(config.diff_ids):
         raise DamagedError(
-            f"the image manifest lists {len(manifest.blobs)} layers, but the image configuration"
-            f" lists {len(config.diff_ids)}",
+            f"the image manifest lists {len(manifest.blobs)} layers, expected"
+            f" {len(config.diff_ids)} as in the image configuration",
             where=where,
         )
     return Image(
@@ -99,8 +99,8 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
         )
     if len(sizes) != len(config.diff_ids):
         raise DamagedError(
-            f"the image has {len(sizes)} layers, but the image configuration lists"
-            f" {len(config.diff_ids)}",
+            f"the image has {len(sizes)} layers, expected {len(config.diff_ids)} as in the image"
+            " configuration",
             where=where,
         )
     return Image(

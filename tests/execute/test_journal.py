@@ -151,8 +151,8 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
             "wall of loss: found no list, expected 1",
         ),
         ([begin(ONE), end(ONE, seconds=True)], "without a duration"),
-        ([begin(ONE), samples(ONE, "loss", "fast")], "'fast' is not a number"),
-        ([begin(ONE), samples(ONE, "loss", True)], "not a number"),
+        ([begin(ONE), samples(ONE, "loss", "fast")], "expected a number, found 'fast'"),
+        ([begin(ONE), samples(ONE, "loss", True)], "expected a number"),
         ([begin(ONE), samples(ONE, "loss", 1.0, warmup=1)], "warm-up"),
         ([begin(ONE), samples(ONE, "loss", 1.0, warmup=-1)], "warm-up"),
         ([begin(ONE), curve("steps", 1, 3, 2)], "step 2 after step 3"),
@@ -247,7 +247,7 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
             "bad-result",
             "has the metric ['loss'], expected a text",
         ),
-        ('{"metric": "loss", "value": "3"}\n', "bad-result", "'3' is not a number"),
+        ('{"metric": "loss", "value": "3"}\n', "bad-result", "expected a number, found '3'"),
         ('{"metric": "loss"}\n', "bad-result", "line 1"),
         (
             '{"metric": "loss", "value": 1, "step": 1}\n{"metric": "loss", "value": 1}\n',
@@ -265,7 +265,11 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
             "loss has step 2 after step 2",
         ),
         ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has step nan"),
-        ('{"metric": "loss", "value": 1, "step": null}', "bad-result", "'None' is not a number"),
+        (
+            '{"metric": "loss", "value": 1, "step": null}',
+            "bad-result",
+            "expected a number, found 'None'",
+        ),
         ('{"metric": "loss", "value": 1, "epoch": 1}', "bad-result", "line 1"),
         (
             f'{{"metric": "loss", "value": 1{"0" * 400}}}',

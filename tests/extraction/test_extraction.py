@@ -97,7 +97,7 @@ def test_what_looks_like_a_number_is_none(word: str) -> None:
             "no-result",
             "expected 'c', found d, e",
         ),
-        (Pointer(text="out/a", pointer="/1"), "[1]", "no-result", "the list has 1 entries"),
+        (Pointer(text="out/a", pointer="/1"), "[1]", "no-result", "found a list of 1 entries"),
         (Pointer(text="out/a", pointer="/b/c"), '{"b": 3}', "no-result", "no 'c' in 3"),
         (Pointer(text="out/a", pointer="/b"), '{"b": "3"}', "bad-result", "expected a number"),
         (Pointer(text="out/a", pointer="/b"), '{"b": true}', "bad-result", "expected a number"),

@@ -74,7 +74,7 @@ def test_all_that_is_known_follows_from_reference_and_bytes() -> None:
             f"{NAME}:1",
             None,
             make_manifest(CONFIG, layers=[]),
-            "lists 0 layers, but the image configuration lists 2",
+            "lists 0 layers, expected 2 as in the image configuration",
         ),
     ],
 )

@@ -169,7 +169,7 @@ LAYER: JsonObject = {"mediaType": f"{OCI}.layer.v1.tar", "digest": str(SOME), "s
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"manifest": {"layers": [LAYER]}}, "layers, but the image configuration"),
+        ({"manifest": {"layers": [LAYER]}}, "as in the image configuration"),
         ({"manifest": {"layers": {}}}, "manifest breaks"),
         ({"manifest": {"layers": [LAYER, {**LAYER, "urls": ["http://h/x"]}]}}, "foreign"),
         ({"manifest": {"layers": [LAYER, {**LAYER, "mediaType": "a/foreign.b"}]}}, "foreign"),

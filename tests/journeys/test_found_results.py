@@ -240,7 +240,7 @@ def test_scalars_of_event_files_are_read_kept_and_shown(author: User) -> None:
         ("", "no event files in folder runs of the output folder {out}"),
         (
             LOG + 'shutil.copytree("runs/Nov22_10-00-00_host", "runs/other")',
-            "2 folders below runs have event files, expected one: runs/Nov22_10-00-00_host,"
+            "expected one folder with event files below runs, found 2: runs/Nov22_10-00-00_host,"
             " runs/other",
         ),
         (LOG.replace("/torch", "/nothing"), "exit code 1"),

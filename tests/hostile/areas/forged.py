@@ -372,7 +372,7 @@ CASES = (
         "copied-but-one", forging.copy_runs((forging.LOSS,), 4), "The values are copies, or"
     ),
     _no_evidence(
-        "copied-times", forging.copy_runs((forging.STEP,), 1), "one is a copy of the other"
+        "copied-times", forging.copy_runs((forging.STEP,), 1), "a copied trial is no evidence"
     ),
     # what the first line tells
     _tell(
