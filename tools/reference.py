@@ -263,8 +263,8 @@ def metrics_page() -> str:
         "Metrics",
         "Meaning and direction of each metric: for authors and reviewers. A command"
         " reports the metrics that its manifest declares.",
-        "- A metric of kind `quality` (`portable` in the manifest) should agree between machines.\n  A"
-        " metric of kind `machine` depends on the machine.\n"
+        "- A metric of kind `quality` (`portable` in the manifest) should agree between machines."
+        "\n  A metric of kind `machine` depends on the machine.\n"
         "- L0 to L3 are the levels. Units: By is a byte, 1 a pure number, 1/s per second.\n"
         "- QUALITY is the quality of the network, such as `accuracy`.\n"
         "- A [claim](claims.md) names a metric by its path, `BENCHMARK/CASE/FRAMEWORK/METRIC`.",

@@ -122,7 +122,7 @@ def check_what_is_told(author: User, summed: Document) -> None:
     assert log == f"seed {first.attempts[0].seed}\n"
     # beside what it counts already it is no machine of its own
     several = author.run("diff", "a.zip", "first.zip", "sum.zip")
-    assert f"contains the runs of the other, {name[:12]}" in " ".join(several.stdout.split())
+    assert f"both capsules contain the runs of {name[:12]}" in " ".join(several.stdout.split())
 
 
 def test_a_chain_is_added_by_its_last_capsule_or_by_all_of_them(author: User) -> None:
