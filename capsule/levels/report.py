@@ -123,7 +123,8 @@ class Report:
             raise ValueError(f"{metric} was reported with a step after values without steps")
         if place <= last:
             raise ValueError(
-                f"{metric} was reported at step {place:g} after step {last:g}, expected a later one"
+                f"{metric} was reported at step {place:g} after step {last:g}, expected a later"
+                " step"
             )
         clocks = {} if self._is_resumed else {"wall": (wall,), "active": (active,)}
         self._hand_on(Samples(metric, (float(value),), 0, (place,), **clocks), place)

@@ -54,7 +54,7 @@ def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None, look: st
     '5 seeds suffice for a margin of 5 % if runs have a standard deviation below 2.31 %'
     """
     if reach is None:
-        return f"{_NO_SPREAD}: {margin(claim)} needs at least two runs per side"
+        return f"{_NO_SPREAD}: the margin {margin(claim)} needs at least two runs per side"
     low, high = limits(claim, reach)
     point = _POINT if claim.type == "curve" else ""
     return (
@@ -76,7 +76,7 @@ def pairs(claim: Claim, seeds: int, reach: tuple[float, float] | None) -> str:
     '5 pairs usually suffice for a margin of 2 sd if their differences scatter by less than 0.8 sd'
     """
     if reach is None:
-        return f"{_NO_SPREAD}: {margin(claim)} needs at least two pairs"
+        return f"{_NO_SPREAD}: the margin {margin(claim)} needs at least two pairs"
     low, high = limits(claim, reach)
     if freezing.spreads(claim) is not None:
         return (
@@ -118,7 +118,7 @@ def samples(claim: Claim, counts: Sequence[int | None], look: str) -> str:
     """
     low, high = (number or f"more than {stats.MOST_SAMPLES}" for number in counts)
     return (
-        f"{low} independent samples per side confirm a {margin(claim)}{look} (80 %"
+        f"{low} independent samples per side confirm the margin {margin(claim)}{look} (80 %"
         f" chance; 90 %: {high} samples)"
     )
 

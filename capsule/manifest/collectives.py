@@ -56,7 +56,8 @@ def restate(
     made = _benchmark(raw, metrics)
     if made.cases != cases:
         found, due = (quote([case.name for case in side]) for side in (cases, made.cases))
-        problems.add(f"{here}/collectives", f"the plan has the cases {found}, the manifest {due}")
+        message = f"the plan has the cases {found}, expected {due} as in the manifest"
+        problems.add(f"{here}/collectives", message)
         return None
     return made
 

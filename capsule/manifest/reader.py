@@ -148,7 +148,7 @@ def read(
     """
     raw, points = search.take_points(_parse(data, where))
     if len(data) > _MOST_LEAN_BYTES < (lean := len(json.dumps(raw))):
-        raise _too_large(lean, where)
+        raise _too_large(lean, _MOST_LEAN_BYTES, where, " without the points of searches")
     problems = Problems()
     raw = retired.replace_build(raw, problems, is_sealed=folder is None)
     raw = _put_right(raw, problems)
@@ -168,7 +168,10 @@ def read(
     problems.stop(data.decode(), where)
     text = search.write(raw) if drawn else data
     if len(text) > MOST_BYTES:
-        message = f"the manifest with its points has {size(len(text))}, limit {size(MOST_BYTES)}"
+        message = (
+            f"too long for a manifest: found {size(len(text))} with the points of searches,"
+            f" expected at most {size(MOST_BYTES)}"
+        )
         raise ManifestError(message, where=where, advice="search fewer points")
     # in the order in which a capsule keeps them, whichever was typed first
     return replace(_manifest(raw, benchmarks, text, folder), changed=dict(sorted(changed.items())))
@@ -178,8 +181,8 @@ def _parse(data: bytes, where: str) -> Any:
     if other := foreign.recognize(data):
         what, way_out = other
         raise ManifestError(what, where=where, advice=way_out)
-    if len(data) > (MOST_BYTES if b'"search"' in data else _MOST_LEAN_BYTES):
-        raise _too_large(len(data), where)
+    if len(data) > (most := MOST_BYTES if b'"search"' in data else _MOST_LEAN_BYTES):
+        raise _too_large(len(data), most, where)
     try:
         return schema.parse(data, where=where)
     except DamagedError as error:
@@ -190,12 +193,12 @@ def _parse(data: bytes, where: str) -> Any:
         raise report(refusals, where) from None
 
 
-def _too_large(found_bytes: int, where: str) -> ManifestError:
+def _too_large(found_bytes: int, most_bytes: int, where: str, counted: str = "") -> ManifestError:
     # no more of a file is read
     more = " or more" if found_bytes > MOST_BYTES else ""
     return ManifestError(
-        f"too long for a manifest: found {found_bytes / 1024:.1f} KiB{more}, and the limit"
-        f" is {_MOST_LEAN_BYTES >> 10} KiB, or {size(MOST_BYTES)} with the points of searches",
+        f"too long for a manifest: found {found_bytes / 1024:.1f} KiB{more}{counted}, expected at"
+        f" most {most_bytes >> 10} KiB",
         where=where,
     )
 
@@ -303,7 +306,7 @@ def _check_seed_range(raw: Mapping[str, Any], problems: Problems) -> None:
     if high - low + 1 < LEAST_SEEDS:
         message = (
             f"{low} to {high} is too narrow: an author could try all seeds; allow at least"
-            f" {LEAST_SEEDS}"
+            f" {LEAST_SEEDS} seeds"
         )
         problems.add("/seed_range", message)
     for index, seed in enumerate(raw.get("seeds", ())):

@@ -56,7 +56,8 @@ def restate(
     made = _benchmark(raw, metrics)
     if made.cases != cases:
         found, due = (quote([case.name for case in side]) for side in (cases, made.cases))
-        problems.add(f"{here}/formats", f"the plan has the cases {found}, the manifest {due}")
+        message = f"the plan has the cases {found}, expected {due} as in the manifest"
+        problems.add(f"{here}/formats", message)
         return None
     return made
 
@@ -75,8 +76,9 @@ def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
 
     generator = dataset.get("generator")
     if generator not in reading.DECODED:
+        found = f"the generator {quote(generator)}" if generator else "a dataset without generator"
         message = (
-            "several formats need a generated dataset: use one of the generators"
+            f"found {found}, but formats need a dataset of one of the generators"
             f" {', '.join(reading.DECODED)}"
         )
         problems.add(f"{here}/datasets/0", message)

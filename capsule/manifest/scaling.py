@@ -39,8 +39,8 @@ def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> Non
     if "scaling" not in raw:
         if sizes.count(None) < len(sizes):
             message = (
-                'the cases compare numbers of ranks: set "scaling" to "strong" if batch is that of'
-                ' all ranks together, to "weak" if it is that of each rank'
+                'the cases compare numbers of ranks: set "scaling" to "strong" if "batch" is the'
+                ' batch of all ranks together, or to "weak" if "batch" is the batch of each rank'
             )
             problems.add(place, message)
         return
@@ -63,7 +63,7 @@ def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> Non
         if not problems.below(place) and not _bases(cases):
             message = (
                 f"found ranks {', '.join(map(str, sizes))}; scaling needs several numbers of ranks"
-                ' for each case, for example {"ranks": [1, 2]}'
+                ' in cases that are otherwise equal, for example {"ranks": [1, 2]}'
             )
             problems.add(place, message)
 
@@ -154,8 +154,8 @@ def _refuse(how: Settings, case: str, network: str, ranks: int) -> str | None:
     own = how.ranks or ranks
     if own > ranks:
         return (
-            f"the case {case} has {own} ranks, the resources have {ranks}: set nodes times"
-            " ranks_per_node to the largest number of ranks"
+            f"the case {case} has {own} ranks, expected at most the {ranks} of the resources: set"
+            " nodes times ranks_per_node to the largest number of ranks"
         )
     shares = how.batch, own, how.accumulate, how.batch_norm_group
     name = how.scheme.name

@@ -133,7 +133,8 @@ def put_points(
         cases = points.get(place)
         if place in points:
             if fault := _fault(entry["search"], axes, cases):
-                problems.add(f"{here}/cases", f'{fault}: remove "cases" to let capsule draw them')
+                message = f'{fault}: remove "cases" to let capsule draw the points'
+                problems.add(f"{here}/cases", message)
         elif draws:
             cases, drawn = _draw(entry["search"], axes, left, f"{here}/search", problems), True
         if cases is not None:

@@ -119,7 +119,8 @@ def starter_of(
         bad = error.object[error.start : error.end]
         word = next((one for one in words if bad in one), bad)
         fault = f"{word!a} in the command is not valid UTF-8"
-        raise UsageError(fault, advice="rename the file that this argument names") from None
+        advice = "write the argument in UTF-8; if the argument is a path, rename the file"
+        raise UsageError(fault, advice=advice) from None
 
 
 def _json(value: object) -> str:

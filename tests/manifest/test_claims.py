@@ -392,7 +392,9 @@ def test_the_spread_that_is_told_is_one_that_the_margin_bears(margin: Mapping[st
 def test_one_run_confirms_nothing_and_a_constant_has_no_outlook() -> None:
     alone = outlook(1, margin={"absolute": 1})
     assert alone.narrowest is None
-    assert alone.sentence.endswith("can be confirmed: 1 needs at least two runs per side")
+    assert alone.sentence.endswith(
+        "can be confirmed: the margin 1 needs at least two runs per side"
+    )
     assert lint.outlook(read(on_loss(type="threshold", at_most=1))) == ()
 
 
@@ -417,7 +419,7 @@ def test_a_distribution_is_told_in_samples() -> None:
     one = outlook(type="distribution", margin={"distance": 0.2})
     samples = [stats.samples_for_distance(0.2, alpha=LEVEL, power=power) for power in (0.8, 0.9)]
     assert list(one.runs) == samples
-    assert f"{samples[0]} independent samples per side confirm a distance" in one.sentence
+    assert f"{samples[0]} independent samples per side confirm the margin distance" in one.sentence
 
 
 def test_the_base_document_has_an_outlook_for_each_claim_that_runs_decide() -> None:

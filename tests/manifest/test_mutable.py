@@ -114,7 +114,7 @@ def test_what_is_mutable_is_set_and_the_text_stays() -> None:
     )
     assert again == new
     # without it, the plan trains otherwise
-    with pytest.raises(ManifestError, match="the plan's training of default differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         manifest.read(new.source, where="m", folder=None, subjects=document["subjects"])
 
 

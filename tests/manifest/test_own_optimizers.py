@@ -178,7 +178,7 @@ def test_so_is_one_in_the_recipe(
         ({"optimizer": {"numbers": {"lr": 1}, "formula": True}}, "numbers has lr"),
         (
             {"optimizer": {"numbers": {"momentum": 0.5, "beta1": 1}, "formula": True}},
-            "the plan's training of default differs",
+            "the plan's training of the case default differs",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_plan_with_a_scheme_is_read_as_it_was_made() -> None:
     subjects = plan.subjects_to_json(read())
     assert read(subjects) == read()
     subjects[0]["recipes"]["default"]["scheme"]["period"] = 5
-    with pytest.raises(ManifestError, match="the plan's training of default differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         read(subjects)
 
 
@@ -217,7 +217,7 @@ def test_what_carries_a_scheme_is_what_a_plan_says_of_it() -> None:
     subjects = plan.subjects_to_json(read(scheme=scheme))
     assert subjects[0]["recipes"]["default"]["scheme"] == scheme
     assert read(subjects, scheme=scheme) == read(scheme=scheme)
-    with pytest.raises(ManifestError, match="the plan's training of default differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         read(subjects)
 
 
@@ -225,7 +225,7 @@ def test_groups_are_what_a_plan_says_of_them() -> None:
     subjects = plan.subjects_to_json(read(**GROUPED))
     assert subjects[0]["recipes"]["default"]["batch_norm_group"] == 2
     assert read(subjects, **GROUPED) == read(**GROUPED)
-    with pytest.raises(ManifestError, match="the plan's training of default differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         read(subjects, **{**GROUPED, "batch_norm_group": 5})
 
 

@@ -106,7 +106,7 @@ class MaxPool(_Pool):
         if levels < 1:
             raise ValueError(
                 f"a window of {window} elements exceeds the {2 ** (arithmetic.bits - 1)} levels of"
-                f" {dtype}: use a smaller window, or another dtype"
+                f" {dtype}: use a smaller window, or a dtype with more bits"
             )
         label = f"capsule-input-1\n{self.name}\nx\n{shape}\n{dtype}\n{seed}\n"
         drawn = ((words(label, prod(shape)) >> 11) % levels).reshape(shape)

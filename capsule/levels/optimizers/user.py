@@ -91,8 +91,8 @@ class _Formula:
         change, after = made
         if len(after) != self._slots:
             raise ValueError(
-                f"formula of {self._name} returns a state of {len(after)} arrays, but slots is"
-                f" {self._slots}"
+                f"formula of {self._name} returns a state of {len(after)} arrays, expected"
+                f" {self._slots}, the value of slots"
             )
         kept = tuple(self._check("state", array, shape) for array in after)
         return self._check("change", change, shape), kept

@@ -256,7 +256,7 @@ CASES = (
         name="archive/a-metric-twice",
         prepare=_forge(_document(_PLAN, _doubled_metric), "show", _operators),
         status=4,
-        says="the plan has metric",
+        says="the plan has the metric",
         mib=_MIB,
     ),
     Case(

@@ -204,7 +204,7 @@ WRONG_FORMULA = {
     "return -step.rate * gradient.sum(), state": r"a change of shape \(\)",
     "return -step.rate * gradient[..., None], state": "a change of shape",
     "return -step.rate * gradient, (gradient > 0,)": "a state of shape .* and type bool",
-    "return -step.rate * gradient, ()": "a state of 0 arrays, but slots is 1",
+    "return -step.rate * gradient, ()": "a state of 0 arrays, expected 1, the value of slots",
     "return -step.rate * gradient": "expected a pair of change and state",
     "gradient += parameter; return -step.rate * gradient, state": "read-only",
     "parameter *= 0.9; return -step.rate * gradient, state": "read-only",

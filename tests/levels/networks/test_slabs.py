@@ -110,5 +110,5 @@ def test_a_network_that_is_no_chain_is_refused() -> None:
     sizes = {"n": 1, "c": 1, "h": 8, "w": 8, "k": 1, "r": 3, "s": 3, "padding": 1}
     y = g.flat(g.node("conv2d", (x, w), sizes))
     z = g.flat(g.node("conv2d", (g.input("other", (1, 1, 8, 8)), w), sizes))
-    with pytest.raises(ValueError, match="w is also read after its chain"):
+    with pytest.raises(ValueError, match="the parameter w is read by the chain"):
         graphs.find(g.graph([g.linear(g.sum(y, z), 2)]))

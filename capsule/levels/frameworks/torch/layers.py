@@ -129,7 +129,7 @@ def _space(x: Any) -> tuple[int, ...]:
 
 def _batch_norm(how: How, x: Any, w: Any, b: Any, mean: Any, variance: Any) -> Any:
     if how.get("training_mode"):
-        raise FrameworkError("torch: BatchNormalization in training_mode is not supported")
+        raise FrameworkError("torch: BatchNormalization has training_mode 1, expected 0")
     return functional.batch_norm(x, mean, variance, w, b, False, 0.0, how.get("epsilon", 1e-5))
 
 
@@ -178,9 +178,10 @@ def _recurrent(how: How, inputs: Sequence[Any], order: Sequence[int]) -> tuple[A
     found += ["lengths"] if lengths is not None else []
     found += ["peepholes"] if any(one is not None for one in inputs[7:]) else []
     if found:
+        kind = {1: "RNN", 3: "GRU", 4: "LSTM"}[len(order)]
         raise FrameworkError(
-            f"torch: RNN, GRU or LSTM with {', '.join(found)} is not supported: export the file"
-            f" without {', '.join(found)}"
+            f"torch: {kind} with {', '.join(found)} is not supported: export the file without"
+            f" {', '.join(found)}"
         )
     weights = []
     for way in range(w.shape[0]):
@@ -217,7 +218,7 @@ def _lstm(how: How, *inputs: Any) -> Any:
 
 def _gru(how: How, *inputs: Any) -> Any:
     if not how.get("linear_before_reset"):
-        raise FrameworkError("torch: GRU without linear_before_reset is not supported")
+        raise FrameworkError("torch: GRU has linear_before_reset 0, expected 1")
     x, weights, biased, both = _recurrent(how, inputs, (1, 0, 2))
     w, r, h = _pick(inputs, (1, 2, 5))
     y, h = torch.gru(x, _start(h, x, w, r), weights, biased, 1, 0.0, False, both, False)
@@ -242,7 +243,7 @@ def _attention(how: How, q: Any, k: Any, v: Any, mask: Any = None, *more: Any) -
             " q, k, v and mask, and at most is_causal, scale, q_num_heads and kv_num_heads"
         )
     if mask is not None and how.get("is_causal"):
-        raise FrameworkError("torch: Attention with mask and causal masking is not supported")
+        raise FrameworkError("torch: Attention has a mask and is_causal 1, expected one of the two")
     return functional.scaled_dot_product_attention(
         *(q, k, v, mask),
         is_causal=bool(how.get("is_causal", 0)),
@@ -252,6 +253,19 @@ def _attention(how: How, q: Any, k: Any, v: Any, mask: Any = None, *more: Any) -
 
 
 _MODES = {b"nearest": "nearest", b"linear": "linear", b"cubic": "bicubic"}
+
+
+def _refuse_resize(how: How, x: Any, sizes: Any) -> FrameworkError:
+    """Return the error of a Resize that torch does not compute as ONNX does."""
+    given = {"mode": b"nearest", "coordinate_transformation_mode": b"half_pixel", **how}
+    attributes = ", ".join(
+        f"{name} {value.decode() if isinstance(value, bytes) else value}"
+        for name, value in given.items()
+        if name != "version"
+    )
+    return FrameworkError(
+        f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with {attributes} is not supported"
+    )
 
 
 def _resize(how: How, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:  # noqa: ARG001
@@ -282,18 +296,12 @@ def _resize(how: How, x: Any, roi: Any = None, scales: Any = None, sizes: Any = 
         or cubic
         or not (same if nearest else aligned or halves)
     ):
-        raise FrameworkError(
-            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with mode"
-            f" {how.get('mode', b'nearest').decode()} and coordinates {placed} is not supported"
-        )
+        raise _refuse_resize(how, x, sizes)
     if nearest:
         return functional.interpolate(x, list(sizes[2:]), mode="nearest")
     ways = {"linear": ("linear", "bilinear", "trilinear")[rank - 1], "bicubic": "bicubic"}
     if aligned and scales and any(f * n % 1 for f, n in zip(factors, x.shape[2:])):
-        raise FrameworkError(
-            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with mode"
-            f" {how.get('mode', b'nearest').decode()} and coordinates {placed} is not supported"
-        )
+        raise _refuse_resize(how, x, sizes)
     by, to = (factors, None) if scales else (None, list(sizes[2:]))
     return functional.interpolate(x, to, by, mode=ways[mode], align_corners=aligned)
 

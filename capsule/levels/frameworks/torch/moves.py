@@ -103,8 +103,9 @@ def judge(
         ValueError: See `right`.
     """
     if ARITHMETIC[dtype].wider != "float64":
+        fit = ", ".join(name for name, one in ARITHMETIC.items() if one.wider == "float64")
         raise ValueError(
-            f"torch has no type with more bits than {dtype} for a reference: use another dtype"
+            f"torch has no type with more bits than {dtype} for a reference: use one of {fit}"
         )
     first = _Local(dtype, label, draws)
     exact = _run(module, run, first)
@@ -142,7 +143,10 @@ def outputs(results: Any) -> tuple[NativeTensor, ...]:
     if not isinstance(values, (tuple, list)) or not all(
         isinstance(one, torch.Tensor) for one in values
     ):
-        raise ValueError(f"the module returns a {type(results).__name__}, expected tensors")
+        raise ValueError(
+            f"the module returns a {type(results).__name__}, expected a tensor, or a tuple, list or"
+            " dictionary of tensors"
+        )
     return tuple(values)
 
 

@@ -164,8 +164,9 @@ def _attention(r: Reader, node: Any, how: How) -> None:
         or len(node.output) > 1
     ):
         raise Refused(
-            "only q, k and v of one shape (batch, heads, length, width), without mask and past,"
-            f" are supported; found {', '.join(map(str, sorted(shapes)))}"
+            f"it has {len(operands)} inputs of shape {' and '.join(map(str, sorted(shapes)))}, and"
+            f" {len(node.output)} outputs; expected the inputs q, k and v of one shape (batch,"
+            " heads, length, width), and 1 output"
         )
     sizes = dict(zip(("batch", "heads", "length", "width"), shapes.pop()))
     scale = 1 / sqrt(sizes["width"])
