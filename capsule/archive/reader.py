@@ -93,7 +93,7 @@ class Capsule:
             " SHA-256 verified",
             f"{len(record.attempts)} attempts and {len(record.samples)} series of samples fit the"
             " plan and the manifest",
-            "results/metrics.json follows from the samples",
+            "results/metrics.json: identical when computed again from the samples",
             "README.md and the crate follow from the record"
             if record.tool == __version__
             else f"README.md and the crate not compared: written by capsule-hpc {record.tool}",

@@ -232,7 +232,7 @@ def faults(record: Record, load: Load) -> Iterator[str]:
             if line is None or not _gives(values, line):
                 yield f"samples of {metric}, {where}, contradict the text that they were read from"
     for metric, seed, number, _ in stated:
-        yield f"the texts lack the samples of {metric}, seed {seed}, attempt {number}"
+        yield f"the evidence lacks the samples of {metric}, seed {seed}, attempt {number}"
 
 
 def count(record: Record) -> int:

@@ -57,7 +57,9 @@ def resolve(
     )
     if tuple(image.platform.split("/"))[: len(wanted)] != wanted:
         raise CannotRunError(
-            f"the image is for {image.platform}, expected {'/'.join(wanted)}", where=where
+            f"the image is for {image.platform}, expected {'/'.join(wanted)}",
+            where=where,
+            advice=f"name an image for {'/'.join(wanted)}",
         )
     return image
 

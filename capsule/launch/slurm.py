@@ -159,7 +159,10 @@ def look(job: str) -> Job | None:
         )
     if "Invalid job id" in _errors(ended):
         return None
-    raise ExecutionError(f"Slurm gives no information on job {job}: {_errors(ended)}")
+    raise ExecutionError(
+        f"Slurm gives no information on job {job}: {_errors(ended)}",
+        advice=f"try `scontrol show job {job}`; when Slurm answers, repeat the command",
+    )
 
 
 def find(name: str) -> list[str]:
@@ -173,7 +176,10 @@ def find(name: str) -> list[str]:
     own = f"--user={os.geteuid()}"
     ended = _call("squeue", own, f"--name={name}", "--noheader", "--format=%A")
     if ended.exit_code != 0:
-        raise ExecutionError(f"Slurm gives no information on jobs named {name}: {_errors(ended)}")
+        raise ExecutionError(
+            f"Slurm gives no information on jobs named {name}: {_errors(ended)}",
+            advice=f"try `squeue --name={name}`; when Slurm answers, repeat the command",
+        )
     return sorted(_ID.findall(ended.stdout.decode(errors="replace")), key=int)
 
 

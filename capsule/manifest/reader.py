@@ -321,8 +321,8 @@ def _check_bounds(
     points = sum(len(one.cases) * len(one.frameworks) for one in benchmarks)
     if isinstance(seeds, list) and points * len(seeds) > MOST_TRIALS:
         message = (
-            f"{points} points times {len(seeds)} seeds make {points * len(seeds)} trials; at most"
-            f" {MOST_TRIALS} are allowed"
+            f"{points} combinations of benchmark, case and framework under {len(seeds)} seeds"
+            f" make {points * len(seeds)} trials, expected at most {MOST_TRIALS}"
         )
         problems.add("/benchmarks", message)
 

@@ -318,7 +318,7 @@ def without_evidence(record: Record, files: list[File]) -> tuple[Record, list[Fi
     [
         (with_another_number, "contradict the text that they were read from"),
         (with_another_log, "contradict the text that they were read from"),
-        (without_evidence, "the texts lack the samples of"),
+        (without_evidence, "the evidence lacks the samples of"),
     ],
 )
 def test_a_number_that_its_text_does_not_give_damages_a_capsule(
