@@ -231,8 +231,8 @@ def test_anything_else_in_place_of_points_is_told(points: Any) -> None:
 def test_what_is_large_without_points_is_no_manifest() -> None:
     many = [{**COMMAND, "id": f"tiny-{number}"} for number in range(1000)]
     data = json.dumps({**WHOLE, "benchmarks": many}).encode()
-    assert "the limit is 256 KiB" in complaint(data)
-    assert "the limit is 256 KiB" in complaint(whole(COMMAND) + b" " * (1 << 24))
+    assert "expected at most 256 KiB" in complaint(data)
+    assert "expected at most 256 KiB" in complaint(whole(COMMAND) + b" " * (1 << 24))
 
 
 def test_more_numbers_than_a_manifest_holds_are_not_drawn() -> None:
