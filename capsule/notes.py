@@ -121,7 +121,7 @@ NOTES |= {
     "memory-limit": "memory limit per process start: {most_bytes:size}, {is_held:enforced by its"
     " control group|checked once a second}",
     EARLY_CLOCK: "the machine's clock said {began:.10s}, before capsule-hpc {release} was written:"
-    " all times of this run are wrong",
+    " all dates of this run are wrong",
     CLOCKS: "the runs begin at {began}, before {whose} ended at {ended}: the clock of one of the"
     " two machines was wrong",
 }

@@ -302,7 +302,7 @@ NOTE_TEXTS = {
     ),
     "early-clock": WarningText(
         "The runs are dated before the release of capsule that made them, so the clock of the"
-        " machine was wrong. All dates of the capsule are wrong.",
+        " machine was wrong. All dates of this run are wrong.",
         "Set the clock and run again if the dates matter.",
         {"began": "2020-01-01T00:00:00+00:00", "release": "0.4.0"},
     ),

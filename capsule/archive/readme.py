@@ -161,7 +161,12 @@ def _contents(record: Record) -> Iterator[str]:
     yield ""
     yield "All files are text (UTF-8), except binary inputs, datasets and evidence."
     yield ""
-    many = [("results/ranks.jsonl", "series of many ranks, one line per metric and attempt")]
+    many = [
+        (
+            "results/ranks.jsonl",
+            "samples of every rank of an attempt with many ranks, one line per metric",
+        )
+    ]
     for path, meaning in (
         ("manifest.json", "the manifest, as the author wrote it"),
         ("capsule.json", "claims, datasets, times"),
