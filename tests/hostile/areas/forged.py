@@ -271,7 +271,7 @@ CASES = (
     _refuse("margin-widened", _check(forging.widen), "allows -1e+06 to 1e+06, expected -0.0"),
     _refuse("margin-widened-here", _diff(forging.widen), "differs from the original's"),
     # where it comes from
-    _refuse("origin-dropped", _diff(forging.as_original), "id gives none"),
+    _refuse("origin-dropped", _diff(forging.as_original), "expected none as derived"),
     _refuse("origin-made-up", _check(forging.as_verification), "fresh seed number 1 is none"),
     _refuse("origin-to-come", _check(forging.as_extension), "predecessor/"),
     # what is derived
