@@ -175,7 +175,7 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"schedule": {"name": "multistep"}}, "", "milestones is missing"),
         ({"schedule": {"name": "multistep", "milestones": [2, 2]}}, "", "increasing whole numbers"),
         ({"schedule": {"name": "multistep", "milestones": [1.5]}}, "/schedule", "1.5"),
-        ({"schedule": {"name": "cosine", "milestones": [2]}}, "", "cosine has none"),
+        ({"schedule": {"name": "cosine", "milestones": [2]}}, "", "cosine has no milestones"),
         ({"optimizer": {"name": "lamp", "lr": 1}}, "/optimizer/name", "did you mean 'lamb'"),
         (
             {"optimizer": {"name": "lamb", "lr": 1, "max_norm": 1}},
@@ -299,7 +299,7 @@ def test_a_plan_that_trains_otherwise_is_no_plan_of_the_manifest(change: dict[st
 def test_a_plan_without_the_recipe_is_refused() -> None:
     data, subjects = planned()
     del subjects[0]["recipes"]
-    with pytest.raises(ManifestError, match="lacks the training of default"):
+    with pytest.raises(ManifestError, match="lacks the training of the case default"):
         read(data, subjects=subjects)
 
 
@@ -308,7 +308,7 @@ def test_a_plan_with_other_cases_is_refused(cases: Any) -> None:
     data, subjects = planned(cases=cases)
     first = subjects[0]["cases"][0]
     subjects[0]["cases"][0] = {**first, "parameters": {**first["parameters"], "batch": 7}}
-    with pytest.raises(ManifestError, match="the plan's cases differ from"):
+    with pytest.raises(ManifestError, match="the plan has the cases"):
         read(data, subjects=subjects)
 
 

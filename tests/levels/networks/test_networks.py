@@ -304,7 +304,7 @@ def test_wrong_networks_and_sizes_are_named(
 def test_files_that_are_no_networks_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no file .*there\.py"):
         networks.find("mine", str(tmp_path / "there.py"))
-    with pytest.raises(ValueError, match=r"is not a \.py file"):
+    with pytest.raises(ValueError, match=r"expected a \.py file"):
         networks.find("mine", write(tmp_path, "", "mine.txt"))
 
 
@@ -317,7 +317,7 @@ def test_the_catalogue_keeps_levels_apart() -> None:
     in_float64 = catalog.refusal(lenet, "torch", "float64", "cpu")
     in_bfloat16 = catalog.refusal(lenet, "numpy", "bfloat16", "cpu")
     assert in_float64 is not None
-    assert "lenet has no float64" in in_float64
+    assert "lenet does not support float64" in in_float64
     assert in_bfloat16 is not None
     assert in_bfloat16.startswith("numpy has no bfloat")
     with_gradient = {facts.name for facts in catalog.due(lenet, "torch", "cuda")}

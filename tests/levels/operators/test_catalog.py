@@ -165,12 +165,12 @@ def test_gradients_are_due_where_a_framework_has_them(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("framework", "dtype", "device", "message"),
     [
-        ("torch", "tf32", "cpu", "torch has no tf32 on cpu"),
+        ("torch", "tf32", "cpu", "torch does not support tf32 on cpu"),
         (
             "numpy",
             "bfloat16",
             "cpu",
-            "numpy does not support bfloat16 on cpu; use float64 or float32",
+            "numpy does not support bfloat16 on cpu; use one of float64, float32",
         ),
         ("numpy", "float32", "cuda", "numpy has no device 'cuda'"),
         ("torch", "tf32", "cuda", None),
