@@ -211,7 +211,7 @@ def _draw(
         return None
     if count > commands.MOST_CASES or count * len(axes) > most:
         message = (
-            f"makes {count:.4g} points of {len(axes)} numbers, expected at most"
+            f"makes {count:.15g} points of {len(axes)} numbers, expected at most"
             f" {commands.MOST_CASES} points and {most} numbers in all; use fewer points"
         )
         problems.add(here, message)

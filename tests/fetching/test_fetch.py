@@ -287,7 +287,7 @@ def test_a_redirect_leads_to_nothing_less_safe(url: str, target: str) -> None:
         ),
         (http(b"x", status="503 Busy"), CannotRunError, "answered HTTP 503"),
         (http(b"x", status="206 Partial"), CannotRunError, "answered HTTP 206"),
-        (http(b"PK\x03\x04", Content_Encoding="gzip"), DamagedError, "sends Content-Encoding 'gzip'"),
+        (http(b"PK\x03\x04", Content_Encoding="gzip"), DamagedError, "Content-Encoding 'gzip'"),
         (HEAD + b"\r\nPK\x03\x04", CannotRunError, "connection lost after"),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999999\r\n\r\n",

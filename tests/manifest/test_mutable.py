@@ -79,7 +79,7 @@ def test_a_field_and_its_value_are_typed_in_one_word(words: str, field: str, val
 
 @pytest.mark.parametrize("words", ["", "/a", "=3", "/=3", "/a=", "/a=[1]", "/a=null"])
 def test_other_words_are_no_setting(words: str) -> None:
-    with pytest.raises(ValueError, match="expected|is no"):
+    with pytest.raises(ValueError, match=r"expected|is no"):
         mutable.parse(words)
 
 

@@ -173,7 +173,7 @@ def test_so_is_one_in_the_recipe(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"optimizer": None}, "the plan's optimizer differs"),
+        ({"optimizer": None}, "the plan takes the optimizer"),
         ({"optimizer": {"numbers": {}, "formula": True}}, "does not accept"),
         ({"optimizer": {"numbers": {"lr": 1}, "formula": True}}, "numbers has lr"),
         (

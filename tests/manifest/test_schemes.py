@@ -156,7 +156,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {"scheme": {"name": "spatial"}, "network": "alexnet"},
             "/benchmarks/0",
-            "max_pool2d1 has windows of 3 rows, stride 2 and padding 0; only",
+            "max_pool2d1 has windows of 3 rows, stride 2 and padding 0; expected",
         ),
         (
             {"scheme": {"name": "spatial"}, "network": "resnet9"},
@@ -250,7 +250,7 @@ def test_ranks_share_a_network_that_has_a_stage_for_each() -> None:
     how: dict[str, Any] = {"scheme": {"name": "pipelined"}, "batch": 2, "accumulate": 2}
     for ranks in (1, 2, 5):
         assert read(ranks=ranks, **how).benchmarks
-    with pytest.raises(ManifestError, match=r"6 ranks of pipelined .* into at most 5 stages"):
+    with pytest.raises(ManifestError, match=r"6 ranks of pipelined .* at most 5 stages"):
         read(ranks=6, **how)
 
 

@@ -319,7 +319,7 @@ def test_the_catalogue_keeps_levels_apart() -> None:
     assert in_float64 is not None
     assert "lenet does not support float64" in in_float64
     assert in_bfloat16 is not None
-    assert in_bfloat16.startswith("numpy has no bfloat")
+    assert in_bfloat16.startswith("numpy does not support bfloat")
     with_gradient = {facts.name for facts in catalog.due(lenet, "torch", "cuda")}
     without = {facts.name for facts in catalog.due(lenet, "onnxruntime", "cpu")}
     assert with_gradient - without == {
