@@ -320,5 +320,5 @@ def test_the_override_takes_the_place_of_the_manifests_image(served: Served) -> 
 
 
 def test_no_image_at_all_is_bad_usage() -> None:
-    with pytest.raises(UsageError, match="no image"):
+    with pytest.raises(UsageError, match="expected an image"):
         image.resolve(None, folder=None)
