@@ -57,7 +57,9 @@ def resolve(
     )
     if tuple(image.platform.split("/"))[: len(wanted)] != wanted:
         raise CannotRunError(
-            f"the image is for {image.platform}, expected {'/'.join(wanted)}", where=where
+            f"the image is for {image.platform}, expected {'/'.join(wanted)}",
+            where=where,
+            advice=f"name or build an image for {'/'.join(wanted)}",
         )
     return image
 
@@ -105,7 +107,9 @@ class _Source(ABC):
             document = self.document(_choose(index, wanted, self._where))
         if isinstance(document, Index):
             raise CannotRunError(
-                "the index names another index, expected an image", where=self._where
+                "the index names another index, expected an image",
+                where=self._where,
+                advice="name an image of that index by its digest: docker://HOST/NAME@sha256:...",
             )
         return index, document, self.config(document.config)
 
@@ -180,4 +184,5 @@ def _choose(index: Index, wanted: tuple[str, ...], where: str) -> Digest:
         f"expected an image for {'/'.join(wanted)}, the registry has"
         f" {', '.join(there[:20]) or 'none'}",
         where=where,
+        advice=f"name or build an image for {'/'.join(wanted)}",
     )
