@@ -121,12 +121,16 @@ def reopen_capsule(path: Path, capsule_id: str) -> Capsule:
     Raises:
         DamagedError: It is not the capsule that the run was begun with.
     """
-    capsule = reading.read(path)
+    changed = "the run folder was changed; start a new run"
+    try:
+        capsule = reading.read(path)
+    except DamagedError as error:
+        raise DamagedError(error.what, where=error.where, advice=changed) from None
     if capsule.id != capsule_id:
         raise DamagedError(
             f"found capsule {capsule.id[:12]}, expected {capsule_id[:12]}, which the run extends",
             where=str(path),
-            advice="the run folder was changed; start a new run",
+            advice=changed,
         )
     return capsule
 
@@ -144,7 +148,11 @@ def keep(earlier: Earlier | Extended, path: Path) -> None:
         else:
             shutil.copyfile(source, path)
     except OSError as error:
-        raise ExecutionError(f"cannot copy: {error.strerror or error}", where=str(source)) from None
+        raise ExecutionError(
+            f"cannot copy: {error.strerror or error}",
+            where=str(source),
+            advice="make the capsule readable, or name a run folder on another disk with --work",
+        ) from None
 
 
 def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:

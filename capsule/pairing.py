@@ -22,7 +22,7 @@ from capsule import interruption, places, sealing
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.digest import of_bytes
-from capsule.errors import UsageError
+from capsule.errors import UsageError, add_advice
 from capsule.execute import loop
 from capsule.execute.workspace import read_file, write_durably
 from capsule.interruption import CutOff
@@ -232,6 +232,7 @@ def _keep_targets(folder: Path, targets: tuple[Path, Path]) -> None:
     write_durably(folder / _HEADER, text.encode())
 
 
+@add_advice("the run folder was changed; start a new pair")
 def _read_targets(folder: Path) -> tuple[Path, Path]:
     header = folder / _HEADER
     if not header.is_file():

@@ -351,9 +351,11 @@ def run(
         finally:
             process.stop(grace_seconds=1.0)
         if ended is None:
-            raise ExecutionError(f"{argv[0]} did not end within {timeout_seconds:g} s")
+            what = f"{argv[0]} did not end within {timeout_seconds:g} s"
+            raise ExecutionError(what, advice=f"run {argv[0]} by hand to find the cause")
         if out.stat().st_size > limit_bytes:
-            raise ExecutionError(f"{argv[0]} printed more than {size(limit_bytes)}")
+            what = f"{argv[0]} printed more than {size(limit_bytes)}"
+            raise ExecutionError(what, advice=f"run {argv[0]} by hand to find the cause")
         with err.open("rb") as stream:
             stream.seek(max(0, err.stat().st_size - limit_bytes))
             errors = stream.read()

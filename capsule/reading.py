@@ -28,7 +28,7 @@ from capsule import (
 from capsule import plan as plans
 from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
-from capsule.errors import DamagedError, ManifestError, UsageError
+from capsule.errors import DamagedError, ManifestError, UsageError, add_advice
 from capsule.levels.catalog.ruler import RULER
 from capsule.manifest import Manifest, catalogued, looks
 from capsule.manifest.problems import quote
@@ -56,7 +56,7 @@ def read(path: Path, expected: str | None = None, hashing: Hashing | None = None
         DamagedError: It is another capsule, or not as it was sealed, or states a plan, seeds or
             claims that do not follow from the rest of it.
     """
-    with pause_collector():
+    with pause_collector(), add_advice(archive.GET_AGAIN):
         capsule = archive.read(path, expected, hashing)
         try:
             require(capsule.record, where=str(path))

@@ -34,6 +34,7 @@ def require(original: Capsule, rerun: Capsule) -> None:
             f"the verification contradicts its original {original.id[:12]}:"
             f" {'; '.join(differences)}",
             where=str(rerun.path),
+            advice="get the verification again from its verifier, or verify the original yourself",
         )
 
 
@@ -70,7 +71,7 @@ def _manifest_faults(original: Record, rerun: Record) -> Iterator[str]:
     try:
         due = manifests.change(original.manifest, changed, original.plan["subjects"])
     except (UsageError, ManifestError) as error:
-        yield f"it set a field that a verification of the original cannot set: {error}"
+        yield f"it set a field that a verification of the original cannot set: {error.what}"
         return
     subjects = plans.subjects_to_json(due) if changed else original.plan["subjects"]
     if subjects != rerun.plan["subjects"]:

@@ -239,7 +239,10 @@ def runs(
         UsageError: It is no number of runs, or all of them are there.
     """
     if wanted is not None and wanted < 1:
-        raise UsageError(f"a verification needs at least 1 run, found --runs {wanted}")
+        raise UsageError(
+            f"a verification needs at least 1 run, found --runs {wanted}",
+            advice="give --runs 1 or more",
+        )
     there = len(added.seeds) if added else 0
     most = looks[-1] if looks else wanted or verdict.advise_runs(record, there)
     if most is None or (added and most <= there):

@@ -279,7 +279,11 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
             " `capsule site show`",
         ) from None
     except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror}", where=str(file)) from None
+        raise UsageError(
+            f"cannot write: {error.strerror}",
+            where=str(file),
+            advice="make the folder writable, or set CAPSULE_SITE to another file",
+        ) from None
 
 
 def _below(name: str, key: str) -> str:

@@ -29,7 +29,7 @@ from capsule.archive.table import Below
 from capsule.archive.whole import Hashing, Whole
 from capsule.collector import pause_collector, return_memory
 from capsule.digest import Digest
-from capsule.errors import CannotRunError, DamagedError, ExecutionError
+from capsule.errors import CannotRunError, DamagedError, ExecutionError, add_advice
 from capsule.image import Image
 from capsule.origin import predecessor_id
 from capsule.predecessor import Predecessor
@@ -39,6 +39,9 @@ from capsule.sizes import size
 if TYPE_CHECKING:
     from capsule.archive.texts import Quotation
 
+GET_AGAIN = "get the capsule again from its author, and compare its id"
+"""Remedy for a capsule that is damaged or contradicts itself."""
+_CHANGED = "run the command again when no process writes to the capsule"
 # of so many the memory is worth a millisecond
 _MANY_FILES = 10_000
 _SHOWN = 20
@@ -178,6 +181,7 @@ class Capsule:
         more = len(sentences) - _REFUSED
         return told + ([f"and {more} more values"] if more > 0 else [])
 
+    @add_advice(_CHANGED)
     def open(self, name: str) -> bytes:
         """Return the bytes of the file at a path below `data/`, and check the digest again.
 
@@ -188,6 +192,7 @@ class Capsule:
         path, expected = self._place(name), self.digests[name]
         return b"".join(bag.read(self.source, path, expected=expected, where=str(self.path)))
 
+    @add_advice(_CHANGED)
     def as_predecessor(self) -> Predecessor:
         """Return the record and digest lists of this capsule, for sealing in a derived capsule.
 
@@ -205,6 +210,7 @@ class Capsule:
         digest.expect(digest.of_bytes(manifest), stated, what=bag.MANIFEST, where=where)
         return Predecessor(record=self.record, manifest=manifest, tag_manifest=tags)
 
+    @add_advice(_CHANGED)
     def extract(self, prefix: str, target: Path) -> tuple[Path, ...]:
         """Write every file below a folder of the payload, and check each digest again.
 
@@ -235,7 +241,11 @@ class Capsule:
                     path.unlink()
                     raise
         except OSError as error:
-            raise ExecutionError(f"cannot write: {error.strerror}", where=str(path)) from None
+            raise ExecutionError(
+                f"cannot write: {error.strerror}",
+                where=str(path),
+                advice="free some space, and run the command again",
+            ) from None
         return path
 
     def _copy(self, name: str, stream: BufferedWriter) -> None:
@@ -275,6 +285,7 @@ def read(path: Path, expected: str | None = None, hashing: Hashing | None = None
         ) from None
 
 
+@add_advice(GET_AGAIN)
 def identify(path: Path, expected: str | None, *, where: str) -> str:
     """Return the id of a file that may be a capsule, without reading the rest.
 

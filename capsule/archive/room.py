@@ -88,7 +88,11 @@ def require(plan: Plan, *, carried: Sequence[Path]) -> None:
         size_bytes = sum(path.stat().st_size for path in carried)
     except OSError as error:
         where = str(error.filename)
-        raise UsageError(f"cannot read: {error.strerror}", where=where) from None
+        raise UsageError(
+            f"cannot read: {error.strerror}",
+            where=where,
+            advice="make the file readable, or remove it from the manifest's inputs",
+        ) from None
     if size_bytes > limits.MOST_INPUT_BYTES:
         raise UsageError(
             f"the inputs have {sizes.size(size_bytes)} in total; the limit is"

@@ -294,7 +294,11 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _unreadable(error: OSError, source: Path) -> ExecutionError:
-    return ExecutionError(f"cannot read for sealing: {error.strerror}", where=str(source))
+    return ExecutionError(
+        f"cannot read for sealing: {error.strerror}",
+        where=str(source),
+        advice="make the file readable, then continue with --resume",
+    )
 
 
 def _unwritable(error: OSError, target: Path) -> ExecutionError:
@@ -305,4 +309,8 @@ def _unwritable(error: OSError, target: Path) -> ExecutionError:
             advice="free some space, or name a file on another disk with --output, then continue"
             " with --resume",
         )
-    return ExecutionError(f"cannot write the capsule: {error.strerror}", where=str(target))
+    return ExecutionError(
+        f"cannot write the capsule: {error.strerror}",
+        where=str(target),
+        advice="name a file in a writable folder with --output, then continue with --resume",
+    )

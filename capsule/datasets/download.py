@@ -351,7 +351,11 @@ def _require_address(url: str, source: web.Source) -> None:
     host = urlsplit(url).hostname or ""
     inwards = source != "foreign" or is_plainly_loopback(host)
     if fault := explain_address(host, may_be_this_machine=inwards):
-        raise CannotRunError(f"refused address, {fault}", where=url)
+        raise CannotRunError(
+            f"refused address, {fault}",
+            where=url,
+            advice="download the data by hand, and add the path to the site file",
+        )
 
 
 def _settle(done: Future[None], work: Callable[[], None]) -> None:

@@ -360,7 +360,9 @@ def _complete(generator: str, parameters: Mapping[str, object]) -> dict[str, int
     try:
         return dict(generators.complete(generator, parameters))
     except ValueError as error:
-        raise UsageError(str(error), where=generator) from error
+        raise UsageError(
+            str(error), where=generator, advice="correct the parameters of the dataset"
+        ) from error
 
 
 def _make(generator: str, parameters: Mapping[str, int], target: Path) -> Digest:
@@ -381,7 +383,9 @@ def _write(form: str, generator: str, parameters: Mapping[str, int], target: Pat
         with _whole(target) as partial:
             writers.write(form, generator, parameters, partial)
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(
+            str(error), advice="change the parameters, or choose another --format"
+        ) from error
     except ModuleNotFoundError as error:
         raise CannotRunError(str(error)) from error
 

@@ -38,6 +38,7 @@ _UNREAD = {
     b"Rar!": "RAR",
     b"\x1f\x9d": "compress",
 }
+_ASK = "correct the URL of the dataset, or ask the publisher of the data for another archive"
 _BY_HAND = "if you trust the archive, unpack it by hand, and add the folder to the site file"
 _DRIVE = re.compile(r"[A-Za-z]:(/|$)")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -73,10 +74,12 @@ def unpack(archive: Path, target: Path, *, most_bytes: int, most_files: int, whe
                 read(stream, _Inventory(most_bytes, most_files), where)
             read(stream, _Writer(target, most_bytes, most_files), where)
     except DamagedError as error:
-        raise DamagedError(error.what, where=where, advice=error.advice) from None
+        raise DamagedError(error.what, where=where, advice=error.advice or _ASK) from None
     except OSError as error:
         if error.errno in _BAD_NAMES:
-            raise DamagedError(f"cannot unpack: {error.strerror}", where=where) from None
+            raise DamagedError(
+                f"cannot unpack: {error.strerror}", where=where, advice=_BY_HAND
+            ) from None
         raise CannotRunError(
             f"cannot unpack: {error.strerror}",
             where=str(target),

@@ -171,7 +171,11 @@ def _entries(manifest: Manifest) -> list[tuple[str, tuple[str, ...]]]:
 def _require(manifest: Manifest, folder: Path | None) -> Path:
     for name in sorted(names(manifest)):
         if folder is None or not os.path.lexists(folder / name):
-            raise DamagedError(f"input {name} is missing", where=str(folder))
+            raise DamagedError(
+                f"input {name} is missing",
+                where=str(folder),
+                advice="the folder was changed; restore the folder, or start a new run",
+            )
     return folder or Path()
 
 

@@ -178,6 +178,7 @@ class _Transfer:
             raise DamagedError(
                 f"the download exceeds {sizes.size(MOST_DOWNLOAD_BYTES)}, the limit",
                 where=self._where,
+                advice="check the address, or ask the publisher of the capsule",
             )
 
     def _no_capsule(self, response: Response, start: bytes) -> DamagedError:
@@ -189,7 +190,9 @@ class _Transfer:
             if start
             else "the server sends an empty file instead of a capsule",
             where=self._where,
-            advice="give the address of the file itself: copy its download link" if page else None,
+            advice="give the address of the file itself: copy its download link"
+            if page
+            else "check the address, or ask the publisher of the capsule",
         )
 
     def _explain_end(self, error: Exception | None) -> Exception:

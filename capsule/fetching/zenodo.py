@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from capsule import sizes
-from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.errors import CannotRunError, DamagedError, UsageError, add_advice
 from capsule.fetching.download import Source
 from capsule.fetching.locations import Deposit
 from capsule.fetching.web import Conversation
@@ -22,6 +22,7 @@ _CAPSULE, _ENDINGS = ".capsule.zip", (".capsule.zip", ".zip")
 _SHOWN = 10
 
 
+@add_advice("download the capsule from the page of the record, and give the path of the file")
 def find(conversation: Conversation, deposit: Deposit) -> Source:
     """Ask for a record, and pick its capsule.
 
@@ -129,6 +130,7 @@ def _choose(
         raise CannotRunError(
             f"no file of the record ends in {' or '.join(_ENDINGS)}; files: {names or 'none'}",
             where=deposit.name,
+            advice="give the DOI of a record that contains a capsule",
         )
     page = deposit.api.url.replace("/api/records/", "/records/")
     raise UsageError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from capsule.digest import Digest
-from capsule.errors import CannotRunError, UsageError
+from capsule.errors import CannotRunError, UsageError, add_advice
 from capsule.manifest import ImageSpec
 
 if TYPE_CHECKING:
@@ -166,9 +166,8 @@ def resolve(
         return image
     file = files.locate(written, None if override else folder)
     if file is not None:
-        return files.read(file)
-    return registry.resolve(
-        reference.parse(written, where=where),
-        written=written,
-        access=access or mirrors.Access(),
-    )
+        with add_advice("build or save the image again, or name another image file"):
+            return files.read(file)
+    parsed = reference.parse(written, where=where)
+    with add_advice("try again; if the error returns, push the image again, or name another image"):
+        return registry.resolve(parsed, written=written, access=access or mirrors.Access())

@@ -64,7 +64,11 @@ def open_store(file: ImageFile) -> Iterator[Store]:
         with open_file(file.path) as stream, open_archive(stream, where) as archive:
             yield archive
     except OSError as error:
-        raise CannotRunError(f"cannot read: {error.strerror}", where=where) from None
+        raise CannotRunError(
+            f"cannot read: {error.strerror}",
+            where=where,
+            advice="make the file readable, or name another image file",
+        ) from None
 
 
 def read(file: ImageFile) -> Image:
@@ -163,10 +167,13 @@ def _choose_platform(store: Store, index: Index, where: str) -> Manifest:
             f"expected an image for {'/'.join(wanted)}, the index has"
             f" {', '.join(there[:20]) or 'none'}",
             where=where,
+            advice=f"name or build an image for {'/'.join(wanted)}",
         )
     document = _document(store, chosen[0], where)
     if isinstance(document, Index):
-        raise CannotRunError("the index names another index, expected an image", where=where)
+        raise CannotRunError(
+            "the index names another index, expected an image", where=where, advice=_ONE
+        )
     return document
 
 

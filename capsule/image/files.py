@@ -150,7 +150,11 @@ def _read_sif(file: ImageFile) -> Image:
                     advice="run again when no process writes to the SIF",
                 )
     except OSError as error:
-        raise CannotRunError(f"cannot read: {error.strerror}", where=where) from None
+        raise CannotRunError(
+            f"cannot read: {error.strerror}",
+            where=where,
+            advice="make the file readable, or name another image file",
+        ) from None
     made = facts.make_sif(
         file.name, platform="/".join(image.platform), tree=image.tree, where=where
     )

@@ -107,7 +107,9 @@ class _Source(ABC):
             document = self.document(_choose(index, wanted, self._where))
         if isinstance(document, Index):
             raise CannotRunError(
-                "the index names another index, expected an image", where=self._where
+                "the index names another index, expected an image",
+                where=self._where,
+                advice="name an image of that index by its digest: docker://HOST/NAME@sha256:...",
             )
         return index, document, self.config(document.config)
 
@@ -182,4 +184,5 @@ def _choose(index: Index, wanted: tuple[str, ...], where: str) -> Digest:
         f"expected an image for {'/'.join(wanted)}, the registry has"
         f" {', '.join(there[:20]) or 'none'}",
         where=where,
+        advice=f"name or build an image for {'/'.join(wanted)}",
     )

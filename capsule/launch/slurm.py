@@ -24,6 +24,7 @@ ADVICE = (
     " resources, --walltime, or account and partition (`batch` of the site file)"
 )
 """Remedy for a job script that this cluster has no nodes for."""
+_LATER = "try again later; if the error returns, ask the operators of the cluster"
 # a run that is cut off ends what runs, keeps what finished, and does so in seconds; Slurm may send
 # the signal a minute early
 _NOTICE_SECONDS = 120
@@ -191,7 +192,10 @@ def cancel(job: str) -> None:
     """
     ended = _call("scancel", job)
     if ended.exit_code != 0:
-        raise ExecutionError(f"Slurm did not end job {job}: {_errors(ended)}")
+        raise ExecutionError(
+            f"Slurm did not end job {job}: {_errors(ended)}",
+            advice=f"end the job by hand: scancel {job}",
+        )
 
 
 def _options(script: Script) -> list[str]:

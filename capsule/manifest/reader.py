@@ -103,7 +103,9 @@ def _load(path: Path) -> bytes:
         with path.open("rb") as stream:
             return stream.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ManifestError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        advice = "make the file readable, or give another file"
+        what = f"cannot be read: {error.strerror}"
+        raise ManifestError(what, where=str(path), advice=advice) from None
 
 
 def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
@@ -200,6 +202,7 @@ def _too_large(found_bytes: int, most_bytes: int, where: str, counted: str = "")
         f"too long for a manifest: found {found_bytes / 1024:.1f} KiB{more}{counted}, expected at"
         f" most {most_bytes >> 10} KiB",
         where=where,
+        advice="split the benchmarks into several manifests",
     )
 
 

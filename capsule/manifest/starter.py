@@ -154,7 +154,8 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
         compiled = patterns.compile_pattern(pattern)
     except patterns.PatternError as error:
         message = f"invalid pattern {pattern!r}: {error}"
-        raise UsageError(message, where=f"--metric {metric}") from None
+        advice = "correct the regular expression, in the syntax of RE2"
+        raise UsageError(message, where=f"--metric {metric}", advice=advice) from None
     if compiled.groups != 1 and "value" not in compiled.names:
         raise UsageError(
             f"{pattern!r} has {compiled.groups} groups in parentheses, expected one group,"

@@ -83,7 +83,10 @@ def _choose(metrics: Sequence[MetricRuns], pattern: str) -> list[MetricRuns]:
     if not chosen:
         near = nearest(pattern, [one.metric for one in metrics])
         meant = f"; did you mean {near}?" if near else ""
-        raise UsageError(f"no metric matches {pattern!r}{meant}")
+        raise UsageError(
+            f"no metric matches {pattern!r}{meant}",
+            advice="list the metrics: capsule show CAPSULE --full",
+        )
     if len(chosen) > _MOST:
         raise UsageError(
             f"{pattern!r} matches {len(chosen)} metrics, the limit of a figure is {_MOST}",

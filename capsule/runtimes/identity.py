@@ -39,4 +39,8 @@ def check(facts: ImageFacts, image: Image, title: str) -> None:
         fault = f"its layer {number} is {found}, expected {due}"
     else:
         return
-    raise DamagedError(f"{title} has another image under this name: {fault}", where=image.reference)
+    raise DamagedError(
+        f"{title} has another image under this name: {fault}",
+        where=image.reference,
+        advice=f"remove that image: {title.lower()} image rm {own}",
+    )

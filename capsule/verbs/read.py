@@ -153,9 +153,15 @@ def _size(text: str) -> tuple[str, int]:
     """SIZE=N, as typed."""
     name, equals, number = text.partition("=")
     if not (name and equals and number.isascii() and number.isdigit()):
-        raise UsageError(f"expected SIZE=N with a whole number, such as batch=8, found {text!r}")
+        raise UsageError(
+            f"expected SIZE=N with a whole number, found {text!r}",
+            advice="write the size as a whole number, such as batch=8",
+        )
     if len(number) > _MOST_DIGITS:
-        raise UsageError(f"{name} has {len(number)} digits, at most {_MOST_DIGITS} are allowed")
+        raise UsageError(
+            f"{name} has {len(number)} digits, at most {_MOST_DIGITS} are allowed",
+            advice="give a smaller number",
+        )
     return name, int(number)
 
 

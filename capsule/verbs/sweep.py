@@ -113,7 +113,11 @@ def _winner(arguments: WinnerArguments, console: Console) -> int:
             "already exists", where=str(arguments.output), advice="name another file"
         ) from None
     except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror}", where=str(arguments.output)) from None
+        raise UsageError(
+            f"cannot write: {error.strerror}",
+            where=str(arguments.output),
+            advice="name a file in a writable folder",
+        ) from None
     console.data(
         f"wrote {arguments.output}: runs {which.winner} of {which.benchmark} under fresh seeds"
     )
