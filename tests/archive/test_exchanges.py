@@ -215,7 +215,7 @@ def test_no_ranks_ran_whose_world_nobody_saw(
         (f"stale-synchronous/{CASE}/bytes_sent", 0, one_more, "bytes_sent of rank 0 is"),
         (f"stale-synchronous/{CASE}/staleness", 0, far_ahead, "7 steps ahead of the slowest"),
         (f"allreduce/{CASE}/world_size", 1, one_more, "rank 1 saw 3 ranks, expected 2"),
-        (f"allreduce/{CASE}/parameters", 0, not_a_number, "not finite"),
+        (f"allreduce/{CASE}/parameters", 0, not_a_number, "expected a finite number"),
         (f"neighbour-averaging/{CASE}/bytes_sent", 1, one_less, "steps, expected equal numbers"),
         (f"neighbour-averaging/{CASE}/bytes_sent", 1, nothing, "bytes_sent"),
     ],

@@ -65,7 +65,7 @@ def test_a_copy_under_another_name_is_known_by_its_times() -> None:
     assert (
         "trials train/default/command/101 and train/default/command/17 have exactly the" in reason
     )
-    assert "same times for step_time: one is a copy" in reason
+    assert "same times for step_time: a copied trial" in reason
 
 
 def test_one_trial_under_two_seeds_is_known_by_its_times() -> None:
