@@ -117,10 +117,14 @@ def starter_of(
         return "\n".join(["{", *lines, "}", ""]).encode()
     except UnicodeEncodeError as error:
         bad = error.object[error.start : error.end]
-        word = next((one for one in words if bad in one), bad)
-        fault = f"{word!a} in the command is not valid UTF-8"
-        advice = "write the argument in UTF-8; if the argument is a path, rename the file"
-        raise UsageError(fault, advice=advice) from None
+        raise _not_utf8(next((one for one in words if bad in one), bad)) from None
+
+
+def _not_utf8(word: str) -> UsageError:
+    return UsageError(
+        f"{word!a} in the command is not valid UTF-8",
+        advice="write the argument in UTF-8; if the argument is a path, rename the file",
+    )
 
 
 def _json(value: object) -> str:

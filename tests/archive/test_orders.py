@@ -68,7 +68,7 @@ def test_orders_are_made_again_by_the_reader(sealed: Path) -> None:
     ("change", "message"),
     [
         (lambda weights: weights[::-1], "order_fingerprint is"),
-        (lambda weights: weights[:-1], "expected 90 numbers"),
+        (lambda weights: weights[:-1], "expected (1, 1, 90)"),
         (lambda weights: -weights, "expected finite numbers >= 0"),
         (None, "the file of its weighted sampler is missing"),
     ],
