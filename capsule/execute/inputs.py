@@ -309,7 +309,7 @@ class _Walk:
                 entries = list(listing)
         except OSError as error:
             what = f"cannot be read: {error.strerror}"
-            raise _refusal(folder.name, what, "make it readable") from None
+            raise _refusal(folder.name, what, "make the folder readable") from None
         folder = self._look_up(folder, {entry.name for entry in entries})
         for entry in entries:
             name = entry.name if folder.name == _WHOLE else f"{folder.name}/{entry.name}"
@@ -404,7 +404,7 @@ class _Walk:
             raise _refusal(
                 name,
                 f"has {status.st_nlink} hard links; some may lie outside the inputs",
-                "if the file may be published, replace the hard link by a copy, else `exclude` the link",
+                "replace the hard link by a copy if the file may be published, or `exclude` the link",
             )
         return status
 
@@ -416,7 +416,9 @@ class _Walk:
             return _refusal(name, f"{target}, which does not exist", advice)
         if not path.resolve().is_relative_to(self._base.resolve()):
             where = "which lies outside the manifest's folder"
-            advice = "if the target may be published, replace the link by a copy, else `exclude` the link"
+            advice = (
+                "replace the link by a copy if the target may be published, or `exclude` the link"
+            )
         else:
             where = "and capsule does not follow links"
             advice = "replace the link by a copy of its target, or `exclude` the link"
