@@ -351,8 +351,8 @@ NOTE_TEXTS = {
     ),
     "seeds-added": WarningText(
         "`--add-seeds` wrote this capsule after the author had seen the first results.",
-        "Treat claims that compare with the original's runs as reports. capsule still judges claims"
-        " against a constant.",
+        "capsule gives no verdict on claims that cover all runs: read their values as information."
+        " capsule still judges claims against a constant.",
         {"capsule": _CAPSULE, "first": 5, "added": 5, "later": 1},
     ),
     "online": WarningText(

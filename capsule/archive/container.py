@@ -36,7 +36,7 @@ _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR64 = struct.Struct("<4sLQL")
-_FOREIGN = "the zip directory has another form than capsule writes"
+_FOREIGN = "another program wrote or changed the zip directory"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

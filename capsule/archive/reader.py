@@ -359,7 +359,7 @@ def _names(payload: Iterable[str], where: str) -> dict[str, str]:
         names = escapes.decode(path for path in payload if path.startswith(escapes.FOLDERS))
     except ValueError as error:
         raise DamagedError(
-            f"file names in another form than capsule writes: {error}",
+            f"another program wrote the list of file names: {error}",
             where=where,
             advice="download the capsule again from its publisher, and compare its id",
         ) from None

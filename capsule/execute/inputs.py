@@ -404,7 +404,7 @@ class _Walk:
             raise _refusal(
                 name,
                 f"has {status.st_nlink} hard links; some may lie outside the inputs",
-                "replace the hard link by a copy if the file may be published, or `exclude` the link",
+                "replace the link by a copy if the file may be published, or `exclude` the link",
             )
         return status
 

@@ -89,7 +89,7 @@ def test_a_site_shows_containers_its_own_files_read_only(
     real = tmp_path / "vendor-1.2"
     assert observed == {f"bind {FOLDER}": str(real), f"bind {LIBRARY}": str(real / "lib.so")}
     (note,) = [one for one in shown["notes"] if one["code"] == "site-binds"]
-    assert f"read-only: {FOLDER}, {LIBRARY}" in note["sentence"]
+    assert f"of the machine: {FOLDER}, {LIBRARY}" in note["sentence"]
     with zipfile.ZipFile(author.folder / "a.zip") as sealed:
         names = [name for name in sealed.namelist() if name.endswith("stdout.txt")]
         printed = sealed.read(names[0]).decode()
