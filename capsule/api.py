@@ -3,7 +3,7 @@
     run:    manifest.load -> plan.make -> resolve -> perform -> assemble -> seal
     verify: open -> choose -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal
             -> judge
-    pair:   (manifest.load -> plan.make -> resolve) x 2 -> perform in turn
+    pair:   (manifest.load -> plan.make -> resolve) x 2 -> perform alternately
             -> (assemble -> seal) x 2 -> judge
 
 The functions return results, and leave printing, questions and the exit to the caller. Errors are
@@ -353,7 +353,7 @@ def pair(
     options: PairOptions = PairOptions(),
     watch: Watch = SILENT,
 ) -> Paired:
-    """Run two variants in turn on this machine, and judge the ratio of B to A.
+    """Run two variants alternately on this machine, and judge the ratio of B to A.
 
     Args:
         a: Manifest of variant A.

@@ -139,13 +139,13 @@ def _image_faults(original: Record, rerun: Record, origin: Verification) -> Iter
     if origin.image is None and rerun.image is not None:
         if original.image is None:
             yield (
-                f"it ran in an image that no --image named, {rerun.image.identity}; the original"
-                " ran without an image"
+                f"the re-run used the image {rerun.image.identity}, the original used none, and the"
+                " record of the re-run lacks an --image"
             )
         elif image_relation(original, rerun) not in SAME_IMAGE:
             yield (
-                f"it ran in the image {rerun.image.identity}, the original in"
-                f" {original.image.identity}; no --image replaced the original's image"
+                f"the re-run used the image {rerun.image.identity}, the original used"
+                f" {original.image.identity}, and the record of the re-run lacks an --image"
             )
     unused = notes.NOTES(notes.IMAGE_UNUSED, verifies=True)
     says_unused = notes.has(rerun.notes, unused)

@@ -19,7 +19,7 @@ def drop(paths: Iterable[Path]) -> None:
     """
     if not hasattr(os, "posix_fadvise"):
         raise OSError(
-            "this system cannot drop cached pages of files (posix_fadvise): leave cold out"
+            "this system cannot drop cached pages of files (posix_fadvise): remove `cold`"
         )
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
