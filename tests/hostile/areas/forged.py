@@ -258,7 +258,7 @@ CASES = (
         "in the plan differs from the manifest's",
     ),
     _refuse("plan-changed", _check(forging.in_another_order), "differ in order or names"),
-    _refuse("image-unnamed", _diff(forging.in_an_image), "the re-run used the image sha256:"),
+    _refuse("image-unnamed", _diff(forging.in_an_image), "the re-run used the image "),
     _refuse("levels-changed", _check_program, "levels/ differs from capsule-hpc"),
     _refuse("other-levels", _diff_program, "measuring code differs from the original's"),
     _refuse("own-levels", _diff(forging.by_own_levels), "belongs to no release of capsule"),
