@@ -1,14 +1,14 @@
-"""Public Python API: run a manifest, verify a capsule, run a pair, compare capsules, open one.
+"""Public Python API: run a manifest, verify a capsule, run a pair, compare or open capsules.
 
     run:    manifest.load -> plan.make -> resolve -> perform -> assemble -> seal
     verify: open -> choose -> trust -> plan.make -> resolve -> trust -> perform -> assemble -> seal
             -> judge
-    pair:   (manifest.load -> plan.make -> resolve) x 2 -> perform in turn
+    pair:   (manifest.load -> plan.make -> resolve) x 2 -> perform alternately
             -> (assemble -> seal) x 2 -> judge
 
-The functions print nothing, ask nothing and never exit. Errors are exceptions of
-`capsule.errors`; a `Watch` receives progress. An interrupted run keeps its run folder, from which
-`resume` continues.
+The functions return results, and leave printing, questions and the exit to the caller. Errors are
+exceptions of `capsule.errors`; a `Watch` receives progress. An interrupted run keeps its run
+folder, from which `resume` continues.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def run(
     set.
 
     Args:
-        manifest: Path of a manifest, or a loaded one.
+        manifest: Path of a manifest, or a loaded manifest.
         options: Engine, image, output and limits of the run.
         watch: Receiver of progress.
 
@@ -163,7 +163,7 @@ def try_out(
     nothing can be resumed.
 
     Args:
-        manifest: Path of a manifest, or a loaded one.
+        manifest: Path of a manifest, or a loaded manifest.
         options: Engine, image and limits; `output` and `work` are ignored.
         watch: Receiver of progress.
     """
@@ -180,7 +180,7 @@ def resume(
 
     Args:
         folder: Run folder of the interrupted execution.
-        options: Output and limits.
+        options: Output, limits and consent.
         watch: Receiver of progress.
 
     Raises:
@@ -353,7 +353,7 @@ def pair(
     options: PairOptions = PairOptions(),
     watch: Watch = SILENT,
 ) -> Paired:
-    """Run two variants in turn on this machine, and judge the ratio of B to A.
+    """Run two variants alternately on this machine, and judge the ratio of B to A.
 
     Args:
         a: Manifest of variant A.
@@ -450,7 +450,7 @@ def open(  # noqa: A001 - reads as `api.open`
     Close the returned capsule, or use it in a `with` block.
 
     Args:
-        capsule: Path of the capsule; for a published one, the `path` that `fetch` returns.
+        capsule: Path of the capsule; for a published capsule, the `path` that `fetch` returns.
         id: Required id, or at least its first 12 digits; None accepts any.
 
     Raises:

@@ -97,14 +97,21 @@ def of_json(value: object) -> Digest:
     return of_bytes(canonical_json(value))
 
 
-def expect(actual: Digest, expected: Digest, *, what: str, where: str | None = None) -> None:
+def expect(
+    actual: Digest,
+    expected: Digest,
+    *,
+    what: str,
+    where: str | None = None,
+    advice: str | None = None,
+) -> None:
     """Stop unless two digests are equal.
 
     Raises:
         DamagedError: Names both digests.
     """
     if actual != expected:
-        raise DamagedError(f"{what} is {actual}, expected {expected}", where=where)
+        raise DamagedError(f"{what} is {actual}, expected {expected}", where=where, advice=advice)
 
 
 def canonical_json(value: object) -> bytes:

@@ -101,8 +101,8 @@ def _engines() -> Iterator[Finding]:
             area="engine",
             word="missing",
             what="capsule cannot run images: no engine can start a container",
-            mend="ask the site for Apptainer 1.1 or later or rootless Podman, or use --runtime"
-            " host, which measures this machine's software",
+            mend="ask the site for Apptainer (version 1.1 or later) or for rootless Podman, or use"
+            " --runtime host, which measures this machine's software",
         )
 
 
@@ -241,7 +241,7 @@ def _state() -> Iterator[Finding]:
             area="ledger",
             word="missing",
             what=fault,
-            mend=f"remove the write permission of others: chmod -R go-w {folder}",
+            mend=f"remove the write permission of other users: chmod -R go-w {folder}",
         )
     else:
         yield Finding(
@@ -254,7 +254,8 @@ def _devices() -> Iterator[Finding]:
     if devices is None:
         yield Finding(area="GPU", word="good", what="none found")
         return
-    what = f"{devices.count} from {devices.vendor}, driver {devices.driver or 'of unknown version'}"
+    count = f"{devices.count} GPU{'s' * (devices.count != 1)}"
+    what = f"{count} from {devices.vendor}, driver {devices.driver or 'of unknown version'}"
     yield Finding(area="GPU", word="good", what=what)
 
 

@@ -5,6 +5,7 @@ A capsule has every run that it counts, so the last one of a chain stands for al
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -95,8 +96,8 @@ def take(original: Capsule, paths: Sequence[Path], how: How = How()) -> Earlier 
     for one in opened:
         if one.capsule.id not in counted:
             raise UsageError(
-                f"{len(one.seeds)} of its seeds also occur in {last.capsule.path}; a seed counts"
-                " only once",
+                f"{len(one.seeds)} seeds of this verification also occur in {last.capsule.path};"
+                " a seed counts only once",
                 where=str(one.capsule.path),
                 advice="give only one of the two verifications with --add",
             )
@@ -120,12 +121,16 @@ def reopen_capsule(path: Path, capsule_id: str) -> Capsule:
     Raises:
         DamagedError: It is not the capsule that the run was begun with.
     """
-    capsule = reading.read(path)
+    changed = "the run folder was changed; start a new run"
+    try:
+        capsule = reading.read(path)
+    except DamagedError as error:
+        raise DamagedError(error.what, where=error.where, advice=changed) from None
     if capsule.id != capsule_id:
         raise DamagedError(
             f"found capsule {capsule.id[:12]}, expected {capsule_id[:12]}, which the run extends",
             where=str(path),
-            advice="the run folder was changed; start a new run",
+            advice=changed,
         )
     return capsule
 
@@ -143,7 +148,11 @@ def keep(earlier: Earlier | Extended, path: Path) -> None:
         else:
             shutil.copyfile(source, path)
     except OSError as error:
-        raise ExecutionError(f"cannot copy: {error.strerror or error}", where=str(source)) from None
+        raise ExecutionError(
+            f"cannot copy: {error.strerror or error}",
+            where=str(source),
+            advice="make the capsule readable, or name a run folder on another disk with --work",
+        ) from None
 
 
 def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
@@ -157,7 +166,9 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
         raise UsageError(
             sentence,
             where=where,
-            advice="verify the original again with this version, without --add",
+            advice="run the manifest again with all seeds"
+            if isinstance(earlier, Extended)
+            else "verify the original again with this version, without --add",
         )
     there, here = record.image, resolved.image
     if (there or here) and relate_images(there, here) not in SAME_IMAGE:
@@ -170,17 +181,25 @@ def require_same(earlier: Earlier | Extended, resolved: Resolved) -> None:
             where=where,
             advice=f"repeat the command with --image {override}"
             if override
-            else "use the image and the kind of engine of the earlier runs",
+            else f"leave --image out, and use --runtime {record.runtime}, as the earlier runs did",
         )
-    if payload.levels_facts(resolved.levels, record.manifest)["digest"] != record.levels["digest"]:
-        release = record.levels["release"]
+    levels = payload.levels_facts(resolved.levels, record.manifest)
+    if levels["digest"] != record.levels["digest"]:
+        release, origin = record.levels["release"], record.origin
+        used_own = isinstance(origin, Verification) and origin.levels == "own"
         raise UsageError(
-            "the earlier runs used another release of the measuring code"
-            + (f" (capsule-hpc {release})" if release else ""),
+            f"different measuring code: earlier runs used {_name_code(record.levels)}, new runs"
+            f" would use {_name_code(levels)}",
             where=where,
-            advice="use --levels own only if the earlier verification used it"
-            + (f", and install capsule-hpc {release}" if release else ""),
+            advice=("use --levels own" if used_own else "leave --levels out")
+            + (f"; install capsule-hpc {release}" if release else ""),
         )
+
+
+def _name_code(levels: Mapping[str, str | None]) -> str:
+    """Return the start of a measuring code's digest, and the release if it is known."""
+    release = f" (capsule-hpc {levels['release']})" if levels["release"] else ""
+    return f"{(levels['digest'] or 'code without a digest')[:21]}{release}"
 
 
 def merge(record: Record, earlier: Earlier | Extended) -> Record:
@@ -297,10 +316,12 @@ def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
             + " claim of the original is judged under fresh seeds",
             where=where,
         )
-    if any(trial["seed_source"] == "control" for trial in summary.planned_trials(record.plan)):
+    trials = summary.planned_trials(record.plan)
+    if control := next((trial for trial in trials if trial["seed_source"] == "control"), None):
+        benchmark = control["id"].partition("/")[0]
         raise UsageError(
-            "all fresh runs of a benchmark failed in the same way; the verification's control runs"
-            " show the cause",
+            f"all fresh runs of benchmark {benchmark} failed in the same way; the verification's"
+            " control runs show the cause",
             where=where,
             advice="fix the cause that the verification's verdict names, and verify the original"
             " again",
@@ -338,9 +359,12 @@ def _require_alike(origin: Verification, how: How, where: str) -> None:
         )
     if dict(origin.set) != dict(how.set):
         there = ", ".join(f"{place}={value}" for place, value in origin.set.items())
+        words = [f"{place}={json.dumps(value)}" for place, value in origin.set.items()]
+        options = " ".join(f"--set {shlex.quote(word)}" for word in words)
         raise UsageError(
             f"the earlier runs used --set {there or '(nothing)'}, the new runs would use"
             f" {', '.join(f'{place}={value}' for place, value in how.set.items()) or '(nothing)'}",
             where=where,
-            advice="give the --set of the earlier runs, or verify the original again without --add",
+            advice=(f"repeat the command with {options}" if options else "leave --set out")
+            + ", or verify the original again without --add",
         )

@@ -18,6 +18,8 @@ Only `capsule.cli` turns an error into an exit status; nothing else prints or ex
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from capsule import plain
@@ -127,3 +129,18 @@ class BugError(CapsuleError):
     """A bug: a state that capsule's own code should have made impossible."""
 
     exit_code = 70
+
+
+@contextmanager
+def add_advice(advice: str, kind: type[CapsuleError] = DamagedError) -> Iterator[None]:
+    """Add advice to the error of a block or function, if the error has none.
+
+    Args:
+        advice: Remedy.
+        kind: Class of the errors that get the advice; errors of other classes stay as they are.
+    """
+    try:
+        yield
+    except kind as error:
+        error.advice = error.advice or advice
+        raise

@@ -198,26 +198,31 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
     before = record.predecessor.record
     there, here = (json.loads(one.manifest.source) for one in (before, record))
     if {**there, "seeds": None} != {**here, "seeds": None}:
-        yield "its manifest differs from the predecessor's in more than the seeds"
+        names = (name for name in {**there, **here} if there.get(name) != here.get(name))
+        fields = ", ".join(name for name in names if name != "seeds") or "its field names"
+        yield (
+            f"the manifest differs from that of the extended capsule in {fields}, expected only in"
+            " seeds"
+        )
     first = before.manifest.seeds
     more = _more_seeds(before.manifest, origin.of, origin.seeds)
     if tuple(record.manifest.seeds) != (*first, *more):
         yield (
-            f"its seeds differ from the predecessor's seeds plus the {origin.seeds} seeds derived"
-            " from the predecessor's id"
+            f"the seeds differ from the seeds of the extended capsule plus the {origin.seeds} seeds"
+            " derived from the id of the extended capsule"
         )
     if record.attempts[: len(before.attempts)] != before.attempts or any(
         one.seed in first for one in record.attempts[len(before.attempts) :]
     ):
-        yield "its attempts under the first seeds differ from its predecessor's"
+        yield "the attempts under the seeds of the extended capsule differ from its attempts"
     if [repr(one) for one in record.samples if one.seed in first] != list(
         map(repr, before.samples)
     ):
-        yield "its samples under the first seeds differ from its predecessor's"
+        yield "the samples under the seeds of the extended capsule differ from its samples"
     if record.nodes[: len(before.nodes)] != before.nodes:
-        yield "its first nodes differ from the predecessor's nodes"
+        yield "the first nodes differ from the nodes of the extended capsule"
     if record.worlds[: len(before.worlds)] != before.worlds:
-        yield "its first worlds differ from the predecessor's worlds"
+        yield "the first worlds differ from the worlds of the extended capsule"
     for name in _KEPT:
         if getattr(record, name) != getattr(before, name):
-            yield f"its {name} differs from its predecessor's"
+            yield f"the {name} differs from that of the extended capsule"

@@ -119,7 +119,7 @@ def _matching(claim: Claim, paths: Sequence[str]) -> list[str]:
         raise ManifestError(
             f"the claim's metric {claim.metric} matches no metric of the manifest",
             where="/claims",
-            advice=f"did you mean {near[0]}?" if near else "declare a metric in the manifest",
+            advice=f"did you mean {near[0]}?" if near else "declare the metric in the manifest",
         )
     return matching
 

@@ -76,7 +76,7 @@ def reopen(folder: Path, *, verifies: str | None, claims: Sequence[FrozenClaim] 
     workspace = Workspace.open(folder)
     header = workspace.header
     if (verified := original_id(header.setup.origin)) != verifies:
-        raise _other_run(folder, verified)
+        raise _other_run(folder, verified, wanted=verifies)
     manifest = manifests.read(
         read_file(workspace.manifest),
         where=str(workspace.manifest),
@@ -200,15 +200,18 @@ def add_begun_controls(cut_off: CutOff) -> Plan:
     return planning.add_controls(cut_off.plan, controls)
 
 
-def _other_run(folder: Path, verifies: str | None) -> UsageError:
+def _other_run(folder: Path, verifies: str | None, *, wanted: str | None) -> UsageError:
     if verifies is None:
         return UsageError(
-            "this run folder belongs to a run, not to a verification",
+            "`capsule run` made this run folder, expected a run folder of `capsule verify`",
             where=str(folder),
             advice=f"capsule run --resume {folder}",
         )
+    due = (
+        "a run folder of `capsule run`" if wanted is None else f"a verification of capsule {wanted}"
+    )
     return UsageError(
-        f"this run folder belongs to a verification of capsule {verifies}",
+        f"this run folder belongs to a verification of capsule {verifies}, expected {due}",
         where=str(folder),
         advice="replace CAPSULE by the path of that capsule:"
         f" capsule verify CAPSULE --resume {folder}",

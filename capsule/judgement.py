@@ -43,7 +43,7 @@ def diff(
     Args:
         original: Path of the capsule whose claims are judged.
         reruns: Paths of the capsules to compare with the original.
-        expected: Required id of the original, or its first digits; None accepts any.
+        expected: Required id of the original, or at least its first 12 digits; None accepts any.
 
     Raises:
         UsageError: A capsule does not exist, or `reruns` is empty.

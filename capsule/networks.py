@@ -14,6 +14,8 @@ from capsule.errors import BugError, UsageError
 from capsule.levels import catalog
 from capsule.manifest.problems import nearest
 
+_ADVICE = "correct the sizes after the name of the network, such as batch=8"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
@@ -58,14 +60,14 @@ def describe(name: str, sizes: Mapping[str, int]) -> Description:
     try:
         complete = network.complete({"batch": 1, **sizes})
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(str(error), advice=_ADVICE) from None
     # graphs are made by the program that runs in images, which the host does not import
     program = Path(capsule.levels.__file__).parent
     done = process.run(
         [sys.executable, "-I", str(program), "describe", "network", name, json.dumps(complete)]
     )
     if done.exit_code == 2:
-        raise UsageError(done.stderr.decode(errors="replace").strip())
+        raise UsageError(done.stderr.decode(errors="replace").strip(), advice=_ADVICE)
     if done.exit_code != 0:
         raise BugError(done.stderr.decode(errors="replace").strip())
     answer = json.loads(done.stdout)

@@ -76,7 +76,8 @@ def no_container() -> str:
 
 
 NOTES |= {
-    IMAGE_UNUSED: "the {verifies:original|manifest}'s image was not used",
+    IMAGE_UNUSED: "the runs used the host's software instead of the {verifies:original|manifest}'s"
+    " image",
     SITE_BINDS: "the containers could read files of the machine: {places:list}",
 }
 
@@ -120,8 +121,8 @@ NOTES |= {
     "memory-limit": "memory limit per process start: {most_bytes:size}, {is_held:enforced by its"
     " control group|checked once a second}",
     EARLY_CLOCK: "the machine's clock said {began:.10s}, before capsule-hpc {release} was written:"
-    " all times of this run are wrong",
-    CLOCKS: "its runs begin at {began}, before {whose} ended at {ended}: the clock of one of the"
+    " all dates of this run are wrong",
+    CLOCKS: "the runs begin at {began}, before {whose} ended at {ended}: the clock of one of the"
     " two machines was wrong",
 }
 
@@ -144,8 +145,9 @@ def reduced_series(*, metrics: tuple[tuple[str, int], ...], ranks: int) -> str:
 
 NOTES |= {
     "narrowed": "measured with {frameworks:list} only: a part of manifest {whole}",
-    IMAGE_LOCAL: "others cannot fetch the image {reference}: only {owner} on its machine has it;"
-    " push it to a registry, or publish the file that `capsule image save` writes",
+    IMAGE_LOCAL: "others cannot fetch the image {reference}: only {owner} on the machine of the"
+    " runs has the image; push the image to a registry, or publish the file that"
+    " `capsule image save` writes",
 }
 
 
@@ -156,8 +158,8 @@ def replaced_image(*, reference: str) -> str:
 
 
 NOTES |= {
-    IMAGE_NAMED: "image from --image ({reference}); {verifies:the original ran without one|the"
-    " manifest names none}",
+    IMAGE_NAMED: "image from --image ({reference}); {verifies:the original ran without an image|"
+    "the manifest names no image}",
 }
 
 
@@ -170,8 +172,8 @@ def second_reading(*, capsule: str, later: int, gone: int) -> str:
         later: Number of claims that were written or changed after that.
         gone: Number of claims of that capsule that were removed or changed.
     """
-    claims = [f"{later} of its claims written or changed when re-reading"] * bool(later)
-    claims += [f"{gone} of that capsule's claims removed or changed"] * bool(gone)
+    claims = [f"claims written or changed when re-reading: {later}"] * bool(later)
+    claims += [f"claims of capsule {capsule[:12]} removed or changed: {gone}"] * bool(gone)
     return "; ".join([f"values re-read from capsule {capsule[:12]} (nothing was run)", *claims])
 
 
@@ -192,11 +194,12 @@ def addition(*, capsule: str, first: int, added: int, later: int) -> str:
         later: Number of claims that cover the added runs, and are not judged.
     """
     verbs = ("covers", "is") if later == 1 else ("cover", "are")
-    claims = f"; {later} of its claims {verbs[0]} all runs, and {verbs[1]} not judged"
+    claims = f"; {later} of this capsule's claims {verbs[0]} all runs, and {verbs[1]} not judged"
+    known = "first seed" if first == 1 else f"first {first} seeds"
     return (
-        f"{added} of its {first + added} seeds {'was' if added == 1 else 'were'} added"
-        f" after the results of {first} {'was' if first == 1 else 'were'} known (sealed as capsule"
-        f" {capsule[:12]}){claims if later else ''}"
+        f"{added} of {first + added} seeds {'was' if added == 1 else 'were'} added after the"
+        f" results of the {known} were known (sealed as capsule {capsule[:12]})"
+        f"{claims if later else ''}"
     )
 
 
@@ -208,7 +211,7 @@ NOTES |= {
 @NOTES.template("oversubscribed")
 def oversubscription(*, threads: int, ranks: int, cpus: int) -> str:
     """Return the note of more threads than CPUs."""
-    of_ranks = f" by {ranks} ranks" if ranks > 1 else ""
+    of_ranks = f" of {ranks} ranks together" if ranks > 1 else ""
     return f"more threads than CPUs: {threads} threads{of_ranks} on {cpus} CPUs"
 
 

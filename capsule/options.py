@@ -89,8 +89,8 @@ class VerifyOptions(StartOptions):
         trust: True to allow an untrusted capsule to run its code on this machine.
         allow_host: True to allow the code of an untrusted capsule to run without a container, or
             in an engine that cannot isolate the code from the network.
-        levels: Measuring program: `capsule` for the one in the capsule, `own` for the one of this
-            installation.
+        levels: Measuring code: `capsule` for the program in the capsule, `own` for the program
+            of this installation.
         runs: Number of fresh seeds, including those of `add`; by default the next planned look.
             The first planned look has as many seeds as the original, unless its author planned
             another number.

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from capsule import interruption, places, sealing
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.digest import of_bytes
-from capsule.errors import UsageError
+from capsule.errors import UsageError, add_advice
 from capsule.execute import loop
 from capsule.execute.workspace import read_file, write_durably
 from capsule.interruption import CutOff
@@ -109,16 +110,27 @@ def plan(a: Manifest, b: Manifest, options: PairOptions) -> tuple[Plan, Plan]:
     further = plans.fresh_seeds(source, a.seeds, count=max(0, wanted - len(a.seeds)))
     seeds = (*a.seeds[:wanted], *further)
     first, second = (plans.make(with_seeds(side, seeds)) for side in (a, b))
-    if _starts(first) != _starts(second):
-        raise UsageError(
-            "the process starts of the two variants differ in framework, seed or number of ranks",
-            advice="give both variants the same frameworks, number of ranks and kind of benchmarks",
-        )
+    starts = zip_longest(_starts(first), _starts(second))
+    for number, (of_a, of_b) in enumerate(starts, 1):
+        if of_a != of_b:
+            raise UsageError(
+                f"process start {number} differs between the variants: A {_describe(of_a)};"
+                f" B {_describe(of_b)}",
+                advice="give both variants the same frameworks, number of ranks and kind of"
+                " benchmarks",
+            )
     return first, second
 
 
 def _starts(side: Plan) -> list[tuple[str, int, int]]:
     return [(group.framework, group.seed, group.ranks) for group in side.groups]
+
+
+def _describe(start: tuple[str, int, int] | None) -> str:
+    if start is None:
+        return "has fewer process starts"
+    framework, seed, ranks = start
+    return f"has framework {framework}, seed {seed}, {ranks} rank{'s' * (ranks != 1)}"
 
 
 def patterns(a: Plan, b: Plan, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -220,6 +232,7 @@ def _keep_targets(folder: Path, targets: tuple[Path, Path]) -> None:
     write_durably(folder / _HEADER, text.encode())
 
 
+@add_advice("the run folder was changed; start a new pair")
 def _read_targets(folder: Path) -> tuple[Path, Path]:
     header = folder / _HEADER
     if not header.is_file():
@@ -235,9 +248,9 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
         case {"format": form, "a": str(a), "b": str(b)} if form == _FORMAT and "\0" not in a + b:
             return places.near(Path(a)), places.near(Path(b))
     raise UsageError(
-        "another version of capsule began this pair",
+        f"another version of capsule began this pair: {_HEADER} differs from format {_FORMAT}",
         where=str(folder),
-        advice="resume the pair with that version",
+        advice="resume the pair with the version of capsule that began the pair",
     )
 
 

@@ -106,7 +106,7 @@ def compile_pattern(text: str) -> Pattern:
     if engine.programsize > MOST_INSTRUCTIONS:
         raise PatternError(
             f"is too large: {engine.programsize} steps, limit {MOST_INSTRUCTIONS};"
-            " shorten the repetitions, such as {1,500}"
+            " shorten repetitions such as {1,500}"
         )
     names = {name.decode(): number for name, number in engine.groupindex.items()}
     return Pattern(groups=engine.groups, names=names, engine=engine)

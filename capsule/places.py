@@ -61,16 +61,16 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
         )
     if output is not None and work is not None and output.absolute() == work.absolute():
         raise UsageError(
-            f"{flag} and --work name the same place",
+            f"{flag} and --work name the same path",
             where=str(output),
-            advice=f"name another place with {flag} or --work",
+            advice=f"name another path with {flag} or --work",
         )
     folder = output.parent if output else Path()
     if not folder.is_dir():
         raise UsageError(
             f"the folder for {output or 'the capsule'} does not exist",
             where=str(folder),
-            advice=f"make the folder, or name another place with {flag}",
+            advice=f"make the folder, or name a file in another folder with {flag}",
         )
     # the longest name that sealing will use; a file without a name, so that no kill leaves it there
     name = f".{output.name if output else ''}.{uuid.uuid4().hex[:8]}.capsule.partial"
@@ -89,7 +89,7 @@ def check(*, output: Path | None, work: Path | None = None, flag: str = "--outpu
         raise ExecutionError(
             f"cannot write a capsule to this folder: {error.strerror}",
             where=str(folder.absolute()),
-            advice=f"name another place with {flag}",
+            advice=f"name a file in another folder with {flag}",
         ) from None
 
 
@@ -101,7 +101,8 @@ def refuse_inside(output: Path, folder: Path) -> None:
     """
     if folder.resolve() in output.absolute().resolve().parents:
         raise UsageError(
-            "the capsule's path is in the run folder, which capsule removes after sealing",
+            f"the capsule's path is in the run folder {folder}, which capsule removes after"
+            " sealing",
             where=str(output),
             advice="name a path outside of the run folder",
         )

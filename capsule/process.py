@@ -206,9 +206,7 @@ def start(
     """
     opened = nullcontext() if stdin is None else leavings.open_file(stdin)
     if opened is None:
-        raise CannotRunError(
-            f"cannot read {stdin} as standard input, expected a readable regular file"
-        )
+        raise CannotRunError(f"cannot read {stdin} as stdin, expected a readable regular file")
     mark = secrets.token_hex(16)
     with opened as source, stdout.open("ab") as out, stderr.open("ab") as err:
 
@@ -351,9 +349,11 @@ def run(
         finally:
             process.stop(grace_seconds=1.0)
         if ended is None:
-            raise ExecutionError(f"{argv[0]} did not end within {timeout_seconds:g} s")
+            what = f"{argv[0]} did not end within {timeout_seconds:g} s"
+            raise ExecutionError(what, advice=f"run {argv[0]} by hand to find the cause")
         if out.stat().st_size > limit_bytes:
-            raise ExecutionError(f"{argv[0]} printed more than {size(limit_bytes)}")
+            what = f"{argv[0]} printed more than {size(limit_bytes)}"
+            raise ExecutionError(what, advice=f"run {argv[0]} by hand to find the cause")
         with err.open("rb") as stream:
             stream.seek(max(0, err.stat().st_size - limit_bytes))
             errors = stream.read()

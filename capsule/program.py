@@ -1,4 +1,4 @@
-"""Files of the measuring program that a manifest needs and its capsule carries."""
+"""Files of the measuring code that a manifest needs and its capsule carries."""
 
 from __future__ import annotations
 

@@ -182,8 +182,8 @@ def faults(line: RankSamples) -> Iterator[str]:
             last = line.least[-1], line.median[-1], line.largest[-1]
             if ends != last:
                 yield (
-                    f"smallest, median and largest of the last values are {_triple(ends)}, but the"
-                    f" last step has {_triple(last)}"
+                    "the last values contradict the last step: their smallest, median and largest"
+                    f" are {_triple(ends)}; expected {_triple(last)}"
                 )
             wrong = (one for one in enumerate(steps, 1) if not one[1][0] <= one[1][1] <= one[1][2])
             if (step := next(wrong, None)) is not None:
@@ -195,7 +195,8 @@ def faults(line: RankSamples) -> Iterator[str]:
                 yield from _values_beyond(line)
         if line.digests[-1] != (found := digest(line.last)):
             yield (
-                f"the last values have the digest {found}, but the last step has {line.digests[-1]}"
+                f"the last values contradict the last step: their digest is {found}, expected"
+                f" {line.digests[-1]}"
             )
 
 
@@ -205,7 +206,8 @@ def _wrong_medians(line: RankSamples) -> Iterator[str]:
         if not (math.isnan(value) if due is None else value == due):
             median = "not finite" if due is None else f"{due:.17g}"
             yield (
-                f"rank {rank} has the value {value:.17g}, but the median of its samples is {median}"
+                f"rank {rank} has the value {value:.17g}, expected the median of the rank's"
+                f" samples, {median}"
             )
             return
 
@@ -220,8 +222,8 @@ def _values_beyond(line: RankSamples) -> Iterator[str]:
     for rank, value in enumerate(line.values):
         if not low <= value <= high:
             yield (
-                f"rank {rank} has the value {value:.17g}, but the steps after the warm-up have"
-                f" values from {low:.17g} to {high:.17g}"
+                f"rank {rank} has the value {value:.17g}, expected a value from {low:.17g} to"
+                f" {high:.17g}, the range of the steps after the warm-up"
             )
             return
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,10 @@ from capsule import (
 from capsule import plan as plans
 from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
-from capsule.errors import DamagedError, ManifestError, UsageError
+from capsule.errors import DamagedError, ManifestError, UsageError, add_advice
 from capsule.levels.catalog.ruler import RULER
 from capsule.manifest import Manifest, catalogued, looks
+from capsule.manifest.problems import quote
 from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
 from capsule.record import FrozenClaim, Record
@@ -55,7 +56,7 @@ def read(path: Path, expected: str | None = None, hashing: Hashing | None = None
         DamagedError: It is another capsule, or not as it was sealed, or states a plan, seeds or
             claims that do not follow from the rest of it.
     """
-    with pause_collector():
+    with pause_collector(), add_advice(archive.GET_AGAIN):
         capsule = archive.read(path, expected, hashing)
         try:
             require(capsule.record, where=str(path))
@@ -177,24 +178,38 @@ def _difference(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
     """Return the first thing in which a plan is not the one that is due."""
     for name in {**due, **stated}:
         if name != "groups" and stated.get(name) != due.get(name):
-            return f"the plan's {name} contradicts the manifest"
+            odd = _list_odd({name: stated.get(name)}, {name: due.get(name)})
+            return f"the plan's {name} contradicts the manifest: {odd}"
     seeds, due_seeds = _fresh(stated), _fresh(due)
     for number, (seed, due_seed) in enumerate(zip_longest(seeds, due_seeds), 1):
         if seed != due_seed:
             return (
-                f"fresh seed number {number} is {_or_none(seed)}; the original's id gives"
-                f" {_or_none(due_seed)}"
+                f"fresh seed number {number} is {_or_none(seed)}, expected {_or_none(due_seed)} as"
+                " derived from the original's id"
             )
     trials, due_trials = _trials(stated), _trials(due)
     for name in due_trials:
         if name not in trials:
             return f"trial {name} is missing from the plan"
         if trials[name] != due_trials[name]:
-            return f"trial {name} in the plan differs from the manifest's"
+            odd = _list_odd(trials[name], due_trials[name])
+            return f"trial {name} in the plan differs from the manifest's: {odd}"
     for name in trials:
         if name not in due_trials:
             return f"the plan has the unexpected trial {name}"
     return "the plan's process starts differ in order or names from the manifest's"
+
+
+def _list_odd(stated: Mapping[str, Any], due: Mapping[str, Any]) -> str:
+    """Return the fields that differ, each with the value found and the expected one."""
+    words = []
+    for name in {**due, **stated}:
+        found, expected = stated.get(name), due.get(name)
+        if found != expected:
+            values = f"{quote(found)}, expected {quote(expected)}"
+            # long values are cut, and may differ only later
+            words.append(name if quote(found) == quote(expected) else f"{name} {values}")
+    return ", ".join(words)
 
 
 def _or_none(seed: int | None) -> str:
@@ -222,12 +237,18 @@ def _look_faults(record: Record) -> Iterator[str]:
     seeds = len(fresh_seeds(record))
     look = looks.place((claim.looks for claim in record.claims), seeds)
     if origin.look != look:
-        planned = "no planned look" if look is None else f"planned look {look}"
-        yield f"{seeds} fresh seeds are {planned}; the origin says look {origin.look}"
+        yield (
+            f"the origin says {_look_or_none(origin.look)}, expected {_look_or_none(look)} for"
+            f" {seeds} fresh seeds"
+        )
     if seeds > origin.runs:
-        yield f"the record has {seeds} fresh seeds; the origin says {origin.runs}"
+        yield f"found {seeds} fresh seeds, expected at most {origin.runs} as the origin says"
     elif seeds < origin.runs and (look is None or origin.runs != _last_look(record)):
-        yield f"it ends after {seeds} of {origin.runs} fresh seeds, expected a planned look"
+        yield f"the record ends after {seeds} of {origin.runs} fresh seeds, expected a planned look"
+
+
+def _look_or_none(look: int | None) -> str:
+    return "no planned look" if look is None else f"look {look}"
 
 
 def _last_look(record: Record) -> int:
@@ -312,7 +333,9 @@ def _frozen_fault(stated: FrozenClaim, due: FrozenClaim, *, verifies: bool) -> s
             f"the claim on {stated.metric} allows {_region(stated)}, expected {_region(due)} as"
             " computed from the runs"
         )
-    return f"the claim on {stated.metric} contradicts its text in the manifest"
+    names = [one.name for one in fields(due) if one.name not in ("pattern", "looks")]
+    odd = _list_odd(*({name: getattr(one, name) for name in names} for one in (stated, due)))
+    return f"the claim on {stated.metric} contradicts its text in the manifest: {odd}"
 
 
 def _is_equal(stated: float | None, due: float | None) -> bool:
@@ -406,14 +429,14 @@ def _may_be(note: Note, record: Record, inherited: frozenset[Note]) -> bool:
 
 
 def own_program(manifest: Manifest) -> str:
-    """Return the tree digest of this version's measuring program, as a manifest's capsule carries
+    """Return the tree digest of this version's measuring code, as a manifest's capsule carries
     it.
     """
     return str(digest.of_sources(OWN_LEVELS, program.parts(manifest)))
 
 
 def release_faults(record: Record) -> Iterator[str]:
-    """Yield a measuring program that is said to be this release's, and is another, or has its
+    """Yield a measuring code that is said to be this release's, and is another, or has its
     ruler.
     """
     stated = record.levels
@@ -422,6 +445,9 @@ def release_faults(record: Record) -> Iterator[str]:
         # those of another version's program may have other catalogues
         yield from catalogued.deviations(record.manifest.benchmarks)
     if is_own and stated.get("ruler") not in (None, str(RULER)):
-        yield f"levels/ computes bounds by rules {RULER}; the record says {stated['ruler']}"
+        yield (
+            f"the record says that levels/ computes bounds by rules {stated['ruler']}, expected"
+            f" rules {RULER}"
+        )
     if stated["release"] == __version__ and not is_own:
         yield f"levels/ differs from capsule-hpc {__version__}, which the record names"

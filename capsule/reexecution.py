@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 
 from capsule import manifest as manifests
 from capsule import notes, quick, summary
@@ -33,6 +34,7 @@ def require(original: Capsule, rerun: Capsule) -> None:
             f"the verification contradicts its original {original.id[:12]}:"
             f" {'; '.join(differences)}",
             where=str(rerun.path),
+            advice="get the verification again from its verifier, or verify the original yourself",
         )
 
 
@@ -69,11 +71,21 @@ def _manifest_faults(original: Record, rerun: Record) -> Iterator[str]:
     try:
         due = manifests.change(original.manifest, changed, original.plan["subjects"])
     except (UsageError, ManifestError) as error:
-        yield f"it set a field that a verification of the original cannot set: {error}"
+        yield f"it set a field that a verification of the original cannot set: {error.what}"
         return
     subjects = plans.subjects_to_json(due) if changed else original.plan["subjects"]
     if subjects != rerun.plan["subjects"]:
-        yield "its benchmarks have other cases or metrics than the original's"
+        there_all, here_all = (
+            {one["benchmark"]: one for one in some} for some in (subjects, rerun.plan["subjects"])
+        )
+        odd = [
+            name for name in {**there_all, **here_all} if there_all.get(name) != here_all.get(name)
+        ]
+        yield (
+            f"its plan has other cases or metrics than the original's in {', '.join(odd)}"
+            if odd
+            else "its plan has the benchmarks in another order than the original's"
+        )
 
 
 def _claim_faults(original: Record, rerun: Record) -> Iterator[str]:
@@ -82,7 +94,15 @@ def _claim_faults(original: Record, rerun: Record) -> Iterator[str]:
         return
     for there, here in zip(original.claims, rerun.claims, strict=True):
         if there != here:
-            yield f"its claim on {here.metric} differs from the original's claim on {there.metric}"
+            odd = [
+                one.name
+                for one in fields(here)
+                if getattr(here, one.name) != getattr(there, one.name)
+            ]
+            yield (
+                f"its claim on {here.metric} differs from the original's claim on {there.metric}"
+                f" in {', '.join(odd)}"
+            )
             return
 
 
@@ -118,9 +138,15 @@ def _by_name(datasets: tuple[Dataset, ...]) -> dict[str, tuple[str, int, int]]:
 def _image_faults(original: Record, rerun: Record, origin: Verification) -> Iterator[str]:
     if origin.image is None and rerun.image is not None:
         if original.image is None:
-            yield "it ran in an image that no --image named; the original ran without an image"
+            yield (
+                f"the re-run used the image {rerun.image.identity}, the original used none, and the"
+                " record of the re-run lacks an --image"
+            )
         elif image_relation(original, rerun) not in SAME_IMAGE:
-            yield "it ran in another image than the original, and no --image named that image"
+            yield (
+                f"the re-run used the image {rerun.image.identity}, the original used"
+                f" {original.image.identity}, and the record of the re-run lacks an --image"
+            )
     unused = notes.NOTES(notes.IMAGE_UNUSED, verifies=True)
     says_unused = notes.has(rerun.notes, unused)
     if says_unused != (original.image is not None and not rerun.contained):
@@ -135,6 +161,9 @@ def _image_faults(original: Record, rerun: Record, origin: Verification) -> Iter
 def _levels_faults(original: Record, rerun: Record, origin: Verification) -> Iterator[str]:
     there, here = original.levels["digest"], rerun.levels["digest"]
     if origin.levels == "capsule" and here != there:
-        yield "its measuring code differs from the original's levels/"
+        yield (
+            "its measuring code differs from the original's levels/: found"
+            f" {here}, expected {there}"
+        )
     if origin.levels == "own" and rerun.levels["release"] is None:
-        yield "its measuring code belongs to no release of capsule"
+        yield f"--levels own ran measuring code {here}, which belongs to no release of capsule"

@@ -352,7 +352,7 @@ def _misfit(metric: Metric, line: Samples, ranks: int) -> str | None:
     if metric.per == "trial" and len(line.values) != 1:
         return f"{metric.name} is declared per trial, but has {len(line.values)} values"
     if metric.per != "rank" and ranks > 1:
-        return f"{metric.name} was reported by several ranks, but is not declared per rank"
+        return f"{metric.name} was reported by {ranks} ranks, but is not declared per rank"
     return None
 
 
@@ -385,13 +385,29 @@ def deviations(record: Record, load: Load) -> Iterator[str]:
     attempts, samples = read_again(
         before, record.manifest, load, before_whole=texts.took_parts(record)
     )
-    if _comparable_attempts(record.attempts, record) != _comparable_attempts(attempts, record):
-        yield "its attempts contradict the texts of its predecessor"
-    if _comparable(record.samples) != _comparable(samples):
-        yield "its samples contradict the results and texts of its predecessor"
+    stated = _comparable_attempts(record.attempts, record)
+    place = _find_difference(stated, _comparable_attempts(attempts, record))
+    if place is not None:
+        odd = (record.attempts if place < len(record.attempts) else attempts)[place]
+        yield f"its attempts contradict the texts of its predecessor: trial {odd.trial}"
+    place = _find_difference(_comparable(record.samples), _comparable(samples))
+    if place is not None:
+        line = (record.samples if place < len(record.samples) else samples)[place]
+        yield (
+            "its samples contradict the results and texts of its predecessor:"
+            f" {line.metric}, seed {line.seed}"
+        )
     stayed = [name for name in _SAME if getattr(record, name) != getattr(before, name)]
     if stayed:
         yield f"its {' and '.join(stayed)} differ from its predecessor's"
+
+
+def _find_difference(stated: Sequence[object], due: Sequence[object]) -> int | None:
+    """Return the first index at which two sequences differ, None if they are equal."""
+    if stated == due:
+        return None
+    both = enumerate(zip(stated, due, strict=False))
+    return next((place for place, (a, b) in both if a != b), min(len(stated), len(due)))
 
 
 def _comparable_attempts(attempts: Iterable[Attempt], record: Record) -> tuple[Attempt, ...]:

@@ -39,7 +39,7 @@ _TASKS_PER_THREAD = 64
 
 
 def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request:
-    """Return the needs of a capsule's plan: image, data, inputs and measuring program.
+    """Return the needs of a capsule's plan: image, data, inputs and measuring code.
 
     Nothing is written before `lay_out`: whether its code may run at all is asked in between.
 
@@ -239,16 +239,20 @@ def runs(
         UsageError: It is no number of runs, or all of them are there.
     """
     if wanted is not None and wanted < 1:
-        raise UsageError(f"a verification needs at least 1 run, found --runs {wanted}")
+        raise UsageError(
+            f"a verification needs at least 1 run, found --runs {wanted}",
+            advice="give --runs 1 or more",
+        )
     there = len(added.seeds) if added else 0
     most = looks[-1] if looks else wanted or verdict.advise_runs(record, there)
     if most is None or (added and most <= there):
         assert added is not None
         those = f"--runs {most} is the total" if wanted else "every planned look was taken"
+        first = "leave --until-decided out, and " * bool(looks)
         raise UsageError(
             f"no runs to add: the earlier verification has {there} runs, and {those}",
             where=str(added.capsule.path),
-            advice="give a larger --runs N: the total, including the earlier runs",
+            advice=f"{first}give --runs {there + 1} or more: --runs includes the earlier runs",
         )
     return most
 

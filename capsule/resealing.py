@@ -89,7 +89,11 @@ def take(capsule: Capsule, purpose: str) -> Predecessor:
     """
     origin = capsule.record.origin
     if not isinstance(origin, Original):
-        made = "was derived from another" if capsule.record.predecessor else f"is a {origin.kind}"
+        made = (
+            "was derived from another capsule"
+            if capsule.record.predecessor
+            else f"is a {origin.kind}"
+        )
         raise UsageError(
             f"this capsule {made}; only a capsule that `capsule run` sealed can be {purpose}",
             where=str(capsule.path),

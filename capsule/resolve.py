@@ -83,7 +83,7 @@ class Request:
         only: Ids of the benchmarks that run, None for all.
         runtime: Name of an engine, or `auto`.
         image: Reference that takes the place of the image, None for that one.
-        levels: Folder of the measuring program.
+        levels: Folder of the measuring code.
         inputs: Folder that the manifest's input paths are relative to.
         data: Folder of the datasets that an earlier run carries.
         keep_keyring: True if workloads may reach the user's keys of the kernel.
@@ -140,7 +140,7 @@ class Resolved:
         inputs: Every input file: its path below `inputs/`, and where it lies.
         embedded: Every file of the datasets that are carried: its path below `datasets/`, likewise.
         sources: The git checkouts that they are of.
-        levels: Folder of the measuring program.
+        levels: Folder of the measuring code.
         threads: Threads that a workload may use.
         launcher: What starts the ranks.
         notes: What a reader of the numbers must know of all this.

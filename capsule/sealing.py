@@ -47,11 +47,11 @@ class Sealed:
         return tuple(one for one in self.record.attempts if one.outcome == "failed")
 
     def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Count the lines that match each metric whose value is in the last matching line.
+        """Count the matching lines of each metric that capsule reads from its last matching line.
 
         Returns:
-            Smallest and largest number of lines in one of the first 100 completed attempts, by
-            metric; empty without such a metric.
+            By metric, the smallest and the largest count per attempt among the first 100
+            completed attempts; empty if the capsule has no such metric.
         """
         if not self.record.manifest.reads_texts:
             return {}
@@ -216,10 +216,11 @@ def _require_room(execution: Execution) -> None:
     sizes = {str(one.source): leavings.size_bytes(one.source) for one in execution.logs}
     if sum(sizes.values()) > MOST_LOG_BYTES:
         raise ExecutionError(
-            f"the workloads printed {size(sum(sizes.values()))} of logs; the limit is"
+            f"the logs are too large: found {size(sum(sizes.values()))} in all, expected at most"
             f" {size(MOST_LOG_BYTES)}",
             where=max(sizes, key=sizes.__getitem__),
-            advice="all measurements are kept: shorten this log, then continue with --resume",
+            advice="all measurements are kept: shorten this log, the largest, then continue with"
+            " --resume",
         )
 
 

@@ -53,7 +53,7 @@ def fresh_seeds(
         raise UsageError(
             f"not enough seeds: {wanted} fresh seeds needed, seed_range {low} to {high} has {left}"
             " left",
-            advice="ask for fewer runs",
+            advice=_advise(left),
         )
     source = capsule_id if nonce is None else f"{capsule_id}\n{nonce}"
     return tuple(itertools.islice(_derive(source, taken, within), wanted))
@@ -87,7 +87,7 @@ def added_seeds(
     if count > (left := high - low + 1 - len(taken)):
         raise UsageError(
             f"not enough seeds: {count} more needed, seed_range {low} to {high} has {left} left",
-            advice="add fewer seeds",
+            advice=_advise(left),
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _ADDED), count))
 
@@ -121,7 +121,7 @@ def winner_seeds(
     if count > (left := high - low + 1 - len(taken)):
         raise UsageError(
             f"not enough seeds: {count} needed, seed_range {low} to {high} has {left} left",
-            advice="ask for fewer seeds",
+            advice=_advise(left),
         )
     return tuple(itertools.islice(_derive(capsule_id, taken, within, _WINNER), count))
 
@@ -141,10 +141,12 @@ def require_winner(manifest: Manifest) -> None:
     due = winner_seeds(
         winner.capsule, winner.seeds, count=len(manifest.seeds), within=manifest.seed_range
     )
-    if due != tuple(manifest.seeds):
+    for seed, derived in zip(manifest.seeds, due, strict=True):
+        if seed == derived:
+            continue
         raise UsageError(
-            "the seeds differ from the seeds that capsule derives from the search: an author could"
-            " choose seeds that favour the winner",
+            f"found seed {seed}, expected seed {derived}, which capsule derives from the search:"
+            " an author could choose seeds that favour the winner",
             where="/seeds",
             advice="write the manifest with `capsule sweep winner SEARCH --seeds N`",
         )
@@ -162,6 +164,15 @@ def require_nonce(word: str) -> None:
             " characters without a space at either end",
             advice="give the word exactly as announced, for example --nonce 'SC26 committee 7'",
         )
+
+
+def _advise(left: int) -> str:
+    """Return the way out of a range that has too few seeds left."""
+    return (
+        f"use at most {left} new seed{'s' * (left > 1)}"
+        if left
+        else "widen seed_range in the manifest"
+    )
 
 
 def _derive(

@@ -279,7 +279,11 @@ def write(file: Path, *, runtime: str, cache: Path | None) -> None:
             " `capsule site show`",
         ) from None
     except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror}", where=str(file)) from None
+        raise UsageError(
+            f"cannot write: {error.strerror}",
+            where=str(file),
+            advice="make the folder writable, or set CAPSULE_SITE to another file",
+        ) from None
 
 
 def _below(name: str, key: str) -> str:
@@ -327,7 +331,7 @@ def _read(file: Path, *, is_named: bool) -> Mapping[str, Any]:
         ) from error
     if isinstance(settings, dict) and settings.pop(_RETIRED, None) is not None:
         raise UsageError(
-            "`capsule submit` supports only Slurm",
+            "this field no longer exists: `capsule submit` supports only Slurm",
             where=f"{file}#/{_RETIRED}",
             advice="remove the field; docs/how-to/slurm.md has job scripts for PBS, LSF and Flux",
         )
@@ -341,7 +345,8 @@ def _refuse_others(file: Path, *, is_named: bool) -> None:
         raise UsageError(
             f"other users can write {spot}, and a site file decides which programs run",
             where=str(file),
-            advice="make yourself or root the owner, and let nobody else write it (chmod go-w)",
+            advice=f"make yourself or root the owner of {spot}, and remove the write permission"
+            f" of other users: chmod go-w {spot}",
         )
 
 
@@ -358,8 +363,8 @@ def _check(settings: object, file: Path) -> None:
         if pointer.startswith("/binds"):
             advice = (
                 'write binds as {"/path/in/containers": "/path/of/this/machine"}: absolute paths'
-                " without commas, colons, quotes, backslashes and control characters (for another"
-                " path, name a link to the path)"
+                " without commas, colons, quotes, backslashes and control characters (for a path"
+                " with these characters, name a link to the path)"
             )
         if pointer.startswith("/mpi"):
             advice = (

@@ -42,11 +42,11 @@ def bind_fault(target: str, source: str, others: Iterable[str]) -> tuple[str, st
             return f"capsule and the engine set {taken} in containers", elsewhere
     for programs in _PROGRAMS:
         if is_at_or_below(target, programs):
-            return f"{programs} contains the image's own programs", elsewhere
+            return f"the bind would hide programs of the image in {programs}", elsewhere
     if _WHOLE.fullmatch(target):
         return (
             f"the bind would hide everything that an image has in {target}",
-            f"bind only the needed path below it: {target}/...",
+            f"bind only the needed file or folder: {target}/...",
         )
     for other in others:
         if other != target and is_at_or_below(target, other):

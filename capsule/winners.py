@@ -101,7 +101,11 @@ def write(record: Record, capsule_id: str, which: Outcome, count: int = SEEDS) -
         UsageError: No point won, or the range of seeds has not so many left.
     """
     if which.winner is None:
-        raise UsageError(f"no winner: all trials of {which.benchmark} failed")
+        raise UsageError(
+            f"no winner: every point of {which.benchmark} in {which.framework} failed under at"
+            " least half of the seeds",
+            advice="correct the benchmark, and run the search again",
+        )
     manifest = record.manifest
     raw: dict[str, Any] = json.loads(manifest.source)
     entry = next(one for one in raw["benchmarks"] if one["id"] == which.benchmark)

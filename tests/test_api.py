@@ -246,7 +246,7 @@ def test_a_verification_has_a_run(here: Path, runs: int) -> None:
 
 
 def test_a_run_and_its_capsule_are_not_in_one_place(here: Path) -> None:
-    with pytest.raises(UsageError, match="the same place"):
+    with pytest.raises(UsageError, match="the same path"):
         api.run("tiny.json", api.RunOptions(output=Path("a"), work=here / "a"))
 
 

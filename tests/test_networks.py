@@ -70,13 +70,13 @@ def test_the_work_of_a_sample_does_not_depend_on_the_batch(
         (["transformer", "heads=3"], "width 64 is not a multiple of heads 3"),
         (["lenet", "batch=0"], "batch of lenet is 0, expected a whole number >= 1"),
         (["lenet", "sides=28"], "allows side, classes"),
-        (["lenet", "side"], "batch=8, found 'side'"),
-        (["lenet", "side=-1"], "batch=8, found 'side=-1'"),
+        (["lenet", "side"], "whole number, found 'side'"),
+        (["lenet", "side=-1"], "whole number, found 'side=-1'"),
         (["lenet", "side=\u0663"], "expected SIZE=N with a whole number"),
         (["lenet", "side=1234567890"], "side has 10 digits, at most 9 are allowed"),
-        (["lenet", "--evidence"], "options for capsules, not for networks"),
-        (["lenet", "--full"], "options for capsules, not for networks"),
-        (["lenet", "--id", "ad880485dd78"], "options for capsules, not for networks"),
+        (["lenet", "--evidence"], "--evidence needs a capsule, found the network lenet"),
+        (["lenet", "--full"], "--full needs a capsule, found the network lenet"),
+        (["lenet", "--id", "ad880485dd78"], "--id needs a capsule, found the network lenet"),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -107,7 +107,7 @@ def test_the_program_in_images_says_how_it_is_started(words: list[str]) -> None:
         (["traffic", "manifest.json"], "`show traffic` no longer exists: run the manifest"),
         (["traffic", "manifest.json", "--ranks", "4096"], "`show traffic` no longer exists"),
         (["scaling", "a.zip", "b.zip", "--json"], "`show scaling` no longer exists: measure cases"),
-        (["a.zip", "--ranks", "2"], "--ranks, `show traffic` and `show scaling` no longer exist"),
+        (["a.zip", "--ranks", "2"], "--ranks no longer exists: the capsule of a run contains"),
         (["traffic"], "traffic: no such capsule"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What of the measuring program a capsule carries: enough to run, and no level that nobody runs."""
+"""What of the measuring code a capsule carries: enough to run, and no level that nobody runs."""
 
 import ast
 import json

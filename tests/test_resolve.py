@@ -121,7 +121,7 @@ def test_an_image_for_another_machine_is_not_started(
     tmp_path: Path, engines: list[str], site: WriteSite
 ) -> None:
     other = replace(make_image(), platform="linux/s390x")
-    with pytest.raises(CannotRunError, match="is for linux/s390x, this machine is linux/"):
+    with pytest.raises(CannotRunError, match="is for linux/s390x, but this machine is linux/"):
         resolve(request(tmp_path, image=False, used=Used(image=other, datasets=())))
 
 
@@ -129,8 +129,8 @@ def test_an_image_for_another_machine_is_not_started(
     ("image", "used", "code", "words"),
     [
         (True, None, "image-replaced", "replaced"),
-        (False, None, "image-named", "the manifest names none"),
-        (True, Used(image=None, datasets=()), "image-named", "the original ran without one"),
+        (False, None, "image-named", "the manifest names no image"),
+        (True, Used(image=None, datasets=()), "image-named", "the original ran without an image"),
         (False, Used(image=make_image(), datasets=()), "image-replaced", "replaced"),
     ],
 )

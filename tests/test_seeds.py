@@ -46,7 +46,7 @@ def test_a_winner_has_the_seeds_that_follow_from_its_search() -> None:
     seeds.require_winner(replace(make_manifest(due), winner_of=winner))
     for others in ((*due[:4], due[4] + 1), due[::-1], (1, 2, 3, 4, 5)):
         with pytest.raises(
-            UsageError, match="the seeds differ from the seeds that capsule derives"
+            UsageError, match=r"expected seed [0-9]+, which capsule derives from the search"
         ) as refusal:
             seeds.require_winner(replace(make_manifest(others), winner_of=winner))
         assert refusal.value.where == "/seeds"

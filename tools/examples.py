@@ -70,7 +70,7 @@ EXAMPLES = (
         title="too few runs",
         original=_PUBLISHED,
         rerun=_TWO,
-        lesson="Two re-runs are too few for any rule. The advice says how many are enough.",
+        lesson="Two re-runs are too few for any rule. The advice says how many re-runs are enough.",
     ),
     Example(
         title="advice followed",
@@ -91,8 +91,9 @@ EXAMPLES = (
         title="runs that fail",
         original=_PUBLISHED,
         rerun=(75.77, None, 76.02, None, 76.11, 75.90, None),
-        lesson="A crash, a NaN or a run that never converged counts as a failure. One failure in"
-        " five may be chance; three in seven against none leave the claim INCONCLUSIVE.",
+        lesson="A crash, a NaN or a run that never converged counts as a failure. Here three of"
+        " seven re-runs fail and no original run fails, so the claim is INCONCLUSIVE. One failure"
+        " in five re-runs may be chance.",
     ),
     Example(
         title="no worse",

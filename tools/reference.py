@@ -263,8 +263,8 @@ def metrics_page() -> str:
         "Metrics",
         "Meaning and direction of each metric: for authors and reviewers. A command"
         " reports the metrics that its manifest declares.",
-        "- A metric of kind `quality` (`portable` in the manifest) should agree between machines. A"
-        " metric of kind `machine` depends on the machine.\n"
+        "- A metric of kind `quality` (`portable` in the manifest) should agree between machines."
+        "\n  A metric of kind `machine` depends on the machine.\n"
         "- L0 to L3 are the levels. Units: By is a byte, 1 a pure number, 1/s per second.\n"
         "- QUALITY is the quality of the network, such as `accuracy`.\n"
         "- A [claim](claims.md) names a metric by its path, `BENCHMARK/CASE/FRAMEWORK/METRIC`.",
@@ -304,7 +304,7 @@ def warnings_page() -> str:
         " texts are samples.",
         "## Warnings of lint",
         "`capsule lint` prints these warnings for a manifest or a capsule. Sealing prints the"
-        " warnings about its runs.",
+        " warnings about the sealed runs.",
         *entries(warnings.WARNINGS.codes, warnings.WARNINGS.say, WARNING_TEXTS),
         "## Notes in a capsule",
         "Sealing writes these notes into the capsule. Every screen that shows the capsule prints"

@@ -65,7 +65,7 @@ def simulated_parts(
         repetitions: Of a cell.
     """
     stamp = (
-        f"{repetitions} repetitions a cell (standard error"
+        f"{repetitions} simulations a cell (standard error"
         f" {verdicts.standard_error(5, repetitions):.2f} percentage points at a rate of 5 %), seed"
         f" {populations.SEED}."
     )

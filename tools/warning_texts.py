@@ -82,11 +82,12 @@ WARNING_TEXTS = {
     "curve-few-seeds": WarningText(
         "capsule judges a `curve` at every step, which needs more runs than a single value.",
         "Use at least five seeds.",
-        {"seeds": 5},
+        {"found": 3, "seeds": 5},
     ),
     "margin-vague": WarningText(
-        "The margin is as large as the value, so almost any re-run gives REPRODUCED.",
+        "The margin is at least as large as the mean, so almost any re-run gives REPRODUCED.",
         "Write a smaller margin.",
+        {"written": "relative 1.5"},
     ),
     "margin-below-steps": WarningText(
         "The metric has a `resolution`, and the margin is narrower than 1.5 steps. Rounding can"
@@ -101,7 +102,8 @@ WARNING_TEXTS = {
         {"margin": 0.02, "step": 0.01, "better": 0.025},
     ),
     "image-local": WarningText(
-        "The reference names an image of this machine's engine. No other machine can fetch it.",
+        "The reference names an image of this machine's engine. No other machine can fetch this"
+        " image.",
         "Push the image to a registry, or publish the file that `capsule image save` writes.",
         {"owner": "Docker", "reference": "docker-daemon:torch:cpu"},
     ),
@@ -122,7 +124,8 @@ WARNING_TEXTS = {
         {"reference": "images/torch.sif"},
     ),
     "image-loopback": WarningText(
-        "The registry's address is this machine's own (`localhost`). No other machine reaches it.",
+        "The registry's address is this machine's own (`localhost`). No other machine reaches this"
+        " registry.",
         "Push the image to a registry that verifiers reach. Run the pushed image by its digest.",
         {"reference": "docker://localhost:5000/torch:1.0"},
     ),
@@ -177,7 +180,7 @@ WARNING_TEXTS = {
     ),
     "words-joined": WarningText(
         "The first entry of `command` holds a program and its arguments in one string.",
-        "Write each word as an entry of its own.",
+        "Write each word as a separate entry.",
         {"program": "python3 train.py", "instead": ["python3", "train.py"]},
     ),
     "shell-word": WarningText(
@@ -220,7 +223,7 @@ WARNING_TEXTS = {
     "claim-contradicted": WarningText(
         "The author's own runs break the claim, so no verification can confirm the claim.",
         "Correct the claim or the program, then run again.",
-        {"is_mean": False, "value": 1.3},
+        {"is_mean": False, "value": 1.3, "limit": "at_most 1"},
     ),
     "margin-missing": WarningText(
         "The margin follows from the spread of the runs, and too few runs have a value.",
@@ -263,7 +266,7 @@ WARNING_TEXTS = {
 NOTE_TEXTS = {
     "uncontained": WarningText(
         "The run used `--runtime host`, or no engine was found for a manifest without an image.",
-        "For a number that others verify, name an image and run it with an engine.",
+        "For a number that others verify, name an image, and run with an engine.",
     ),
     "image-unused": WarningText(
         "The run used `--runtime host` although the manifest or the original has an image.",
@@ -286,7 +289,8 @@ NOTE_TEXTS = {
         "Run untrusted code without this option.",
     ),
     "inputs-written": WarningText(
-        "The program changed files among its inputs. capsule restored them before the next start.",
+        "The program changed files among its inputs. capsule restored the inputs before the"
+        " next start.",
         "Write to the folder that `CAPSULE_OUT` names, or start in a copy:"
         " `\"cwd\": {\"copy\": FOLDER}`.",
         {"path": "repo/cache.bin", "trial": "train/default/command/17", "files": 1, "starts": 1},
@@ -298,7 +302,7 @@ NOTE_TEXTS = {
     ),
     "early-clock": WarningText(
         "The runs are dated before the release of capsule that made them, so the clock of the"
-        " machine was wrong. All dates of the capsule are wrong.",
+        " machine was wrong. All dates of this run are wrong.",
         "Set the clock and run again if the dates matter.",
         {"began": "2020-01-01T00:00:00+00:00", "release": "0.4.0"},
     ),
@@ -347,15 +351,15 @@ NOTE_TEXTS = {
     ),
     "seeds-added": WarningText(
         "`--add-seeds` wrote this capsule after the author had seen the first results.",
-        "Treat claims that compare with the original's runs as reports. capsule still judges claims"
-        " against a constant.",
+        "capsule gives no verdict on claims that cover all runs: read their values as information."
+        " capsule still judges claims against a constant.",
         {"capsule": _CAPSULE, "first": 5, "added": 5, "later": 1},
     ),
     "online": WarningText(
-        "The manifest or several ranks needed the network, so results can depend on the"
-        " network.",
+        "Several ranks shared the machine's network, or the engine could not isolate the program"
+        " from the network. Results can therefore depend on the network.",
         "Check the data that the program downloads.",
-        {"reason": "the manifest asks for it"},
+        {"reason": "its ranks share this machine's network, to reach each other"},
     ),
     "oversubscribed": WarningText(
         "The processes asked for more threads than the machine has CPUs. Times are longer.",

@@ -132,7 +132,7 @@ def main() -> int:
     seconds = time.perf_counter() - began
     error = standard_error(5, number)
     print(
-        f"\n{number} repetitions a cell (standard error {error:.2f} percentage points"
+        f"\n{number} simulations a cell (standard error {error:.2f} percentage points"
         f" at a rate of 5 %), seed {populations.SEED}, and {in_second(number)}, seed"
         f" {populations.SECOND_SEED}; {len(figures)} cells, {seconds:.0f} s"
     )

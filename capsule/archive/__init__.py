@@ -16,7 +16,7 @@ Its verbs:
 """
 
 from capsule.archive.derived import CARRIED
-from capsule.archive.reader import Capsule, identify, read
+from capsule.archive.reader import GET_AGAIN, Capsule, identify, read
 from capsule.archive.room import Projection
 from capsule.archive.room import require as require_room
 from capsule.archive.setup import setup_from_json, setup_to_json
@@ -25,6 +25,7 @@ from capsule.archive.writer import change_error, check_names, draft, rehearse, w
 
 __all__ = [
     "CARRIED",
+    "GET_AGAIN",
     "Capsule",
     "Hashing",
     "Projection",

@@ -111,13 +111,13 @@ def _faults(record: Record) -> str:
 
 
 def _software(record: Record) -> Entity:
-    """Return the measuring program, which the capsule contains in `levels/`."""
+    """Return the measuring code, which the capsule contains in `levels/`."""
     entity: Entity = {
         # The profile recommends an absolute URI. The program is published at no address that could
         # be named here; `url` is its place in the capsule, and `identifier` its digest.
         "@id": "#capsule-hpc",
         "@type": "SoftwareApplication",
-        "name": "capsule-hpc levels, the measuring program",
+        "name": "capsule-hpc levels, the measuring code",
         "softwareVersion": record.levels["release"] or record.tool,
         "url": "levels/",
     }

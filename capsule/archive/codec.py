@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 from capsule import __version__, digest, manifest, notes, schema, summary
@@ -164,10 +164,15 @@ def _samples(reader: _Reader) -> tuple[Samples, ...]:
     if not reader.has(RANKS):
         return alone
     together = ranks.read(reader.lines(RANKS), where=reader.at(RANKS))
-    if not together or list(map(sample_order, together)) != sorted(map(sample_order, together)):
-        unsorted = "expected lines in ascending order of metric, seed, attempt and rank"
-        fault = unsorted if together else "the file is empty"
-        raise DamagedError(fault, where=reader.at(RANKS))
+    if not together:
+        raise DamagedError("the file is empty", where=reader.at(RANKS))
+    for number, (before, after) in enumerate(pairwise(map(sample_order, together)), 2):
+        if after < before:
+            raise DamagedError(
+                f"line {number} has metric, seed, attempt and rank {after} after {before},"
+                " expected ascending order",
+                where=reader.at(RANKS),
+            )
     return tuple(sorted((*alone, *together), key=sample_order))
 
 
@@ -222,8 +227,8 @@ class _Reader:
                 f"sealed by capsule-hpc {str(tool)[:40]!r}, in a layout that capsule-hpc"
                 f" {__version__} cannot read",
                 where=self._where,
-                advice="install that version of capsule-hpc; from release 1.0 on, every layout"
-                " stays readable",
+                advice=f"install version {str(tool)[:40]!r} of capsule-hpc; from release 1.0 on,"
+                " every layout stays readable",
             )
         if fault:
             raise DamagedError(fault, where=self.at(RECORD))
@@ -374,9 +379,8 @@ def _claim(value: Mapping[str, Any], written: Manifest, reader: _Reader) -> Froz
     place = int(value["pattern"])
     if place >= len(written.claims):
         raise DamagedError(
-            f'a claim of the record has "pattern": {place}, but the claims of the manifest have the'
-            f" numbers 0 to {len(written.claims) - 1}"
-            " claims, numbered from 0",
+            f'a claim of the record has "pattern": {place}, but the manifest has'
+            f" {len(written.claims)} claims, numbered from 0",
             where=reader.at(RECORD),
         )
     return FrozenClaim(

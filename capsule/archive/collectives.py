@@ -118,7 +118,7 @@ def _call_faults(one: Exchanged, rank: int, values: Mapping[str, Sequence[float]
                 reported[metric], value, rel_tol=_ROUNDING if metric not in _COUNTS else 0
             ):
                 yield (
-                    f"{metric} of rank {rank} is {reported[metric]:g} in call {call};"
-                    f" {name} of {size} bytes gives {value:g}"
+                    f"{metric} of rank {rank} is {reported[metric]:g} in call {call}, expected"
+                    f" {value:g} for {name} of {size} bytes"
                 )
                 return

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
-from itertools import groupby, pairwise, starmap
+from itertools import chain, groupby, islice, pairwise, starmap
+from math import isfinite
 from operator import attrgetter, ge
 from typing import Any
 
@@ -42,8 +43,8 @@ def faults(record: Record) -> Iterator[str]:
         yield from _claim_faults(claim, claimable)
         if claim.looks != looks.of(claim.pattern, planned):
             yield (
-                f"the claim on {claim.metric} has the looks {list(claim.looks)}; the plan gives"
-                f" {list(looks.of(claim.pattern, planned))}"
+                f"the claim on {claim.metric} has the looks {list(claim.looks)}, expected"
+                f" {list(looks.of(claim.pattern, planned))} as in the plan"
             )
     known = {spec.name: spec.digest for spec in record.manifest.datasets}
     for dataset in record.datasets:
@@ -51,8 +52,8 @@ def faults(record: Record) -> Iterator[str]:
             yield f"the manifest lacks dataset {dataset.name} of the record"
         elif known[dataset.name] not in (None, dataset.digest):
             yield (
-                f"dataset {dataset.name} has digest {dataset.digest}; the manifest says"
-                f" {known[dataset.name]}"
+                f"dataset {dataset.name} has digest {dataset.digest}, expected"
+                f" {known[dataset.name]} as in the manifest"
             )
     if record.contained and record.image is None:
         yield "the runs used a container, but the record names no image"
@@ -73,7 +74,8 @@ def levels_fault(record: Record, payload: Mapping[str, Digest]) -> str | None:
     tree = str(digest.of_tree(digests)) if digests else None
     if tree != record.levels["digest"]:
         stated = record.levels["digest"] or "no digest"
-        return f"levels/ {f'has digest {tree}' if tree else 'is missing'}; the record says {stated}"
+        found = f"has digest {tree}" if tree else "is missing"
+        return f"levels/ {found}, expected {stated} as in the record"
     return None
 
 
@@ -104,7 +106,7 @@ def dataset_faults(
         if dataset.digest not in digests or stated != (totals[dataset.name], len(files)):
             yield (
                 f"dataset {dataset.name} has {totals[dataset.name]} bytes in {len(files)} files"
-                f" with digest {' or '.join(sorted(digests)) or 'none'}; the record says"
+                f" with digest {' or '.join(sorted(digests)) or 'none'}, expected as in the record"
                 f" {dataset.bytes} bytes in {dataset.files} files with digest {dataset.digest}"
             )
     yield from (f"the record lacks the dataset of {DATASETS}{name}" for name in carried)
@@ -123,10 +125,17 @@ def evidence_faults(record: Record, payload: Mapping[str, Digest]) -> Iterator[s
 
 
 def _time_faults(record: Record) -> Iterator[str]:
-    times = [record.started, record.ended, *(attempt.started for attempt in record.attempts)]
-    unreadable = [text for text in times if not _is_time(text)]
+    times = chain(
+        [("the run", "starts", record.started), ("the run", "ends", record.ended)],
+        (
+            (f"attempt {attempt.attempt} of {attempt.trial}", "starts", attempt.started)
+            for attempt in record.attempts
+        ),
+    )
+    unreadable = next((time for time in times if not _is_time(time[2])), None)
     if unreadable:
-        yield f"found {unreadable[0]!r}, expected a time in UTC"
+        name, verb, text = unreadable
+        yield f"{name} {verb} at {text!r}, expected a time in UTC"
     elif datetime.fromisoformat(record.ended) < datetime.fromisoformat(record.started):
         yield f"the run ends at {record.ended}, before its start at {record.started}"
 
@@ -143,16 +152,22 @@ def _plan_faults(
 ) -> Iterator[str]:
     plan_digest = str(plan.json_digest(record.plan))
     if record.plan_digest != plan_digest:
-        yield f"records/plan.json has digest {plan_digest}; the record says {record.plan_digest}"
+        yield (
+            f"records/plan.json has digest {plan_digest}, expected {record.plan_digest} as in the"
+            " record"
+        )
     if record.plan["verifies"] != record.verifies:
         yield (
-            f"the plan verifies {record.plan['verifies'] or 'no capsule'}; the record verifies"
-            f" {record.verifies or 'no capsule'}"
+            f"the plan verifies {record.plan['verifies'] or 'no capsule'}, expected"
+            f" {record.verifies or 'no capsule'} as in the record"
         )
     manifest_digest = str(digest.of_bytes(record.manifest.source))
     if record.plan["manifest"] != manifest_digest:
         stated = record.plan["manifest"]
-        yield f"the plan names manifest {stated}; the capsule contains {manifest_digest}"
+        yield (
+            f"the plan names manifest {stated}, expected {manifest_digest}, the digest of"
+            " manifest.json"
+        )
     counts = Counter(trial["id"] for group in record.plan["groups"] for trial in group["trials"])
     if counts.total() != len(trials):
         yield f"the plan has trial {counts.most_common(1)[0][0]} twice"
@@ -251,11 +266,14 @@ def _own_world_fault(attempt: Attempt, record: Record) -> str | None:
     benchmarks = {one.id: one.subject for one in record.manifest.benchmarks}
     command = benchmarks.get(attempt.trial.partition("/")[0])
     if attempt.ranks == 1 or not isinstance(command, Command):
-        return "states a world, but its trial is not a command of several ranks"
+        return (
+            f"has the world {attempt.world!r} and {attempt.ranks} ranks, expected a world only for"
+            " a command of several ranks"
+        )
     if attempt.world == DECLARED and not command.declares_world:
-        return "states a world that the author did not declare"
+        return f'has the world {DECLARED!r}, but its benchmark lacks "world"'
     if attempt.world == INDEPENDENT and not command.ranks_independent:
-        return "states independent ranks, which the author did not declare"
+        return f'has the world {INDEPENDENT!r}, but its benchmark lacks "ranks_independent"'
     seen = ((world.ranks, world.means) for world in record.worlds)
     if attempt.world == JOINED and not any(
         ranks == attempt.ranks and _MPI in means for ranks, means in seen
@@ -283,7 +301,10 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
         if attempt.seed_source != trial["seed_source"]:
             yield f"{name} has a {attempt.seed_source} seed, expected a {trial['seed_source']} seed"
         if (node := max(attempt.nodes, default=-1)) >= len(record.nodes):
-            yield f"{name} ran on node {node}, but the record has {len(record.nodes)} nodes from 0"
+            yield (
+                f"{name} ran on node {node}, expected one of the {len(record.nodes)} recorded"
+                f" nodes, 0 to {len(record.nodes) - 1}"
+            )
         if len(attempt.nodes) != len(set(attempt.nodes)):
             yield f"{name} lists node {Counter(attempt.nodes).most_common(1)[0][0]} twice"
         if attempt.ranks != trial_ranks[attempt.trial]:
@@ -300,8 +321,12 @@ def _attempt_faults(record: Record, trials: Mapping[str, Any]) -> Iterator[str]:
         numbers = [attempt.attempt for attempt in attempts]
         if numbers != list(range(1, len(attempts) + 1)):
             yield f"the attempts of {trial_id} are {numbers[:10]}, expected 1 to {len(attempts)}"
-        if any(map(summary.final_outcome, attempts[:-1])):
-            yield f"trial {trial_id} has another attempt after its final outcome"
+        settled = (pair for pair in pairwise(attempts) if summary.final_outcome(pair[0]))
+        for final, later in islice(settled, 1):
+            yield (
+                f"trial {trial_id} has attempt {later.attempt} after attempt {final.attempt} with"
+                f" the final outcome {final.outcome}"
+            )
 
 
 def _resumption_faults(record: Record) -> Iterator[str]:
@@ -329,7 +354,10 @@ def _rank_fault(line: Samples, attempt: Attempt, *, is_repeated: bool) -> str | 
     if line.rank >= attempt.ranks:
         return f"rank {line.rank}, expected 0 to {attempt.ranks - 1}"
     if is_repeated and line.per != "rank" and attempt.outcome == "completed":
-        return f"several ranks have samples, but the metric is per {line.per}"
+        return (
+            f"rank {line.rank} and an earlier rank have samples, expected one rank because the"
+            f" metric is per {line.per}"
+        )
     return None
 
 
@@ -342,13 +370,21 @@ def _folding_fault(line: Samples, attempt: Attempt) -> str | None:
     if line.ranks <= rankseries.MANY_RANKS:
         return f"a series of {line.ranks} ranks, expected more than {rankseries.MANY_RANKS}"
     if attempt.outcome == "completed" and not line.count:
-        return "the ranks of a completed attempt measured different numbers of values"
+        return (
+            "the ranks of a completed attempt measured different numbers of values, expected equal"
+            " numbers"
+        )
     return next(rankseries.faults(line), None)
 
 
 def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]:
     if any(starmap(ge, pairwise(map(sample_order, record.samples)))):
-        yield "expected samples in ascending order of metric, seed, attempt and rank"
+        orders = pairwise(map(sample_order, record.samples))
+        first, second = next(pair for pair in orders if pair[0] >= pair[1])
+        yield (
+            f"samples with metric, seed, attempt and rank {second} follow {first}, expected"
+            " ascending order"
+        )
     attempts = {(attempt.trial, attempt.attempt): attempt for attempt in record.attempts}
     # of how many metrics each attempt has samples
     counts = dict.fromkeys(attempts, 0)
@@ -379,12 +415,12 @@ def _sample_faults(record: Record, paths: Mapping[str, Metric]) -> Iterator[str]
             ):
                 fault = wrong
             elif line.steps is not None and line.per not in ("call", "step", "rank"):
-                fault = f"the samples have steps, but the metric is per {line.per}"
-            elif attempt.outcome == "completed" and not _usable(line):
                 fault = (
-                    "the attempt completed, but no value follows the warm-up, or a value is not"
-                    " finite"
+                    f"the samples have steps and are per {line.per}, expected steps only per call,"
+                    " step or rank"
                 )
+            elif attempt.outcome == "completed" and not _usable(line):
+                fault = _explain_unusable(line)
             elif attempt.resumed_after and metric.is_of_one_attempt:
                 fault = (
                     "the attempt was resumed, but the metric needs the whole trial in one attempt"
@@ -434,12 +470,27 @@ def _usable(line: Samples) -> bool:
     return line.warmup < len(line.values) and averages.finite(line.values)
 
 
+def _explain_unusable(line: Samples) -> str:
+    """Return why no metric of a completed attempt can have such samples."""
+    if line.warmup >= len(line.values):
+        return (
+            f"the attempt completed with {len(line.values)} values, {line.warmup} of them warm-up;"
+            " expected a value after the warm-up"
+        )
+    number, value = next(one for one in enumerate(line.values, 1) if not isfinite(one[1]))
+    return f"the attempt completed, but value {number} is {value:g}, expected a finite number"
+
+
 def _claim_faults(claim: FrozenClaim, paths: Collection[str]) -> Iterator[str]:
     if claim.metric not in paths:
         yield f"the manifest lacks metric {claim.metric}, which has a claim"
     wrong = [name for name in _AS_WRITTEN if getattr(claim, name) != getattr(claim.pattern, name)]
     if wrong:
-        yield f"the claim on {claim.metric} differs from the manifest in {', '.join(wrong)}"
+        found, due = (getattr(one, wrong[0]) for one in (claim, claim.pattern))
+        yield (
+            f"the claim on {claim.metric} differs from the manifest in {', '.join(wrong)}:"
+            f" {wrong[0]} is {found!r}, expected {due!r}"
+        )
     if claim.primary != (claim.pattern.primary and not claim.later):
         found, due = ("primary", "secondary") if claim.primary else ("secondary", "primary")
         yield f"the claim on {claim.metric} is {found}, expected {due} as in the manifest"

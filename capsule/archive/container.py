@@ -36,7 +36,7 @@ _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR64 = struct.Struct("<4sLQL")
-_FOREIGN = "the zip directory has another form than capsule writes"
+_FOREIGN = "another program wrote or changed the zip directory"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,7 +254,7 @@ class Zip:
             # one comparison refuses comments, extra fields, methods, flags, links, odd modes and
             # dates; the offset overlaps, gaps and joined zips: no writer of ours leaves any
             if entry.offset != offset or not data.startswith(header, position):
-                raise self._repacked(_FOREIGN)
+                raise self._repacked(f"{_FOREIGN} at byte {position}, entry {entry.name!r}")
             if position and entry.name <= before:
                 raise self._repacked(
                     f"zip entry {entry.name!r} follows {before!r}, expected ascending names"
@@ -262,14 +262,15 @@ class Zip:
             yield entry
             position, offset, before = position + len(header), entry.end, entry.name
         if offset != start or data[position:] != _end_records(count, start, position):
-            raise self._repacked(_FOREIGN)
+            raise self._repacked(f"{_FOREIGN} at its end, byte {position}")
 
     def _read_end(self, size: int) -> tuple[int, int]:
         """Return the number of entries, and the offset of the directory."""
         end = os.pread(self._fd, _END.size, max(0, size - _END.size))
         if len(end) != _END.size or end[:4] != b"PK\x05\x06":
             raise self._damage(
-                "not a capsule: truncated, not a zip file, or followed by other data",
+                "not a capsule: truncated, or followed by other data; expected the end record of a"
+                f" zip in the last {_END.size} bytes",
                 advice="download the capsule again from its publisher",
             )
         count, start = int(_END.unpack(end)[4]), int(_END.unpack(end)[6])
@@ -280,7 +281,7 @@ class Zip:
                 count, start = _END64.unpack(end64)[7], _END64.unpack(end64)[9]
         if start > size:
             raise self._damage(
-                f"the zip directory starts at byte {start}, but the file has only {size} bytes"
+                f"the zip directory starts at byte {start}, after the end of the file, byte {size}"
             )
         if size - start > MOST_DIRECTORY_BYTES:
             found, limit = sizes.size(size - start), sizes.size(MOST_DIRECTORY_BYTES)
@@ -294,7 +295,8 @@ class Zip:
             start = position + _CENTRAL.size
             if name_length > MOST_NAME_BYTES:
                 raise self._damage(
-                    f"a zip entry's name has {name_length} bytes, the limit is {MOST_NAME_BYTES}"
+                    f"the name of a zip entry has {name_length} bytes, the limit is"
+                    f" {MOST_NAME_BYTES} bytes"
                 )
             name = data[start : start + name_length].decode("ascii")
             extra = data[start + name_length : start + name_length + extra_length]

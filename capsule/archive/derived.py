@@ -156,5 +156,5 @@ def _crate_fault(data: bytes, make: Callable[[], bytes]) -> str:
         return f"expected a flat RO-Crate in {crate.NAME}: {str(error)[:200]}"
     names = ", ".join(name[:_LONGEST] for name in wrong[:_SHOWN])
     if not names:
-        return f"{crate.NAME} has the expected data in another form than capsule writes"
+        return f"another program formatted {crate.NAME}: the data is as expected, the bytes differ"
     return f"{_OTHER_CRATE}: {names}"

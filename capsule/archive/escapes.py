@@ -165,7 +165,9 @@ def decode(paths: Iterable[str]) -> dict[str, str]:
             raise ValueError(f"{path!r}: wrong escapes, expected {written!r}")
         different += 1
     if different < len(real):
-        raise ValueError("two escaped names decode to one file name")
+        first: dict[str, str] = {}
+        path, name = next(one for one in real.items() if first.setdefault(one[1], one[0]) != one[0])
+        raise ValueError(f"{first[name]!r} and {path!r} decode to one file name, {name!a}")
     return real
 
 

@@ -129,8 +129,9 @@ def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
         yield f"samples missing from all ranks: {', '.join(lacking)}"
         return
     world = one.folded["world_size"]
-    if wrong := [size for size in world.values if size != one.ranks]:
-        yield f"a rank saw {wrong[0]:g} ranks, expected {one.ranks}"
+    wrong = ((rank, size) for rank, size in enumerate(world.values) if size != one.ranks)
+    if (seen := next(wrong, None)) is not None:
+        yield f"rank {seen[0]} saw {seen[1]:g} ranks, expected {one.ranks}"
     if len(steps := {one.folded[name].count for name in counted}) > 1:
         yield _word_steps(steps)
     elif one.parameters is not None:
@@ -154,11 +155,14 @@ def _step_faults(one: Shared, line: RankSamples, place: int, elements: int) -> I
             if line.whole:
                 rank = next(rank for rank, value in enumerate(column) if value != due[0][rank])
                 yield (
-                    f"{name} of rank {rank} is {column[rank]:g} in step {step};"
-                    f" scheme {scheme_name} gives {due[0][rank]:g}"
+                    f"{name} of rank {rank} is {column[rank]:g} in step {step}, expected"
+                    f" {due[0][rank]:g} from scheme {scheme_name}"
                 )
             else:
-                yield f"{name} in step {step} differs from what scheme {scheme_name} gives"
+                yield (
+                    f"{name} of all ranks has the digest {line.digests[step - 1][:12]} in step"
+                    f" {step}, expected {due[1][:12]} from scheme {scheme_name}"
+                )
             wrong += 1
             if wrong == _SHOWN:
                 return
@@ -208,8 +212,8 @@ def _traffic_faults(
             pairs = zip(schemes.TRAFFIC, values, due, strict=True)
             name, value, right = next(pair for pair in pairs if pair[1] != pair[2])
             yield (
-                f"{name} of rank {rank} is {value:g} in step {step}; scheme {one.scheme.name} gives"
-                f" {right}"
+                f"{name} of rank {rank} is {value:g} in step {step}, expected {right} from scheme"
+                f" {one.scheme.name}"
             )
             wrong += 1
             if wrong == _SHOWN:
@@ -225,8 +229,8 @@ def _staleness_faults(one: Shared) -> Iterator[str]:
         yield "samples missing from rank 0: staleness"
     elif max(reported.values) > bound:
         yield (
-            f"a rank was {max(reported.values):g} steps ahead of the slowest; the scheme"
-            f" allows at most {bound:g}"
+            f"a rank was {max(reported.values):g} steps ahead of the slowest rank, expected at most"
+            f" {bound:g} steps from scheme {one.scheme.name}"
         )
 
 
@@ -245,6 +249,6 @@ def _instance_faults(one: Shared) -> Iterator[str]:
         yield "samples missing from rank 0: instances"
     elif reported.values[0] != sum(reached):
         yield (
-            f"rank 0 counts {reported.values[0]:g} instances that reached their target, the ranks"
-            f" report {sum(reached):g}"
+            f"rank 0 counts {reported.values[0]:g} instances that reached their target, expected"
+            f" the {sum(reached):g} that the ranks report"
         )

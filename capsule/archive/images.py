@@ -73,8 +73,9 @@ def from_json(value: Mapping[str, Any], documents: Documents, *, where: str) -> 
     wrong = [name for name in derived if value[name] != derived[name]]
     if wrong:
         raise DamagedError(
-            f"the image's values for {' and '.join(wrong)} contradict its reference and documents,"
-            f" which give {wrong[0]} {str(derived[wrong[0]])[:300]}",
+            f"the image's values for {' and '.join(wrong)} contradict its reference and documents:"
+            f" {wrong[0]} is {str(value[wrong[0]])[:300]}, expected"
+            f" {str(derived[wrong[0]])[:300]}",
             where=where,
         )
     return image
@@ -94,8 +95,10 @@ def _make(value: Mapping[str, Any], raw: Documents, where: str) -> Image:
         return facts.make_local(reference, config=config, sizes=sizes, where=where)
     index = None if raw.index is None else documents.read(raw.index, where=where)
     manifest = documents.read(raw.manifest, where=where)
-    if isinstance(index, documents.Manifest) or isinstance(manifest, documents.Index):
-        raise DamagedError("the image's index and manifest are swapped", where=where)
+    if isinstance(index, documents.Manifest):
+        raise DamagedError("the image's index is a manifest, expected an index", where=where)
+    if isinstance(manifest, documents.Index):
+        raise DamagedError("the image's manifest is an index, expected a manifest", where=where)
     return facts.make(reference, index=index, manifest=manifest, config=config, where=where)
 
 

@@ -146,6 +146,6 @@ class Budget:
         if self._left_to_keep < 0:
             raise DamagedError(
                 "too many samples, attempts and documents: together they need more than"
-                f" {MOST_KEPT_BYTES >> 20} MiB of memory",
+                f" {MOST_KEPT_BYTES >> 20} MiB of memory, the limit",
                 where=where,
             )

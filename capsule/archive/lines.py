@@ -50,6 +50,8 @@ _BEHIND = re.compile(
 _FLAT = re.compile(rb"\[[^][{}]*\]")
 _FIELDS = (*_HEAD.groupindex, *_TRIAL.groupindex, "values", *_BEHIND.groupindex)
 _MAX_SEED = 2**32
+# bytes of a line that an error shows
+_SHOWN = 60
 _FOREIGN = "expected a line of samples in canonical form"
 _FIRST_NODE = (0,)
 # so many parts of lines are remembered, and none that holds a list
@@ -218,7 +220,7 @@ class _Reader:
         first = data.find(_VALUES, seed, stop)
         end = data.find(b"]", first, stop) + 1
         if seed < 0 or first < 0 or end == 0:
-            raise _Fault(_FOREIGN)
+            raise _Fault(f"{_FOREIGN}, found {data[start:stop][:_SHOWN]!r}")
         head, trial, behind = data[start:seed], data[seed + len(_SEED) : first], data[end:stop]
         return _samples(
             self._heads.get(head) or self._head(head),
@@ -295,7 +297,9 @@ def _samples(head: _Fields, trial: _Fields, behind: _Fields, values: Sequence[fl
     draft.__class__ = Samples
     samples: Samples = draft
     if samples.warmup > len(values):
-        raise _Fault(f"{samples.warmup} warm-up values, but only {len(values)} values")
+        raise _Fault(
+            f"warmup is {samples.warmup}, expected at most {len(values)}, the number of values"
+        )
     if not samples.steps is samples.wall is samples.active is None:
         _check_places(samples)
     return samples
@@ -304,7 +308,7 @@ def _samples(head: _Fields, trial: _Fields, behind: _Fields, values: Sequence[fl
 def _groups(pattern: re.Pattern[bytes], part: bytes) -> tuple[bytes, ...]:
     match = pattern.fullmatch(part)
     if match is None:
-        raise _Fault(_FOREIGN)
+        raise _Fault(f"{_FOREIGN}, found {part[:_SHOWN]!r}")
     return match.groups()
 
 
@@ -326,7 +330,10 @@ def _check_places(samples: Samples) -> None:
         if places is None:
             continue
         if len(places) != len(samples.values):
-            raise _Fault(f"{name} has {len(places)} entries for {len(samples.values)} values")
+            raise _Fault(
+                f"{name} has {len(places)} entries, expected {len(samples.values)}, one for each"
+                " value"
+            )
         strictly = name == "steps"
         if any(
             after < before or (strictly and after == before) for before, after in pairwise(places)

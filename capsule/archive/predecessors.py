@@ -105,8 +105,11 @@ def faults(
         yield f"the copy of the predecessor has the id {found}, expected {own_id}"
         return
     tags = bag.parse_manifest(before.tag_manifest, where=f"{where}:{PREFIX}{bag.TAG_MANIFEST}")
-    if tags.get(bag.MANIFEST) != digest.of_bytes(before.manifest):
-        yield f"{PREFIX}{bag.MANIFEST} has another digest than {PREFIX}{bag.TAG_MANIFEST} lists"
+    if (due := tags.get(bag.MANIFEST)) != (stated_digest := digest.of_bytes(before.manifest)):
+        yield (
+            f"{PREFIX}{bag.MANIFEST} has digest {stated_digest}, expected {due or 'none'} as in"
+            f" {PREFIX}{bag.TAG_MANIFEST}"
+        )
         return
     files = bag.parse_manifest(before.manifest, where=f"{where}:{PREFIX}{bag.MANIFEST}")
     stated = codec.names(before.record) - {codec.METRICS}

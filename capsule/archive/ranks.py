@@ -19,6 +19,8 @@ _TEXTS = ("metric", "trial", "unit", "direction", "kind", "per")
 _NUMBERS = ("attempt", "seed", "count", "discarded")
 # numbers that Python writes otherwise than orjson
 _AS_PYTHON_WRITES = re.compile(rb"0\.0000|[0-9]e[-+0-9]")
+# bytes of a line that an error shows
+_SHOWN = 40
 _SERIES = ("values", "whole", "last", "least", "median", "largest")
 
 
@@ -61,8 +63,14 @@ def _read(data: bytes, check: flat.Check, where: str) -> RankSamples:
         line = _line(value)
     except ValueError as error:
         raise DamagedError(str(error), where=where) from None
-    if not is_canonical and write(line) != data + b"\n":
-        raise DamagedError("the line differs from its canonical form", where=where)
+    if not is_canonical and (due := write(line)) != data + b"\n":
+        pairs = enumerate(zip(due, data + b"\n", strict=False))
+        at = next(place for place, (right, found) in pairs if right != found)
+        raise DamagedError(
+            f"found {data[at : at + _SHOWN]!r} at byte {at} of the line, expected"
+            f" {due[at : at + _SHOWN]!r} as in the canonical form",
+            where=where,
+        )
     return line
 
 

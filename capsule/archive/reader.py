@@ -29,7 +29,7 @@ from capsule.archive.table import Below
 from capsule.archive.whole import Hashing, Whole
 from capsule.collector import pause_collector, return_memory
 from capsule.digest import Digest
-from capsule.errors import CannotRunError, DamagedError, ExecutionError
+from capsule.errors import CannotRunError, DamagedError, ExecutionError, add_advice
 from capsule.image import Image
 from capsule.origin import predecessor_id
 from capsule.predecessor import Predecessor
@@ -39,6 +39,9 @@ from capsule.sizes import size
 if TYPE_CHECKING:
     from capsule.archive.texts import Quotation
 
+GET_AGAIN = "get the capsule again from its author, and compare its id"
+"""Remedy for a capsule that is damaged or contradicts itself."""
+_CHANGED = "run the command again when no process writes to the capsule"
 # of so many the memory is worth a millisecond
 _MANY_FILES = 10_000
 _SHOWN = 20
@@ -51,7 +54,8 @@ class Capsule:
 
     Attributes:
         record: Data in the capsule.
-        id: SHA-256 of its tagmanifest-sha256.txt, 64 hex digits: the id that a paper prints.
+        id: SHA-256 of the capsule's tagmanifest-sha256.txt, 64 hex digits: the id that a paper
+            prints.
         path: Path of the file or folder.
         digests: Digest of every file below `data/`, by the path that the author gave the file.
         sizes: Size of every file in bytes, by the same path.
@@ -92,7 +96,7 @@ class Capsule:
             " SHA-256 verified",
             f"{len(record.attempts)} attempts and {len(record.samples)} series of samples fit the"
             " plan and the manifest",
-            "results/metrics.json follows from the samples",
+            "results/metrics.json: identical when computed again from the samples",
             "README.md and the crate follow from the record"
             if record.tool == __version__
             else f"README.md and the crate not compared: written by capsule-hpc {record.tool}",
@@ -106,7 +110,7 @@ class Capsule:
         if record.manifest.trains:
             from capsule.archive import exchanges, trainings
 
-            facts.append(trainings.fact(record))
+            facts += trainings.facts(record)
             facts += exchanges.facts(record)
         if record.manifest.reads_data:
             from capsule.archive import readings
@@ -137,11 +141,11 @@ class Capsule:
             yield from texts.quote(reading)
 
     def line_counts(self) -> dict[str, tuple[int, int]]:
-        """Count the lines that match each metric whose value is in the last matching line.
+        """Count the matching lines of each metric that capsule reads from its last matching line.
 
         Returns:
-            Smallest and largest number of lines in one of the first 100 completed attempts, by
-            metric; empty without such a metric.
+            By metric, the smallest and the largest count per attempt among the first 100
+            completed attempts; empty if the capsule has no such metric.
 
         Raises:
             DamagedError: A text was changed since the capsule was read.
@@ -177,6 +181,7 @@ class Capsule:
         more = len(sentences) - _REFUSED
         return told + ([f"and {more} more values"] if more > 0 else [])
 
+    @add_advice(_CHANGED)
     def open(self, name: str) -> bytes:
         """Return the bytes of the file at a path below `data/`, and check the digest again.
 
@@ -187,6 +192,7 @@ class Capsule:
         path, expected = self._place(name), self.digests[name]
         return b"".join(bag.read(self.source, path, expected=expected, where=str(self.path)))
 
+    @add_advice(_CHANGED)
     def as_predecessor(self) -> Predecessor:
         """Return the record and digest lists of this capsule, for sealing in a derived capsule.
 
@@ -204,6 +210,7 @@ class Capsule:
         digest.expect(digest.of_bytes(manifest), stated, what=bag.MANIFEST, where=where)
         return Predecessor(record=self.record, manifest=manifest, tag_manifest=tags)
 
+    @add_advice(_CHANGED)
     def extract(self, prefix: str, target: Path) -> tuple[Path, ...]:
         """Write every file below a folder of the payload, and check each digest again.
 
@@ -234,7 +241,11 @@ class Capsule:
                     path.unlink()
                     raise
         except OSError as error:
-            raise ExecutionError(f"cannot write: {error.strerror}", where=str(path)) from None
+            raise ExecutionError(
+                f"cannot write: {error.strerror}",
+                where=str(path),
+                advice="free some space, and run the command again",
+            ) from None
         return path
 
     def _copy(self, name: str, stream: BufferedWriter) -> None:
@@ -274,6 +285,7 @@ def read(path: Path, expected: str | None = None, hashing: Hashing | None = None
         ) from None
 
 
+@add_advice(GET_AGAIN)
 def identify(path: Path, expected: str | None, *, where: str) -> str:
     """Return the id of a file that may be a capsule, without reading the rest.
 
@@ -347,7 +359,7 @@ def _names(payload: Iterable[str], where: str) -> dict[str, str]:
         names = escapes.decode(path for path in payload if path.startswith(escapes.FOLDERS))
     except ValueError as error:
         raise DamagedError(
-            f"file names in another form than capsule writes: {error}",
+            f"another program wrote the list of file names: {error}",
             where=where,
             advice="download the capsule again from its publisher, and compare its id",
         ) from None

@@ -156,8 +156,8 @@ def _rate_faults(one: Read) -> Iterator[str]:
             value, due = one.values[name][epoch], reading.rate(one.whole * amount, opened, seconds)
             if not isclose(value, due, rel_tol=_ROUNDING):
                 yield (
-                    f"{name} is {value:.9g} in epoch {epoch + 1}, but the latencies of this epoch"
-                    f" give {due:.9g}"
+                    f"{name} is {value:.9g} in epoch {epoch + 1}, expected {due:.9g} from the"
+                    " latencies of this epoch"
                 )
 
 
@@ -183,7 +183,8 @@ def _order_faults(one: Read) -> Iterator[str]:
     (value,) = one.values["order_fingerprint"]
     if value != due:
         yield (
-            f"order_fingerprint is {value:.17g}, but the order of seed {one.seed} gives {due:.17g}"
+            f"order_fingerprint is {value:.17g}, expected {due:.17g} from the order of seed"
+            f" {one.seed}"
         )
 
 

@@ -82,12 +82,12 @@ def _verify(record: Record) -> Iterator[str]:
         else " The sealed runs used no container, so the re-run uses your Python and packages."
         " `--allow-host` allows the code to read and write all your files."
     )
-    yield "## Verify it"
+    yield "## Verify the capsule"
     yield ""
     yield (
         f"The program `capsule`, version {_plain(record.tool)} of the project capsule-hpc"
         " (Apache-2.0), sealed this capsule. A package index may have another program named"
-        " capsule, so get the source of this or a later version from the place that the authors"
+        " capsule, so get the source of this or a later version from the address that the authors"
         " name."
         f" With Python 3.11 or later{engine}, type in the folder of the source:"
     )
@@ -161,7 +161,12 @@ def _contents(record: Record) -> Iterator[str]:
     yield ""
     yield "All files are text (UTF-8), except binary inputs, datasets and evidence."
     yield ""
-    many = [("results/ranks.jsonl", "series of many ranks, one line per metric and attempt")]
+    many = [
+        (
+            "results/ranks.jsonl",
+            "samples of every rank of an attempt with many ranks, one line per metric",
+        )
+    ]
     for path, meaning in (
         ("manifest.json", "the manifest, as the author wrote it"),
         ("capsule.json", "claims, datasets, times"),
@@ -172,7 +177,7 @@ def _contents(record: Record) -> Iterator[str]:
         ("results/metrics.json", "one value per run and metric, with summaries"),
         ("inputs/", "the author's files"),
         ("datasets/", "embedded datasets, if any"),
-        ("levels/", "the measuring program"),
+        ("levels/", "the measuring code"),
         ("logs/", "the output of the workload"),
         ("evidence/", "files that trials wrote, if any are kept"),
         ("ro-crate-metadata.json", "the run in schema.org terms (Process Run Crate 0.5)"),
@@ -186,7 +191,7 @@ def _contents(record: Record) -> Iterator[str]:
 
 
 def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterator[str]:
-    yield "## Run it by hand"
+    yield "## Run the commands by hand"
     yield ""
     # a quick verification left some out, and a plan is compared with its manifest later
     planned = {trial["benchmark"] for trial in summary.planned_trials(record.plan)}
@@ -195,7 +200,7 @@ def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterat
     if not benchmarks or record.manifest.resources.ranks > 1:
         yield (
             "Only the program `capsule` can start operators, networks and programs of several"
-            " ranks. `levels/` contains the measuring program."
+            " ranks. `levels/` contains the measuring code."
         )
         return
     # whoever reads operators and networks would wait for it
@@ -205,7 +210,7 @@ def _run_by_hand(record: Record, payload: Mapping[str, Digest | None]) -> Iterat
 
 
 def _by_hand(_: Record) -> Iterator[str]:
-    yield "## Verify it by hand"
+    yield "## Check the files by hand"
     yield ""
     yield "`manifest-sha256.txt` lists the SHA-256 of every file in `data/`. The id is the SHA-256"
     yield "of `tagmanifest-sha256.txt`, which lists the SHA-256 of `manifest-sha256.txt`:"

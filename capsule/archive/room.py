@@ -35,7 +35,7 @@ from capsule.plan import Plan, to_json
 _METRIC, _RUN, _FILE = 700, 150, 450
 # memory that one claim takes once it is parsed, and everything that is no plan and no claim
 _PARSED_CLAIM, _PARSED_REST = 1600, 8 << 20
-# the measuring program, and further starts of a run that is cut off again and again
+# the measuring code, and further starts of a run that is cut off again and again
 _SPARE_ENTRIES = 20_000
 _STREAMS = 2
 # claims that look at more of a series than the run's value
@@ -88,7 +88,11 @@ def require(plan: Plan, *, carried: Sequence[Path]) -> None:
         size_bytes = sum(path.stat().st_size for path in carried)
     except OSError as error:
         where = str(error.filename)
-        raise UsageError(f"cannot read: {error.strerror}", where=where) from None
+        raise UsageError(
+            f"cannot read: {error.strerror}",
+            where=where,
+            advice="make the file readable, or remove it from the manifest's inputs",
+        ) from None
     if size_bytes > limits.MOST_INPUT_BYTES:
         raise UsageError(
             f"the inputs have {sizes.size(size_bytes)} in total; the limit is"

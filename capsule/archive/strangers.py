@@ -58,7 +58,7 @@ def refuse_folder(path: Path) -> None:
         raise DamagedError(
             "not a capsule: it is an unsealed run folder",
             where=str(path),
-            advice="continue the run with `capsule run --resume`",
+            advice=f"continue the run: capsule run --resume {shlex.quote(str(path))}",
         )
     inner = [one.parent for one in islice(path.glob("*/bagit.txt"), 2)]
     raise DamagedError(

@@ -57,8 +57,8 @@ def parse(data: bytes, *, where: str, visit: Visit | None = None) -> Any:
         return value
     if len(data) > _MOST_FOREIGN and not MEMORY_IS_LIMITED:
         raise DamagedError(
-            f"found {sizes.size(len(data))} of JSON in another form than capsule writes; the limit"
-            f" is {sizes.size(_MOST_FOREIGN)}",
+            f"another program formatted this JSON: found {sizes.size(len(data))}, expected at most"
+            f" {sizes.size(_MOST_FOREIGN)}",
             where=where,
         )
     return _slowly(data, where)

@@ -184,7 +184,11 @@ def refused(record: Record, load: Load) -> Iterator[str]:
             where = f"{metric}, seed {attempt.seed}"
             if values is None:
                 if today.reason is None:
-                    yield f"this version reads a value that the sealing version refused: {where}"
+                    value = today.values[name][0].value
+                    yield (
+                        f"this version reads a value that the sealing version refused: {where}:"
+                        f" {value:g}"
+                    )
             elif today.reason is not None:
                 fault = today.message.rpartition("\n")[2].partition(": ")[2]
                 yield f"this version refuses a value: {where}: {fault}"
@@ -228,7 +232,7 @@ def faults(record: Record, load: Load) -> Iterator[str]:
             if line is None or not _gives(values, line):
                 yield f"samples of {metric}, {where}, contradict the text that they were read from"
     for metric, seed, number, _ in stated:
-        yield f"the texts lack the samples of {metric}, seed {seed}, attempt {number}"
+        yield f"the evidence lacks the samples of {metric}, seed {seed}, attempt {number}"
 
 
 def count(record: Record) -> int:

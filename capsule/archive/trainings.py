@@ -154,8 +154,8 @@ def faults(record: Record, load: Load) -> Iterator[str]:
         yield fault
 
 
-def fact(record: Record) -> str:
-    """Return the fact established by reading a record without faults."""
+def facts(record: Record) -> Iterator[str]:
+    """Yield the facts established by reading a record without faults."""
     trainings = list(read(record.manifest, record.attempts, record.samples))
     costs = accumulate(map(_order_cost, trainings))
     ordered = sum(
@@ -163,11 +163,10 @@ def fact(record: Record) -> str:
     )
     judged = sum(one.predictions is not None for one in trainings)
     rated = sum(cost <= MOST_RATES for cost in accumulate(map(_rate_cost, trainings)))
-    return (
-        f"final values of {len(trainings)} trainings follow from their curves; last qualities of"
-        f" {judged} from the predictions, the order of samples of {ordered} from the seed, the"
-        f" learning rate of {rated} from the schedule"
-    )
+    yield f"trainings with final values that follow from the curves: {len(trainings)}"
+    yield f"trainings with last qualities that follow from the predictions: {judged}"
+    yield f"trainings with an order of samples that follows from the seed: {ordered}"
+    yield f"trainings with a learning rate that follows from the schedule: {rated}"
 
 
 def _curve_faults(one: Training) -> Iterator[str]:
@@ -205,8 +204,8 @@ def _resumption_faults(one: Training) -> Iterator[str]:
         for epoch, (value, other) in enumerate(islice(taken, one.resumed_after), 1):
             if value != other and not (isnan(value) and isnan(other)):
                 yield (
-                    f"{name} of epoch {epoch} is {value:.17g}; the earlier attempt reported"
-                    f" {other:.17g}"
+                    f"{name} of epoch {epoch} is {value:.17g}, expected {other:.17g} as in the"
+                    " earlier attempt"
                 )
                 break
     times, curve = one.series.get("epoch_time"), one.series.get(one.quality)
@@ -230,7 +229,11 @@ def _target_faults(one: Training) -> Iterator[str]:
     )
     if reached is None:
         if one.completed or "epochs_to_target" in one.series:
-            yield "the target was missed, but the attempt completed or reports epochs_to_target"
+            success = "completed" if one.completed else "reports epochs_to_target"
+            yield (
+                f"no epoch reached the target {target.value:g} of {one.quality}, but the attempt"
+                f" {success}"
+            )
         return
     if target.stop and len(curve.values) != reached:
         yield f"the training continued after reaching its target in epoch {reached}"
@@ -260,10 +263,14 @@ def _divergence_faults(one: Training) -> Iterator[str]:
         None,
     )
     if left is not None and (one.completed or left < len(curve.values)):
-        yield f"the training continued although its loss diverged in epoch {left}"
+        end = "completed" if one.completed else f"continued to epoch {len(curve.values)}"
+        yield f"train_loss diverged in epoch {left}, but the attempt {end}"
     judged = one.series.get("loss")
     if one.diverged and left is None and (judged is None or all(map(isfinite, judged.values))):
-        yield "recorded as diverged, but no loss diverged"
+        yield (
+            "recorded as diverged, expected a divergence of train_loss or loss in epochs 1 to"
+            f" {len(curve.values)}, found none"
+        )
 
 
 def _class_faults(one: Training) -> Iterator[str]:
@@ -321,7 +328,7 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
         array = predictions.decode(extraction.take(load(one.predictions)))
         due = predictions.qualities(one.quality, array)
     except ValueError as error:
-        yield f"{one.predictions} cannot be judged: {error}"
+        yield f"{one.predictions}: {error}"
         return
     if array.shape != (shape or (1 + len(last), array.shape[1], one.choices)):
         due_shape = shape or (1 + len(last), array.shape[1], one.choices)
@@ -329,7 +336,7 @@ def _prediction_faults(one: Training, load: Load) -> Iterator[str]:
     for value, other in zip(last, due, strict=False):
         # sums over batches and over all are rounded otherwise
         if not isclose(value, other, rel_tol=_ROUNDING):
-            yield f"{one.quality} is {value:.9g}; its predictions give {other:.9g}"
+            yield f"{one.quality} is {value:.9g}, expected {other:.9g} from its predictions"
 
 
 def _order_faults(one: Training, load: Load) -> Iterator[str]:
@@ -342,7 +349,7 @@ def _order_faults(one: Training, load: Load) -> Iterator[str]:
         kept = load(one.measure) if one.measure else ()
         due = remade.fingerprint(one.settings, total, one.seed, _epochs(one), kept)
     except ValueError as error:
-        yield f"{one.measure} cannot be judged: {error}"
+        yield f"{one.measure}: {error}"
         return
     yield from _differs(one, "order_fingerprint", due, "follows from its seed")
 
@@ -365,14 +372,15 @@ def _rate_faults(one: Training) -> Iterator[str]:
     quality = one.series.get(one.quality)
     if one.completed and quality and len(quality.values) != len(curve.values):
         yield (
-            f"learning_rate has {len(curve.values)} epochs, {one.quality} has {len(quality.values)}"
+            f"learning_rate has {len(curve.values)} epochs, expected {len(quality.values)} as in"
+            f" {one.quality}"
         )
     for epoch, (place, value) in enumerate(zip(curve.steps or (), curve.values, strict=True), 1):
         due = schedule.mean(epoch, steps)
         if place != epoch or not isclose(value, due, rel_tol=_ROUNDING):
             yield (
-                f"learning_rate is {value:.9g} in epoch {place:g}; the schedule gives {due:.9g} in"
-                f" epoch {epoch}"
+                f"learning_rate is {value:.9g} in epoch {place:g}, expected {due:.9g} in epoch"
+                f" {epoch} from the schedule"
             )
             return
 

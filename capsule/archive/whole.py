@@ -176,8 +176,16 @@ def open_source(path: Path) -> Source:
         return Zip(path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise UsageError(f"no such capsule: {error.strerror}", where=str(path)) from None
-        raise DamagedError(f"cannot read: {error.strerror}", where=str(path)) from None
+            raise UsageError(
+                f"no such capsule: {error.strerror}",
+                where=str(path),
+                advice="give the path of an existing file",
+            ) from None
+        raise DamagedError(
+            f"cannot read: {error.strerror}",
+            where=str(path),
+            advice="make the capsule readable, or give another copy of the capsule",
+        ) from None
 
 
 def _refuse_large(sizes: Mapping[str, int], where: str) -> None:

@@ -149,7 +149,7 @@ def _existence_error(target: Path) -> UsageError:
     return UsageError(
         "already exists, and is not overwritten",
         where=str(target),
-        advice="name another file with --output, or move the existing one away",
+        advice="name another file with --output, or move the existing file away",
     )
 
 
@@ -294,7 +294,11 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _unreadable(error: OSError, source: Path) -> ExecutionError:
-    return ExecutionError(f"cannot read for sealing: {error.strerror}", where=str(source))
+    return ExecutionError(
+        f"cannot read for sealing: {error.strerror}",
+        where=str(source),
+        advice="make the file readable, then continue with --resume",
+    )
 
 
 def _unwritable(error: OSError, target: Path) -> ExecutionError:
@@ -302,6 +306,11 @@ def _unwritable(error: OSError, target: Path) -> ExecutionError:
         return ExecutionError(
             "no space left on the disk: nothing was sealed, all measurements are kept",
             where=str(target),
-            advice="free some space, or name another --output, then continue with --resume",
+            advice="free some space, or name a file on another disk with --output, then continue"
+            " with --resume",
         )
-    return ExecutionError(f"cannot write the capsule: {error.strerror}", where=str(target))
+    return ExecutionError(
+        f"cannot write the capsule: {error.strerror}",
+        where=str(target),
+        advice="name a file in a writable folder with --output, then continue with --resume",
+    )

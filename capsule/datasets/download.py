@@ -224,7 +224,7 @@ class _Transfer:
         except ValueError:
             raise self._refusal("an invalid address") from None
         if has_login:
-            raise self._refusal("an address with a login")
+            raise self._refusal(f"an address with a login on {after.hostname}")
         fault = explain_refusal(response.url, target)
         if fault is not None:
             raise self._refusal(f"{target}, {fault}")
@@ -334,8 +334,8 @@ class _Transfer:
         needed = wanted_bytes + _SPARE_BYTES
         if needed > free:
             raise CannotRunError(
-                f"the download needs {sizes.size(needed)} of disk space,"
-                f" {sizes.size(free)} are free",
+                f"the disk has too little space: {sizes.size(free)} are free, the download needs"
+                f" {sizes.size(needed)}",
                 where=str(self.content.parent),
                 advice="free some space, or set CAPSULE_CACHE to another folder",
             )
@@ -351,7 +351,11 @@ def _require_address(url: str, source: web.Source) -> None:
     host = urlsplit(url).hostname or ""
     inwards = source != "foreign" or is_plainly_loopback(host)
     if fault := explain_address(host, may_be_this_machine=inwards):
-        raise CannotRunError(f"refused address, {fault}", where=url)
+        raise CannotRunError(
+            f"refused address, {fault}",
+            where=url,
+            advice="download the data by hand, and add the path to the site file",
+        )
 
 
 def _settle(done: Future[None], work: Callable[[], None]) -> None:

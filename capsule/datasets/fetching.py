@@ -222,7 +222,7 @@ def _check(made: Path, spec: DatasetSpec, cache: Path) -> tuple[DatasetDigest, P
         try:
             dataset = hashing.digest(candidate, cache=cache)
         except UsageError as error:
-            raise DamagedError(error.what, where=spec.url) from None
+            raise DamagedError(error.what, where=spec.url, advice=error.advice) from None
         if spec.digest in (None, str(dataset.digest)):
             return dataset, candidate
         digests.append(str(dataset.digest))

@@ -80,16 +80,19 @@ def take_copy(dataset: Dataset, folder: Path, *, cache: Path) -> tuple[Dataset, 
     Raises:
         DamagedError: It is not there, or something else.
     """
+    found = "is missing or unreadable"
     try:
         entries = list(folder.iterdir())
         # the digest tells whether it is the folder, or the one file in it
         for path in (*entries[:1], folder) if len(entries) == 1 else (folder,):
-            if str(hashing.digest(path, cache=cache).digest) == dataset.digest:
+            actual = str(hashing.digest(path, cache=cache).digest)
+            if actual == dataset.digest:
                 return replace(dataset, source="capsule"), path.resolve()
+            found = f"is {actual}"
     except (OSError, UsageError, CannotRunError):
         pass
     raise DamagedError(
-        f"the copy of dataset {dataset.name!r} is missing or changed, expected {dataset.digest}",
+        f"the copy of dataset {dataset.name!r} {found}, expected {dataset.digest}",
         where=str(folder),
         advice="start a new run",
     )
@@ -357,7 +360,9 @@ def _complete(generator: str, parameters: Mapping[str, object]) -> dict[str, int
     try:
         return dict(generators.complete(generator, parameters))
     except ValueError as error:
-        raise UsageError(str(error), where=generator) from error
+        raise UsageError(
+            str(error), where=generator, advice="correct the parameters of the dataset"
+        ) from error
 
 
 def _make(generator: str, parameters: Mapping[str, int], target: Path) -> Digest:
@@ -378,7 +383,9 @@ def _write(form: str, generator: str, parameters: Mapping[str, int], target: Pat
         with _whole(target) as partial:
             writers.write(form, generator, parameters, partial)
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(
+            str(error), advice="change the parameters, or choose another --format"
+        ) from error
     except ModuleNotFoundError as error:
         raise CannotRunError(str(error)) from error
 

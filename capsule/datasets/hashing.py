@@ -133,7 +133,11 @@ class _Work:
                         self.done_bytes += size
                 after = os.fstat(file.fileno())
         except OSError as error:
-            raise CannotRunError(f"cannot be read: {error.strerror}", where=entry.path) from error
+            raise CannotRunError(
+                f"cannot be read: {error.strerror}",
+                where=entry.path,
+                advice="make the file readable",
+            ) from error
         if (after.st_size, after.st_mtime_ns) != (entry.status.st_size, entry.status.st_mtime_ns):
             raise DamagedError(
                 "changed during hashing",

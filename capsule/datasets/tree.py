@@ -55,7 +55,9 @@ def files(root: Path) -> list[Entry]:
         entries = _below(top)
     except OSError as error:
         raise CannotRunError(
-            f"cannot be read: {error.strerror}", where=error.filename or str(root)
+            f"cannot be read: {error.strerror}",
+            where=error.filename or str(root),
+            advice="make the dataset readable, or correct its path",
         ) from error
     except RuntimeError as error:  # what Path.resolve raised for a loop of links before 3.13
         raise CannotRunError(

@@ -38,6 +38,7 @@ _UNREAD = {
     b"Rar!": "RAR",
     b"\x1f\x9d": "compress",
 }
+_ASK = "correct the URL of the dataset, or ask the publisher of the data for another archive"
 _BY_HAND = "if you trust the archive, unpack it by hand, and add the folder to the site file"
 _DRIVE = re.compile(r"[A-Za-z]:(/|$)")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -73,10 +74,12 @@ def unpack(archive: Path, target: Path, *, most_bytes: int, most_files: int, whe
                 read(stream, _Inventory(most_bytes, most_files), where)
             read(stream, _Writer(target, most_bytes, most_files), where)
     except DamagedError as error:
-        raise DamagedError(error.what, where=where, advice=error.advice) from None
+        raise DamagedError(error.what, where=where, advice=error.advice or _ASK) from None
     except OSError as error:
         if error.errno in _BAD_NAMES:
-            raise DamagedError(f"cannot unpack: {error.strerror}", where=where) from None
+            raise DamagedError(
+                f"cannot unpack: {error.strerror}", where=where, advice=_BY_HAND
+            ) from None
         raise CannotRunError(
             f"cannot unpack: {error.strerror}",
             where=str(target),
@@ -196,7 +199,9 @@ class _Inventory:
         self._count()
         place = _clean(name)
         if not place:
-            raise DamagedError("contains a file without a name")
+            raise DamagedError(
+                f"contains a file named {name!a}, expected a name below the folder of the archive"
+            )
         if place in self._files or place in self._links:
             raise DamagedError(f"contains {place!a} twice")
         if place in self._folders:
@@ -276,15 +281,18 @@ def _clean(name: str) -> str:
     ):
         raise DamagedError(f"contains an entry outside the folder of the archive: {name!a}")
     # no letter takes more than four bytes
-    if len(name) > _MAX_PART_BYTES // 4 and (
-        len(parts) > _MAX_DEPTH
-        or len(os.fsencode(place)) > _MAX_NAME_BYTES
-        or any(len(os.fsencode(part)) > _MAX_PART_BYTES for part in parts)
-    ):
-        raise DamagedError(
-            f"contains a name of more than {_MAX_NAME_BYTES} bytes, {_MAX_DEPTH} levels or"
-            f" {_MAX_PART_BYTES} bytes in one level: {name[:100]!a}..."
-        )
+    if len(name) > _MAX_PART_BYTES // 4:
+        longest = max((len(os.fsencode(part)) for part in parts), default=0)
+        for found, most, unit in (
+            (len(parts), _MAX_DEPTH, "levels"),
+            (len(os.fsencode(place)), _MAX_NAME_BYTES, "bytes"),
+            (longest, _MAX_PART_BYTES, "bytes in one level"),
+        ):
+            if found > most:
+                raise DamagedError(
+                    f"contains a name of {found} {unit}, the limit is {most} {unit}:"
+                    f" {name[:100]!a}..."
+                )
     return place
 
 
@@ -348,7 +356,8 @@ def _add_tar_entry(entry: Entry, reader: TarReader, inventory: _Inventory) -> No
     elif entry.kind in ("l", "h"):
         inventory.add_link(name, target, is_hard=entry.kind == "h")
     else:
-        raise DamagedError(f"{name!a} is of another type, expected a file, a folder or a link")
+        what = "a device or pipe" if entry.kind == "x" else f"a folder of {entry.size} bytes"
+        raise DamagedError(f"{name!a} is {what}, expected a file, a folder of 0 bytes or a link")
 
 
 def _read_zip(stream: BinaryIO, inventory: _Inventory, where: str) -> None:
@@ -372,5 +381,6 @@ def _add_zip_entry(entry: ZipEntry, reader: ZipReader, inventory: _Inventory) ->
         inventory.add_link(entry.name, os.fsdecode(b"".join(reader.pieces(entry))))
     else:
         raise DamagedError(
-            f"{entry.name!a} is of another type, expected a file, a folder or a link"
+            f"{entry.name!a} has the mode {entry.mode:#o} and {entry.size} bytes, expected a file,"
+            f" a folder of 0 bytes or a link of at most {_MAX_LINK_BYTES} bytes"
         )

@@ -130,7 +130,8 @@ class ZipReader:
             yield piece
         if (size, crc) != (entry.size, entry.crc):
             raise self._damage(
-                f"size or checksum of {entry.name!a} differs from its directory entry"
+                f"{entry.name!a} has {'at least ' * (size > entry.size)}{size} bytes and CRC-32"
+                f" {crc:08x}, expected {entry.size} bytes and {entry.crc:08x} as in the directory"
             )
 
     def _find_directory(self) -> tuple[int, int, int]:
@@ -158,7 +159,8 @@ class ZipReader:
             raise self._damage("the file is one part of a split archive")
         if place + size > end or count * _ENTRY.size > size:
             raise self._damage(
-                f"the stated directory, {size} bytes at byte {place}, does not fit the file"
+                f"the directory of {count} entries is stated as {size} bytes at byte {place},"
+                f" expected at least {count * _ENTRY.size} bytes that end by byte {end}"
             )
         return count, size, place
 
@@ -171,11 +173,16 @@ class ZipReader:
             mark, _, place_64, _ = _END_64_PLACE.unpack(self._read(_END_64_PLACE.size))
             if mark == b"PK\6\7":
                 if place_64 + _END_64.size > place:
-                    raise self._damage("the stated place of the directory is wrong")
+                    raise self._damage(
+                        f"the ZIP64 end record is stated at byte {place_64}, expected at most byte"
+                        f" {place - _END_64.size}"
+                    )
                 self._stream.seek(place_64)
                 mark, _, _, _, *fields_64 = _END_64.unpack(self._read(_END_64.size))
                 if mark != b"PK\6\6":
-                    raise self._damage("the stated place of the directory is wrong")
+                    raise self._damage(
+                        f"found {mark!r} at byte {place_64}, expected a ZIP64 end record"
+                    )
                 disk, first_disk, here, count, size, at = fields_64
                 return place_64, (disk, first_disk, here, count, size, at)
         # exactly as many as the largest number
@@ -196,7 +203,7 @@ class ZipReader:
         sizes = [size, packed_bytes, place]
         for tag, value in _extras(extra):
             if tag == _SIZES_64:
-                sizes = self._widen(sizes, value)
+                sizes = self._widen(sizes, value, os.fsdecode(raw_name))
             elif tag == _UNICODE_NAME and not flags & _UTF8:
                 encoded = _unicode_name(raw_name, value) or encoded
         name = os.fsdecode(encoded)
@@ -220,12 +227,12 @@ class ZipReader:
         )
         if entry.method is None and entry.size != entry.packed_bytes:
             raise self._damage(
-                f"{name!a} is uncompressed, but has {entry.packed_bytes} packed and {entry.size}"
-                " unpacked bytes"
+                f"the uncompressed entry {name!a} has {entry.packed_bytes} packed and {entry.size}"
+                " unpacked bytes, expected equal numbers"
             )
         return entry, _ENTRY.size + name_bytes + extra_bytes + comment_bytes
 
-    def _widen(self, sizes: list[int], value: bytes) -> list[int]:
+    def _widen(self, sizes: list[int], value: bytes, name: str) -> list[int]:
         """Return size, packed size and place, of which those that do not fit are in an extra
         field.
         """
@@ -233,7 +240,10 @@ class ZipReader:
         try:
             return [next(wide) if size == _FULL_32 else size for size in sizes]
         except StopIteration:
-            raise self._damage("an entry lacks its size") from None
+            raise self._damage(
+                f"the ZIP64 field of {name!a} has {len(value)} bytes, expected at least"
+                f" {8 * sizes.count(_FULL_32)} bytes"
+            ) from None
 
     def _refuse_flags(self, flags: int, name: str) -> None:
         if flags & (_ENCRYPTED | _STRONG | _MASKED):

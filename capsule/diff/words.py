@@ -115,8 +115,9 @@ REFUSED_VALUE, OTHER_METRIC = "refused-value", "other-metric"
 NOTES |= {
     REFUSED_VALUE: "{fault}",
     OTHER_METRIC: "{fault}",
-    "pair": "a pair: {rounds:d} rounds, run alternately on one node under equal seeds. The verdict"
-    " is on the ratio of {here} to {there}, not on a published number",
+    "pair": "a pair: two variants run alternately in {rounds:d} {rounds:round|rounds} on one node"
+    " under equal seeds. The verdict is on the ratio of {here} to {there}, not on a published"
+    " number",
     "same-run": "both capsules contain the same run, so neither is evidence for the other: make"
     " new runs with `capsule verify`",
     "not-a-reexecution": "B does not verify A: comparing two independent runs",
@@ -142,9 +143,9 @@ NOTES |= {
     "shared-cores": "{side}: {sharing}",
     "older-rule": "claims of {side} were sealed under version {rule:d} of the claim rules; capsule"
     " judges them by the current version, {ours:d}",
-    "containment-differs": "{side} ran without a container, the other side in one",
-    "shared-seeds": "both sides use {seeds:d} equal seeds: these runs count only for exact and"
-    " paired claims",
+    "containment-differs": "{side} ran without a container, the other side in a container",
+    "shared-seeds": "both sides use {seeds:d} equal seeds: runs under equal seeds count only for"
+    " exact and paired claims",
     "equal-values": "{metric}: all {runs:d} runs of {side} have the same value under different"
     " seeds",
 }
@@ -165,7 +166,7 @@ def one_day(*, spans: tuple[tuple[str, str], ...]) -> str:
 
 
 NOTES |= {
-    "busy": "machine of {side} busy at start ({load}): its times may be too long",
+    "busy": "machine of {side} busy at start ({load}): the measured times may be too long",
 }
 
 
@@ -184,20 +185,19 @@ REFUSALS |= {
     " evidence: make re-runs under other seeds",
     "wide-bound": "no evidence: in {wide:d} of {runs:d} runs the bound is larger than {most:g}"
     " times the change that the bound judges (seed {seed:d}: {share:.2g} times)",
-    "copied-times": "trials {trial} and {first} have exactly the same times for {metric}: one is a"
-    " copy of the other, and no evidence",
+    "copied-times": "trials {trial} and {first} have exactly the same times for {metric}: a"
+    " copied trial is no evidence",
     "one-run-twice": "both capsules contain the runs of {run}: runs compared with themselves are no"
     " evidence",
     "common-runs": "both capsules contain the runs of {run}, to which seeds were added: runs"
     " compared with themselves are no evidence",
-    "counted-twice": "runs counted twice: one of the two capsules contains the runs of the other,"
-    " {capsule:.12s}",
-    "one-seed-twice": "the {side} has {runs:d} runs under {seeds:d} seeds: each seed may have one"
-    " run",
+    "counted-twice": "runs counted twice: both capsules contain the runs of {capsule:.12s}",
+    "one-seed-twice": "more runs than seeds: the {side} has {runs:d} runs under {seeds:d} seeds,"
+    " expected one run per seed",
     "constant-runs": "all {runs:d} runs of the {side} have the same value under different seeds,"
     " so they count as one run. If no seed changes the metric, claim it as exact",
-    "copied-values": "no evidence: the re-runs have exactly the original's values under other"
-    " seeds, so the values are copies, or no seed changes them",
+    "copied-values": "no evidence: the re-runs have other seeds than the original, but exactly"
+    " the original's values. The values are copies, or no seed changes the metric",
 }
 
 

@@ -77,7 +77,7 @@ def _find(out: Path, name: str) -> list[str]:
     if len(runs) > 1:
         names = ", ".join(writable(run) for run in sorted(runs)[:_SHOWN])
         raise NoEventsError(
-            f"{len(runs)} folders below {name} have event files, expected one: {names}"
+            f"expected one folder with event files below {name}, found {len(runs)}: {names}"
         )
     return runs.popitem()[1]
 

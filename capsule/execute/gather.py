@@ -81,7 +81,8 @@ def _answer(files: RankFiles) -> bytes:
     with stream:
         answer = stream.read(MAX_SOFTWARE_BYTES + 1)
     if len(answer) > MAX_SOFTWARE_BYTES:
-        raise DamagedError(f"the software probe printed more than {size(MAX_SOFTWARE_BYTES)}")
+        most = size(MAX_SOFTWARE_BYTES)
+        raise DamagedError(f"the software probe printed more than {most}, the limit")
     return answer
 
 
@@ -258,7 +259,7 @@ def _hold_trainings(
     """Return the same attempts, as failed ones where readers would find what they told to be no
     outcome.
 
-    The measuring program may be untrusted.
+    The measuring code may be untrusted.
     """
     from capsule.archive import trainings
 

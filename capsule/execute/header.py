@@ -100,7 +100,7 @@ def _require_this_version(value: Mapping[str, object], where: str) -> None:
     """
     setup = value["setup"]
     levels = setup.get("levels") if isinstance(setup, dict) else None
-    # before 0.3.0 the release of the measuring program alone told it
+    # before 0.3.0 the release of the measuring code alone told it
     release = levels.get("release") if isinstance(levels, dict) else None
     version = str(value.get("tool") or release or "before 0.3.0")
     if version != __version__:

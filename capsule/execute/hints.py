@@ -233,7 +233,8 @@ def _about_program(failure: _Failure) -> Iterator[str]:
             yield (
                 f"no program {name} in the image: add the program to the image"
                 if scene.contained
-                else f"no program {name} on your PATH: install the program, or load its module"
+                else f"no program {name} on your PATH: install the program, or load its environment"
+                " module"
             )
         return
     if interpreter := name_interpreter(scene.benchmark, scene.folder):
@@ -287,7 +288,7 @@ def _about_module(failure: _Failure) -> Iterator[str]:
             yield _bring_in_module(failure, name, found)
             return
     if failure.scene.contained:
-        yield f"the image's Python has no module {top}: add it to the image"
+        yield f"the image's Python has no module {top}: add the module to the image"
         return
     word = next((one for one in failure.words if programs.is_python(one)), "python3")
     python = failure.scene.programs.get(word) or str(programs.find(word) or "")
@@ -410,7 +411,7 @@ def _about_repository(failure: _Failure) -> Iterator[str]:
     if _NO_REPOSITORY.search(failure.text) or (is_clone and _GIT_FAILED.search(failure.text)):
         yield (
             ".git is not in a capsule, so git finds no repository in a trial: change the"
-            ' program to run without git, or pass the value in "environment": {"COMMIT": "..."}'
+            ' program to run without git, or pass the commit in "environment": {"COMMIT": "..."}'
             ' beside "command"'
         )
 
@@ -457,12 +458,12 @@ def _explain_file(failure: _Failure, path: str) -> str | None:
                 return _bring_in_file(near, is_input=failure.is_input(near), path=path)
     if is_of_home and rest and os.path.lexists(scene.home / rest):
         return (
-            f"~/{rest} is in your home, but a trial has an empty HOME: make it a dataset, or"
+            f"~/{rest} is in your home, but a trial has an empty HOME: make ~/{rest} a dataset, or"
             ' copy it beside the manifest and add it to "inputs"'
         )
     if scene.contained and path.startswith("/") and os.path.lexists(path):
         return (
-            f"{path} is on this machine, but not in the container: make it a dataset, or"
+            f"{path} is on this machine, but not in the container: make {path} a dataset, or"
             ' copy it beside the manifest and add it to "inputs"'
         )
     if scene.contained and "/" not in path and shutil.which(path):

@@ -171,7 +171,11 @@ def _entries(manifest: Manifest) -> list[tuple[str, tuple[str, ...]]]:
 def _require(manifest: Manifest, folder: Path | None) -> Path:
     for name in sorted(names(manifest)):
         if folder is None or not os.path.lexists(folder / name):
-            raise DamagedError(f"input {name} is missing", where=str(folder))
+            raise DamagedError(
+                f"input {name} is missing",
+                where=str(folder),
+                advice="the folder was changed; restore the folder, or start a new run",
+            )
     return folder or Path()
 
 
@@ -305,7 +309,7 @@ class _Walk:
                 entries = list(listing)
         except OSError as error:
             what = f"cannot be read: {error.strerror}"
-            raise _refusal(folder.name, what, "make it readable") from None
+            raise _refusal(folder.name, what, "make the folder readable") from None
         folder = self._look_up(folder, {entry.name for entry in entries})
         for entry in entries:
             name = entry.name if folder.name == _WHOLE else f"{folder.name}/{entry.name}"
@@ -389,18 +393,18 @@ class _Walk:
             status = status or (self._base / name).lstat()
         except OSError as error:
             what = f"cannot be read: {error.strerror}"
-            raise _refusal(name, what, "make it readable") from None
+            raise _refusal(name, what, "make the file or folder readable") from None
         kind = stat.S_IFMT(status.st_mode)
         if kind == stat.S_IFLNK:
             raise self._link_refusal(name)
         if kind not in (stat.S_IFDIR, stat.S_IFREG):
             what = f"is {_KINDS.get(kind, 'a special file')}, expected a file or a folder"
-            raise _refusal(name, what, "remove it from the inputs, or `exclude` it")
+            raise _refusal(name, what, "remove this entry from the inputs, or `exclude` this entry")
         if kind == stat.S_IFREG and status.st_nlink > 1:
             raise _refusal(
                 name,
                 f"has {status.st_nlink} hard links; some may lie outside the inputs",
-                "if the file may be published, replace the link by a copy",
+                "replace the link by a copy if the file may be published, or `exclude` the link",
             )
         return status
 
@@ -408,10 +412,13 @@ class _Walk:
         path = self._base / name
         target = f"is a link, to {str(path.readlink())!a}"
         if not path.exists():
-            return _refusal(name, f"{target}, which does not exist", "remove it, or `exclude` it")
+            advice = "remove the link, or `exclude` the link"
+            return _refusal(name, f"{target}, which does not exist", advice)
         if not path.resolve().is_relative_to(self._base.resolve()):
             where = "which lies outside the manifest's folder"
-            advice = "if the target may be published, replace the link by a copy, else `exclude` it"
+            advice = (
+                "replace the link by a copy if the target may be published, or `exclude` the link"
+            )
         else:
             where = "and capsule does not follow links"
             advice = "replace the link by a copy of its target, or `exclude` the link"

@@ -120,8 +120,10 @@ class _Reader:
         trial = event.get("trial")
         if not isinstance(trial, str) or trial not in self._trials:
             raise Defect(f"begins a trial that is not in its job: {str(trial)[:80]!r}")
-        if trial in self.reports or self._current is not None:
-            raise Defect(f"begins {trial} out of order")
+        if trial in self.reports:
+            raise Defect(f"begins {trial} a second time")
+        if self._current is not None:
+            raise Defect(f"begins {trial} before {self._current} has ended")
         self._current, self._series, self._excess = trial, {}, None
         begun = self._trials[trial]
         self._due = frozenset(metric.name for metric in begun.benchmark.due(begun.framework))
@@ -137,8 +139,10 @@ class _Reader:
         report, epochs = self.reports[trial.id], event.get("epochs")
         if recipes.checkpoint_epochs(trial.benchmark, trial.case.name) is None:
             raise Defect(f"resumes {trial.id}, which has no checkpoints")
-        if self._series or report.resumed_after is not None:
-            raise Defect(f"resumes {trial.id} out of order")
+        if report.resumed_after is not None:
+            raise Defect(f"resumes {trial.id} a second time")
+        if self._series:
+            raise Defect(f"resumes {trial.id} after its first values")
         if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
             raise Defect(f"resumes {trial.id} after {str(epochs)[:40]!r} epochs")
         # each attempt that gets further may be followed by another one
@@ -275,7 +279,7 @@ def _events(path: Path) -> Iterator[JsonObject | None]:
             yield None
             continue
         if number == 1 and len(line) > MAX_SOFTWARE_BYTES:
-            raise Defect(f"has a hello event of more than {size(MAX_SOFTWARE_BYTES)}")
+            raise Defect(f"has a hello event of more than {size(MAX_SOFTWARE_BYTES)}, the limit")
         event = parse_foreign(line, where=f"journal line {number}")
         if not isinstance(event, dict):
             raise Defect(f"line {number} is {event!r:.40}, expected a JSON object")
@@ -354,10 +358,11 @@ def read_number(value: Json) -> float:
     if isinstance(value, str) and value in _NON_FINITE:
         return _NON_FINITE[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Defect(f"{str(value)[:40]!r} is not a number")
+        raise Defect(f"expected a number, found {str(value)[:40]!r}")
     try:
         return float(value)
     except OverflowError:
         raise Defect(
-            "an integer exceeds 1.8e308, the largest floating-point number, in magnitude"
+            f"an integer of {int(value).bit_length()} bits exceeds 1.8e308, the largest"
+            " floating-point number, in magnitude"
         ) from None

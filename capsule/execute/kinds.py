@@ -1,4 +1,4 @@
-"""Kind of measuring program of a group."""
+"""Kind of measuring code of a group."""
 
 from __future__ import annotations
 

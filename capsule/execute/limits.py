@@ -73,7 +73,7 @@ class Guard:
             for folder in self._folders():
                 used_bytes += disk_bytes(folder, most - used_bytes)
         except OSError as error:
-            return f"left a folder that capsule cannot read for --disk: {error.strerror}"
+            return f"left a folder that capsule cannot read to check --disk: {error.strerror}"
         if used_bytes > most:
             return f"left more than {size(most)} on disk, the limit of --disk"
         return None

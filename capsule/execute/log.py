@@ -184,7 +184,10 @@ class Log:
             else:
                 attempts = tuple(map(attempt_from_json, event["attempts"]))
                 if not isinstance(event["end"], int) or not isinstance(event["at"], str):
-                    raise TypeError("the end of a process start lacks its number or time")
+                    raise TypeError(
+                        f'the end of a process start has "end" {event["end"]!r:.40} and "at"'
+                        f" {event['at']!r:.40}, expected an integer and a text"
+                    )
                 self._keep_end(event["end"], event["at"], attempts, _read_left(event))
         except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(
@@ -254,13 +257,17 @@ def _read_start(start: JsonObject) -> Begun:
                 return Begun(
                     number=number, group=group, trials=names, ranks=ranks, nodes=places, at=at
                 )
-    raise TypeError("a process start lacks a valid number, ranks, group, at, trials or nodes")
+    raise TypeError(
+        f"a process start is {start!r:.80}, expected an object with number, ranks, group, at,"
+        " trials and nodes"
+    )
 
 
 def _read(path: Path) -> bytes:
     if (size_bytes := leavings.size_bytes(path)) > _MOST_BYTES:
         raise UsageError(
-            f"the log of the run has {size(size_bytes)}, at most {size(_MOST_BYTES)} are read",
+            f"the log of the run is too large: found {size(size_bytes)}, expected at most"
+            f" {size(_MOST_BYTES)}",
             where=str(path),
             advice="restore the file, or start a new run",
         )
@@ -288,5 +295,6 @@ def cannot_write(path: Path, error: OSError) -> ExecutionError:
     return ExecutionError(
         f"cannot write: {error.strerror}",
         where=str(path),
-        advice="finished trials are kept; free some space, or name another folder with --work",
+        advice="finished trials are kept; free some space if the disk is full, or name another"
+        " folder with --work",
     )

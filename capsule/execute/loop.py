@@ -100,7 +100,8 @@ def _require_result(workspace: Workspace, plan: Plan, setting: Setting) -> None:
     logs = places.near(workspace.folder / "starts" / f"{number:04}")
     hints = hint_at(workspace, first, plan.groups, setting)
     hints.append(
-        f"its logs are in {logs}; correct the cause, test it with `run --try`, and run again"
+        f"the logs of the trial are in {logs}; correct the cause, test the correction with"
+        " `run --try`, and run again"
     )
     kind = FirstStartError if first.reason == "not-started" else FirstTrialError
     raise kind(
@@ -378,8 +379,8 @@ def _check_limits(workspace: Workspace, attempts: tuple[Attempt, ...], fault: st
             raise ExecutionError(
                 fault or attempt.message,
                 where=attempt.trial,
-                advice="finished trials are kept; raise the limit, then resume the run folder"
-                f" {workspace.to_resume}",
+                advice="finished trials are kept; raise the limit or correct the program, then"
+                f" resume the run folder {workspace.to_resume}",
             )
 
 

@@ -1,4 +1,4 @@
-"""A group that `levels`, the measuring program, runs inside the image."""
+"""A group that `levels`, the measuring code, runs inside the image."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from capsule import leavings
 from capsule.archive import strict
-from capsule.errors import CannotRunError, CapsuleError, UsageError
+from capsule.errors import CannotRunError, CapsuleError, UsageError, add_advice
 from capsule.execute import mpiprograms, sightings, workload
 from capsule.execute.log import cannot_write
 from capsule.execute.payload import OWN_LEVELS
@@ -230,6 +230,7 @@ def _uses_mpi(trial: Trial, inputs: Path, *, can_join: bool) -> bool:
     return pitfalls.uses_mpi(trial.benchmark, inputs, compiled=can_join)
 
 
+@add_advice("the run folder was changed; start a new run")
 def read(workspace: Workspace) -> tuple[World, ...]:
     """Return the worlds observed so far, in order.
 

@@ -1,4 +1,4 @@
-"""Files that a run carries into its capsule: inputs and the measuring program."""
+"""Files that a run carries into its capsule: inputs and the measuring code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fill(
         workspace: The run folder.
         manifest: What runs.
         copied: Inputs and small data, by their paths below `data/`.
-        levels: Folder of the measuring program.
+        levels: Folder of the measuring code.
         datasets: What the run uses.
 
     Raises:
@@ -211,7 +211,7 @@ def _list_error(workspace: Workspace) -> DamagedError:
 
 
 def levels_facts(folder: Path, manifest: Manifest) -> dict[str, str | None]:
-    """Return digest, release and rules of the measuring program.
+    """Return digest, release and rules of the measuring code.
 
     Args:
         folder: Where it lies.
@@ -233,14 +233,14 @@ def _read_ruler(folder: Path, manifest: Manifest) -> str | None:
 
 
 def drop_release(facts: Mapping[str, str | None], manifest: Manifest) -> dict[str, str | None]:
-    """Return the facts about a measuring program without its release, if that has passed."""
+    """Return the facts about a measuring code without its release, if that has passed."""
     is_own = facts["digest"] == reading.own_program(manifest)
     outlived = facts["release"] == __version__ and not is_own
     return {**facts, "release": None if outlived else facts["release"]}
 
 
 def program(folder: Path) -> str | None:
-    """Return the tree digest of a measuring program, None where its folder holds more than its
+    """Return the tree digest of a measuring code, None where its folder holds more than its
     sources.
     """
     if any(path.suffix != ".py" and not path.is_dir() for path in folder.rglob("*")):

@@ -241,7 +241,7 @@ def find_writable(manifest: Manifest, *, contained: bool) -> tuple[str, ...]:
 
 
 def levels_mount(workspace: Workspace) -> Mount:
-    """Return the measuring program."""
+    """Return the measuring code."""
     return Mount(source=workspace.levels, target="/capsule/levels")
 
 
@@ -256,7 +256,7 @@ def hook_mount(start: Start) -> Mount:
 
 
 def library_mounts(workspace: Workspace) -> tuple[Mount, ...]:
-    """Return the part of the measuring program that a script may import, where it has one."""
+    """Return the part of the measuring code that a script may import, where it has one."""
     library = Mount(source=workspace.levels / "library", target="/capsule/library")
     # a folder that is not made yet will hold this version's program
     is_there = library.source.is_dir() or not workspace.levels.exists()

@@ -30,7 +30,7 @@ from pathlib import Path
 from capsule import leavings, places
 from capsule.archive import strict
 from capsule.archive.limits import MOST_DOCUMENT_BYTES
-from capsule.errors import CannotRunError, UsageError
+from capsule.errors import CannotRunError, UsageError, add_advice
 from capsule.execute.header import Header
 from capsule.execute.log import Begun, Log, cannot_write
 from capsule.execute.workingcopy import WorkingCopy
@@ -39,6 +39,7 @@ from capsule.origin import Side
 from capsule.plan import Group
 from capsule.sizes import size
 
+_CHANGED = "the run folder was changed; start a new run"
 _FILES = ("run.json", "manifest.json", "attempts.jsonl", "digests.txt", "lock")
 
 
@@ -166,6 +167,7 @@ class Workspace:
         write_durably(path, json.dumps(header.to_json(), indent=1).encode())
 
     @classmethod
+    @add_advice(_CHANGED)
     def open(cls, folder: Path) -> Workspace:
         """Open what an earlier process left.
 
@@ -205,6 +207,7 @@ class Workspace:
             raise UsageError(
                 "the run folder no longer exists: another process has sealed this run",
                 where=str(self.folder),
+                advice="use the capsule that the other process sealed",
             ) from None
         except places.NoLocksError as error:
             raise places.locks_error(
@@ -264,7 +267,7 @@ class Workspace:
 
     @property
     def levels(self) -> Path:
-        """Return the measuring program that this run uses, from start to end."""
+        """Return the measuring code that this run uses, from start to end."""
         return self.folder / "levels"
 
     @property
@@ -351,6 +354,7 @@ class Workspace:
         return start
 
 
+@add_advice(_CHANGED)
 def _read_nodes(folder: Path) -> tuple[JsonObject, ...]:
     paths = sorted((folder / "nodes").glob("*.json"))
     return tuple(strict.parse(read_file(path), where=str(path)) for path in paths)
@@ -364,7 +368,8 @@ def read_file(path: Path) -> bytes:
     """
     if (size_bytes := leavings.size_bytes(path)) > MOST_DOCUMENT_BYTES:
         raise UsageError(
-            f"the file has {size(size_bytes)}, at most {size(MOST_DOCUMENT_BYTES)} are read",
+            f"the file is too large: found {size(size_bytes)}, expected at most"
+            f" {size(MOST_DOCUMENT_BYTES)}",
             where=str(path),
             advice="restore the file, or start a new run",
         )

@@ -38,7 +38,10 @@ def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
         UnreadError: It is no document, or something else is at the place.
     """
     if len(text) > MOST_JSON_BYTES:
-        message = f"{name} has {len(text)} bytes, the limit of a JSON file is {MOST_JSON_BYTES}"
+        message = (
+            f"{name} exceeds the limit of a JSON file: found {len(text)} bytes, expected at most"
+            f" {MOST_JSON_BYTES} bytes"
+        )
         raise UnreadError("bad-result", message)
     try:
         value: Json = json.loads(text.decode("utf-8-sig"))
@@ -51,7 +54,7 @@ def at_pointer(source: Pointer, text: bytes, name: str) -> tuple[Value, ...]:
     if not isinstance(value, list):
         return (Value(value=json_number(value, what)),)
     if not value:
-        raise UnreadError("no-result", f"{what} is an empty list")
+        raise UnreadError("no-result", f"{what} is an empty list, expected numbers")
     require_room(len(value))
     return tuple(Value(value=json_number(one, what)) for one in value)
 
@@ -72,7 +75,8 @@ def _step_into(value: Json, key: str, missing: str) -> Json:
             entry: Json = value[int(key)]
             return entry
         raise UnreadError(
-            "no-result", f"{missing}: expected {cut(key)!a}, the list has {len(value)} entries"
+            "no-result",
+            f"{missing}: expected entry {cut(key)!a}, found a list of {len(value)} entries",
         )
     raise UnreadError("no-result", f"{missing}: no {cut(key)!a} in {cut(repr(value))}")
 
@@ -130,8 +134,8 @@ def of_column(source: Column, text: bytes, name: str) -> Found:
 def _require_width(row: Sequence[str], header: Sequence[str], what: str) -> None:
     """Stop at a row with more cells than the header, as digits that are grouped make some."""
     if any(cell.strip() for cell in row[len(header) :]):
-        message = f"{what} has {len(row)} cells, the header has {len(header)}"
-        raise UnreadError("bad-result", f"{message}: quote numbers that contain commas")
+        message = f"{what} has {len(row)} cells, expected {len(header)} as in the header"
+        raise UnreadError("bad-result", f"{message}: quote cells that contain the separator")
 
 
 def _cell_number(cell: str, what: str, unit: str, units: dict[str, int], line: int) -> float:

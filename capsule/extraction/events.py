@@ -151,7 +151,8 @@ def of_tag(source: EventTag, log: Log, name: str) -> tuple[Value, ...]:
     tag, shown = source.tag.encode(), cut(source.tag)
     if tag in log.others:
         raise UnreadError(
-            "bad-result", f"tag {shown} in {name} has another type, expected a scalar"
+            "bad-result",
+            f"tag {shown} in {name} has a value that is no scalar; log only scalars under this tag",
         )
     points = log.points[tag]
     if not points:

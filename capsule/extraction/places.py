@@ -218,11 +218,11 @@ class LineReader:
     def tell_skipped(self, words: Sequence[Hit]) -> Iterator[str]:
         """Yield a note on lines that were skipped before the first number."""
         if words:
-            first = words[0]
+            first, more = words[0], len(words) - 1
             yield (
                 f"skipped line {first.number} of {self._name}, which has {cut(first.word)!a}"
                 " instead of a number"
-                + (f", and {len(words) - 1} more before the first number" * (len(words) > 1))
+                + (f", and {more} more line{'s' * (more > 1)} before the first number" * (more > 0))
             )
 
     def _what(self, hit: Hit) -> str:

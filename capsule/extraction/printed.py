@@ -94,7 +94,11 @@ def by_pattern_before(source: Pattern, text: bytes, name: str) -> Found:
     if not matches:
         raise UnreadError("no-result", f"no line of {name} matches {shown}")
     if source.occurrence == "only" and len(matches) > 1:
-        message = f'{len(matches)} lines of {name} match {shown}; "occurrence": "only" allows one'
+        places = ", ".join(str(number) for number, _ in matches[:5])
+        message = (
+            f'{len(matches)} lines of {name} match {shown}; "occurrence": "only" allows one'
+            f" (lines {places})"
+        )
         raise UnreadError("bad-result", message)
     value, step = pattern.names.get("value", 1), pattern.names.get("step")
     return Found(

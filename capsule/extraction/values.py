@@ -78,7 +78,10 @@ def json_number(value: Json, what: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        message = f"{what} is an integer too large for a floating-point number"
+        message = (
+            f"{what}: an integer of {int(value).bit_length()} bits exceeds 1.8e308, the largest"
+            " floating-point number, in magnitude"
+        )
         raise UnreadError("bad-result", message) from None
 
 

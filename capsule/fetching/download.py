@@ -130,7 +130,7 @@ class _Transfer:
         total = int(text) if text.isdecimal() and len(text) < 20 else None
         if total is not None and self._source.size_bytes not in (None, total):
             raise DamagedError(
-                f"the server sends {total} bytes, expected {self._source.size_bytes}",
+                f"the server sends {total} bytes, expected {self._source.size_bytes} bytes",
                 where=self._where,
                 advice="try again; if the sizes differ again, ask the publisher of the capsule",
             )
@@ -141,7 +141,7 @@ class _Transfer:
             if size > free:
                 raise ExecutionError(
                     f"the download needs {sizes.size(size)} of disk space,"
-                    f" {sizes.size(free)} are free",
+                    f" only {sizes.size(free)} are free",
                     where=str(self._target.parent.parent),
                     advice="free some space, or set CAPSULE_CACHE to another folder",
                 )
@@ -178,6 +178,7 @@ class _Transfer:
             raise DamagedError(
                 f"the download exceeds {sizes.size(MOST_DOWNLOAD_BYTES)}, the limit",
                 where=self._where,
+                advice="check the address, or ask the publisher of the capsule",
             )
 
     def _no_capsule(self, response: Response, start: bytes) -> DamagedError:
@@ -189,7 +190,9 @@ class _Transfer:
             if start
             else "the server sends an empty file instead of a capsule",
             where=self._where,
-            advice="give the address of the file itself: copy its download link" if page else None,
+            advice="give the address of the file itself: copy its download link"
+            if page
+            else "check the address, or ask the publisher of the capsule",
         )
 
     def _explain_end(self, error: Exception | None) -> Exception:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from capsule.digest import expect, of_bytes
+from capsule.errors import add_advice
 from capsule.fetching.download import Source
 from capsule.fetching.locations import Artifact
 from capsule.image import documents
@@ -18,6 +19,7 @@ def converse(location: Artifact) -> Transfer:
     return Transfer(location.reference, subject="capsule")
 
 
+@add_advice("try again; if the error returns, ask the publisher of the capsule")
 def find(transfer: Transfer, location: Artifact) -> Source:
     """Ask for an artifact's manifest, and take the one blob that it names.
 

@@ -61,7 +61,8 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
     if expected is not None and (kept := _look_up(folder, expected)):
         return Fetched(path=kept, id=kept.name.removesuffix(_ENDING), name=location.name)
     offline.require_network(
-        "this capsule" if expected else "a capsule given without --id", where=location.name
+        "this capsule" if expected else "this capsule (the cache is searched only by --id)",
+        where=location.name,
     )
     if expected is None and isinstance(location, Web) and location.is_open:
         raise UsageError(

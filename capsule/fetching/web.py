@@ -14,6 +14,7 @@ from capsule.fetching.download import STALL_SECONDS, check
 from capsule.fetching.locations import Web
 from capsule.web import FAULTS, Session, explain
 
+_BY_HAND = "download the capsule with another program, and give the path of the file"
 _CONNECT_SECONDS = 10
 _MOST_REDIRECTS = 10
 
@@ -81,6 +82,7 @@ class Conversation:
             raise DamagedError(
                 f"refused the file address {url[:200]!r} that the server gives, {fault}",
                 where=self._server.name,
+                advice=_BY_HAND,
             )
         return _without_login(url)
 
@@ -100,7 +102,9 @@ class Conversation:
         if fault is not None:
             # which one is not said: it may hold a token
             raise CannotRunError(
-                f"refused a redirect to an address {fault}", where=self._server.name
+                f"refused a redirect to an address {fault}",
+                where=self._server.name,
+                advice=_BY_HAND,
             )
         return _without_login(target)
 

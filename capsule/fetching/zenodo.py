@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from capsule import sizes
-from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.errors import CannotRunError, DamagedError, UsageError, add_advice
 from capsule.fetching.download import Source
 from capsule.fetching.locations import Deposit
 from capsule.fetching.web import Conversation
@@ -22,6 +22,7 @@ _CAPSULE, _ENDINGS = ".capsule.zip", (".capsule.zip", ".zip")
 _SHOWN = 10
 
 
+@add_advice("download the capsule from the page of the record, and give the path of the file")
 def find(conversation: Conversation, deposit: Deposit) -> Source:
     """Ask for a record, and pick its capsule.
 
@@ -68,10 +69,15 @@ def choose(body: bytes, deposit: Deposit, conversation: Conversation) -> Source:
     # True is an integer to Python alone
     if not isinstance(url, str) or type(size) is not int or not 0 < size <= _MOST_BYTES:
         raise DamagedError(
-            f"the record lacks a valid address or size of the file {key!r}", where=where
+            f"the record lacks a valid address or size of the file {key!r}: found address"
+            f" {url!r:.80} and size {size!r:.40}",
+            where=where,
         )
     if match is None or len(match["hex"]) != {"md5": 32, "sha256": 64}[match["algorithm"]]:
-        raise DamagedError(f"the record lacks an MD5 or SHA-256 of the file {key!r}", where=where)
+        raise DamagedError(
+            f"the record lacks an MD5 or SHA-256 of the file {key!r}: found {checksum!r:.80}",
+            where=where,
+        )
     return Source(
         open=partial(conversation.open, conversation.require_address(url)),
         size_bytes=size,
@@ -124,6 +130,7 @@ def _choose(
         raise CannotRunError(
             f"no file of the record ends in {' or '.join(_ENDINGS)}; files: {names or 'none'}",
             where=deposit.name,
+            advice="give the DOI of a record that contains a capsule",
         )
     page = deposit.api.url.replace("/api/records/", "/records/")
     raise UsageError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from capsule.digest import Digest
-from capsule.errors import CannotRunError, UsageError
+from capsule.errors import CannotRunError, UsageError, add_advice
 from capsule.manifest import ImageSpec
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Image:
         return CannotRunError(
             f"the image file is missing on this machine; expected {self.identity}",
             where=self.reference,
-            advice="name a file with this image: --image FILE (a SIF, an OCI layout, an archive);"
+            advice="name a file with this image: --image FILE (SIF, OCI layout, docker save);"
             " to resume a run, restore the file at its path",
         )
 
@@ -153,9 +153,10 @@ def resolve(
     written = override or (spec.reference if spec else None)
     if written is None:
         raise UsageError(
-            "no image named",
+            "expected an image in the manifest or with --image, found none",
             where="/image",
-            advice="name an image in the manifest, or with --image",
+            advice='add "image": {"reference": "docker://HOST/NAME:TAG"} to the manifest, or give'
+            " --image docker://HOST/NAME:TAG",
         )
     # reading a capsule needs what an image is, but no registries
     from capsule.image import files, mirrors, reference, registry
@@ -165,9 +166,8 @@ def resolve(
         return image
     file = files.locate(written, None if override else folder)
     if file is not None:
-        return files.read(file)
-    return registry.resolve(
-        reference.parse(written, where=where),
-        written=written,
-        access=access or mirrors.Access(),
-    )
+        with add_advice("build or save the image again, or name another image file"):
+            return files.read(file)
+    parsed = reference.parse(written, where=where)
+    with add_advice("try again; if the error returns, push the image again, or name another image"):
+        return registry.resolve(parsed, written=written, access=access or mirrors.Access())

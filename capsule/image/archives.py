@@ -25,7 +25,10 @@ from capsule.schema import parse
 
 _MOST_BYTES = 8 << 20
 _UNKNOWN = ("unknown", "unknown")
-_ONE = "save the image alone: docker save -o FILE NAME:TAG, or skopeo copy"
+_ONE = (
+    "save the image alone: docker save -o FILE NAME:TAG, or"
+    " skopeo copy docker://HOST/NAME:TAG oci-archive:FILE"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +64,11 @@ def open_store(file: ImageFile) -> Iterator[Store]:
         with open_file(file.path) as stream, open_archive(stream, where) as archive:
             yield archive
     except OSError as error:
-        raise CannotRunError(f"cannot read: {error.strerror}", where=where) from None
+        raise CannotRunError(
+            f"cannot read: {error.strerror}",
+            where=where,
+            advice="make the file readable, or name another image file",
+        ) from None
 
 
 def read(file: ImageFile) -> Image:
@@ -110,9 +117,11 @@ def list_parts(store: Store, file: ImageFile, where: str) -> Parts:
     if saved is not None and (
         saved.config.digest != layout.config.digest or saved.blobs != layout.blobs
     ):
+        digests = [str(one.config.digest)[:19] for one in (layout, saved)]
+        differing = "layers" if digests[0] == digests[1] else " and ".join(digests)
         raise DamagedError(
-            "index.json and manifest.json name different images, so engines would run different"
-            " images",
+            f"index.json and manifest.json name different images ({differing}), so engines would"
+            " run different images",
             where=where,
             advice=_ONE,
         )
@@ -158,10 +167,13 @@ def _choose_platform(store: Store, index: Index, where: str) -> Manifest:
             f"expected an image for {'/'.join(wanted)}, the index has"
             f" {', '.join(there[:20]) or 'none'}",
             where=where,
+            advice=f"name or build an image for {'/'.join(wanted)}",
         )
     document = _document(store, chosen[0], where)
     if isinstance(document, Index):
-        raise CannotRunError("the index names another index, expected an image", where=where)
+        raise CannotRunError(
+            "the index names another index, expected an image", where=where, advice=_ONE
+        )
     return document
 
 
@@ -187,7 +199,8 @@ def _list_docker(store: Store, where: str) -> Parts:
         )
     name, blobs = _names(entries[0])
     if name is None or blobs is None:
-        raise DamagedError('manifest.json lacks a valid "Config" or "Layers"', where=where)
+        lacking = '"Layers", expected a list' if blobs is None else '"Config", expected a text'
+        raise DamagedError(f"manifest.json lacks a valid {lacking}", where=where)
     config = documents.read_config(_read(store, name, where), where=where)
     _require_equal_count(blobs, config, where)
     return Parts(index=None, manifest=None, config=config, blobs=blobs)
@@ -206,8 +219,8 @@ def _names(entry: Json) -> tuple[str | None, tuple[str, ...] | None]:
 def _require_equal_count(blobs: tuple[str, ...], config: Config, where: str) -> None:
     if len(blobs) != len(config.diff_ids):
         raise DamagedError(
-            f"the image manifest lists {len(blobs)} layers, but the image configuration lists"
-            f" {len(config.diff_ids)}",
+            f"the image manifest lists {len(blobs)} layers, expected {len(config.diff_ids)} as in"
+            " the image configuration",
             where=where,
         )
 
@@ -221,8 +234,8 @@ def _read_layers(store: Store, parts: Parts, where: str) -> tuple[Tree, list[lay
         blob = parts.manifest.blobs[number - 1] if parts.manifest else None
         if blob is not None and blob.size_bytes != size:
             raise DamagedError(
-                f"layer {number} has {size} bytes, the image manifest states"
-                f" {blob.size_bytes} bytes",
+                f"layer {number} has {size} bytes, expected {blob.size_bytes} bytes as in the"
+                " image manifest",
                 where=where,
             )
         stream, _ = store.open(name)

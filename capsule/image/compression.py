@@ -145,8 +145,11 @@ def decompress(
         streams += 1
         most = _FREE_STREAMS + content_bytes // _MIN_STREAM_BYTES
         if streams > most:
-            what = f"{streams} compressed streams for {content_bytes} bytes, the limit is {most}"
-            raise DamagedError(what, where=where)
+            raise DamagedError(
+                f"too many compressed streams for {content_bytes} bytes of content: found"
+                f" {streams}, expected at most {most}",
+                where=where,
+            )
         stream = _DECOMPRESSORS[method]()
         while not stream.eof:
             if not data and stream.needs_input:

@@ -100,6 +100,7 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
         raise CannotRunError(
             f"expected an image of Docker's schema 2 or OCI, found a document with {found}",
             where=where,
+            advice="push or save the image again with a current version of Docker or Podman",
         )
     if is_index:
         offers = _take(lambda: tuple(map(_offer, _entries(document["manifests"]))), "index", where)
@@ -110,6 +111,7 @@ def read(body: bytes, *, kind: str | None = None, where: str) -> Index | Manifes
             "expected a container image, found a configuration of the media type"
             f" {str(config_kind)[:80]!r}",
             where=where,
+            advice="name a container image",
         )
     return Manifest(
         body=body,
@@ -130,11 +132,17 @@ def read_artifact(body: bytes, *, where: str) -> Blob:
     config = _take(lambda: _part(document, "config").get("mediaType"), "manifest", where)
     if "manifests" in document or "layers" not in document or config in _CONFIGS:
         kind = "a container image" if config in _CONFIGS else "a document without a list of files"
-        raise CannotRunError(f"the registry sent {kind}, expected a capsule", where=where)
+        raise CannotRunError(
+            f"the registry sent {kind}, expected a capsule",
+            where=where,
+            advice="give the reference of a capsule",
+        )
     blobs = _take(lambda: _blobs(document["layers"]), "manifest", where)
     if len(blobs) != 1:
         raise CannotRunError(
-            f"the artifact has {len(blobs)} files, expected one capsule", where=where
+            f"the artifact has {len(blobs)} files, expected one capsule",
+            where=where,
+            advice="give the reference of a capsule",
         )
     return blobs[0]
 
@@ -149,7 +157,8 @@ def read_config(body: bytes, *, where: str) -> Config:
     _take(lambda: _check_settings(_part(document, "config")), "configuration", where)
     platform = _take(lambda: _platform(document), "configuration", where)
     if not platform:
-        raise DamagedError('the image configuration lacks "os" or "architecture"', where=where)
+        lacking = [f'"{name}"' for name in ("os", "architecture") if not document.get(name)]
+        raise DamagedError(f"the image configuration lacks {' and '.join(lacking)}", where=where)
     return Config(
         body=body,
         digest=of_bytes(body),
@@ -274,5 +283,5 @@ def _entries(value: Json) -> Sequence[Json]:
 def _blobs(value: Json) -> tuple[Blob, ...]:
     entries = _entries(value)
     if len(entries) > _MAX_LAYERS:
-        raise ValueError(f"{len(entries)} layers, the limit is {_MAX_LAYERS}")
+        raise ValueError(f"expected at most {_MAX_LAYERS} layers, found {len(entries)}")
     return tuple(map(_blob, entries))

@@ -50,8 +50,8 @@ def make(
     expect(config.digest, manifest.config, what="the image's configuration", where=where)
     if len(manifest.blobs) != len(config.diff_ids):
         raise DamagedError(
-            f"the image manifest lists {len(manifest.blobs)} layers, but the image configuration"
-            f" lists {len(config.diff_ids)}",
+            f"the image manifest lists {len(manifest.blobs)} layers, expected"
+            f" {len(config.diff_ids)} as in the image configuration",
             where=where,
         )
     return Image(
@@ -99,8 +99,8 @@ def make_local(reference: str, *, config: Config, sizes: Sequence[int], where: s
         )
     if len(sizes) != len(config.diff_ids):
         raise DamagedError(
-            f"the image has {len(sizes)} layers, but the image configuration lists"
-            f" {len(config.diff_ids)}",
+            f"the image has {len(sizes)} layers, expected {len(config.diff_ids)} as in the image"
+            " configuration",
             where=where,
         )
     return Image(
@@ -157,11 +157,13 @@ def _check_offer(index: Index, manifest: Manifest, config: Config, where: str) -
     platforms = [offer.platform for offer in index.offers if offer.digest == manifest.digest]
     if not platforms:
         raise DamagedError(
-            f"the index {index.digest} does not list the manifest {manifest.digest}", where=where
+            f"the image index {index.digest} does not list the image manifest {manifest.digest}",
+            where=where,
         )
     if config.platform[:2] not in [platform[:2] for platform in platforms]:
         raise DamagedError(
-            f"the index lists the manifest for {' and '.join(map('/'.join, platforms))}, but the"
-            f" image configuration is for {'/'.join(config.platform)}",
+            "the image index lists the image manifest for"
+            f" {' and '.join(map('/'.join, platforms))}, but the image configuration is for"
+            f" {'/'.join(config.platform)}",
             where=where,
         )

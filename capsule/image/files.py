@@ -58,7 +58,7 @@ def locate(written: str, folder: Path | None) -> ImageFile | None:
     # both archives are tar files, and what is in them says which they are
     if named != form and {named, form} != {"oci-archive", "docker-archive"}:
         raise UsageError(
-            f"the reference names the form {named}, the file has the form {form}",
+            f"the reference names the form {named}, but the file has the form {form}",
             where=str(path),
             advice=f"write {form}: before the path, or the path alone",
         )
@@ -150,7 +150,11 @@ def _read_sif(file: ImageFile) -> Image:
                     advice="run again when no process writes to the SIF",
                 )
     except OSError as error:
-        raise CannotRunError(f"cannot read: {error.strerror}", where=where) from None
+        raise CannotRunError(
+            f"cannot read: {error.strerror}",
+            where=where,
+            advice="make the file readable, or name another image file",
+        ) from None
     made = facts.make_sif(
         file.name, platform="/".join(image.platform), tree=image.tree, where=where
     )

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from capsule.digest import Digest, expect, of_bytes
-from capsule.errors import DamagedError
+from capsule.errors import DamagedError, add_advice
 from capsule.image import Image, archives
 from capsule.image.archives import Parts
 from capsule.image.layers import unpack
 from capsule.image.stores import Store
 
+_CHANGED = "run again when no process writes to the archive"
 _OCI = "application/vnd.oci.image"
 _PIECE_BYTES = 1 << 20
 
@@ -89,6 +90,7 @@ def _member(name: str, size: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield bytes(-size % tarfile.BLOCKSIZE)
 
 
+@add_advice(_CHANGED)
 def _require_same(image: Image, store: Store, where: str) -> Parts:
     assert image.file is not None
     parts = archives.list_parts(store, image.file, where)
@@ -96,7 +98,7 @@ def _require_same(image: Image, store: Store, where: str) -> Parts:
         raise DamagedError(
             "the archive changed after capsule read it",
             where=where,
-            advice="run again when no process writes to the archive",
+            advice=_CHANGED,
         )
     return parts
 
@@ -111,7 +113,13 @@ def _pieces(store: Store, name: str, digest: Digest, *, unpacked: bool) -> Itera
         for piece in unpack(stream.read, None, name) if unpacked else _read(stream):
             hasher.update(piece)
             yield piece
-    expect(Digest(hex=hasher.hexdigest()), digest, what="a layer, read again,", where=name)
+    expect(
+        Digest(hex=hasher.hexdigest()),
+        digest,
+        what="a layer, read again,",
+        where=name,
+        advice=_CHANGED,
+    )
 
 
 def _read(stream: BinaryIO) -> Iterator[bytes]:

@@ -62,7 +62,7 @@ def apply(
     for entry in reader:
         allowance.take_file()
         _place(tree, entry, reader, number, where)
-    source.drain()
+    source.drain(number)
     return source.sum_up()
 
 
@@ -77,10 +77,10 @@ class _Source(Source):
         self._packed_bytes = self._plain_bytes = 0
         super().__init__(self._observe(unpack(self._read, kind, where)))
 
-    def drain(self) -> None:
+    def drain(self, number: int) -> None:
         """Read what is behind the end of the blob's content, which has to be nothing."""
         if self.pull(1) or self._read(1):
-            raise DamagedError("a layer has data after its end", where=self._where)
+            raise DamagedError(f"layer {number} has data after its tar", where=self._where)
 
     def sum_up(self) -> Seen:
         return Seen(

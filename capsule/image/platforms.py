@@ -25,7 +25,7 @@ def require(image: Image) -> None:
     wanted = this_machine()
     if tuple(image.platform.split("/"))[: len(wanted)] != wanted:
         raise CannotRunError(
-            f"the image is for {image.platform}, this machine is {'/'.join(wanted)}",
+            f"the image is for {image.platform}, but this machine is {'/'.join(wanted)}",
             where=image.reference,
             advice="use a machine of the image's platform, or name an image for this machine with"
             " --image",

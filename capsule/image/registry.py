@@ -57,7 +57,9 @@ def resolve(
     )
     if tuple(image.platform.split("/"))[: len(wanted)] != wanted:
         raise CannotRunError(
-            f"the image is for {image.platform}, expected {'/'.join(wanted)}", where=where
+            f"the image is for {image.platform}, expected {'/'.join(wanted)}",
+            where=where,
+            advice=f"name an image for {'/'.join(wanted)}",
         )
     return image
 
@@ -105,7 +107,9 @@ class _Source(ABC):
             document = self.document(_choose(index, wanted, self._where))
         if isinstance(document, Index):
             raise CannotRunError(
-                "the index names another index, expected an image", where=self._where
+                "the index names another index, expected an image",
+                where=self._where,
+                advice="name an image of that index by its digest: docker://HOST/NAME@sha256:...",
             )
         return index, document, self.config(document.config)
 
@@ -164,7 +168,8 @@ def _platform(text: str | None) -> tuple[str, ...]:
     parts = tuple(text.split("/"))
     if len(parts) not in (2, 3) or not all(parts):
         raise UsageError(
-            f"not a platform: {text!r}", advice="write OS/ARCHITECTURE, such as linux/amd64"
+            f"expected a platform, found {text!r}",
+            advice="write OS/ARCHITECTURE, such as linux/amd64",
         )
     return parts
 
@@ -179,4 +184,5 @@ def _choose(index: Index, wanted: tuple[str, ...], where: str) -> Digest:
         f"expected an image for {'/'.join(wanted)}, the registry has"
         f" {', '.join(there[:20]) or 'none'}",
         where=where,
+        advice=f"name or build an image for {'/'.join(wanted)}",
     )

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from capsule import places, sizes
 from capsule.digest import Digest, canonical_json, expect, of_bytes
-from capsule.errors import CannotRunError, DamagedError, UsageError
+from capsule.errors import CannotRunError, DamagedError, UsageError, add_advice
 from capsule.image import Image, Layer, saved
 from capsule.image.reference import owner_of, parse
 from capsule.image.transfer import Transfer
@@ -34,6 +34,7 @@ Copy = Callable[[Layer, Callable[[bytes], object]], None]
 """Hands the bytes of a layer to a function, in pieces."""
 
 
+@add_advice("try again; if the error returns, push or build the image again")
 def save(image: Image, target: Path, watch: Callable[[Layer], None], hold: Hold) -> Digest:
     """Write an image to a new file; returns the digest of its manifest.
 
@@ -66,7 +67,9 @@ def save(image: Image, target: Path, watch: Callable[[Layer], None], hold: Hold)
             _publish(path, target)
         except OSError as error:
             raise CannotRunError(
-                f"cannot write the image: {error.strerror or error}", where=str(target)
+                f"cannot write the image: {error.strerror or error}",
+                where=str(target),
+                advice="free some space, or name a file in another folder",
             ) from None
     return of_bytes(manifest)
 
@@ -77,7 +80,8 @@ def _require_room(image: Image, target: Path) -> None:
     free_bytes = shutil.disk_usage(target.absolute().parent).free
     if needed_bytes > free_bytes:
         raise CannotRunError(
-            f"the image needs {sizes.size(needed_bytes)}, {sizes.size(free_bytes)} are free",
+            f"too little disk space: the image needs {sizes.size(needed_bytes)},"
+            f" {sizes.size(free_bytes)} are free",
             where=str(target),
             advice="write the image to a disk with more room",
         )

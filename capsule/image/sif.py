@@ -111,8 +111,8 @@ def _partitions(stream: BinaryIO, size: int, where: str) -> list[_Partition]:
         raise DamagedError("not a SIF file", where=where)
     if not 0 <= total <= _MOST_DESCRIPTORS or not 0 <= start <= size - total * _DESCRIPTOR.size:
         raise DamagedError(
-            f"invalid list of parts in the SIF: {total} parts from byte {start}, the file has"
-            f" {size} bytes",
+            f"invalid list of parts in the SIF: {total} parts from byte {start}, expected at"
+            f" most {_MOST_DESCRIPTORS} parts within the {size} bytes of the file",
             where=where,
         )
     stream.seek(start)
@@ -123,8 +123,8 @@ def _partitions(stream: BinaryIO, size: int, where: str) -> list[_Partition]:
             continue
         if not 0 <= length <= size or not 0 <= offset <= size - length:
             raise DamagedError(
-                f"invalid part of the SIF: {length} bytes from byte {offset}, the file has"
-                f" {size} bytes",
+                f"invalid part of the SIF: {length} bytes from byte {offset}, expected a part"
+                f" within the {size} bytes of the file",
                 where=where,
             )
         system, use, architecture = _PARTITION.unpack_from(extra)

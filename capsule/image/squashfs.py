@@ -74,7 +74,9 @@ class _Reader:
         fields = _SUPERBLOCK.unpack(self._bytes(0, _SUPERBLOCK.size))
         magic, _, _, self._block_bytes, self._fragments, compressor = fields[:6]
         if magic != _MAGIC or fields[9:11] != (4, 0):
-            found = f"version {fields[9]}.{fields[10]}" if magic == _MAGIC else "another format"
+            found = f"the first bytes {magic.to_bytes(4, 'little').hex()}"
+            if magic == _MAGIC:
+                found = f"version {fields[9]}.{fields[10]}"
             raise DamagedError(
                 f"expected a squashfs 4.0 as root file system, found {found}", where=where
             )
@@ -98,7 +100,7 @@ class _Reader:
         while waiting:
             reference, folder = waiting.pop()
             if reference in entered:
-                raise self._damage("a folder has two parent folders")
+                raise self._damage(f"the folder of inode {reference} has two parent folders")
             entered.add(reference)
             for name, below in self._list(self._inode(reference)):
                 self._allowance.take_file()
@@ -167,7 +169,8 @@ class _Reader:
     def _list(self, folder: _Inode) -> Iterator[tuple[bytes, int]]:
         """Name and inode of each entry of a folder."""
         if folder.kind not in _FOLDERS:
-            raise self._damage(f"invalid inode type {folder.kind} of a folder")
+            expected = " or ".join(map(str, sorted(_FOLDERS)))
+            raise self._damage(f"invalid inode type {folder.kind} of a folder, expected {expected}")
         # which counts two entries that are not there
         left = folder.size - 3
         data = self._read_metadata(self._directories + folder.start, folder.offset)
@@ -178,7 +181,8 @@ class _Reader:
                 offset, _, _, length = _ENTRY.unpack(data(_ENTRY.size))
                 if length >= _MAX_NAME:
                     raise self._damage(
-                        f"invalid length of a name: {length + 1} bytes, the limit is {_MAX_NAME}"
+                        f"invalid length of a name: {length + 1} bytes, expected at most"
+                        f" {_MAX_NAME} bytes"
                     )
                 name = data(length + 1)
                 left -= _ENTRY.size + len(name)
@@ -199,20 +203,25 @@ class _Reader:
                 block = self._block(place, stored, plain=bool(field & _PLAIN_BLOCK))
                 place += stored
             if len(block) != wanted:
-                raise self._damage(f"a block has {len(block)} bytes, expected {wanted}")
+                raise self._damage(
+                    f"the block at byte {place - stored} has {len(block)} bytes, expected {wanted}"
+                )
             hasher.update(block)
             left -= wanted
         if left:
             block = self._fragment(inode.fragment)[inode.offset : inode.offset + left]
             if len(block) != left:
-                raise self._damage(f"a fragment has {len(block)} bytes, expected {left}")
+                raise self._damage(
+                    f"fragment {inode.fragment} has {len(block)} bytes from byte {inode.offset} on,"
+                    f" expected {left}"
+                )
             hasher.update(block)
         return hasher.hexdigest().encode()
 
     def _fragment(self, number: int) -> bytes:
         if number >= self._fragments:
             raise self._damage(
-                f"invalid fragment number {number}, the squashfs has {self._fragments} fragments"
+                f"invalid fragment number {number}, expected a number below {self._fragments}"
             )
         if number in self._fragment_blocks:
             self._fragment_blocks.move_to_end(number)
@@ -238,7 +247,10 @@ class _Reader:
         """Return a function that reads on from a place in a table of metadata blocks."""
         block, following = self._metadata_block(place)
         if offset > len(block):
-            raise self._damage(f"invalid offset {offset} in a block of {len(block)} bytes")
+            raise self._damage(
+                f"invalid offset {offset} in the block at byte {place}, expected at most"
+                f" {len(block)} bytes"
+            )
         left = memoryview(block)[offset:]
 
         def take(count: int) -> bytes:
@@ -277,7 +289,8 @@ class _Reader:
     def _bytes(self, place: int, count: int) -> bytes:
         if not 0 <= count <= self._size or not 0 <= place <= self._size - count:
             raise self._damage(
-                f"invalid position {place} for {count} bytes, the squashfs has {self._size} bytes"
+                f"invalid position: {count} bytes from byte {place}, expected a position within the"
+                f" {self._size} bytes of the squashfs"
             )
         self._stream.seek(self._start + place)
         data = self._stream.read(count)

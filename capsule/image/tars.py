@@ -119,7 +119,7 @@ class TarReader:
             header = self._pull(BLOCK_BYTES)
             if header in (_ZEROS, b""):
                 if names:
-                    raise self._damage("it is truncated between the name of a file and the file")
+                    raise self._damage("truncated between the name of a file and the file's header")
                 self._end()
                 return None
             kind, entry = self._parse(header)
@@ -149,8 +149,10 @@ class TarReader:
         elif sparse:
             version = sparse.get(b"major"), sparse.get(b"minor")
             if version != (b"1", b"0") or entry.kind != "f":
+                form = ".".join(_text(one or b"none") for one in version)
                 raise self._damage(
-                    "a sparse file is stored in an unsupported format, expected GNU format 1.0"
+                    f"the sparse entry {_show(entry.path)} has GNU format {form}, expected a file"
+                    " in GNU format 1.0"
                 )
             size, segments = self._decimal(sparse.get(b"realsize", b"")), self._read_map()
             entry = replace(entry, path=sparse.get(b"name", entry.path))
@@ -160,12 +162,16 @@ class TarReader:
         place = 0
         for offset, length in segments:
             if offset < place or offset + length > size:
-                raise self._damage("the parts of a sparse file overlap or exceed its size")
+                raise self._damage(
+                    f"a part of the sparse file {_show(entry.path)} has bytes {offset} to"
+                    f" {offset + length}, expected a part within bytes {place} to {size}"
+                )
             place = offset + length
         if sum(length for _, length in segments) != self._left:
             found = sum(length for _, length in segments)
             raise self._damage(
-                f"the parts of a sparse file have {found} bytes, expected {self._left}"
+                f"the parts of the sparse file {_show(entry.path)} have {found} bytes, expected"
+                f" {self._left}"
             )
         self._size, self._segments = size, segments
         return replace(entry, size=size)
@@ -184,15 +190,21 @@ class TarReader:
             segments += self._segments_of(block, 0, _EXTENSION_SEGMENTS)
             extends = block[_EXTENSION_EXTENDS]
         if size is None:
-            raise self._damage("the header of a sparse file lacks a valid size")
+            raise self._damage(
+                f"the header of a sparse file has the invalid size {_show(header[_MAP_SIZE])}"
+            )
         return size, segments
 
     def _segments_of(self, block: bytes, place: int, count: int) -> list[tuple[int, int]]:
         segments = []
         for at in range(place, place + count * _SEGMENT_BYTES, _SEGMENT_BYTES):
-            offset, length = _number(block[at : at + 12]), _number(block[at + 12 : at + 24])
+            fields = block[at : at + 12], block[at + 12 : at + 24]
+            offset, length = map(_number, fields)
             if offset is None or length is None:
-                raise self._damage("a part of a sparse file lacks a valid offset or length")
+                found = " and ".join(map(_show, fields))
+                raise self._damage(
+                    f"a part of a sparse file has the offset and length {found}, expected numbers"
+                )
             if length:
                 segments.append((offset, length))
         return segments
@@ -203,10 +215,11 @@ class TarReader:
         """
         text, lines = b"", 1
         while text.count(b"\n") < lines:
-            if self._left < BLOCK_BYTES or len(text) >= _MOST_MAP_BYTES:
+            if self._left < BLOCK_BYTES:
+                raise self._damage("the list of a sparse file's parts is truncated")
+            if len(text) >= _MOST_MAP_BYTES:
                 raise self._damage(
-                    "the list of a sparse file's parts is truncated, or exceeds"
-                    f" {_MOST_MAP_BYTES >> 10} KiB"
+                    f"the list of a sparse file's parts exceeds {_MOST_MAP_BYTES >> 10} KiB"
                 )
             text += self._take(BLOCK_BYTES)
             self._left -= BLOCK_BYTES
@@ -228,13 +241,19 @@ class TarReader:
         if len(header) < BLOCK_BYTES:
             raise self._damage("it is truncated")
         if not is_header(header):
-            raise self._damage("wrong checksum of a header")
+            name = header[:100].split(b"\0")[0]
+            raise self._damage(
+                f"wrong checksum {_show(header[148:156])} of the header of {_show(name)}"
+            )
         kind, name = header[156:157], header[:100].split(b"\0")[0]
         if header[257:263] == b"ustar\0" and (prefix := header[345:500].split(b"\0")[0]):
             name = prefix + b"/" + name
         size, mode = _number(header[124:136]), _number(header[100:108])
         if size is None or size < 0 or mode is None:
-            raise self._damage("a header lacks a valid size or mode")
+            found = f"size {_show(header[124:136])} and mode {_show(header[100:108])}"
+            raise self._damage(
+                f"the header of {_show(name)} has {found}, expected octal or binary numbers"
+            )
         if kind in _FILES or (kind == _SPARSE and self._reads_sparse):
             what = "f"
         elif kind in _SPECIAL or kind in _META:
@@ -242,8 +261,7 @@ class TarReader:
         else:
             what = {_FOLDER: "d", _HARD_LINK: "h", _LINK: "l"}.get(kind, "")
         if not what:
-            shown = name[:100].decode(errors="replace")
-            raise self._damage(f"the entry {shown!r} has the unsupported type {kind!r}")
+            raise self._damage(f"the entry {_show(name)} has the unsupported type {kind!r}")
         holds = kind in _META or what == "f"
         return kind, Entry(
             kind=what,
@@ -263,11 +281,14 @@ class TarReader:
         fields = self._pax(data)
         sparse = {name for name in fields if name.startswith(_SPARSE_FIELD)}
         if sparse and not self._reads_sparse:
-            raise self._damage("a file is stored as a sparse file, which capsule does not support")
+            path = fields.get(_SPARSE_FIELD + b"name")
+            file = "a file" if path is None else f"the file {_show(path)}"
+            raise self._damage(f"{file} is stored as a sparse file, which capsule does not support")
         meant = {name: fields[name] for name in (*_MEANING, *sparse) if name in fields}
         if kind == _PAX_GLOBAL and meant:
+            names = ", ".join(map(_text, meant))
             raise self._damage(
-                "a global header sets names or sizes of files, which capsule does not support"
+                f"a global header sets {names} of all files, which capsule does not support"
             )
         return meant
 
@@ -325,6 +346,14 @@ class TarReader:
 
     def _damage(self, what: str) -> DamagedError:
         return DamagedError(f"the tar is damaged: {what}", where=self._where)
+
+
+def _text(data: bytes) -> str:
+    return data[:100].decode(errors="replace")
+
+
+def _show(data: bytes) -> str:
+    return repr(_text(data))
 
 
 def _zeros(count: int) -> Iterator[bytes]:

@@ -33,6 +33,7 @@ _SLOWEST_BYTES_PER_SECOND = 128 << 10
 _MAX_TOKEN_BYTES = 1 << 20
 _MAX_REDIRECTS = 10
 _CHUNK_BYTES = 1 << 16
+_ASK = "check the reference, or ask the operators of the registry"
 _T = TypeVar("_T")
 
 
@@ -178,7 +179,9 @@ class Transfer:
                 authorization = None
             url, query = target, None
         raise CannotRunError(
-            f"the registry redirects more than {_MAX_REDIRECTS} times", where=str(self._reference)
+            f"the registry redirects more than {_MAX_REDIRECTS} times",
+            where=str(self._reference),
+            advice=_ASK,
         )
 
     def _target(self, response: Response) -> str:
@@ -190,9 +193,12 @@ class Transfer:
         fault = explain_refusal(response.url, target)
         if fault is None and _is_private(target):
             return target
+        # what follows the question mark may be a signature that grants access
+        shown = target.partition("?")[0][:200]
         raise CannotRunError(
-            f"refused a redirect to an address {fault or 'which is not https'}",
+            f"refused a redirect to {shown!r}, {fault or 'which is not https'}",
             where=str(self._reference),
+            advice=_ASK,
         )
 
     def _body(self, response: Response, limit_bytes: int) -> bytes:
@@ -212,6 +218,7 @@ class Transfer:
             raise CannotRunError(
                 f"expected an uncompressed answer of the registry, found {encoding[:80]!r}",
                 where=str(self._reference),
+                advice=_ASK,
             )
         while True:
             try:
@@ -286,6 +293,7 @@ class Transfer:
             raise CannotRunError(
                 f"{self._reference.registry} sent no token for the login",
                 where=str(self._reference),
+                advice=f"log in again: docker login {self._reference.registry}",
             )
         return f"Bearer {token}"
 

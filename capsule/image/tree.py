@@ -147,8 +147,9 @@ class Tree:
                     chain[-1].children[name] = below
             chain.append(below)
             if len(chain) > _MOST_DEPTH:
+                shown = path[:100].decode(errors="replace")
                 raise DamagedError(
-                    f"folders are nested deeper than {_MOST_DEPTH} levels", where=where
+                    f"{shown!r} is nested deeper than {_MOST_DEPTH} folders", where=where
                 )
         return chain[-1], parts[-1] if parts else b""
 

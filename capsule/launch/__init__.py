@@ -12,7 +12,7 @@ from capsule.runtimes.base import NETWORK, Prepared, Runtime
 from capsule.site import Site
 
 _NODES = "/resources/nodes"
-_SHARED = "its ranks share this machine's network, to reach each other"
+SHARED = "its ranks share this machine's network, to reach each other"
 
 
 def choose(resources: Resources, site: Site) -> Launcher:
@@ -56,8 +56,8 @@ def share_network(
     observations = {**prepared.observations, **launcher.observations()}
     if resources.ranks == 1 or not runtime.contained:
         return replace(prepared, observations=observations)
-    observations[NETWORK] = f"none: {_SHARED}"
+    observations[NETWORK] = f"none: {SHARED}"
     if isinstance(launcher, Joins):
         how = "" if launcher.joins_all else "where it joins ranks, "
         observations["mpi"] = f"{how}by TCP within a node too: containers share no memory"
-    return replace(prepared, observations=observations, open_network=_SHARED)
+    return replace(prepared, observations=observations, open_network=SHARED)

@@ -116,10 +116,12 @@ def _find_stranger(reports: Sequence[Report], invocations: Sequence[Invocation])
         due = started.environment
         own, ranks = report.variables.get(RANK), report.variables.get(RANKS)
         if own is None or ranks is None:
+            missing = [name for name in (RANK, RANKS) if report.variables.get(name) is None]
             return Fault(
-                what=f"rank {rank} lacks {RANK} or {RANKS}, and so acts as the only rank",
-                advice="pass on the variables CAPSULE_*: something between launcher and program"
-                " clears the environment (env -i, --cleanenv, a script in place of python3)",
+                what=f"rank {rank} lacks {' and '.join(missing)}, and so acts as the only rank",
+                advice="find the command between launcher and program that clears the environment"
+                " (env -i, --cleanenv, a script in place of python3), and have it pass on"
+                " CAPSULE_*",
             )
         if own != due[RANK] or own in numbers:
             other = numbers.get(own)
@@ -206,11 +208,12 @@ def _describe_sum(one: Sum) -> str:
         return f"{one.bytes} of {BYTES} bytes arrived"
     counts = one.faults.get("counts")
     if isinstance(counts, dict) and counts:
-        return ", ".join(
+        found = ", ".join(
             f"the part of rank {rank} is in the sum {count:g} times"
             for rank, count in counts.items()
             if isinstance(count, int | float)
         )
+        return f"{found}; expected the part of each rank once"
     wrong, first = one.faults.get("wrong"), one.faults.get("first")
     return f"{wrong} of {BYTES // 8} numbers are wrong, from number {first} on"
 

@@ -82,9 +82,9 @@ def find_difference(reports: Sequence[Report]) -> Fault | None:
         return None
     (one, first), (other, second) = sorted(digests.items(), key=lambda item: item[1])[:2]
     return Fault(
-        what=f"ranks {first} and {second} load two libraries of MPI from one path:"
-        f" sha256:{one[:12]}… on {reports[first].node}, and sha256:{other[:12]}… on"
-        f" {reports[second].node}",
+        what=f"ranks {first} and {second} load two libraries of MPI from one path"
+        f" ({reports[first].path}): sha256:{one[:12]}… on {reports[first].node}, and"
+        f" sha256:{other[:12]}… on {reports[second].node}",
         advice="install equal libraries on all nodes, at the paths that `binds` names",
     )
 

@@ -81,7 +81,7 @@ def _start(folder: LaunchFolder, rank: int, size: int) -> Ended:
         call = folder.read_call(rank)
         folder.note_begin(rank, Begin(node=node_name(), step=_step()))
         if size != call.ranks:
-            raise CapsuleError(f"{size} ranks were started, {call.ranks} requested")
+            raise CapsuleError(f"the launcher started {size} ranks, expected {call.ranks}")
         return _run(folder, rank, call)
     except (CapsuleError, OSError) as error:
         fault = f"rank {rank} on {node_name()}: {error}"

@@ -26,7 +26,9 @@ def find_obstacle(invocations: Sequence[Invocation], nodes: Sequence[int]) -> Fa
             # a folder may be called anything
             continue
         if fault := _explain(place, are_apart=len(set(nodes)) > 1):
-            return Fault(what=f"ranks would meet at {place!r}: {fault.what}", advice=fault.advice)
+            return Fault(
+                what=f"ranks would meet at {_show(place)}: {fault.what}", advice=fault.advice
+            )
     return None
 
 
@@ -44,7 +46,8 @@ def find_change(report: Report, started: Invocation, *, are_apart: bool) -> Faul
         return None
     if fault := _explain(place, are_apart=are_apart):
         return Fault(
-            what=f"ranks of this image would meet at {place!r}: {fault.what}", advice=fault.advice
+            what=f"ranks of this image would meet at {_show(place)}: {fault.what}",
+            advice=fault.advice,
         )
     return None
 
@@ -68,21 +71,24 @@ def find_elsewhere(
             continue
         place, due = report.variables.get(RENDEZVOUS), started.environment.get(RENDEZVOUS)
         likely = None if place == due else _explain(place, are_apart=True)
-        if likely is None and place != ((agreed or place) if is_far else due):
-            likely = _ELSEWHERE
+        expected = (agreed or place) if is_far else due
+        if likely is None and place != expected:
+            likely = Fault(
+                what=f"the other ranks meet at {_show(expected)}",
+                advice=f"find the command that changes {RENDEZVOUS}: the ranks would form separate"
+                " worlds",
+            )
         if likely is not None:
             return Fault(
-                what=f"rank {rank} would meet the other ranks at {place!r}: {likely.what}",
+                what=f"rank {rank} would meet the other ranks at {_show(place)}: {likely.what}",
                 advice=likely.advice,
             )
         agreed = place
     return None
 
 
-_ELSEWHERE = Fault(
-    what="the other ranks meet at another address",
-    advice=f"find the command that changes {RENDEZVOUS}: the ranks would form separate worlds",
-)
+def _show(place: str | None) -> str:
+    return "no address" if place is None else repr(place)
 
 
 def _explain(place: str | None, *, are_apart: bool) -> Fault | None:

@@ -88,7 +88,8 @@ def write(path: Path, script: Script, *, head: str) -> None:
         manifest=shlex.quote(str(script.manifest)),
         digest=script.digest.hex,
         changed=shlex.quote(
-            f"error: {script.manifest}: the manifest was changed after `capsule submit`"
+            f"error: {script.manifest}: the manifest was changed after `capsule submit`\n"
+            "  name another folder with --work"
         ),
     )
     path.write_text("#!/bin/bash\n" + head + body)

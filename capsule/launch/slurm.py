@@ -21,9 +21,10 @@ from capsule.launch.script import Script, write
 _PATIENCE_SECONDS = 120.0
 ADVICE = (
     "compare the #SBATCH lines of the script with the output of sinfo, and change the manifest's"
-    " resources, the time, or account and partition (`batch` of the site file)"
+    " resources, --walltime, or account and partition (`batch` of the site file)"
 )
 """Remedy for a job script that this cluster has no nodes for."""
+_LATER = "try again later; if the error returns, ask the operators of the cluster"
 # a run that is cut off ends what runs, keeps what finished, and does so in seconds; Slurm may send
 # the signal a minute early
 _NOTICE_SECONDS = 120
@@ -50,7 +51,8 @@ _REASONS = {
     "Priority": "other jobs go first",
     "Resources": "its nodes are busy",
     "ReqNodeNotAvail": "nodes that the job needs are down or reserved",
-    "BeginTime": "its start time is in the future; after losing a node, Slurm waits some minutes",
+    "BeginTime": "the job's start time is in the future; Slurm sets this time some minutes ahead"
+    " when a node of the job fails",
     "JobHeldUser": "a user holds the job; start the job with scontrol release",
     "JobHeldAdmin": "an administrator of the cluster holds the job",
     "BadConstraints": "no node of the cluster meets the constraints of the job",
@@ -158,7 +160,10 @@ def look(job: str) -> Job | None:
         )
     if "Invalid job id" in _errors(ended):
         return None
-    raise ExecutionError(f"Slurm gives no information on job {job}: {_errors(ended)}")
+    raise ExecutionError(
+        f"Slurm gives no information on job {job}: {_errors(ended)}",
+        advice=f"try `scontrol show job {job}`; when Slurm answers, repeat the command",
+    )
 
 
 def find(name: str) -> list[str]:
@@ -172,7 +177,10 @@ def find(name: str) -> list[str]:
     own = f"--user={os.geteuid()}"
     ended = _call("squeue", own, f"--name={name}", "--noheader", "--format=%A")
     if ended.exit_code != 0:
-        raise ExecutionError(f"Slurm gives no information on jobs named {name}: {_errors(ended)}")
+        raise ExecutionError(
+            f"Slurm gives no information on jobs named {name}: {_errors(ended)}",
+            advice=f"try `squeue --name={name}`; when Slurm answers, repeat the command",
+        )
     return sorted(_ID.findall(ended.stdout.decode(errors="replace")), key=int)
 
 
@@ -184,7 +192,10 @@ def cancel(job: str) -> None:
     """
     ended = _call("scancel", job)
     if ended.exit_code != 0:
-        raise ExecutionError(f"Slurm did not end job {job}: {_errors(ended)}")
+        raise ExecutionError(
+            f"Slurm did not end job {job}: {_errors(ended)}",
+            advice=f"end the job by hand: scancel {job}",
+        )
 
 
 def _options(script: Script) -> list[str]:

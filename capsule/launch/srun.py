@@ -135,6 +135,11 @@ def require_allocation(resources: Resources, *, where: str) -> None:
         CannotRunError: Says how to get one.
     """
     if not os.environ.get("SLURM_JOB_ID"):
+        other_way = (
+            f"run on one node: set nodes to 1 and ranks_per_node to {resources.ranks}"
+            if resources.nodes > 1
+            else 'set "launcher" in the site file: "mpirun" for ranks of MPI, else "local"'
+        )
         raise CannotRunError(
             f"{resources.nodes} nodes requested outside a Slurm job"
             if resources.nodes > 1
@@ -142,13 +147,12 @@ def require_allocation(resources: Resources, *, where: str) -> None:
             where=where,
             advice="submit a job with `capsule submit`, or get an allocation first:"
             f" salloc --nodes={resources.nodes} --ntasks={resources.ranks}"
-            f" --ntasks-per-node={resources.ranks_per_node}; or set nodes to 1, and ranks_per_node"
-            " to the number of ranks on that node",
+            f" --ntasks-per-node={resources.ranks_per_node}; or {other_way}",
         )
     count = os.environ.get("SLURM_JOB_NUM_NODES", os.environ.get("SLURM_NNODES", ""))
     if count.isdigit() and int(count) < resources.nodes:
         raise CannotRunError(
-            f"{resources.nodes} nodes requested; this job has {count}",
+            f"too few nodes in the Slurm job: {count}, expected at least {resources.nodes}",
             where=where,
             advice=f"get a larger job: salloc --nodes={resources.nodes} --ntasks={resources.ranks}",
         )

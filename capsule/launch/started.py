@@ -49,9 +49,10 @@ def lay_out(
     """
     if not isinstance(runtime, Wraps):
         raise CannotRunError(
-            f"{runtime.name} starts containers through a service of each machine, so a launcher"
-            " cannot start the ranks",
-            advice="use --runtime apptainer, or one node without a launcher in the site file",
+            f"a launcher cannot start ranks in {runtime.name}, which starts containers through a"
+            " service of each machine",
+            advice="use --runtime apptainer, or remove the launcher from the site file and run on"
+            " one node",
         )
     folder = LaunchFolder.create(invocations[0].stdout.with_name("launch"))
     for rank, invocation in enumerate(invocations):

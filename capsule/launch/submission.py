@@ -317,9 +317,10 @@ def reopen(folder: Path) -> Submission:
             where=str(folder),
             advice="name a manifest, or the folder that `capsule submit` made for one",
         )
-    if (folder / wishes.NAME).stat().st_uid != os.geteuid():
+    owner = (folder / wishes.NAME).stat().st_uid
+    if owner != os.geteuid():
         raise UntrustedError(
-            "another user submitted this job; the job's commands would run as you",
+            f"another user (uid {owner}) submitted this job; the job's commands would run as you",
             where=str(folder),
             advice="submit the manifest yourself",
         )

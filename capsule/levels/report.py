@@ -86,7 +86,10 @@ class Report:
         if self._steps.get(metric) is not None:
             raise ValueError(f"{metric} was reported without a step after values with steps")
         if warmup and metric in self._steps:
-            raise ValueError(f"{metric} was reported with warm-up after its first values")
+            raise ValueError(
+                f"{metric} was reported with {warmup} warm-up values after its first report,"
+                " expected 0"
+            )
         self._hand_on(Samples(metric, tuple(map(float, values)), warmup), None)
 
     def resume(self, epochs: int) -> None:
@@ -120,7 +123,8 @@ class Report:
             raise ValueError(f"{metric} was reported with a step after values without steps")
         if place <= last:
             raise ValueError(
-                f"{metric} was reported at step {place:g} after step {last:g}, expected a later one"
+                f"{metric} was reported at step {place:g} after step {last:g}, expected a later"
+                " step"
             )
         clocks = {} if self._is_resumed else {"wall": (wall,), "active": (active,)}
         self._hand_on(Samples(metric, (float(value),), 0, (place,), **clocks), place)

@@ -28,7 +28,7 @@ def import_file(source: Path, names: Iterable[str]) -> ModuleType:
     key = hashlib.sha256(os.fsencode(source.resolve())).hexdigest()[:16]
     spec = util.spec_from_file_location(f"capsule_user_{source.stem}_{key}", source)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{source} is not a .py file")
+        raise ValueError(f"the source is {source}, expected a .py file")
     module = util.module_from_spec(spec)
     # dataclasses and pickle look for a class's module there
     sys.modules[spec.name] = module

@@ -165,16 +165,28 @@ def _margin_faults(
     if claim.type == "equivalence" and any(metric.kind == "machine" for metric in matched):
         yield "type", words.WARNINGS("machine-equivalence")
     if claim.type == "curve" and len(manifest.seeds) < _CURVE_SEEDS:
-        yield "type", words.WARNINGS("curve-few-seeds", seeds=_CURVE_SEEDS)
+        yield (
+            "type",
+            words.WARNINGS("curve-few-seeds", found=len(manifest.seeds), seeds=_CURVE_SEEDS),
+        )
     margin = claim.margin.absolute if claim.margin else None
     mean = abs(claim.published.mean) if claim.published else math.inf
     if claim.margin and ((claim.margin.relative or 0.0) >= 1 or (margin or 0.0) >= mean):
-        yield "margin", words.WARNINGS("margin-vague")
+        yield "margin", words.WARNINGS("margin-vague", written=_written_margin(claim))
     step = claim.resolution
     if step is None:
         step = max((metric.resolution for metric in matched), default=0.0)
     if margin is not None and step > 0:
         yield from (("margin", one) for one in _step_faults(margin, step))
+
+
+def _written_margin(claim: Claim) -> str:
+    """Return a relative or absolute margin as the manifest writes it, and a published mean."""
+    assert claim.margin is not None
+    if claim.margin.relative is not None:
+        return f"relative {claim.margin.relative:g}"
+    mean = f", published mean {claim.published.mean:g}" if claim.published else ""
+    return f"absolute {claim.margin.absolute:g}{mean}"
 
 
 def _step_faults(margin: float, step: float) -> Iterator[Sentence]:

@@ -127,11 +127,19 @@ def _contradiction(one: _Measured) -> Sentence | None:
         return None
     lower, upper = claim.lower, claim.upper
     for value in values:
-        if (lower is not None and value < lower) or (upper is not None and value > upper):
-            shown = math.exp(value) if claim.scale == "log" else value
-            return words.WARNINGS(
-                "claim-contradicted", is_mean=claim.type == "threshold", value=shown
-            )
+        if lower is not None and value < lower:
+            name, limit = "at_least", lower
+        elif upper is not None and value > upper:
+            name, limit = "at_most", upper
+        else:
+            continue
+        is_log = claim.scale == "log"
+        return words.WARNINGS(
+            "claim-contradicted",
+            is_mean=claim.type == "threshold",
+            value=math.exp(value) if is_log else value,
+            limit=f"{name} {math.exp(limit) if is_log else limit:g}",
+        )
     return None
 
 

@@ -54,7 +54,7 @@ def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None, look: st
     '5 seeds suffice for a margin of 5 % if runs have a standard deviation below 2.31 %'
     """
     if reach is None:
-        return f"{_NO_SPREAD}: {margin(claim)} needs at least two runs per side"
+        return f"{_NO_SPREAD}: the margin {margin(claim)} needs at least two runs per side"
     low, high = limits(claim, reach)
     point = _POINT if claim.type == "curve" else ""
     return (
@@ -76,7 +76,7 @@ def pairs(claim: Claim, seeds: int, reach: tuple[float, float] | None) -> str:
     '5 pairs usually suffice for a margin of 2 sd if their differences scatter by less than 0.8 sd'
     """
     if reach is None:
-        return f"{_NO_SPREAD}: {margin(claim)} needs at least two pairs"
+        return f"{_NO_SPREAD}: the margin {margin(claim)} needs at least two pairs"
     low, high = limits(claim, reach)
     if freezing.spreads(claim) is not None:
         return (
@@ -105,7 +105,7 @@ def runs(claim: Claim, runs: str, enough: str | None, needed: int | None, look: 
     sentence = f"{runs}, margin {margin(claim)} {unit}: {fact}"
     if enough == "usually":
         return sentence
-    return f"{sentence}; {needed or 'more than 50'} per side are usually enough"
+    return f"{sentence}; {needed or 'more than 50'} runs per side are usually enough"
 
 
 def samples(claim: Claim, counts: Sequence[int | None], look: str) -> str:
@@ -118,7 +118,7 @@ def samples(claim: Claim, counts: Sequence[int | None], look: str) -> str:
     """
     low, high = (number or f"more than {stats.MOST_SAMPLES}" for number in counts)
     return (
-        f"{low} independent samples per side confirm a {margin(claim)}{look} (80 %"
+        f"{low} independent samples per side confirm the margin {margin(claim)}{look} (80 %"
         f" chance; 90 %: {high} samples)"
     )
 
@@ -127,13 +127,13 @@ def bad_runs(seeds: int) -> str:
     """Return which share of bad runs remains possible if all runs keep a bound.
 
     >>> bad_runs(5).partition("at most ")[2]
-    '45.1 % of all runs break it (95 % confidence); 29 re-runs for 10 %, 59 re-runs for 5 %'
+    '45.1 % of all runs break it (95 % confidence), 10 % after 29 re-runs, 5 % after 59 re-runs'
     """
     kept = "one re-run keeps" if seeds == 1 else f"{seeds} re-runs keep"
-    shares = (f"{_runs_to_exclude(share / 100)} re-runs for {share} %" for share in _SHARES)
+    shares = (f"{share} % after {_runs_to_exclude(share / 100)} re-runs" for share in _SHARES)
     return (
         f"one run beyond the bound is DIFFERENT; if {kept} the bound, at most"
-        f" {100 * stats.failure_bound(0, seeds):.1f} % of all runs break it (95 % confidence);"
+        f" {100 * stats.failure_bound(0, seeds):.1f} % of all runs break it (95 % confidence),"
         f" {', '.join(shares)}"
     )
 

@@ -70,12 +70,17 @@ def restate(raw: Raw, here: str, subject: Raw | None, problems: Problems) -> Ben
     doubled = {"case": [one.name for one in cases], "metric": [one.name for one in metrics]}
     for what, names in doubled.items():
         if (twice := commands.find_repeated(names)) is not None:
-            problems.add(here, f"the plan has {what} {quote(twice)} twice")
+            problems.add(here, f"the plan has the {what} {quote(twice)} twice")
     if len(cases) > commands.MOST_CASES or not _writes_out(raw.get("cases"), cases):
-        problems.add(f"{here}/cases", "the plan's cases differ from the manifest's")
+        planned = quote([dict(one.parameters) for one in cases])
+        message = f"the plan has the cases {planned}, expected {quote(raw.get('cases'))}"
+        message += " as in the manifest"
+        problems.add(f"{here}/cases", message)
     lacking = {name: frozenset(metrics) for name, metrics in subject["lacking"].items()}
     if list(lacking) != sorted(raw["frameworks"]):
-        problems.add(f"{here}/frameworks", "the plan's frameworks differ from the manifest's")
+        message = f"the plan has the frameworks {quote(list(lacking))}"
+        message += f", expected {quote(sorted(raw['frameworks']))} as in the manifest"
+        problems.add(f"{here}/frameworks", message)
     if readings.reads(raw):
         return readings.restate(raw, here, cases, metrics, problems)
     if collectives.exchanges(raw):
@@ -307,6 +312,7 @@ def _limits(
     for index, name in enumerate(names):
         if name in catalog.FRAMEWORKS and not catalog.reports_memory(name, device):
             message = f"{name} does not report its memory use, so limit_mib cannot be enforced"
+            message += f": remove limit_mib, or {name}"
             problems.add(f"{here}/frameworks/{index}", message)
 
 

@@ -97,8 +97,8 @@ def _why_not_there(pattern: str, benchmarks: Sequence[Benchmark]) -> str | None:
             and metric in [name.name for name in scaling.metrics_in(one, "*")]
         ):
             return (
-                f"{quote(pattern)} matches no metric: {case} has the fewest ranks, and the other"
-                " cases are compared with it"
+                f"{quote(pattern)} matches no metric: {case} has the fewest ranks, and {metric}"
+                " needs more; name a case with more ranks"
             )
         if benchmark_id in ("*", one.id) and (reason := serving.refuse(one, metric)):
             return f"{quote(pattern)} cannot be claimed: {reason}"

@@ -79,7 +79,7 @@ def check(raw: Raw, settings: Mapping[str, Settings], here: str, problems: Probl
         problems.add(f"{here}/rules", f"unknown rules {quote(name)}; {instead(name, RULES)}")
     elif file or network not in RULES[name]:
         known = ", ".join(RULES[name])
-        problems.add(f"{here}/rules", f"{name} has no rules for {network}; its networks: {known}")
+        problems.add(f"{here}/rules", f"{name} has no rules for {network}, only for {known}")
     else:
         for case, made in settings.items():
             for field, message in _deviations(RULES[name][network], network, made):

@@ -55,7 +55,9 @@ def restate(
     """
     made = _benchmark(raw, metrics)
     if made.cases != cases:
-        problems.add(f"{here}/collectives", "the plan's cases differ from the manifest's")
+        found, due = (quote([case.name for case in side]) for side in (cases, made.cases))
+        message = f"the plan has the cases {found}, expected {due} as in the manifest"
+        problems.add(f"{here}/collectives", message)
         return None
     return made
 

@@ -208,7 +208,9 @@ def refuse_variable(name: str) -> str | None:
     if name in _STRICT_ALONE:
         return f'"determinism": "strict" sets {name}; write this field instead of {name}'
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
-        return f"found {quote(name)}, expected a name of capital letters, digits and _"
+        return (
+            f"found {quote(name)}, expected capital letters, digits and _, starting with a letter"
+        )
     if re.fullmatch(_REFUSED, name):
         way = _WAYS.get(name, "")
         return (
@@ -314,7 +316,10 @@ def check_parameters(
             message = f"{name!r} is a reserved name; rename the parameter"
             problems.add(here + pointer(name), message)
         elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name):
-            message = f"{quote(name)} is not a parameter name: use letters, digits and _"
+            message = (
+                f"{quote(name)} is not a parameter name: use letters, digits and _ only, starting"
+                " with a letter or _, at most 64 characters"
+            )
             problems.add(here + pointer(name[:200]), message)
 
 

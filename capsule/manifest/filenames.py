@@ -49,6 +49,7 @@ def _check_names(file: str, cases: Sequence[Case], place: str, problems: Problem
         name = templates.fill(file, values)
         if not _PLAIN.fullmatch(name) or len(name) > _LONGEST:
             of_case = "" if len(cases) == 1 else f" in the case {case.name}"
-            message = f"{quote(name)}{of_case} is not a plain relative path such as logs/train.csv"
+            due = f"of at most {_LONGEST} characters, such as logs/train.csv"
+            message = f"{quote(name)}{of_case} is not a plain relative path {due}"
             problems.add(place, message)
             return

@@ -44,7 +44,8 @@ _PHRASES = {
     "minLength": "{value} has too few characters: found {count}, expected at least {expected}",
     "maxItems": "has too many entries: found {count}, expected at most {expected}",
     "maxLength": "has too many characters: found {count}, expected at most {expected}",
-    None: "this field contradicts another field of the object: remove one of the two",
+    # the one field that the schema forbids beside another
+    None: '{value}: the dataset has both "generator" and "path"; remove one of the two',
 }
 
 
@@ -163,6 +164,8 @@ def _sentence(error: Any) -> str:
     if kind == "type":
         kinds = [expected] if isinstance(expected, str) else expected
         return f"{quote(value)} is not {' or '.join(_KINDS[name] for name in kinds)}"
+    if kind == "enum":
+        return f"found {quote(value)}, expected one of {', '.join(map(quote, expected))}"
     phrase = _PHRASES.get(kind, "{value} is not allowed in this field")
     count = len(value) if isinstance(value, str | list | dict) else None
     return phrase.format(value=quote(value), expected=expected, count=count)

@@ -103,7 +103,9 @@ def _load(path: Path) -> bytes:
         with path.open("rb") as stream:
             return stream.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ManifestError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        advice = "make the file readable, or give another file"
+        what = f"cannot be read: {error.strerror}"
+        raise ManifestError(what, where=str(path), advice=advice) from None
 
 
 def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
@@ -147,8 +149,8 @@ def read(
         ManifestError: Everything that is wrong, each with JSON pointer and line.
     """
     raw, points = search.take_points(_parse(data, where))
-    if len(data) > _MOST_LEAN_BYTES < len(json.dumps(raw)):
-        raise _too_large(where)
+    if len(data) > _MOST_LEAN_BYTES < (lean := len(json.dumps(raw))):
+        raise _too_large(lean, _MOST_LEAN_BYTES, where, " without the points of searches")
     problems = Problems()
     raw = retired.replace_build(raw, problems, is_sealed=folder is None)
     raw = _put_right(raw, problems)
@@ -168,7 +170,10 @@ def read(
     problems.stop(data.decode(), where)
     text = search.write(raw) if drawn else data
     if len(text) > MOST_BYTES:
-        message = f"the manifest with its points has {size(len(text))}, limit {size(MOST_BYTES)}"
+        message = (
+            f"too long for a manifest: found {size(len(text))} with the points of searches,"
+            f" expected at most {size(MOST_BYTES)}"
+        )
         raise ManifestError(message, where=where, advice="search fewer points")
     # in the order in which a capsule keeps them, whichever was typed first
     return replace(_manifest(raw, benchmarks, text, folder), changed=dict(sorted(changed.items())))
@@ -178,8 +183,8 @@ def _parse(data: bytes, where: str) -> Any:
     if other := foreign.recognize(data):
         what, way_out = other
         raise ManifestError(what, where=where, advice=way_out)
-    if len(data) > (MOST_BYTES if b'"search"' in data else _MOST_LEAN_BYTES):
-        raise _too_large(where)
+    if len(data) > (most := MOST_BYTES if b'"search"' in data else _MOST_LEAN_BYTES):
+        raise _too_large(len(data), most, where)
     try:
         return schema.parse(data, where=where)
     except DamagedError as error:
@@ -190,11 +195,14 @@ def _parse(data: bytes, where: str) -> Any:
         raise report(refusals, where) from None
 
 
-def _too_large(where: str) -> ManifestError:
+def _too_large(found_bytes: int, most_bytes: int, where: str, counted: str = "") -> ManifestError:
+    # no more of a file is read
+    more = " or more" if found_bytes > MOST_BYTES else ""
     return ManifestError(
-        f"too long for a manifest: the limit is {_MOST_LEAN_BYTES >> 10} KiB, or {size(MOST_BYTES)}"
-        " with the points of searches",
+        f"too long for a manifest: found {found_bytes / 1024:.1f} KiB{more}{counted}, expected at"
+        f" most {most_bytes >> 10} KiB",
         where=where,
+        advice="split the benchmarks into several manifests",
     )
 
 
@@ -301,7 +309,7 @@ def _check_seed_range(raw: Mapping[str, Any], problems: Problems) -> None:
     if high - low + 1 < LEAST_SEEDS:
         message = (
             f"{low} to {high} is too narrow: an author could try all seeds; allow at least"
-            f" {LEAST_SEEDS}"
+            f" {LEAST_SEEDS} seeds"
         )
         problems.add("/seed_range", message)
     for index, seed in enumerate(raw.get("seeds", ())):
@@ -316,8 +324,8 @@ def _check_bounds(
     points = sum(len(one.cases) * len(one.frameworks) for one in benchmarks)
     if isinstance(seeds, list) and points * len(seeds) > MOST_TRIALS:
         message = (
-            f"{points} points times {len(seeds)} seeds make {points * len(seeds)} trials; at most"
-            f" {MOST_TRIALS} are allowed"
+            f"{points} combinations of benchmark, case and framework under {len(seeds)} seeds"
+            f" make {points * len(seeds)} trials, expected at most {MOST_TRIALS}"
         )
         problems.add("/benchmarks", message)
 

@@ -32,7 +32,8 @@ def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
     for index, name in enumerate(raw["frameworks"]):
         if name != _FRAMEWORK:
             message = (
-                f"found {quote(name)}, expected {_FRAMEWORK}: no other reads without a training"
+                f"found {quote(name)}, expected {_FRAMEWORK}: other frameworks read datasets only"
+                " in a training"
             )
             problems.add(f"{here}/frameworks/{index}", message)
     if problems.below(here):
@@ -54,7 +55,9 @@ def restate(
     """
     made = _benchmark(raw, metrics)
     if made.cases != cases:
-        problems.add(f"{here}/formats", "the plan's cases differ from the manifest's")
+        found, due = (quote([case.name for case in side]) for side in (cases, made.cases))
+        message = f"the plan has the cases {found}, expected {due} as in the manifest"
+        problems.add(f"{here}/formats", message)
         return None
     return made
 
@@ -73,8 +76,9 @@ def check(raw: Raw, dataset: Raw, here: str, problems: Problems) -> None:
 
     generator = dataset.get("generator")
     if generator not in reading.DECODED:
+        found = f"the generator {quote(generator)}" if generator else "a dataset without generator"
         message = (
-            "several formats need a generated dataset: use one of the generators"
+            f"found {found}, but formats need a dataset of one of the generators"
             f" {', '.join(reading.DECODED)}"
         )
         problems.add(f"{here}/datasets/0", message)

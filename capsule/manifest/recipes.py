@@ -108,8 +108,10 @@ def restate(
         return None
     # ranks train together on CPUs alone
     _check_scheme(raw, network, raw.get("dtype", "float32"), "cpu", here, problems)
-    if _cases(raw, here, problems) != cases:
-        problems.add(f"{here}/cases", "the plan's cases differ from the manifest's")
+    if (own := _cases(raw, here, problems)) != cases:
+        found, due = (quote([dict(case.parameters) for case in side]) for side in (cases, own))
+        message = f"the plan has the cases {found}, expected {due} as in the manifest"
+        problems.add(f"{here}/cases", message)
     if problems.below(here):
         return None
     settings = _all_settings(raw, network, cases, here, problems)
@@ -118,9 +120,10 @@ def restate(
         if planned is None:
             continue
         if name not in planned:
-            problems.add(here, f"the plan lacks the training of {name}")
-        elif not _is_part(planned[name], to_json(made)):
-            problems.add(here, f"the plan's training of {name} differs from the manifest's")
+            problems.add(here, f"the plan lacks the training of the case {name}")
+        elif not _is_part(planned[name], whole := to_json(made)):
+            message = f"the plan's training of the case {name} differs from the manifest's"
+            problems.add(here, message + _difference(planned[name], whole))
     searched = search.read(raw, metrics, here, problems)
     if problems.below(here):
         return None
@@ -134,6 +137,15 @@ def _is_part(planned: Any, whole: Any) -> bool:
     return isinstance(whole, Mapping) and all(
         name in whole and _is_part(value, whole[name]) for name, value in planned.items()
     )
+
+
+def _difference(planned: Any, whole: Mapping[str, Any]) -> str:
+    """Return the first field in which a plan contradicts what was made anew, and both values."""
+    if not isinstance(planned, Mapping):
+        return f": found {quote(planned)}, expected {quote(whole)}"
+    name = next(name for name, value in planned.items() if not _is_part({name: value}, whole))
+    expected = quote(whole[name]) if name in whole else "no such field"
+    return f" in {quote(name)}: found {quote(planned[name])}, expected {expected}"
 
 
 def to_json(settings: Settings) -> dict[str, Any]:
@@ -224,7 +236,8 @@ def _check_scheme(
     """Note a scheme that is none, or that what is trained cannot have."""
     scheme = raw.get("scheme")
     if "batch_norm_group" in raw and raw["level"] != LEVEL_OF_RANKS:
-        message = "batch_norm_group needs level 3; in one process, use accumulate"
+        message = f"batch_norm_group needs level 3, found level {raw['level']}"
+        message += "; in one process, use accumulate"
         problems.add(f"{here}/batch_norm_group", message)
     if (scheme is not None) != (raw["level"] == LEVEL_OF_RANKS):
         message = (

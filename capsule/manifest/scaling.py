@@ -39,8 +39,8 @@ def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> Non
     if "scaling" not in raw:
         if sizes.count(None) < len(sizes):
             message = (
-                'the cases compare numbers of ranks: set "scaling" to "strong" if batch is that of'
-                ' all ranks together, to "weak" if it is that of each rank'
+                'the cases compare numbers of ranks: set "scaling" to "strong" if "batch" is the'
+                ' batch of all ranks together, or to "weak" if "batch" is the batch of each rank'
             )
             problems.add(place, message)
         return
@@ -61,7 +61,10 @@ def check(raw: Raw, cases: Sequence[Case], here: str, problems: Problems) -> Non
                 message = f"ranks is {size!r}, expected a whole number from 1 to {_MOST}"
                 problems.add(place, message)
         if not problems.below(place) and not _bases(cases):
-            message = "scaling needs several numbers of ranks for each case"
+            message = (
+                f"found ranks {', '.join(map(str, sizes))}; scaling needs several numbers of ranks"
+                ' in cases that are otherwise equal, for example {"ranks": [1, 2]}'
+            )
             problems.add(place, message)
 
 
@@ -134,7 +137,9 @@ def check_world(benchmarks: Sequence[Benchmark], ranks: int, problems: Problems)
             case Command():
                 continue
             case Recipe(settings=settings, level=level) if level == LEVEL_OF_RANKS:
-                reasons = (_refuse(how, one.subject.name, ranks) for how in settings.values())
+                reasons = (
+                    _refuse(how, case, one.subject.name, ranks) for case, how in settings.items()
+                )
                 if reason := next(filter(None, reasons), None):
                     problems.add(f"/benchmarks/{index}", reason)
             case Collective():
@@ -144,13 +149,13 @@ def check_world(benchmarks: Sequence[Benchmark], ranks: int, problems: Problems)
                 problems.add("/resources", f"{message} and level 3 have several ranks")
 
 
-def _refuse(how: Settings, network: str, ranks: int) -> str | None:
+def _refuse(how: Settings, case: str, network: str, ranks: int) -> str | None:
     assert how.scheme is not None
     own = how.ranks or ranks
     if own > ranks:
         return (
-            f"a case has {own} ranks, the resources have {ranks}: set nodes times ranks_per_node to"
-            " the largest number of ranks"
+            f"the case {case} has {own} ranks, expected at most the {ranks} of the resources: set"
+            " nodes times ranks_per_node to the largest number of ranks"
         )
     shares = how.batch, own, how.accumulate, how.batch_norm_group
     name = how.scheme.name

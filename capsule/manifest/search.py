@@ -133,7 +133,8 @@ def put_points(
         cases = points.get(place)
         if place in points:
             if fault := _fault(entry["search"], axes, cases):
-                problems.add(f"{here}/cases", f'{fault}: remove "cases" to let capsule draw them')
+                message = f'{fault}: remove "cases" to let capsule draw the points'
+                problems.add(f"{here}/cases", message)
         elif draws:
             cases, drawn = _draw(entry["search"], axes, left, f"{here}/search", problems), True
         if cases is not None:
@@ -210,8 +211,8 @@ def _draw(
         return None
     if count > commands.MOST_CASES or count * len(axes) > most:
         message = (
-            f"{count:.4g} points of {len(axes)} numbers exceed a limit: {commands.MOST_CASES}"
-            f" points, {most} numbers in all; use fewer points"
+            f"makes {count:.15g} points of {len(axes)} numbers, expected at most"
+            f" {commands.MOST_CASES} points and {most} numbers in all; use fewer points"
         )
         problems.add(here, message)
         return None

@@ -108,6 +108,6 @@ def refuse(benchmark: Benchmark, metric: str) -> str | None:
         return None
     share = PERCENTILES[metric]
     return (
-        f"{serving.queries} queries are too few for a {LEVEL:.0%} interval of the"
+        f"{serving.queries} queries are too few for a {100 * LEVEL:g} % interval of the"
         f" {100 * share:g}th percentile: use at least {fewest(share)}"
     )

@@ -30,7 +30,9 @@ def change(
         return manifest
     _, refusals = mutable.put(json.loads(manifest.source), changed)
     for pointer, reason in refusals.items():
-        raise UsageError(f"--set {pointer}: {reason}", where=pointer)
+        # the other reasons say what to write
+        advice = f"leave --set {pointer} out" if reason.startswith("it ") else None
+        raise UsageError(f"--set {pointer}: {reason}", where=pointer, advice=advice)
     # how trainings go is what may have been changed
     open_subjects = [
         {**subject, "recipes": None} if "recipes" in subject else subject for subject in subjects

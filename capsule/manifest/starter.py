@@ -81,8 +81,8 @@ def starter_of(
     if not metrics:
         raise UsageError(
             "a command needs a metric",
-            advice="add --metric NAME if the script reports it to the file CAPSULE_RESULTS, or"
-            " --metric 'NAME=NAME: {number}' if it prints it",
+            advice="add --metric NAME if the script reports the metric to the file CAPSULE_RESULTS,"
+            " or --metric 'NAME=NAME: {number}' if the script prints the metric",
         )
     for metric in metrics:
         require_name(metric, "metric")
@@ -117,9 +117,14 @@ def starter_of(
         return "\n".join(["{", *lines, "}", ""]).encode()
     except UnicodeEncodeError as error:
         bad = error.object[error.start : error.end]
-        word = next((one for one in words if bad in one), bad)
-        fault = f"{word!a} in the command is not valid UTF-8"
-        raise UsageError(fault, advice="rename the file that this argument names") from None
+        raise _not_utf8(next((one for one in words if bad in one), bad)) from None
+
+
+def _not_utf8(word: str) -> UsageError:
+    return UsageError(
+        f"{word!a} in the command is not valid UTF-8",
+        advice="write the argument in UTF-8; if the argument is a path, rename the file",
+    )
 
 
 def _json(value: object) -> str:
@@ -137,7 +142,7 @@ def require_name(name: str, what: str) -> None:
         UsageError: It has other characters than a name has.
     """
     if not _NAME.fullmatch(name):
-        advice = "use letters, digits and . _ + - only, at most 64, a letter or digit first"
+        advice = "use 1 to 64 characters: letters, digits and . _ + -, a letter or digit first"
         raise UsageError(f"invalid {what} name {name!r}", advice=advice)
 
 
@@ -153,10 +158,12 @@ def _meaning(metric: str, pattern: str | None) -> Mapping[str, object]:
         compiled = patterns.compile_pattern(pattern)
     except patterns.PatternError as error:
         message = f"invalid pattern {pattern!r}: {error}"
-        raise UsageError(message, where=f"--metric {metric}") from None
+        advice = "correct the regular expression, in the syntax of RE2"
+        raise UsageError(message, where=f"--metric {metric}", advice=advice) from None
     if compiled.groups != 1 and "value" not in compiled.names:
         raise UsageError(
-            f"{pattern!r} has {compiled.groups} groups in parentheses, expected one for the number",
+            f"{pattern!r} has {compiled.groups} groups in parentheses, expected one group,"
+            " which matches the number",
             where=f"--metric {metric}",
             advice=f"write for example --metric '{metric}={metric}: {{number}}'; with several"
             " groups, write the group of the number as (?P<value>...)",

@@ -98,9 +98,11 @@ def restate(
         problems: Collects where the two contradict each other.
     """
     if (subjects.source(raw) is None) != (module is None):
-        problems.add(f"{here}/network", "the plan's network differs from the manifest's")
+        problems.add(f"{here}/network", _contradiction("network", in_plan=module is not None))
     if ("file" in raw["optimizer"]) != (optimizer is not None):
-        problems.add(f"{here}/optimizer", "the plan's optimizer differs from the manifest's")
+        problems.add(
+            f"{here}/optimizer", _contradiction("optimizer", in_plan=optimizer is not None)
+        )
     if problems.below(here):
         return None
     own = None
@@ -116,6 +118,12 @@ def restate(
         return Trained(subjects.require_path(raw), made, own)
     named = check_name(raw["network"], f"{here}/network", problems)
     return Trained(raw["network"], optimizer=own) if named else None
+
+
+def _contradiction(field: str, *, in_plan: bool) -> str:
+    """Describe that plan and manifest take a network or optimizer from different sources."""
+    places = ("a file", "the catalogue") if in_plan else ("the catalogue", "a file")
+    return f"the plan takes the {field} from {places[0]}, expected {places[1]} as in the manifest"
 
 
 def to_json(module: Module | None, optimizer: OwnOptimizer | None) -> dict[str, Any]:

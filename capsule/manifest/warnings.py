@@ -27,7 +27,7 @@ WARNINGS |= {
     " least five seeds",
     "no-claims": 'no claims: a verification can give no verdict. Add an entry to "claims"',
     "no-primary-claim": "no primary claim: every verification will be INCONCLUSIVE. Make one claim"
-    " primary; for `reread`, leave the sealed claims unchanged and add others",
+    " primary; for `reread`, leave the sealed claims unchanged and add new claims",
     "format-unused": '"format" has no effect: no training reads this dataset, and a command gets'
     ' the files unchanged. Remove "format", or name the dataset in a benchmark of level 2',
 }
@@ -90,10 +90,10 @@ WARNINGS |= {
     "machine-equivalence": "a machine metric (a time, a rate, a size of memory) differs between"
     ' machines, so re-runs on another machine will be DIFFERENT. Write "type": "ratio", which'
     " reports the ratio without judging it",
-    "curve-few-seeds": "fewer than {seeds:d} seeds rarely decide a claim on a whole curve. Use"
-    " {seeds:d} seeds or more",
-    "margin-vague": "the margin is as large as the number itself, so almost any re-run is"
-    " REPRODUCED. Write a margin that a reader would accept",
+    "curve-few-seeds": "{found:d} {found:seed rarely decides|seeds rarely decide} a claim on a"
+    " whole curve. Use {seeds:d} seeds or more",
+    "margin-vague": "the margin ({written}) is at least as large as the mean, so almost any re-run"
+    " is REPRODUCED. Write a margin that a reader would accept",
     "margin-below-steps": "the margin {margin:g} is less than 1.5 steps of {step:g}, so"
     " rounding can hide a shift. Measure more finely, or widen the margin",
     "margin-on-step": "the margin {margin:g} does not lie halfway between two steps of"
@@ -118,14 +118,15 @@ WARNINGS |= {
     "image-loopback": "the image {reference} is in a registry on this machine, which verifiers"
     " cannot reach. Push the image to a registry that verifiers reach, and run the pushed image by"
     " its digest",
-    "image-missing": "the image {reference} cannot be used, {place}: {fault}",
+    "image-missing": "the image {reference} cannot be used ({place}): {fault}",
     "dataset-undigested": "dataset {dataset} has no digest, so a changed byte goes unnoticed."
     " Write the digest that `{command}` prints",
     "dataset-without-source": "dataset {dataset} has no generator, url or doi, and will not be in"
     " the capsule, so verifiers must get the dataset from you. Publish the dataset, and write its"
     " address in the manifest",
     "pointer": "{description}",
-    "more-pointers": "{files:d} more files are pointers without their data. Fetch their data, too",
+    "more-pointers": "{files:d} more {files:file is a pointer|files are pointers} without data."
+    " Fetch the data of {files:this file|these files}, too",
 }
 
 
@@ -189,7 +190,8 @@ def joined_words(*, program: str, instead: tuple[str, ...]) -> str:
 
 WARNINGS |= {
     "shell-word": "no shell reads the command, so the program gets {word:quote} as an argument."
-    ' Put the commands before {word:quote} into "setup"; capsule keeps the output',
+    ' Move preparing commands into "setup", pipes into a script, and an input file into "stdin".'
+    " Remove output redirections: capsule keeps all printed lines",
     "input-missing": "the command cannot find {word:quote}: the file is beside the manifest, but"
     ' not among the inputs. Add {word:quote} to the benchmark\'s "inputs"',
 }
@@ -199,7 +201,7 @@ WARNINGS |= {
 def missing_file(*, word: str, near: str | None) -> str:
     """Word that there is no such script."""
     remedy = f"Did you mean {quote(near)}?" if near else "Correct the name"
-    return f"{quote(word)} is not a file beside the manifest. {remedy}"
+    return f"the script {quote(word)} is missing beside the manifest. {remedy}"
 
 
 WARNINGS |= {
@@ -219,13 +221,14 @@ WARNINGS |= {
 
 WARNINGS |= {
     "claim-contradicted": "{is_mean:the mean of your runs|one of your runs}, {value:.3g}, already"
-    " breaks the claim. Correct the claim or the program, and seal again",
+    " breaks the claim ({limit}). Correct the claim or the program, and seal again",
     "margin-missing": "{values:d} of {runs:d} runs have a value, too few for a margin, so no"
     " verification can confirm the claim. Correct the cause of the failed trials, and seal again",
     "equal-values": "all {runs:d} runs have the value {value:.6g} under different seeds. Let"
     ' the command read its seed, {{seed}} or CAPSULE_SEED, or write "seeding": "inject"; if no seed'
     ' changes the number, claim "exact"',
-    "one-run": "one run gives no spread, so no margin can be confirmed. Seal five seeds or more",
+    "one-run": "one run gives no spread, so no margin can be confirmed. Seal again with at"
+    " least five seeds",
 }
 
 
@@ -250,9 +253,9 @@ def margin_out_of_reach(
         added: How many of them the author could add, None where none can be added.
     """
     confirm = (
-        "no number of re-runs confirms it in 20 % of cases"
+        "every number of re-runs confirms it in fewer than 20 % of verifications"
         if reruns is None
-        else f"{reruns} re-runs (the last look) confirm it in fewer than 80 % of cases"
+        else f"{reruns} re-runs (the last look) confirm it in fewer than 80 % of verifications"
     )
     return (
         f"the margin {'factor ' * is_ratio}{allowed:.3g} is too tight: with the spread of these"
@@ -272,10 +275,10 @@ def _remedy(needed: str | None, *, is_sealed: bool, added: int | None) -> str:
 
 WARNINGS |= {
     "margin-above-mean": "the margin {margin:.3g} is at least the mean, {mean:.3g}, so"
-    " almost any re-run is REPRODUCED. Seal more seeds, or write a margin that a reader would"
+    " almost any re-run is REPRODUCED. Use more seeds, or write a margin that a reader would"
     " accept",
-    "busy": "machine busy at start ({load}): timings are unreliable. Run again when nothing else"
-    " runs",
+    "busy": "machine busy at start ({load}): timings are unreliable. Run again when no other"
+    " program runs",
 }
 
 
@@ -285,5 +288,5 @@ def unused_gpus(*, count: int, model: str) -> str:
     gpus = "a GPU" if count == 1 else f"{count} GPUs"
     return (
         f"the machine has {gpus} ({model}) that no process used. Write"
-        ' "resources": {"gpus_per_rank": 1} to give one to each process'
+        ' "resources": {"gpus_per_rank": 1} to give one GPU to each process'
     )

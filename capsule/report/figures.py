@@ -83,7 +83,10 @@ def _choose(metrics: Sequence[MetricRuns], pattern: str) -> list[MetricRuns]:
     if not chosen:
         near = nearest(pattern, [one.metric for one in metrics])
         meant = f"; did you mean {near}?" if near else ""
-        raise UsageError(f"no metric matches {pattern!r}{meant}")
+        raise UsageError(
+            f"no metric matches {pattern!r}{meant}",
+            advice="list the metrics: capsule show CAPSULE --full",
+        )
     if len(chosen) > _MOST:
         raise UsageError(
             f"{pattern!r} matches {len(chosen)} metrics, the limit of a figure is {_MOST}",
@@ -100,7 +103,10 @@ def _choose(metrics: Sequence[MetricRuns], pattern: str) -> list[MetricRuns]:
             advice="draw one figure for the curves, one for the single values",
         )
     if not any(run.samples for one in chosen for run in one.runs):
-        raise UsageError(f"the metrics that {pattern!r} matches have no values")
+        raise UsageError(
+            f"the metrics that {pattern!r} matches have no values",
+            advice="name a metric with values in at least one run",
+        )
     return chosen
 
 

@@ -30,7 +30,7 @@ def choose(name: str, *, needs_image: bool) -> Runtime:
     if not availability.usable:
         raise CannotRunError(
             f"{name} does not work on this machine: {availability.reason}",
-            advice="choose another engine, or --runtime auto for the first that works",
+            advice="choose another engine, or --runtime auto for the first engine that works",
         )
     return runtime
 

@@ -94,5 +94,6 @@ def _take(take: Callable[[Any], _T], answer: object, what: str) -> _T:
         return take(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(
-            f"unknown format of the engine's answer about the {what}: {error}"
+            f"unknown format of the engine's answer about the {what}: {error}",
+            advice="use another version of the engine, or another engine with --runtime",
         ) from None

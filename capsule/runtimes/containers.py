@@ -15,7 +15,7 @@ from pathlib import Path
 
 from capsule import offline, process
 from capsule.digest import Digest
-from capsule.errors import CannotRunError, CapsuleError
+from capsule.errors import CannotRunError, CapsuleError, add_advice
 from capsule.image import Image
 from capsule.runtimes import gpus, identity, loading, visible
 from capsule.runtimes.answers import ImageFacts
@@ -33,6 +33,7 @@ LABEL = "org.capsule.run"
 # the container's own
 TEMPORARY = dict.fromkeys(("/tmp", "/var/tmp"), "rw,exec,nosuid,nodev,mode=1777")  # noqa: S108
 PULL_SECONDS = 4 * 3600
+_ROOM = "free some space in the folder in which the engine keeps images"
 
 
 class ContainerEngine(ABC):
@@ -245,7 +246,7 @@ class ContainerEngine(ABC):
     def _fetch(self, image: Image) -> None:
         if image.pinned is None:
             # from a file, or another engine of this machine
-            with loading.archive(image) as archive:
+            with loading.archive(image) as archive, add_advice(_ROOM, CannotRunError):
                 self._load(archive)
             return
         offline.require_network("the image", where=image.pinned)
@@ -253,7 +254,9 @@ class ContainerEngine(ABC):
             self._pull(image.pinned)
         except CannotRunError as error:
             raise CannotRunError(
-                f"{self.title} cannot pull the image: {error.what}", where=image.reference
+                f"{self.title} cannot pull the image: {error.what}",
+                where=image.reference,
+                advice=f"pull the image by hand to find the cause: {self.name} pull {image.pinned}",
             ) from None
 
 

@@ -67,7 +67,7 @@ def _find(path: str, site: Site, binds: tuple[Mount, ...]) -> Library:
         raise CannotRunError(
             f"{source} does not exist on this machine; the site file binds it at {path}",
             where=where,
-            advice="load or mount the library, or remove it from the site file",
+            advice="load or mount the library, or remove the library from the site file",
         )
     if not any(source.is_relative_to(one.source) for one in binds):
         raise UsageError(

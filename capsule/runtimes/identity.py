@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from capsule.errors import DamagedError
 from capsule.image import Image
 from capsule.runtimes.answers import ImageFacts
@@ -32,7 +34,13 @@ def check(facts: ImageFacts, image: Image, title: str) -> None:
         names = ", ".join(sorted(facts.digests))
         fault = f"its digests are {names}, expected {image.manifest_digest}"
     elif facts.layers != layers:
-        fault = "its layers differ from the configuration's"
+        pairs = enumerate(zip_longest(facts.layers, layers, fillvalue="none"), 1)
+        number, (found, due) = next(one for one in pairs if one[1][0] != one[1][1])
+        fault = f"its layer {number} is {found}, expected {due}"
     else:
         return
-    raise DamagedError(f"{title} has another image under this name: {fault}", where=image.reference)
+    raise DamagedError(
+        f"{title} has another image under this name: {fault}",
+        where=image.reference,
+        advice=f"remove that image: {title.lower()} image rm {own}",
+    )

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from capsule import runtimes
 from capsule.digest import Digest, expect, of_bytes
-from capsule.errors import CannotRunError, UsageError
+from capsule.errors import CannotRunError, UsageError, add_advice
 from capsule.image import Image, saved
 from capsule.runtimes.base import KeepsImages
 
+_AGAIN = "build or pull the image again"
 _ENGINES = {"docker-daemon": "docker", "containers-storage": "podman"}
 _FORM = re.compile(r"(docker-daemon|containers-storage):([A-Za-z0-9][A-Za-z0-9._:/@-]{0,300})")
 
@@ -57,7 +58,7 @@ def find(written: str, where: str | None) -> Image | None:
             where=written,
             advice=f"list the images with `{name} image ls`",
         ) from None
-    with _save_by(engine, identity) as path:
+    with _save_by(engine, identity) as path, add_advice(_AGAIN):
         return saved.describe(path, written, where=identity)
 
 
@@ -70,9 +71,9 @@ def save(identity: Digest) -> Iterator[Path]:
         DamagedError: Its configuration is not that of `identity`.
     """
     with _save_by(_find_keeper(identity), str(identity)) as path:
-        with tarfile.open(path) as archive:
+        with tarfile.open(path) as archive, add_advice(_AGAIN):
             config = saved.read(archive)[1]
-        expect(of_bytes(config), identity, what="the saved image's configuration")
+            expect(of_bytes(config), identity, what="the saved image's configuration")
         yield path
 
 
@@ -87,8 +88,8 @@ def _find_keeper(identity: Digest) -> KeepsImages:
             return engine
     raise CannotRunError(
         f"no registry and no engine on this machine has image {identity} ({'; '.join(refusals)})",
-        advice="build the image again, or ask its owner to push it to a registry or to save it with"
-        " `capsule image save` (then add --image FILE)",
+        advice="build the image again, or ask the image's owner to push the image to a registry or"
+        " to save the image with `capsule image save` (then add --image FILE)",
     )
 
 
@@ -106,6 +107,8 @@ def _save_by(engine: KeepsImages, identity: str) -> Iterator[Path]:
             engine.save(identity, path)
         except CannotRunError as error:
             raise CannotRunError(
-                f"{engine.title} cannot save the image: {error.what}", where=identity
+                f"{engine.title} cannot save the image: {error.what}",
+                where=identity,
+                advice="free some space in the temporary folder, or set TMPDIR to another folder",
             ) from None
         yield path

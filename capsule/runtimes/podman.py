@@ -10,7 +10,7 @@ from pathlib import Path
 
 from capsule import process, schema
 from capsule.digest import Digest
-from capsule.errors import CannotRunError, DamagedError
+from capsule.errors import CannotRunError, DamagedError, add_advice
 from capsule.image.reference import parse
 from capsule.runtimes import answers, client
 from capsule.runtimes.answers import ContainerFacts, ImageFacts
@@ -28,6 +28,7 @@ from capsule.runtimes.containers import (
 
 _PAUSE_SECONDS = 0.05
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
+_OTHER = "use another version of Podman, or another engine: --runtime apptainer or --runtime docker"
 _ADVICE = "install newuidmap, add the user to /etc/subuid, and check with `podman info`"
 
 
@@ -172,7 +173,8 @@ class Podman(ContainerEngine):
     def _facts(self) -> _Facts:
         client.require()
         try:
-            answer = schema.parse(client.ask("info", "--format", "json"), where="podman info")
+            with add_advice(_OTHER):
+                answer = schema.parse(client.ask("info", "--format", "json"), where="podman info")
             host = answer["host"]
             remote = host.get("serviceIsRemote") is True
             facts = _Facts(
@@ -184,7 +186,10 @@ class Podman(ContainerEngine):
         except CannotRunError as error:
             raise CannotRunError(f"Podman does not work: {error.what}", advice=_ADVICE) from None
         except (KeyError, TypeError, AttributeError) as error:
-            raise CannotRunError(f"unknown format of `podman info`: {error}") from None
+            raise CannotRunError(
+                f"unknown format of `podman info` ({type(error).__name__}: {error})",
+                advice=_OTHER,
+            ) from None
         if remote:
             raise CannotRunError(
                 "Podman starts containers on another machine, which lacks this machine's files",
@@ -248,6 +253,7 @@ class Attached(Container):
         client.remove(self._name)
 
 
+@add_advice(_OTHER)
 def _read_one(answer: bytes) -> object:
     """Read the answer of `inspect` about one thing.
 
@@ -257,5 +263,7 @@ def _read_one(answer: bytes) -> object:
     entries = schema.parse(answer, where="podman inspect")
     if not isinstance(entries, list) or len(entries) != 1:
         found = f"{len(entries)} entries" if isinstance(entries, list) else "no list"
-        raise DamagedError(f"Podman's answer has {found}, expected a list of one entry")
+        raise DamagedError(
+            f"Podman's answer has {found}, expected a list of one entry", where="podman inspect"
+        )
     return entries[0]

@@ -136,5 +136,7 @@ def _make_own(folders: Folders) -> None:
             path.mkdir(mode=stat.S_IRWXU)
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise FileExistsError(0, "exists, expected a folder of this user", str(path))
+            name = path.relative_to(folders.top.parent)
+            fault = f"{name} is a file, a link or another user's folder"
+            raise FileExistsError(0, fault, str(path))
         leavings.set_mode(path, stat.S_IRWXU)

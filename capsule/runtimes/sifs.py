@@ -26,13 +26,14 @@ from functools import partial
 from pathlib import Path
 
 from capsule.digest import Digest, expect, of_file
-from capsule.errors import CannotRunError, CapsuleError, DamagedError
+from capsule.errors import CannotRunError, CapsuleError, DamagedError, add_advice
 from capsule.image import Image
 from capsule.image.files import open_file, state_of
 from capsule.image.sif import read
 from capsule.places import weak_spot
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_CHANGED = "run again when no process writes to the file"
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -74,6 +75,7 @@ def obtain(image: Digest, cache: Path, make: Callable[[Path], None]) -> Sif:
         return _make(image, place, make)
 
 
+@add_advice(_CHANGED)
 def adopt(image: Image, cache: Path) -> Sif:
     """Return a SIF that the user named by its path: where it lies, or as a copy in the cache.
 
@@ -227,7 +229,7 @@ def _check_state(path: Path, state: tuple[int, ...]) -> None:
         raise DamagedError(
             "the SIF changed after hashing",
             where=str(path),
-            advice="run again when no process writes to the file",
+            advice=_CHANGED,
         )
 
 

@@ -137,7 +137,10 @@ class Streamed(Container):
                     stream, left = _HEAD.unpack(head)
                     head, target = b"", outputs[stream == _STANDARD_ERROR]
         if head or left:
-            raise CannotRunError("the connection to Docker's daemon was cut")
+            missing = left or _HEAD.size - len(head)
+            raise CannotRunError(
+                f"Docker's daemon closed the connection {missing} bytes before the end of a message"
+            )
 
     def _receive(self) -> bytes:
         self._daemon.wait_for_bytes(self._socket)

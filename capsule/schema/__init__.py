@@ -55,7 +55,9 @@ def parse(data: bytes, *, where: str) -> Any:
             f"not UTF-8: byte {error.start} is {data[error.start]:#x}", where=where
         ) from None
     if text.startswith("\ufeff"):
-        raise DamagedError("has a byte order mark; save it as UTF-8 without one", where=where)
+        raise DamagedError(
+            "has a byte order mark; save the file as UTF-8 without the mark", where=where
+        )
     _limit_depth(data, where)
     try:
         return _DECODER.decode(text)

@@ -36,7 +36,10 @@ class Curve:
 
     def __post_init__(self) -> None:
         if len(self.steps) != len(self.values):
-            raise ValueError(f"a curve has {len(self.steps)} steps and {len(self.values)} values")
+            raise ValueError(
+                f"a curve has {len(self.values)} values for {len(self.steps)} steps, expected one"
+                " value for each step"
+            )
         numbers = (*self.steps, *self.values)
         if not all(map(math.isfinite, numbers)):
             found = next(number for number in numbers if not math.isfinite(number))

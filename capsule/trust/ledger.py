@@ -31,7 +31,9 @@ def add(capsule_id: str) -> str | None:
     try:
         _append(_SEALED, capsule_id)
     except ExecutionError as error:
-        advice = error.advice or "set XDG_STATE_HOME to keep the list in another folder"
+        advice = (
+            error.advice or "set XDG_STATE_HOME to keep the list of your capsules in another folder"
+        )
         return (
             f"capsule {capsule_id[:12]} is sealed, but could not be listed as yours"
             f" ({error.where}: {error.what}); verify the capsule with --trust; {advice}"

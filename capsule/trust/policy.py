@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Protocol
 
-from capsule import reading, software
+from capsule import launch, reading, software
 from capsule import resolve as resolving
 from capsule import site as sites
 from capsule.archive import Capsule
@@ -55,7 +55,7 @@ class Code:
         whose: The reason why it is untrusted, as a clause.
         label: The name as the screen shows it.
         inputs: Sizes in bytes of the author's files.
-        program: Digest of the measuring program.
+        program: Digest of the measuring code.
         software: The software that the original was measured with; none for a run.
     """
 
@@ -181,10 +181,11 @@ def require_containment(code: Code, resolved: Resolved, permission: Permission) 
     reason = resolved.prepared.open_network
     if code.own or permission.allow_host or reason is None:
         return
+    another = "use another engine (--runtime docker or --runtime podman), or "
     raise UntrustedError(
         f"Not started. {resolved.runtime.name} cannot isolate this code from the network: {reason}",
         where=code.name,
-        advice="use another engine (--runtime), or add --allow-host",
+        advice=f"{'' if reason == launch.SHARED else another}add --allow-host",
         flags=("--trust", "--allow-host"),
     )
 
@@ -201,7 +202,7 @@ def _refuse_host(code: Code, flags: tuple[str, ...], *, has_image: bool) -> Untr
     """Return the error of trusted code that lacks a container."""
     packages = f": {'; '.join(code.software[:_SHOWN_SOFTWARE])}" if code.software else ""
     way_out = (
-        "--runtime apptainer, docker or podman"
+        "--runtime apptainer, --runtime docker or --runtime podman"
         if has_image
         else f"--image docker://HOST/NAME:TAG with an image that has the code's packages{packages}"
     )
@@ -249,7 +250,7 @@ def _describe_engine(request: Request, choice: Choice) -> Iterator[str]:
     if not choice.runtime.contained:
         yield f"container: NONE: {outlook.UNCONTAINED}"
         if request.has_image:
-            yield "container: the image that the manifest names is not used"
+            yield "container: capsule ignores the image that the manifest names"
     else:
         assert choice.image is not None
         whose = "named by --image" if request.image else "named by the manifest"
@@ -260,7 +261,7 @@ def _describe_engine(request: Request, choice: Choice) -> Iterator[str]:
         for target, source in site.binds.items():
             yield f"mounts: {source} of this machine at {target}, read-only (site file)"
         for path in site.mpi[:1]:
-            yield f"mounts: {path}, this machine's MPI, in place of the image's (site file)"
+            yield f"mounts: {path}, this machine's MPI, in place of the image's MPI (site file)"
     if request.keep_keyring:
         yield (
             "keyring: the code can use your kernel keys, such as Kerberos tickets (--keep-keyring)"

@@ -234,6 +234,7 @@ def _open(path: Path) -> FileIO:
         raise ExecutionError(
             "cannot be sealed: expected a regular file, found a folder or a special file",
             where=str(path),
+            advice="put a regular file at this path, and try again",
         )
     return stream
 

@@ -82,7 +82,9 @@ def _init(arguments: InitArguments, console: Console) -> int:
     except OSError as error:
         if is_ours:
             path.unlink(missing_ok=True)
-        raise UsageError(f"cannot write: {error.strerror}", where=str(path)) from None
+        advice = "name a file in a writable folder"
+        what = f"cannot write: {error.strerror}"
+        raise UsageError(what, where=str(path), advice=advice) from None
     following = ("lint",) if arguments.command is None else ("run", "--try")
     console.data(f"wrote {path}; next: {verb.command(*following, path, flags={})}")
     return 0

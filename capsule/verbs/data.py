@@ -157,7 +157,9 @@ def _read(path: Path) -> tuple[Manifest, Mapping[str, Dataset], bool]:
             with path.open("rb") as stream:
                 is_capsule = stream.read(2) == b"PK"
     except OSError as error:
-        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from None
+        advice = "make the file readable, or give another file"
+        what = f"cannot read: {error.strerror}"
+        raise UsageError(what, where=str(path), advice=advice) from None
     if not is_capsule:
         return manifests.load(path), {}, True
     with reading.read(path) as capsule:

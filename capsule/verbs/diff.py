@@ -1,4 +1,4 @@
-"""`capsule diff`: judge the claims of one capsule by the runs of others."""
+"""`capsule diff`: judge the claims of one capsule by the runs of other capsules."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class FigureArguments:
 
 def _add_csv(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
-    located.add_id(parser, "it")
+    located.add_id(parser, "the capsule")
 
 
 def _add_figure(parser: ArgumentParser) -> None:
@@ -85,7 +85,9 @@ def _figure(arguments: FigureArguments, console: Console) -> int:
     except FileExistsError:
         raise UsageError("already exists", where=str(output), advice="name another file") from None
     except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror}", where=str(output)) from None
+        advice = "name a file in a writable folder"
+        what = f"cannot write: {error.strerror}"
+        raise UsageError(what, where=str(output), advice=advice) from None
     console.data(str(output))
     return 0
 

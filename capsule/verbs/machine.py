@@ -107,7 +107,8 @@ def _add_init(parser: ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="FILE",
-        help="site file to write (default: your own); /etc/capsule/site.json applies to all users",
+        help="site file to write (default: ~/.config/capsule/site.json, for your account);"
+        " /etc/capsule/site.json applies to all users",
     )
 
 
@@ -121,10 +122,9 @@ def _init(arguments: InitArguments, console: Console) -> int:
     cache = site.cache_parent(site.load()) if file == own else None
     site.write(file, runtime=next(usable, "auto"), cache=cache)
     console.data(f"wrote {file}")
-    console.data(
-        "null keeps the default; `capsule site show` prints the settings in force;"
-        " docs/how-to/set-up-a-site.md explains each setting"
-    )
+    console.data("null keeps the default of a setting")
+    console.data("to print the settings in force: `capsule site show`")
+    console.data("docs/how-to/set-up-a-site.md explains each setting")
     return 0
 
 

@@ -130,7 +130,7 @@ def _pair(arguments: Arguments, console: Console) -> int:
     elif arguments.manifest is None:
         raise UsageError(
             "expected a manifest or --resume, found neither",
-            advice="name one manifest or two, or the folder of a pair with --resume",
+            advice="name one manifest or two; to resume a pair: --resume DIR",
         )
     elif arguments.trust or arguments.allow_host:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")

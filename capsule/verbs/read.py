@@ -43,7 +43,7 @@ class Arguments:
 
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
-    located.add_id(parser, "it")
+    located.add_id(parser, "the capsule")
     verb.add_json(parser)
 
 
@@ -53,8 +53,8 @@ def _add_show(parser: ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="NAME [SIZE=N ...]",
-        help=f"`show {_NETWORK} NAME` shows a network of the catalogue instead of a capsule: its"
-        " parameters, inputs, outputs and work",
+        help=f"`show {_NETWORK} NAME` shows the parameters, inputs, outputs and work of a network"
+        " of the catalogue",
     )
     parser.add_argument("--ranks", help=SUPPRESS)
     parser.add_argument(
@@ -118,11 +118,12 @@ def _show(arguments: Arguments, console: Console) -> int:
 def _show_network(arguments: Arguments, console: Console) -> int:
     from capsule import networks
 
-    if arguments.evidence or arguments.full or arguments.id is not None:
-        raise UsageError(
-            "--evidence, --full and --id are options for capsules, not for networks",
-            advice="leave these options out",
-        )
+    for option in ("evidence", "full", "id"):
+        if getattr(arguments, option):
+            raise UsageError(
+                f"--{option} needs a capsule, found the network {arguments.words[0]}",
+                advice=f"leave --{option} out",
+            )
     name, *sizes = arguments.words
     network = networks.describe(name, dict(map(_size, sizes)))
     if arguments.json:
@@ -143,7 +144,7 @@ def _refuse_removed(arguments: Arguments) -> None:
         raise UsageError(_REMOVED[arguments.capsule])
     if arguments.ranks is not None:
         raise UsageError(
-            "--ranks, `show traffic` and `show scaling` no longer exist",
+            "--ranks no longer exists: the capsule of a run contains the traffic of each rank",
             advice="leave --ranks out",
         )
 
@@ -152,9 +153,15 @@ def _size(text: str) -> tuple[str, int]:
     """SIZE=N, as typed."""
     name, equals, number = text.partition("=")
     if not (name and equals and number.isascii() and number.isdigit()):
-        raise UsageError(f"expected SIZE=N with a whole number, such as batch=8, found {text!r}")
+        raise UsageError(
+            f"expected SIZE=N with a whole number, found {text!r}",
+            advice="write the size as a whole number, such as batch=8",
+        )
     if len(number) > _MOST_DIGITS:
-        raise UsageError(f"{name} has {len(number)} digits, at most {_MOST_DIGITS} are allowed")
+        raise UsageError(
+            f"{name} has {len(number)} digits, at most {_MOST_DIGITS} are allowed",
+            advice="give a smaller number",
+        )
     return name, int(number)
 
 

@@ -31,7 +31,7 @@ def _add(parser: ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="the capsule's data/manifest.json with corrected metrics or claims",
+        help="copy of the capsule's data/manifest.json, with corrected metrics or claims",
     )
     verb.add_output(parser)
     parser.add_argument(

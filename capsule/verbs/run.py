@@ -94,7 +94,7 @@ def _run(arguments: Arguments, console: Console) -> int:
     elif arguments.manifest is None:
         raise UsageError(
             "expected a manifest or --resume, found neither",
-            advice="name a manifest, or a run folder with --resume",
+            advice="name a manifest; to resume a run: --resume DIR",
         )
     elif arguments.trust or arguments.allow_host:
         raise verb.without_resume("--trust" if arguments.trust else "--allow-host")

@@ -30,7 +30,7 @@ def _add(parser: ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="CAPSULE|MANIFEST",
-        help=f"manifest to run, or capsule to verify: {located.HELP}",
+        help=f"manifest to run, or capsule to verify ({located.HELP})",
     )
     located.add_id(parser, "the capsule")
     verb.add_frameworks(parser)
@@ -51,8 +51,9 @@ def _stage(arguments: Arguments, console: Console) -> int:
     else:
         if arguments.frameworks:
             raise UsageError(
-                "--frameworks needs a manifest: a capsule is verified as a whole",
-                advice="leave --frameworks out",
+                "--frameworks needs a manifest, found a capsule",
+                where=arguments.source,
+                advice="leave --frameworks out: `capsule verify` runs all frameworks of a capsule",
             )
         with located.locate(arguments.source, arguments.id, console) as place:
             name = place.name

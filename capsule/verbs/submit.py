@@ -178,7 +178,7 @@ SUBMIT = Verb(
         "capsule submit manifest.json --runtime apptainer --walltime 04:00:00",
         "capsule submit quickstart-1a2b3c4d.job",
     ),
-    one="source",
+    one="manifest or folder",
     add=_add,
     act=verb.door(Arguments, _submit),
 )

@@ -44,18 +44,22 @@ class WinnerArguments:
 
 def _add_show(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
-    located.add_id(parser, "it")
+    located.add_id(parser, "the capsule")
     verb.add_json(parser)
 
 
 def _add_winner(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
-    located.add_id(parser, "it")
+    located.add_id(parser, "the capsule")
     parser.add_argument(
-        "--benchmark", metavar="ID", help="benchmark of the search (default: the only benchmark)"
+        "--benchmark",
+        metavar="ID",
+        help="benchmark of the search (default: the only benchmark with a search)",
     )
     parser.add_argument(
-        "--framework", metavar="NAME", help="framework of the search (default: the only framework)"
+        "--framework",
+        metavar="NAME",
+        help="framework of the search (default: the only framework of the benchmark)",
     )
     parser.add_argument(
         "--seeds",
@@ -109,7 +113,11 @@ def _winner(arguments: WinnerArguments, console: Console) -> int:
             "already exists", where=str(arguments.output), advice="name another file"
         ) from None
     except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror}", where=str(arguments.output)) from None
+        raise UsageError(
+            f"cannot write: {error.strerror}",
+            where=str(arguments.output),
+            advice="name a file in a writable folder",
+        ) from None
     console.data(
         f"wrote {arguments.output}: runs {which.winner} of {which.benchmark} under fresh seeds"
     )
@@ -131,8 +139,12 @@ def _choose(outcomes: Sequence[Outcome], arguments: WinnerArguments) -> Outcome:
     if len(meant) == 1:
         return meant[0]
     names = [f"--benchmark {one.benchmark} --framework {one.framework}" for one in outcomes]
+    given = {"--benchmark": arguments.benchmark, "--framework": arguments.framework}
+    words = [f"{flag} {value}" for flag, value in given.items() if value is not None]
+    selection = f" with {' '.join(words)}" if words else ""
     raise UsageError(
-        "the arguments match several searches" if meant else "the arguments match no search",
+        f"expected one search{selection}, found {len(meant)}",
+        where=arguments.capsule,
         advice=f"choose one: {', or '.join(names[:_MOST_NAMES])}",
     )
 
@@ -143,7 +155,7 @@ SWEEP = Family(
     verbs=(
         Verb(
             name="show",
-            purpose="show studies, score, winner, and the quality at each budget",
+            purpose="show a search: studies, score, winner, quality at each budget",
             examples=(
                 "capsule sweep show a.capsule.zip",
                 "capsule sweep show a.capsule.zip --json",

@@ -83,7 +83,7 @@ def add_full(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="print all claims, and all differences between the two environments",
+        help="print all claims, and all differences in environment",
     )
 
 
@@ -93,8 +93,8 @@ def add_frameworks(parser: ArgumentParser) -> None:
         "--frameworks",
         type=names,
         metavar="NAME,...",
-        help="run only these frameworks, for example the ones that the image contains (default: all"
-        " of the manifest)",
+        help="run only these frameworks, for example the frameworks in the image (default: all"
+        " frameworks of the manifest)",
     )
 
 
@@ -109,8 +109,8 @@ def add_runtime(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--image",
         metavar="REF",
-        help="image to use: docker://HOST/NAME@sha256:..., or a file (SIF, OCI layout, docker save;"
-        " default: the manifest's image)",
+        help="image to use (default: the manifest's image): docker://HOST/NAME@sha256:..., or a"
+        " file (SIF, OCI layout, docker save)",
     )
 
 
@@ -183,7 +183,7 @@ def add_privacy(parser: ArgumentParser) -> None:
 
 def add_permission(parser: ArgumentParser, whose: str) -> None:
     """Add the options that allow untrusted code to run."""
-    parser.add_argument("--trust", action="store_true", help=f"allow {whose} to run its code")
+    parser.add_argument("--trust", action="store_true", help=f"allow running the code of {whose}")
     parser.add_argument(
         "--allow-host",
         action="store_true",
@@ -243,7 +243,9 @@ def seconds(text: str) -> int:
     hours, minutes, rest = map(int, parts)
     total = 3600 * hours + 60 * minutes + rest
     if total == 0:
-        raise argparse.ArgumentTypeError(f"expected at least 00:00:01, found {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"expected a duration of at least 00:00:01 (HH:MM:SS), found {text!r}"
+        )
     return total
 
 

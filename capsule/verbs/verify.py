@@ -32,21 +32,22 @@ class Arguments(VerifyOptions):
 
 def _add(parser: ArgumentParser) -> None:
     parser.add_argument("capsule", metavar="CAPSULE", help=located.HELP)
-    located.add_id(parser, "it")
+    located.add_id(parser, "the capsule")
     verb.add_execution(parser)
     verb.add_limits(parser, of_untrusted=True)
     verb.add_permission(parser, "an untrusted capsule")
     parser.add_argument(
         "--levels",
         choices=("capsule", "own"),
-        help="measuring program: the one in the capsule (default), or the one of this installation",
+        help="origin of the measuring code: `capsule` for the capsule (default), `own` for this"
+        " installation",
     )
     parser.add_argument(
         "--runs",
         type=verb.count,
         metavar="N",
-        help="number of fresh seeds (default: the first planned look, which is the original's "
-        "number of seeds unless its author planned another)",
+        help="number of fresh seeds (default: the first look that the author planned; without a "
+        "plan, the original's number of seeds)",
     )
     parser.add_argument(
         "--add",
@@ -60,13 +61,13 @@ def _add(parser: ArgumentParser) -> None:
         "--nonce",
         metavar="WORD",
         help="mix WORD into the fresh seeds. A word announced by a third party after sealing "
-        "keeps either side from choosing seeds. Recorded",
+        "keeps author and verifier from choosing seeds. Recorded",
     )
     parser.add_argument(
         "--until-decided",
         action="store_true",
-        help="keep adding runs up to the last planned look (default: twice the seeds) until every "
-        "claim is decided",
+        help="keep adding runs until every claim is decided, up to the last planned look "
+        "(without a plan: twice the original's number of seeds)",
     )
     parser.add_argument(
         "--quick",

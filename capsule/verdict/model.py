@@ -223,7 +223,7 @@ class Verdict:
 
     Attributes:
         word: REPRODUCED if all primary claims are REPRODUCED (intersection-union, each claim at its
-            own alpha); DIFFERENT if at least one primary claim is DIFFERENT after Holm's
+            own error rate); DIFFERENT if at least one primary claim is DIFFERENT after Holm's
             correction; else INCONCLUSIVE.
         sentence: Reason, in one sentence.
         claims: Verdict on each claim, in the capsule's order; a paired claim that is the only claim

@@ -190,7 +190,9 @@ def _source(claim: FrozenClaim, original: MetricRuns, end: float) -> str:
     source = f"{number(spreads(claim.pattern))} sd of {_runs(claim, original)}"
     if claim.later and original.test_set is not None:
         # runs that came later move the error that the margin may have been no less than
-        source = f"{source}, or one standard error of {original.test_set} test examples"
+        source = (
+            f"the larger of {source} and one standard error of {original.test_set} test examples"
+        )
     on_a_half = 0 < end < COUNTED_STEPS * step and (math.floor(end / step) + 0.5) * step == end
     return f"{source}, put halfway between two steps of {number(step)}" if on_a_half else source
 

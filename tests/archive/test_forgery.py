@@ -134,7 +134,10 @@ def image_layer(field: str) -> Forge:
             forge_text("data/records/plan.json", b"0001-command", b"0002-command"),
             "plan.json has digest",
         ),
-        (forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)), "the record verifies"),
+        (
+            forge_json("data/capsule.json", set_in("origin", to=VERIFICATION)),
+            "the plan verifies no",
+        ),
         (forge_json("data/capsule.json", set_in("plan", to=OTHER)), "plan.json has digest"),
         (
             forge_json("data/records/image.json", set_in("image", "identity", "kind", to="tree")),
@@ -226,7 +229,7 @@ def image_layer(field: str) -> Forge:
         (forge_text(SAMPLES, b'"unit":"1"', b'"unit":"s"'), "unit is 's', expected '1'"),
         (forge_text(SAMPLES, b'"seed":17', b'"seed":16'), "the samples are of trial"),
         (forge_text(SAMPLES, b"final_loss", b"final_lost"), "lacks this metric"),
-        (forge_text(SAMPLES, b'"values":[', b'"values":["NaN",'), "not finite"),
+        (forge_text(SAMPLES, b'"values":[', b'"values":["NaN",'), "expected a finite number"),
         (forge_text(SAMPLES, b'"values":[0.', b'"values":[5.'), "metrics.json"),
         (forge_text("data/results/metrics.json", b'"failed": 0', b'"failed": 1'), "metrics.json"),
         (forge_text("data/records/image-config.json", b"amd64", b"arm64"), "configuration"),

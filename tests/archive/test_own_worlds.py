@@ -40,7 +40,7 @@ WORLDS = {
     NOT_SEEN: None,
     "seen by torch, mpi4py": None,
     JOINED: "the record lacks a test of",
-    DECLARED: "the author did not declare",
+    DECLARED: "its benchmark lacks",
     "seen by nobody": "expected the form",
     "seen by torch, torch, torch, torch, torch": "expected the form",
     "joined": "expected the form",

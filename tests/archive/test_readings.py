@@ -63,7 +63,7 @@ def test_an_honest_reading_says_what_follows(sealed: Path) -> None:
             "resident_share is 0.5, expected 0.99 to 1 for a warm cache",
         ),
         ("training_samples", lambda values: [91.0], "expected 90 from the generator"),
-        ("order_fingerprint", lambda values: [values[0] + 1], "but the order of seed .* gives"),
+        ("order_fingerprint", lambda values: [values[0] + 1], "expected .* from the order of seed"),
         (
             "samples_fingerprint",
             lambda values: [values[0] + 1],

@@ -45,7 +45,7 @@ def test_an_honest_one_says_what_follows(sealed: Path) -> None:
         (one, _) = trainings.read(
             capsule.record.manifest, capsule.record.attempts, capsule.record.samples
         )
-    assert "last qualities of 2 from the predictions" in words
+    assert "last qualities that follow from the predictions: 2" in words
     assert one.choices == 8
     assert one.series["epochs_to_target"].values == (1.0,)
 
@@ -59,8 +59,8 @@ def without_a_power(array: Any) -> Any:
     ("change", "message"),
     [
         (None, "completed, but its predictions are missing"),
-        (lambda array: array[[0, 1, 2, 0]], "distance is .*; its predictions give 0"),
-        (lambda array: array[[0, 1, 3, 2]], "distance is .*; its predictions give"),
+        (lambda array: array[[0, 1, 2, 0]], "distance is .*, expected 0 from its predictions"),
+        (lambda array: array[[0, 1, 3, 2]], "distance is .*, expected .* from its predictions"),
         (lambda array: array[:, :, :-1], "has shape"),
         (
             lambda array: array.astype("|u1"),

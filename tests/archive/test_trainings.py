@@ -102,8 +102,8 @@ def test_an_honest_training_says_what_follows(sealed: Path) -> None:
     with archive.read(sealed) as capsule:
         assert list(trainings.faults(capsule.record, loader(capsule))) == []
         words = " ".join(capsule.facts())
-    assert "last qualities of 2 from the predictions" in words
-    assert "the order of samples of 2" in words
+    assert "last qualities that follow from the predictions: 2" in words
+    assert "order of samples that follows from the seed: 2" in words
 
 
 def test_a_divergence_that_no_loss_shows_is_none(sealed: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_divergence_that_no_loss_shows_is_none(sealed: Path) -> None:
         gone = replace(first, outcome="failed", reason="diverged")
         record = replace(capsule.record, attempts=(gone, *rest))
         (fault,) = trainings.faults(record, loader(capsule))
-    assert "recorded as diverged, but no loss diverged" in fault
+    assert "recorded as diverged, expected a divergence of train_loss" in fault
 
 
 FORGED = [
@@ -131,16 +131,16 @@ FORGED = [
     ("class_counts", lambda values: [*values[:-1], 1e6], "largest_class_share is"),
     ("class_counts", lambda values: [value + 1 for value in values], "expected 80 labels"),
     ("class_counts", lambda values: [-1.0] * len(values), "class_counts are -1, -1"),
-    ("train_loss", lambda values: [*values[:-1], 99.0], "its loss diverged in epoch 5"),
-    ("untrained_loss", lambda _: [0.01], "its loss diverged in epoch 2"),
-    ("accuracy", lambda values: [0.1] * len(values), "the target was missed"),
-    ("training_samples", lambda values: [80.0], "training_samples is 80; 90 is what its gen"),
+    ("train_loss", lambda values: [*values[:-1], 99.0], "train_loss diverged in epoch 5"),
+    ("untrained_loss", lambda _: [0.01], "train_loss diverged in epoch 2"),
+    ("accuracy", lambda values: [0.1] * len(values), "no epoch reached the target"),
+    ("training_samples", lambda values: [80.0], "training_samples is 80; 90 follows from its gen"),
     (
         "learning_rate",
         lambda values: [2 * values[0], *values[1:]],
         "learning_rate is 0.2 in epoch 1",
     ),
-    ("learning_rate", lambda values: values[:-1], "learning_rate has 4 epochs, accuracy has 5"),
+    ("learning_rate", lambda values: values[:-1], "learning_rate has 4 epochs, expected 5"),
     ("order_fingerprint", lambda values: [values[0] + 1], "order_fingerprint is .*from its seed"),
 ]
 
@@ -201,8 +201,8 @@ def expect_what_was_chosen(array: Any) -> Any:
 
 PREDICTIONS: list[tuple[Change | None, str]] = [
     (None, "completed, but its predictions are missing"),
-    (choose_rightly, "accuracy is .*; its predictions give 1"),
-    (expect_what_was_chosen, "accuracy is .*; its predictions give 1"),
+    (choose_rightly, "accuracy is .*, expected 1 from its predictions"),
+    (expect_what_was_chosen, "accuracy is .*, expected 1 from its predictions"),
     (lambda array: array[:-1], "has shape"),
     (lambda array: array[:, :-1], "has shape"),
     (lambda array: array.reshape(len(array), -1, 2), "has shape"),
@@ -210,11 +210,11 @@ PREDICTIONS: list[tuple[Change | None, str]] = [
         lambda array: array.astype("<f4"),
         "accuracy cannot be computed from predictions of type float32",
     ),
-    (lambda array: array.astype("<i8"), "the file has no header of predictions"),
+    (lambda array: array.astype("<i8"), "expected a header of predictions"),
     (lambda array: encode(array)[:-1], "bytes of values do not fit shape"),
     (lambda array: encode(array) + b"\0", "bytes of values do not fit shape"),
-    (lambda array: b"", "the file has no header of predictions"),
-    (lambda array: bytes(10_000_000), "the file has no header of predictions"),
+    (lambda array: b"", "expected a header of predictions"),
+    (lambda array: bytes(10_000_000), "expected a header of predictions"),
 ]
 
 
@@ -254,7 +254,7 @@ LIES = [
     (
         "rates.append(trial.rate(number))",
         "rates.append(trial.rate(number + trial.steps))",
-        "learning_rate is 0.05 in epoch 2; the schedule gives 0.1 in epoch 2",
+        "learning_rate is 0.05 in epoch 2, expected 0.1 in epoch 2 from the schedule",
     ),
 ]
 
@@ -296,4 +296,5 @@ def test_more_orders_than_can_be_afforded_are_not_made_again(
 ) -> None:
     monkeypatch.setattr(trainings, "MOST_ORDERED", 200)
     with archive.read(sealed) as capsule:
-        assert "the order of samples of 1" in trainings.fact(capsule.record)
+        words = " ".join(trainings.facts(capsule.record))
+    assert "order of samples that follows from the seed: 1" in words

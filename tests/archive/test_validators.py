@@ -18,7 +18,7 @@ from tests.support.records import Document, make_files, make_record, manifest_do
 
 BIN = Path(sys.executable).parent
 CRATE = "data/ro-crate-metadata.json"
-# recommended: an absolute URI of the application. The measuring program is published at none, so
+# recommended: an absolute URI of the application. The measuring code is published at none, so
 # its entity has a name of the crate's own, and its place and digest
 UNMET = {"process-run-crate-0.5_5.1"}
 

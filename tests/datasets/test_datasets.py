@@ -168,7 +168,7 @@ def test_names_that_have_no_plain_line_are_refused(tmp_path: Path, name: str) ->
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="neither a file nor a folder"):
+    with pytest.raises(UsageError, match="is a device, pipe or socket"):
         digest(tmp_path)
 
 

@@ -97,7 +97,8 @@ def test_a_claimed_metric_that_neither_side_has_is_still_a_pair() -> None:
 def test_seeds_used_twice_are_noted_and_their_runs_left_out() -> None:
     differences = diff.compare(original(), make_record(seeds=(20, 21, 22, 23)))
     assert [note.sentence for note in differences.notes if note.code == "shared-seeds"] == [
-        "both sides use 2 equal seeds: these runs count only for exact and paired claims"
+        "both sides use 2 equal seeds: runs under equal seeds count only for exact and paired"
+        " claims"
     ]
     assert seeds(differences.pairs[0].rerun) == (22, 23)
     assert differences.pairs[0].refused is None
@@ -220,7 +221,7 @@ def test_mixed_containment_is_noted() -> None:
     differences = diff.compare(original(), rerun(image=False))
     assert differences.image == "none"
     assert [note.sentence for note in differences.notes if note.code == "containment-differs"] == [
-        "the re-run ran without a container, the other side in one"
+        "the re-run ran without a container, the other side in a container"
     ]
     assert {"image", "runtime"} <= topics(differences)
 

@@ -65,19 +65,21 @@ def test_a_copy_under_another_name_is_known_by_its_times() -> None:
     assert (
         "trials train/default/command/101 and train/default/command/17 have exactly the" in reason
     )
-    assert "same times for step_time: one is a copy" in reason
+    assert "same times for step_time: a copied trial" in reason
 
 
 def test_one_trial_under_two_seeds_is_known_by_its_times() -> None:
     times = dict.fromkeys(SEEDS, (0.5, 0.101, 0.102, 0.103, 0.104))
-    assert "one is a copy of the other" in refusal(original(step_times=times), rerun())
+    assert "a copied trial is no evidence" in refusal(original(step_times=times), rerun())
 
 
 def test_the_original_s_values_under_other_seeds_are_no_evidence() -> None:
     values = [0.123456789012, 0.223456789013, 0.323456789014, 0.423456789015, 0.523456789016]
     there = original(losses=dict(zip(SEEDS, values, strict=True)))
     here = rerun(losses=dict(zip(FRESH, reversed(values), strict=True)))
-    assert "exactly the original's values under other seeds" in refusal(there, here)
+    assert "other seeds than the original, but exactly the original's values" in refusal(
+        there, here
+    )
 
 
 def test_rounded_values_may_come_twice() -> None:
@@ -98,7 +100,9 @@ def test_more_runs_than_seeds_are_no_evidence() -> None:
     there, here = run_values(original())[LOSS], run_values(rerun())[LOSS]
     twice = dataclasses.replace(here, runs=(*here.runs, here.runs[0]))
     (pair,) = diff.pair_up(original().claims, {LOSS: there}, {LOSS: twice})
-    assert pair.refused == "the re-run has 6 runs under 5 seeds: each seed may have one run"
+    assert pair.refused == (
+        "more runs than seeds: the re-run has 6 runs under 5 seeds, expected one run per seed"
+    )
 
 
 def test_a_copy_among_several_re_executions_confirms_nothing() -> None:

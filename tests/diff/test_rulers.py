@@ -99,7 +99,9 @@ def test_a_number_that_is_not_the_programs_is_refused() -> None:
         "ruler": str(RULER + 1),
     }
     (fault,) = reading.release_faults(dataclasses.replace(record, levels=facts))
-    assert fault == f"levels/ computes bounds by rules {RULER}; the record says {RULER + 1}"
+    assert fault == (
+        f"the record says that levels/ computes bounds by rules {RULER + 1}, expected rules {RULER}"
+    )
     for ruler in (None, str(RULER)):
         told = dataclasses.replace(record, levels={**facts, "ruler": ruler})
         assert not list(reading.release_faults(told))

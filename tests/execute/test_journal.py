@@ -121,8 +121,8 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
     ("events", "complaint"),
     [
         ([{"event": "begin", "trial": "b/default/numpy/9"}], "not in its job"),
-        ([begin(ONE), begin(TWO)], "out of order"),
-        ([begin(TWO)], "out of order"),
+        ([begin(ONE), begin(TWO)], "a second time"),
+        ([begin(TWO)], "a second time"),
         ([samples(ONE, "loss", 1.0)], "which it has not begun"),
         ([begin(ONE), samples(TWO, "loss", 1.0)], "which it has not begun"),
         ([begin(ONE), samples(ONE, "speed", 1.0)], "undeclared metric 'speed'"),
@@ -151,8 +151,8 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
             "wall of loss: found no list, expected 1",
         ),
         ([begin(ONE), end(ONE, seconds=True)], "without a duration"),
-        ([begin(ONE), samples(ONE, "loss", "fast")], "'fast' is not a number"),
-        ([begin(ONE), samples(ONE, "loss", True)], "not a number"),
+        ([begin(ONE), samples(ONE, "loss", "fast")], "expected a number, found 'fast'"),
+        ([begin(ONE), samples(ONE, "loss", True)], "expected a number"),
         ([begin(ONE), samples(ONE, "loss", 1.0, warmup=1)], "warm-up"),
         ([begin(ONE), samples(ONE, "loss", 1.0, warmup=-1)], "warm-up"),
         ([begin(ONE), curve("steps", 1, 3, 2)], "step 2 after step 3"),
@@ -161,7 +161,7 @@ def test_a_torn_last_line_costs_only_the_trial_under_way(tmp_path: Path) -> None
         ([begin(ONE), end(ONE, outcome="won")], "ends b/default/numpy/1 as 'won'"),
         ([begin(ONE), end(ONE, seconds=-1)], "without a duration"),
         ([{"event": "shutdown"}], "unknown event 'shutdown'"),
-        ([[1, 2]], "not an object"),
+        ([[1, 2]], "is [1, 2], expected a JSON object"),
     ],
 )
 def test_what_stands_before_a_defect_counts_and_nothing_after_it(
@@ -173,6 +173,12 @@ def test_what_stands_before_a_defect_counts_and_nothing_after_it(
     outcomes = {report.trial: report.outcome for report in merged.reports}
     assert outcomes[TWO.id] == "completed"
     assert outcomes.get(ONE.id) is None
+
+
+def test_a_trial_begins_only_after_the_end_of_another(tmp_path: Path) -> None:
+    merged = read(tmp_path, [begin(ONE), begin(TWO)])
+    assert merged.defect is not None
+    assert f"begins {TWO.id} before {ONE.id} has ended" in merged.defect
 
 
 def test_a_trial_that_lacks_a_metric_has_failed(tmp_path: Path) -> None:
@@ -241,7 +247,7 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
             "bad-result",
             "has the metric ['loss'], expected a text",
         ),
-        ('{"metric": "loss", "value": "3"}\n', "bad-result", "'3' is not a number"),
+        ('{"metric": "loss", "value": "3"}\n', "bad-result", "expected a number, found '3'"),
         ('{"metric": "loss"}\n', "bad-result", "line 1"),
         (
             '{"metric": "loss", "value": 1, "step": 1}\n{"metric": "loss", "value": 1}\n',
@@ -259,7 +265,11 @@ def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
             "loss has step 2 after step 2",
         ),
         ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has step nan"),
-        ('{"metric": "loss", "value": 1, "step": null}', "bad-result", "'None' is not a number"),
+        (
+            '{"metric": "loss", "value": 1, "step": null}',
+            "bad-result",
+            "expected a number, found 'None'",
+        ),
         ('{"metric": "loss", "value": 1, "epoch": 1}', "bad-result", "line 1"),
         (
             f'{{"metric": "loss", "value": 1{"0" * 400}}}',

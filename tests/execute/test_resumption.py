@@ -59,9 +59,10 @@ def test_a_training_goes_on_after_its_first_epoch(tmp_path: Path) -> None:
 
 def test_a_training_goes_on_once_and_before_its_first_sample(tmp_path: Path) -> None:
     event = {"event": "resume", "trial": ONE.id, "epochs": 4}
-    for before in (event, samples(ONE, "loss", 1.0)):
+    loss = samples(ONE, "loss", 1.0)
+    for before, words in ((event, "a second time"), (loss, "after its first values")):
         made = read(tmp_path, training(2), before, event)
-        assert made.defect == f"resumes {ONE.id} out of order"
+        assert made.defect == f"resumes {ONE.id} {words}"
 
 
 def test_what_has_no_checkpoints_goes_on_from_none(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_a_run_that_another_process_has_sealed_meanwhile_is_gone(tmp_path: Path)
     workspace = make(tmp_path)
     places.discard(workspace.folder)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(UsageError, match="gone"), workspace.lock():
+    with pytest.raises(UsageError, match="no longer exists"), workspace.lock():
         pass
 
 

@@ -196,7 +196,8 @@ def test_nothing_is_read_that_has_no_room(
     assert save(tmp_path, Answer(BODY, headers=headers), size_bytes=9) == BODY
     (tmp_path / "part/a.capsule.zip").unlink()
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=8))
-    with pytest.raises(ExecutionError, match="it needs 9 bytes, 8 bytes are free") as refused:
+    words = "needs 9 bytes of disk space, only 8 bytes are free"
+    with pytest.raises(ExecutionError, match=words) as refused:
         save(tmp_path, Answer(BODY, headers=headers), size_bytes=9)
     assert refused.value.where == str(tmp_path)
 

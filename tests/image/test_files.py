@@ -111,7 +111,7 @@ def test_a_path_without_an_image_is_named(tmp_path: Path) -> None:
 def test_a_reference_that_names_another_form_is_told(tmp_path: Path) -> None:
     (tmp_path / "made.sif").write_bytes(plain_sif())
     with pytest.raises(
-        UsageError, match="the reference names the form oci, the file has the form sif"
+        UsageError, match="the reference names the form oci, but the file has the form sif"
     ):
         files.locate(f"oci:{tmp_path}/made.sif", None)
 

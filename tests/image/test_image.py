@@ -169,7 +169,7 @@ LAYER: JsonObject = {"mediaType": f"{OCI}.layer.v1.tar", "digest": str(SOME), "s
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"manifest": {"layers": [LAYER]}}, "layers, but the image configuration"),
+        ({"manifest": {"layers": [LAYER]}}, "as in the image configuration"),
         ({"manifest": {"layers": {}}}, "manifest breaks"),
         ({"manifest": {"layers": [LAYER, {**LAYER, "urls": ["http://h/x"]}]}}, "foreign"),
         ({"manifest": {"layers": [LAYER, {**LAYER, "mediaType": "a/foreign.b"}]}}, "foreign"),
@@ -320,5 +320,5 @@ def test_the_override_takes_the_place_of_the_manifests_image(served: Served) -> 
 
 
 def test_no_image_at_all_is_bad_usage() -> None:
-    with pytest.raises(UsageError, match="no image"):
+    with pytest.raises(UsageError, match="expected an image"):
         image.resolve(None, folder=None)

@@ -122,7 +122,7 @@ def check_what_is_told(author: User, summed: Document) -> None:
     assert log == f"seed {first.attempts[0].seed}\n"
     # beside what it counts already it is no machine of its own
     several = author.run("diff", "a.zip", "first.zip", "sum.zip")
-    assert f"contains the runs of the other, {name[:12]}" in " ".join(several.stdout.split())
+    assert f"both capsules contain the runs of {name[:12]}" in " ".join(several.stdout.split())
 
 
 def test_a_chain_is_added_by_its_last_capsule_or_by_all_of_them(author: User) -> None:
@@ -283,7 +283,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> User:
         (["set"], 4, "/resources/walltime: it is fixed"),
         (["gap"], 4, "fresh seed number 2 is"),
         (["open"], 4, "lacks a final outcome"),
-        (["levels"], 2, "used another release of the measuring code"),
+        (["levels"], 2, "different measuring code: earlier runs used"),
         (["image"], 2, "different images: earlier runs used"),
         (["first.zip", "--runs", "2"], 2, "has 2 runs, and --runs 2 is the total"),
         (["longer.zip", "--runs", "1"], 2, "has 3 runs, and --runs 1 is the total"),
@@ -343,4 +343,4 @@ def test_a_plan_whose_looks_are_taken_asks_for_a_number(author: User) -> None:
     refused = author.run("verify", "a.zip", "--add", "first.zip")
     assert refused.returncode == 2
     assert "has 4 runs, and every planned look was taken" in refused.stderr
-    assert "--runs N" in refused.stderr
+    assert "--runs 5 or more" in refused.stderr

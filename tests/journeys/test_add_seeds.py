@@ -89,8 +89,8 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
     ]
     shown = author.run("show", "b", "--full").stdout
     words = " ".join(shown.split())
-    assert "3 of its 6 seeds were added after the results of 3 were known" in words
-    assert "1 of its claims covers all runs, and is not judged" in words
+    assert "3 of 6 seeds were added after the results of the first 3 seeds were known" in words
+    assert "1 of this capsule's claims covers all runs, and is not judged" in words
     claims = read_last_column(shown, "claim")
     assert (
         "equivalence, within 0.0202 (2 sd of the runs that were sealed first), secondary"
@@ -101,7 +101,7 @@ def test_the_runs_of_both_are_in_one_capsule_that_names_the_first(author: User) 
     words = " ".join(ended.stdout.split())
     assert words.count("(n=6)") >= 2
     assert "secondary claim: does not count for the capsule's verdict" in words
-    assert "original: 3 of its 6 seeds were added" in words
+    assert "original: 3 of 6 seeds were added" in words
     assert "error rate none for 1 hard bound" in words
     assert author.run("check", "v.zip").returncode == 0
     assert author.run("diff", "b", "v.zip").returncode == 0

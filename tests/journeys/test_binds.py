@@ -89,7 +89,7 @@ def test_a_site_shows_containers_its_own_files_read_only(
     real = tmp_path / "vendor-1.2"
     assert observed == {f"bind {FOLDER}": str(real), f"bind {LIBRARY}": str(real / "lib.so")}
     (note,) = [one for one in shown["notes"] if one["code"] == "site-binds"]
-    assert f"read-only: {FOLDER}, {LIBRARY}" in note["sentence"]
+    assert f"of the machine: {FOLDER}, {LIBRARY}" in note["sentence"]
     with zipfile.ZipFile(author.folder / "a.zip") as sealed:
         names = [name for name in sealed.namelist() if name.endswith("stdout.txt")]
         printed = sealed.read(names[0]).decode()
@@ -211,8 +211,8 @@ def test_a_dry_run_shows_them(author: User, tmp_path: Path) -> None:
             "capsule and the engine set /.singularity.d in containers",
         ),
         ("/etc/passwd", "/opt/x", "capsule and the engine set /etc/passwd in containers"),
-        ("/usr/bin/python3", "/opt/x", "/usr/bin contains the image's own programs"),
-        ("/bin", "/opt/x", "/bin contains the image's own programs"),
+        ("/usr/bin/python3", "/opt/x", "the bind would hide programs of the image in /usr/bin"),
+        ("/bin", "/opt/x", "the bind would hide programs of the image in /bin"),
         ("/usr", "/opt/x", "would hide everything that an image has in /usr"),
         ("/etc", "/opt/x", "would hide everything that an image has in /etc"),
         ("/lib64", "/opt/x", "would hide everything that an image has in /lib64"),

@@ -118,7 +118,7 @@ def unpack(capsule: Path, folder: Path) -> tuple[list[str], Path]:
     with zipfile.ZipFile(capsule) as archive:
         archive.extractall(folder)
     text = (folder / "data" / "README.md").read_text()
-    section = re.search(r"^## Run it by hand\n(.*?)^## ", text, re.M | re.S)
+    section = re.search(r"^## Run the commands by hand\n(.*?)^## ", text, re.M | re.S)
     assert section is not None
     return re.findall(r"(?:^ {4}.*\n)+", section[1], re.M), folder / "data"
 

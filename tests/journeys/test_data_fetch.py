@@ -192,7 +192,7 @@ def test_a_run_goes_on_with_the_data_that_it_began_with(author: User) -> None:
     copy = author.folder / "w.run/datasets/corpus/ramp.bin"
     copy.write_bytes(b"changed")
     refused = author.run(*resume)
-    assert (refused.returncode, "the copy of dataset 'corpus' is missing" in refused.stderr) == (
+    assert (refused.returncode, "the copy of dataset 'corpus' is sha256:" in refused.stderr) == (
         4,
         True,
     )

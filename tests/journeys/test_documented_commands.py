@@ -67,11 +67,11 @@ COMMANDS: dict[str, Here | There] = {
     "python benchmarks/statistics/verdicts.py": Here(
         command="python benchmarks/statistics/verdicts.py --repetitions 1",
         codes=(0, 1),
-        says="1 repetitions a cell",
+        says="1 simulations a cell",
     ),
     "python benchmarks/statistics/verdicts.py --full": Here(
         command="python benchmarks/statistics/verdicts.py --full --repetitions 1 || true",
-        says="1 repetitions a cell",
+        says="1 simulations a cell",
         needs=("long",),
     ),
     "python benchmarks/harness/large.py": Here(

@@ -23,7 +23,7 @@ def test_the_first_start_is_shown_as_it_would_be(author: User) -> None:
     shown = " ".join(ended.stdout.split())
     assert "command python3 '$RUN/work/inputs/tiny.py'" in shown
     assert "CAPSULE_SEED=1 " in shown
-    assert "$RUN/work/inputs, writable, restored before each start" in shown
+    assert "$RUN/work/inputs, writable, restored before each process start" in shown
     assert "container NONE: the code can read and write whatever you can" in shown
     assert "starts 5 process starts; the first is 0001-command-1" in shown
     assert "limits 5 min in all (--walltime)" in shown

@@ -46,7 +46,7 @@ def test_a_run_stops_at_its_first_trial_with_what_it_said_and_where(
     assert "error: tiny/default/command/1: the first trial failed (exit)" in ended.stderr
     assert "no data here" in ended.stderr
     logs = f"{folder.name}/starts/0001"
-    assert f"its logs are in {logs}" in ended.stderr
+    assert f"the logs of the trial are in {logs}" in ended.stderr
     assert (author.folder / logs / "stderr.txt").read_text() == "no data here\n"
     assert f"capsule run --resume {folder.name} --keep-going\n" in ended.stderr
 

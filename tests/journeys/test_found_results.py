@@ -240,7 +240,7 @@ def test_scalars_of_event_files_are_read_kept_and_shown(author: User) -> None:
         ("", "no event files in folder runs of the output folder {out}"),
         (
             LOG + 'shutil.copytree("runs/Nov22_10-00-00_host", "runs/other")',
-            "2 folders below runs have event files, expected one: runs/Nov22_10-00-00_host,"
+            "expected one folder with event files below runs, found 2: runs/Nov22_10-00-00_host,"
             " runs/other",
         ),
         (LOG.replace("/torch", "/nothing"), "exit code 1"),
@@ -318,7 +318,7 @@ def without_evidence(record: Record, files: list[File]) -> tuple[Record, list[Fi
     [
         (with_another_number, "contradict the text that they were read from"),
         (with_another_log, "contradict the text that they were read from"),
-        (without_evidence, "the texts lack the samples of"),
+        (without_evidence, "the evidence lacks the samples of"),
     ],
 )
 def test_a_number_that_its_text_does_not_give_damages_a_capsule(

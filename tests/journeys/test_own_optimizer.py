@@ -60,7 +60,7 @@ def test_it_is_sealed_checked_and_verified_by_the_sealed_file(author: User, stra
     assert subject["recipes"]["default"]["optimizer"]["file"] == "own-optimizer/adabelief.py"
     checked = author.run("check", capsule)
     assert checked.returncode == 0, checked.stderr
-    assert "learning rate of 3 from the schedule" in checked.stdout
+    assert "trainings with a learning rate that follows from the schedule: 3" in checked.stdout
     refused = stranger.run("verify", capsule)
     assert refused.returncode == 4
     whose = "training of the network lenet by the author's optimizer own-optimizer/adabelief.py"
@@ -111,7 +111,7 @@ def test_a_step_that_is_not_its_formulas_breaks_the_bound(author: User) -> None:
     change(author, 'rate = group["lr"] / (1 - one ** kept["step"])', 'rate = group["lr"]')
     ended = author.run("run", path, "--runtime", "host", "--output", "own.capsule.zip")
     assert ended.returncode == 0, ended.stderr
-    beyond = r"exact_trajectory_error: a run of these, 0\.8\d*, already breaks the claim"
+    beyond = r"exact_trajectory_error: one of your runs, 0\.8\d*, already breaks the claim"
     assert re.search(beyond, " ".join(ended.stdout.split()))
 
 

@@ -130,7 +130,7 @@ def test_a_pair_that_was_killed_goes_on_where_it_was(author: User) -> None:
         (["--pairs", "1"], "2 to 1000 rounds, found 1"),
         (["--metrics", "tiny/*/*/loss"], f"for example {TIME}"),
         (["--output-b", "a/tiny.json"], "name another file with --output-b"),
-        (["--output-a", "nowhere/a.zip"], "name another place with --output-a"),
+        (["--output-a", "nowhere/a.zip"], "name a file in another folder with --output-a"),
         (["--output-a", "c.zip", "--output-b", "./c.zip"], "name the same file"),
         (["--work", "w", "--output-b", "w/b.zip"], "the folder for w/b.zip does not exist"),
         (["--work", "a"], "continue the run with --resume"),
@@ -158,7 +158,7 @@ def test_sides_that_start_other_processes_are_refused(author: User) -> None:
     b = write_side(author, "b", 1.0, benchmarks=[gemm])
     refused = author.run("pair", a, b)
     assert refused.returncode == 2
-    assert "differ in framework, seed or number of ranks" in refused.stderr
+    assert "process start 1 differs between the variants" in refused.stderr
 
 
 @pytest.mark.engines

@@ -40,7 +40,7 @@ def trace(author: User) -> Path:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB, which the measuring program alone overflows."""
+    """A file system of 256 KiB, which the measuring code alone overflows."""
     if os.getuid() != 0 or shutil.which("mount") is None:
         pytest.skip("mounting a small file system needs root")
     folder = tmp_path / "small"

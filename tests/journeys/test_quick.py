@@ -353,7 +353,9 @@ def test_a_quick_one_stands_beside_others(author: User) -> None:
     assert [side["quick"] for side in several["sides"]] == [False, True, False]
     (beside,) = [one for one in several["metrics"] if one["metric"] == metric("beside")]
     left_out = [note["sentence"] for note in beside["notes"] if note["code"] == "left-out"]
-    assert left_out == ["B skipped this benchmark (--quick) and is left out"]
+    assert left_out == [
+        "B skipped this benchmark (--quick): capsule leaves B out of spread and mean"
+    ]
     full = flat(author.run("diff", "a.zip", "quick.zip", "whole.zip", "--full").stdout)
     assert "B SKIPPED: not run" in full
     # whichever side was quick, and whatever the other one is
@@ -404,6 +406,6 @@ def test_what_decides_in_another_capsule_is_not_said_to_decide_nothing(author: U
     seal(author, ("main", "beside"), [{"metric": metric("beside"), **WIDE}])
     ended = author.run("diff", "a.zip", "quick.zip")
     assert ended.returncode == 3
-    assert "skipped this benchmark, which cannot change the verdict on its own claims" in flat(
+    assert "skipped this benchmark, which no primary claim of that verification needs" in flat(
         ended.stdout
     )

@@ -224,7 +224,7 @@ FORGED: list[tuple[Callable[[Record], Record], str]] = [
         with_attempt(1, resumed_after=EPOCHS),
         "after 120 epochs, but its benchmark writes no checkpoint at this epoch",
     ),
-    (with_another_first_loss, "the earlier attempt reported"),
+    (with_another_first_loss, "as in the earlier attempt"),
     (with_a_time, "the attempt was resumed, but the metric needs the whole trial"),
 ]
 

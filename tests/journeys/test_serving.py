@@ -67,7 +67,7 @@ def test_tails_are_sealed_shown_and_judged(author: User) -> None:
         (
             {"scenario": "single-stream", "queries": 100},
             "latency_p99",
-            "100 queries are too few for a 95% interval of the 99th percentile: use at least 368",
+            "100 queries are too few for a 95 % interval of the 99th percentile: use at least 368",
         ),
         ({"scenario": "offline"}, "latency_p90", 'scenario "offline" has no latencies'),
         (

@@ -112,8 +112,8 @@ def test_another_recipe_is_held_to_thresholds_and_bounds_alone(sealed: User) -> 
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({RATE: 0.2}, "training of tiny differs from the manifest's"),
-        ({}, "training of tiny differs from the manifest's"),
+        ({RATE: 0.2}, "training of the case tiny differs from the manifest's"),
+        ({}, "training of the case tiny differs from the manifest's"),
         ({RATE: 0.05, "/benchmarks/0/dtype": "tf32"}, "it is fixed: the precision"),
         ({"": 1}, "it is fixed"),
     ],

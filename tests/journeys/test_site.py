@@ -154,7 +154,8 @@ def test_a_scheduler_is_refused_but_for_the_null_that_earlier_versions_wrote(
         file.write_text(json.dumps({"scheduler": name}))
         ended = author.run("site", "show")
         assert ended.returncode == 2
-        assert f"{file}#/scheduler: `capsule submit` supports only Slurm" in ended.stderr
+        assert f"{file}#/scheduler: this field no longer exists" in ended.stderr
+        assert "`capsule submit` supports only Slurm" in ended.stderr
         assert "docs/how-to/slurm.md has job scripts for PBS, LSF and Flux" in ended.stderr
 
 

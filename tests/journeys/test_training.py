@@ -99,7 +99,7 @@ def test_a_target_that_is_missed_is_an_outcome(author: User, manifest: Path) -> 
     manifest.write_text(json.dumps(raw))
     ended = author.run("run", manifest, "--runtime", "host")
     assert ended.returncode == 5
-    assert "accuracy 1.1 was not reached in 1 epochs; the best was" in ended.stderr
+    assert "accuracy 1.1 was not reached in 1 epochs; the best accuracy was" in ended.stderr
 
 
 @pytest.mark.long

@@ -72,7 +72,7 @@ CAUSES = {
     ),
     "another rendezvous": (
         "export CAPSULE_RENDEZVOUS=file:///tmp/elsewhere",
-        "the other ranks meet at another address",
+        "the other ranks meet at 'file://",
         "would form separate worlds",
     ),
     "no rendezvous": ("unset CAPSULE_RENDEZVOUS", "CAPSULE_RENDEZVOUS is not set", "that deletes"),
@@ -187,7 +187,7 @@ def test_a_launcher_may_name_the_place_for_ranks_of_several_nodes(tmp_path: Path
     (tmp_path / "b").mkdir()
     place = 'if [ "$CAPSULE_RANK" = 1 ]; then export CAPSULE_RENDEZVOUS=tcp://192.0.2.1:1; fi'
     message = refuse(request(tmp_path / "b", nodes=(0, 1), start=f"{NODES}; {place}"))
-    assert "the other ranks meet at another address" in message
+    assert "at 'tcp://192.0.2.1:1': the other ranks meet at 'file://" in message
 
 
 @pytest.mark.parametrize("place", ["tcp://$HOST:29500", "tcp://localhost:29500"])

@@ -264,7 +264,7 @@ def test_a_survey_that_cannot_be_started_says_why(tmp_path: Path) -> None:
 
 def test_an_engine_with_a_service_of_its_own_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        CannotRunError, match="docker starts containers through a service of each machine"
+        CannotRunError, match="docker, which starts containers through a service of each machine"
     ):
         Srun(TWO_NODES).start(Docker(), PREPARED, ranks(tmp_path, "true", "true"))
 
@@ -275,7 +275,7 @@ def test_several_nodes_are_refused_where_there_is_no_allocation_of_so_many(
     site = Site(file=tmp_path / "site.json")
     assert launch.choose(TWO_NODES, site).name == "srun"
     assert launch.choose(Resources(ranks_per_node=4), site).name == "local"
-    with pytest.raises(CannotRunError, match="this job has 2"):
+    with pytest.raises(CannotRunError, match="too few nodes in the Slurm job: 2"):
         launch.choose(Resources(nodes=3), site)
     with pytest.raises(CannotRunError, match="launcher local starts ranks on one node only"):
         launch.choose(TWO_NODES, replace(site, launcher="local"))

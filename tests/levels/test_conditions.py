@@ -107,7 +107,7 @@ def test_all_caches_of_these_processors_are_read_through(
           "index3": ("Unified", "32M", "0-1,5")}  # fmt: skip
     monkeypatch.setattr(between, "_CPUS", tmp_path)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    with pytest.raises(ValueError, match="cannot read the cache sizes of this machine"):
+    with pytest.raises(ValueError, match="cannot read the sizes of this machine"):
         between.cache_shares()
     for cpu in (0, 1):
         for index, texts in of.items():

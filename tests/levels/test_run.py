@@ -1,4 +1,4 @@
-"""The measuring program as a process: what its journal holds, whatever becomes of a trial."""
+"""The measuring code as a process: what its journal holds, whatever becomes of a trial."""
 
 import json
 import math

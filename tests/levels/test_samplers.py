@@ -129,10 +129,10 @@ GOLDEN: dict[str, list[int]] = {
     [
         (numpy.array([1, 2]), r"is int64 \(2,\), expected 3 numbers"),
         (numpy.array(["a"] * 3), "is <U1"),
-        (numpy.array([1, -1, 2]), "negative or non-finite"),
-        (numpy.array([1, numpy.nan, 2]), "negative or non-finite"),
-        (numpy.zeros(3), "whose sum is 0 or not finite"),
-        (numpy.full(3, 1e308), "whose sum is 0 or not finite"),
+        (numpy.array([1, -1, 2]), "has -1 for sample 1"),
+        (numpy.array([1, numpy.nan, 2]), "has nan for sample 1"),
+        (numpy.zeros(3), "has weights with a sum of 0"),
+        (numpy.full(3, 1e308), "has weights with a sum of inf"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")

@@ -143,7 +143,7 @@ report.point("loss", 1, 1.0)
     assert (last["outcome"], last["reason"]) == ("failed", "error")
     assert (
         last["message"]
-        == "ValueError: loss was reported at step 1 after step 2, expected a later one"
+        == "ValueError: loss was reported at step 1 after step 2, expected a later step"
     )
     assert samples(journal, TRAIN)["loss"]["steps"] == [2.0]
 

@@ -130,8 +130,9 @@ def test_the_page_of_statistics_says_how_often_each_look_confirms_the_default(
     page = (Path(__file__).parents[2] / "docs" / "explanation" / "statistics.md").read_text()
     sentence = re.search(
         r"the first look confirms the default margin in (\d+) % of cases; a margin of two true sd"
-        r" would be confirmed in (\d+) %\. The second look, .* raises \d+ % to (\d+) %\. With five"
-        r" published runs the first look confirms (\d+) %, both looks (\d+) %",
+        r" would be confirmed in (\d+) % of cases\. The second look, .* raises \d+ % to (\d+) %\."
+        r" With five published runs the first look confirms the default margin in (\d+) % of cases,"
+        r" both looks together in (\d+) %",
         " ".join(page.split()),
     )
     assert sentence is not None

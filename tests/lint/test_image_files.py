@@ -37,7 +37,7 @@ def test_one_that_is_missing_is_told_with_a_way_out(
 ) -> None:
     said = lint(author, reference, capsys)
     path = author.folder / reference.rpartition(":")[2]
-    assert f"the image {reference} cannot be used, {path}: cannot read the image file" in said
+    assert f"the image {reference} cannot be used ({path}): cannot read the image file" in said
     assert "Name an existing file, or an image of a registry" in said
 
 
@@ -50,7 +50,7 @@ def test_one_that_is_no_image_or_another_one_is_told(
     assert "no image found" in lint(author, "oci:empty", capsys)
     (author.folder / "torch.tar").write_bytes(bytes(257) + b"ustar" + bytes(250))
     said = lint(author, "sif:torch.tar", capsys)
-    assert "the reference names the form sif, the file has the form oci-archive" in said
+    assert "the reference names the form sif, but the file has the form oci-archive" in said
     assert "Write oci-archive: before the path" in said
 
 

@@ -84,4 +84,4 @@ def test_fresh_seeds_that_another_claim_judges_are_foretold_by_that_claim() -> N
 def test_one_seed_is_no_pair_to_speak_of() -> None:
     pairs, _ = outlooks({"paired": True}, seeds=1)
     assert pairs.narrowest is None
-    assert "no margin can be confirmed: 2 sd needs at least two pairs" in pairs.sentence
+    assert "no margin can be confirmed: the margin 2 sd needs at least two pairs" in pairs.sentence

@@ -61,7 +61,7 @@ def test_an_option_may_be_left_out_and_is_named_where_it_is_not_the_usual() -> N
         ),
         ({"cases": [{"m": 0, "n": 3, "k": 4}]}, "/benchmarks/0/cases/0/m"),
         ({"cases": [{"m": 2, "n": 3, "k": 4, "tc": 1}]}, 'no parameter "tc"'),
-        ({"dtype": "float16"}, "numpy has no float16"),
+        ({"dtype": "float16"}, "numpy does not support float16"),
     ],
 )
 def test_what_cannot_be_measured_is_told_before_it_is_tried(

@@ -276,7 +276,7 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> Non
             ("threshold-on-bound", {}),
         ),
         (variant(datasets={"points": {"path": "x", "format": "idx"}}), ("format-unused", {})),
-        (on_loss(type="curve"), ("curve-few-seeds", {"seeds": 5})),
+        (on_loss(type="curve"), ("curve-few-seeds", {"found": 3, "seeds": 5})),
         (on_loss(paired=True), ("paired-alone", {"of": LOSS})),
     ],
 )
@@ -308,10 +308,10 @@ def narrowest(one: Outlook) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("seeds", "margin", "said"),
     [
-        (6, None, "6 runs per side, margin 2 sd {unit}: sometimes enough{look}; 8 per side are"),
+        (6, None, "6 runs per side, margin 2 sd {unit}: sometimes enough{look}; 8 runs per side"),
         (8, None, "8 runs per side, margin 2 sd {unit}: usually enough{look}"),
-        (3, None, "3 runs per side, margin 2 sd {unit}: seldom enough{look}; 8 per side are"),
-        (6, {"sd": 0.1}, "margin 0.1 sd {unit}: seldom enough{look}; more than 50 per side are"),
+        (3, None, "3 runs per side, margin 2 sd {unit}: seldom enough{look}; 8 runs per side are"),
+        (6, {"sd": 0.1}, "margin 0.1 sd {unit}: seldom enough{look}; more than 50 runs per side"),
         (1, None, "1 runs per side, margin 2 sd {unit}: one run gives no spread"),
     ],
 )
@@ -392,7 +392,9 @@ def test_the_spread_that_is_told_is_one_that_the_margin_bears(margin: Mapping[st
 def test_one_run_confirms_nothing_and_a_constant_has_no_outlook() -> None:
     alone = outlook(1, margin={"absolute": 1})
     assert alone.narrowest is None
-    assert alone.sentence.endswith("can be confirmed: 1 needs at least two runs per side")
+    assert alone.sentence.endswith(
+        "can be confirmed: the margin 1 needs at least two runs per side"
+    )
     assert lint.outlook(read(on_loss(type="threshold", at_most=1))) == ()
 
 
@@ -401,7 +403,8 @@ def test_a_bound_is_told_which_share_of_bad_runs_its_seeds_leave() -> None:
     assert (one.margin, one.narrowest, one.runs) == (None, None, (None, None))
     assert one.sentence == (
         f"{LOSS}: one run beyond the bound is DIFFERENT; if 3 re-runs keep the bound, at most"
-        " 63.2 % of all runs break it (95 % confidence); 29 re-runs for 10 %, 59 re-runs for 5 %"
+        " 63.2 % of all runs break it (95 % confidence), 10 % after 29 re-runs, 5 % after 59"
+        " re-runs"
     )
 
 
@@ -416,7 +419,7 @@ def test_a_distribution_is_told_in_samples() -> None:
     one = outlook(type="distribution", margin={"distance": 0.2})
     samples = [stats.samples_for_distance(0.2, alpha=LEVEL, power=power) for power in (0.8, 0.9)]
     assert list(one.runs) == samples
-    assert f"{samples[0]} independent samples per side confirm a distance" in one.sentence
+    assert f"{samples[0]} independent samples per side confirm the margin distance" in one.sentence
 
 
 def test_the_base_document_has_an_outlook_for_each_claim_that_runs_decide() -> None:

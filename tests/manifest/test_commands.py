@@ -185,7 +185,7 @@ def test_variables_of_engines_launchers_and_loaders_are_not_free(name: str) -> N
 
 @pytest.mark.parametrize("name", ["path", "My", "1A", "", "A-B", "A B", "Ä"])
 def test_other_names_are_none(name: str) -> None:
-    message = "expected a name of capital letters, digits and _"
+    message = "expected capital letters, digits and _, starting with a letter"
     assert message in complaint(environment={name: "x"})
 
 

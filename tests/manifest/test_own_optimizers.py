@@ -112,8 +112,8 @@ MISTAKES: list[tuple[str, dict[str, Any], str, str]] = [
     (FILE.replace("0.9", "10**400"), {}, "/file", "line 2: numbers is not a literal"),
     (FILE.replace("0.9", "1" + "0" * 400), {}, "/file", "finite numbers"),
     (FILE.replace("0.9", "True"), {}, "/file", "expected a dictionary of names"),
-    (FILE.replace("beta1", "lr"), {}, "/file", "numbers has lr, which is a recipe's own field"),
-    (FILE.replace("beta1", "end"), {}, "/file", "numbers has end, which is a recipe's own field"),
+    (FILE.replace("beta1", "lr"), {}, "/file", "numbers has lr, the name of a field of recipes"),
+    (FILE.replace("beta1", "end"), {}, "/file", "numbers has end, the name of a field of recipes"),
     (FILE.replace("beta1", "workers"), {}, "/file", "numbers has workers"),
     (FILE.replace("beta1", "side"), {}, "/file", "numbers has side, an option of the network"),
     (FILE.replace("beta1", "beta-1"), {}, "/file", "expected a dictionary of names"),
@@ -173,12 +173,12 @@ def test_so_is_one_in_the_recipe(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"optimizer": None}, "the plan's optimizer differs"),
+        ({"optimizer": None}, "the plan takes the optimizer"),
         ({"optimizer": {"numbers": {}, "formula": True}}, "does not accept"),
         ({"optimizer": {"numbers": {"lr": 1}, "formula": True}}, "numbers has lr"),
         (
             {"optimizer": {"numbers": {"momentum": 0.5, "beta1": 1}, "formula": True}},
-            "the plan's training of default differs",
+            "the plan's training of the case default differs",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_milestones_may_be_written_with_a_point() -> None:
     data, subjects = planned(schedule=schedule)
     assert read(data, subjects=subjects) == read(data)
     subjects[0]["recipes"]["default"]["schedule"]["milestones"] = [2, 4]
-    with pytest.raises(ManifestError, match="the plan's training of default differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         read(data, subjects=subjects)
 
 
@@ -91,7 +91,7 @@ def test_micro_batches_may_be_varied_and_stand_in_the_plan() -> None:
     data, subjects = planned(accumulate=2)
     assert read(data, subjects=subjects) == read(data)
     subjects[0]["recipes"]["default"]["accumulate"] = 4
-    with pytest.raises(ManifestError, match="the plan's training of default differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         read(data, subjects=subjects)
     _, plain = planned()
     assert "accumulate" not in plain[0]["recipes"]["default"]
@@ -104,7 +104,7 @@ def test_workers_may_be_varied_and_stand_in_the_plan() -> None:
     assert subjects[0]["recipes"]["default"]["workers"] == 2
     assert read(data, subjects=subjects) == read(data)
     subjects[0]["recipes"]["default"]["workers"] = 3
-    with pytest.raises(ManifestError, match="the plan's training of default differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         read(data, subjects=subjects)
     for fields in ({}, {"workers": 0}):
         _, plain = planned(**fields)
@@ -119,7 +119,7 @@ def test_augmentation_stands_in_the_plan_unless_it_does_nothing() -> None:
     assert kept["augmentation"] == {"crop": 4, "flip": True, "cutout": 0}
     assert read(data, subjects=subjects) == read(data)
     kept["augmentation"] = {**kept["augmentation"], "crop": 5}
-    with pytest.raises(ManifestError, match="the plan's training of default differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         read(data, subjects=subjects)
     for nothing in ({}, {"crop": 0, "flip": False}):
         _, plain = planned(augmentation=nothing)
@@ -175,7 +175,7 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"schedule": {"name": "multistep"}}, "", "milestones is missing"),
         ({"schedule": {"name": "multistep", "milestones": [2, 2]}}, "", "increasing whole numbers"),
         ({"schedule": {"name": "multistep", "milestones": [1.5]}}, "/schedule", "1.5"),
-        ({"schedule": {"name": "cosine", "milestones": [2]}}, "", "cosine has none"),
+        ({"schedule": {"name": "cosine", "milestones": [2]}}, "", "cosine has no milestones"),
         ({"optimizer": {"name": "lamp", "lr": 1}}, "/optimizer/name", "did you mean 'lamb'"),
         (
             {"optimizer": {"name": "lamb", "lr": 1, "max_norm": 1}},
@@ -292,14 +292,14 @@ def test_a_plan_that_trains_otherwise_is_no_plan_of_the_manifest(change: dict[st
     data, subjects = planned()
     wrong = deepcopy(subjects)
     wrong[0]["recipes"]["default"].update(change)
-    with pytest.raises(ManifestError, match="the plan's training of default differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         read(data, subjects=wrong)
 
 
 def test_a_plan_without_the_recipe_is_refused() -> None:
     data, subjects = planned()
     del subjects[0]["recipes"]
-    with pytest.raises(ManifestError, match="lacks the training of default"):
+    with pytest.raises(ManifestError, match="lacks the training of the case default"):
         read(data, subjects=subjects)
 
 
@@ -308,7 +308,7 @@ def test_a_plan_with_other_cases_is_refused(cases: Any) -> None:
     data, subjects = planned(cases=cases)
     first = subjects[0]["cases"][0]
     subjects[0]["cases"][0] = {**first, "parameters": {**first["parameters"], "batch": 7}}
-    with pytest.raises(ManifestError, match="the plan's cases differ from"):
+    with pytest.raises(ManifestError, match="the plan has the cases"):
         read(data, subjects=subjects)
 
 

@@ -59,22 +59,22 @@ def test_a_plan_is_read_as_it_was_made() -> None:
     made = read(scaling="weak")
     again = read(plan.subjects_to_json(made), scaling="weak")
     assert plan.make(again).digest == plan.make(made).digest
-    with pytest.raises(ManifestError, match="the plan's training of ranks2 differs"):
+    with pytest.raises(ManifestError, match="the plan's training of the case ranks2 differs"):
         read(plan.subjects_to_json(made), scaling="strong")
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"scaling": None}, 'set "scaling" to "strong" if batch is that of all ranks together'),
+        ({"scaling": None}, 'set "scaling" to "strong" if "batch" is the batch of all ranks'),
         ({"cases": None}, "scaling needs several numbers of ranks in cases"),
         ({"cases": {"lr": [0.1, 0.2]}}, "scaling needs several numbers of ranks in cases"),
-        ({"cases": {"ranks": [1]}}, "several numbers of ranks for each case"),
+        ({"cases": {"ranks": [1]}}, "several numbers of ranks in cases that are otherwise equal"),
         ({"cases": {"ranks": [2, 2]}}, "2 is given twice"),
         ({"cases": {"ranks": [2, 2.0]}}, "2.0 is given twice"),
         ({"cases": {"ranks": [0, 2]}}, "ranks is 0, expected a whole number from 1 to"),
         ({"cases": {"ranks": [1.5, 2]}}, "ranks is 1.5, expected a whole number from 1 to"),
-        ({"cases": {"ranks": [1, 8]}}, "a case has 8 ranks, the resources have 4"),
+        ({"cases": {"ranks": [1, 8]}}, " has 8 ranks, expected at most the 4 of the resources"),
         ({"cases": {"ranks": [1, 4]}, "batch": 3}, "a batch of 3 is too small for 4 ranks"),
         (
             {"accumulate": 3, "batch": 18},

@@ -155,7 +155,7 @@ def test_a_hundred_thousand_points_are_read() -> None:
     drawn = read(whole(entry, seeds=[1]))
     assert len(only(drawn).cases) == 100_000
     entry["search"] |= {"points": 20_001}
-    assert "exceed a limit: 100000 points" in complaint(whole(entry))
+    assert "numbers, expected at most 100000 points" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(
@@ -231,21 +231,21 @@ def test_anything_else_in_place_of_points_is_told(points: Any) -> None:
 def test_what_is_large_without_points_is_no_manifest() -> None:
     many = [{**COMMAND, "id": f"tiny-{number}"} for number in range(1000)]
     data = json.dumps({**WHOLE, "benchmarks": many}).encode()
-    assert "the limit is 256 KiB" in complaint(data)
-    assert "the limit is 256 KiB" in complaint(whole(COMMAND) + b" " * (1 << 24))
+    assert "expected at most 256 KiB" in complaint(data)
+    assert "expected at most 16384 KiB" in complaint(whole(COMMAND) + b" " * (1 << 24))
 
 
 def test_more_numbers_than_a_manifest_holds_are_not_drawn() -> None:
     space = {f"x{number}": {"from": 0, "to": 1} for number in range(100)}
     entry = {**COMMAND, "command": ["true"]}
     entry["search"] = {**COMMAND["search"], "points": 3334, "space": space}
-    assert "points of 100 numbers exceed" in complaint(whole(entry))
+    assert "makes 10002 points of 100 numbers" in complaint(whole(entry))
     entry["search"] = {
         "method": "grid",
         "metric": "loss",
         "space": {name: [1, 2, 3] for name in space},
     }
-    assert "exceed a limit: 100000 points" in complaint(whole(entry))
+    assert "numbers, expected at most 100000 points" in complaint(whole(entry))
 
 
 @pytest.mark.parametrize(

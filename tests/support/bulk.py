@@ -154,7 +154,7 @@ def _setup(manifest: Manifest, verifies: str | None, claims: Sequence[FrozenClai
 
 
 def seal(made: Record, target: Path) -> str:
-    """Seal it with the measuring program and little else; its id."""
+    """Seal it with the measuring code and little else; its id."""
     return archive.write(made, make_files(), target)
 
 

@@ -24,9 +24,9 @@ command runs these tests, and writes this page if all tests pass:
 
     tests/run --long
 
-The command takes two to three hours on two cores. Its tests kill runs at random instants, read
+The command takes two to three hours on two cores. The tests kill runs at random instants, read
 broken files, try odd inputs for an hour, run and verify the whole catalogue in its images, and
-simulate the statistics with all their repetitions. A row counts the cases of one kind.
+run all simulations of the statistics. A row counts the cases of one kind.
 
 """
 

@@ -1,4 +1,4 @@
-"""The measuring program with TensorFlow, JAX and ONNX Runtime: on this machine where they are
+"""The measuring code with TensorFlow, JAX and ONNX Runtime: on this machine where they are
 installed, and always in the image of `images/tensorflow`."""
 
 import json

@@ -233,7 +233,7 @@ The ranks train a small network. Each check is named by its metric:
 - `order_fingerprint`: the order of all samples, which follows from the seed.
 - `bytes_sent`, `bytes_received`, `messages`: counts that follow from the scheme.
 - `staleness`: the number of steps that a rank was ahead of the slowest.
-- `straggler`: the number of the slow rank, which breaks no claim.
+- `straggler`: the number of the slow rank; a slow rank breaks no claim.
 - `failed`: the trial fails on all ranks, because one rank left.
 
 The column "of Deep500" marks faults that Deep500's own schemes have.

@@ -154,7 +154,7 @@ REFUSED: dict[str, Refused] = {
             for name, body in _PLAIN.layout().items()
         },
         DamagedError,
-        "the image manifest states",
+        "bytes as in the image manifest",
     ),
     "a layer with something behind": (
         lambda: Made(packed=False, layers=[make_layer() + b"behind"]).layout(),
@@ -236,12 +236,12 @@ REFUSED: dict[str, Refused] = {
     "a list of no layers": (
         lambda: _saved(lambda entries: [entries[0] | {"Layers": None}]),
         DamagedError,
-        'lacks a valid "Config" or "Layers"',
+        'lacks a valid "Layers", expected a list',
     ),
     "fewer layers than the configuration": (
         lambda: _saved(lambda entries: [entries[0] | {"Layers": []}]),
         DamagedError,
-        "layers, but the image configuration",
+        "as in the image configuration",
     ),
     "a configuration outside": (
         lambda: _saved(lambda entries: [entries[0] | {"Config": "/etc/passwd"}]),

@@ -95,7 +95,7 @@ REFUSED: dict[str, Refused] = {
             Part(body=Squashfs(inode=_inode(1, 24, b"\x18\0\0\0")).write({"a": {"a": {}}}))
         ),
         DamagedError,
-        "a folder has two parent folders",
+        "has two parent folders",
     ),
     "packed bytes that are none": (
         lambda: make_sif(Part(body=Squashfs(pack=lambda data: data[::-1]).write(PLAIN))),

@@ -164,7 +164,7 @@ def test_the_acceptance_table_of_the_page_is_whole_and_kept() -> None:
 def printed_repetitions(name: str) -> int:
     """In each cell of a simulated table, as the page says below it."""
     stamp = statistics_docs.part(PAGE, name).splitlines()[-1]
-    named = re.match(r"(\d+) repetitions a cell \(.*\), seed \d+\.$", stamp)
+    named = re.match(r"(\d+) simulations a cell \(.*\), seed \d+\.$", stamp)
     assert named, stamp
     return int(named[1])
 

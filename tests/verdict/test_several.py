@@ -178,7 +178,7 @@ def test_a_machine_metric_has_no_mean() -> None:
 def test_sides_that_differ_have_no_mean_and_still_a_spread() -> None:
     spread = the_spread(rerun(), rerun(0.2))
     assert spread.mean is None
-    assert "different from A: C" in spread.mean_sentence
+    assert "the claim is DIFFERENT in C" in spread.mean_sentence
     assert known_precision(spread).between_sd > 0.1
 
 

@@ -38,7 +38,8 @@ VARIABLES = (
         "CUBLAS_WORKSPACE_CONFIG",
         ":4096:8",
         ":4096:8|:16:8",
-        "cuBLAS is deterministic only with the workspace :4096:8 or :16:8 (cuBLAS, 2.1.4)",
+        "cuBLAS is deterministic only with the workspace :4096:8 or :16:8"
+        " (cuBLAS manual, section 2.1.4)",
     ),
     Variable("TF_DETERMINISTIC_OPS", "1", "1|true", "TensorFlow may use nondeterministic kernels"),
     Variable(

@@ -122,7 +122,8 @@ def _sample(name: str, value: object) -> Sample:
         or prod(shape) > _MOST
     ):
         raise ValueError(
-            f"inputs has {name} {value!r}, expected the shape of one sample, such as (1, 28, 28)"
+            f"inputs has {name} {value!r}, expected the shape of one sample: at most {_MOST_AXES}"
+            f" whole numbers >= 1 with a product of at most {_MOST}, such as (1, 28, 28)"
         )
     return Sample(tuple(shape), below)
 

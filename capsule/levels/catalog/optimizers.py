@@ -96,7 +96,9 @@ def read(numbers: object, slots: object, defined: Iterable[str]) -> Optimizer:
             ' as {"momentum": 0.9}'
         )
     if taken := sorted(_RESERVED & numbers.keys()):
-        raise ValueError(f"numbers has {taken[0]}, which is a recipe's own field; use another name")
+        raise ValueError(
+            f"numbers has {taken[0]}, the name of a field of recipes; use another name"
+        )
     if len(numbers) > MOST_NUMBERS:
         raise ValueError(f"numbers has {len(numbers)} names, expected at most {MOST_NUMBERS}")
     if type(slots) is not int or not 0 <= slots <= MOST_SLOTS:

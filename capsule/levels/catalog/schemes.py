@@ -150,7 +150,7 @@ def refusal(
     if framework != "torch" or device != "cpu":
         return f"ranks train together in torch on cpu, not in {framework} on {device}"
     if is_module:
-        return "ranks train together only networks of the catalogue, not a torch.nn.Module"
+        return "ranks cannot train a torch.nn.Module together; use a network of the catalogue"
     if optimizer not in OPTIMIZERS or optimizer == "lbfgs":
         able = ", ".join(name for name in OPTIMIZERS if name != "lbfgs")
         return f"ranks cannot train together with {optimizer}; use one of {able}"
@@ -237,7 +237,7 @@ def refuse_shares(
         if network in NORMALIZING:
             return (
                 f"{name} ranks cannot train {network}, because {network} has batch normalization;"
-                " use another scheme"
+                " use another scheme, such as allreduce"
             )
         ranks = 1
     if batch < ranks:

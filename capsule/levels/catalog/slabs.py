@@ -148,7 +148,8 @@ def _check_pools(trunk: Trunk) -> None:
         if layer.pools and (layer.window > layer.stride or layer.padding):
             raise ValueError(
                 f"{layer.name} has windows of {layer.window} rows, stride {layer.stride} and"
-                f" padding {layer.padding}; only pooling without overlap and padding can be cut"
+                f" padding {layer.padding}; expected windows of at most {layer.stride} rows and"
+                " padding 0"
             )
 
 

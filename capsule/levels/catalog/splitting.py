@@ -35,8 +35,8 @@ def refuse(name: str, network: str, sizes: Mapping[str, int], ranks: int) -> str
         ranks: Number of ranks.
 
     >>> refuse("spatial", "cosmoflow", {"side": 8}, 8)
-    >>> refuse("spatial", "cosmoflow", {"side": 8}, 9)[:53]
-    '9 ranks of spatial cannot share cosmoflow: its 8 rows'
+    >>> refuse("spatial", "cosmoflow", {"side": 8}, 9)
+    '9 ranks of spatial cannot share cosmoflow: an input of 8 rows allows at most 8 slabs'
     """
     try:
         if name == "pipelined":

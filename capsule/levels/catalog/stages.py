@@ -52,7 +52,9 @@ def choose(line: Line, ranks: int) -> tuple[Cut, ...]:
     """
     parts = len(line.cuts) + 1
     if ranks > parts:
-        raise ValueError(f"the network can be cut into at most {parts} stages")
+        raise ValueError(
+            f"expected at most {parts} stages for this network, found {ranks}; use fewer ranks"
+        )
     return tuple(line.cuts[parts * rank // ranks - 1] for rank in range(1, ranks))
 
 

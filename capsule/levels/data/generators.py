@@ -314,8 +314,8 @@ GENERATORS: dict[str, Generator] = {
         ),
         Generator(
             "markov",
-            "sequences of tokens: token int64 (samples * length) and label, the token after each;"
-            " test_token and test_label have the same form",
+            "sequences of tokens: token int64 (samples * length) and label int64, the token after"
+            " each token; test_token and test_label have the same form",
             (
                 Parameter("samples", 1_000, 1, 2**24),
                 Parameter("test_samples", 200, 1, 2**24),
@@ -327,7 +327,8 @@ GENERATORS: dict[str, Generator] = {
         ),
         Generator(
             "regression",
-            "x float32 (samples, features), y float32: linear and pairwise terms, noise of 1/8",
+            "regression: x float32 (samples, features), y float32 from linear and pairwise terms"
+            " and noise with a standard deviation of 1/8",
             (Parameter("samples", 1_000, 1, 2**31), Parameter("features", 8, 1, 2**20), _SEED),
             _regression,
         ),

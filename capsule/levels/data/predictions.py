@@ -123,7 +123,7 @@ def decode(data: bytes) -> Any:
     end = _HEADER_BYTES + int.from_bytes(data[8:_HEADER_BYTES], "little")
     match = _HEADER.fullmatch(data[_HEADER_BYTES:end])
     if match is None:
-        raise ValueError("the file has no header of predictions")
+        raise ValueError(f"expected a header of predictions, found {data[:40]!r}")
     kind = match[1].decode("ascii")
     shape = tuple(map(int, match.groups()[1:]))
     elements = numpy.dtype(kind)
@@ -134,7 +134,8 @@ def decode(data: bytes) -> Any:
         or prod(shape) * elements.itemsize != len(data) - end
     ):
         raise ValueError(
-            f"the file's {len(data) - end} bytes of values do not fit shape {shape} of {kind}"
+            f"the file's {len(data) - end} bytes of values do not fit shape {shape} of {kind},"
+            f" expected {prod(shape) * elements.itemsize} bytes with 1 to {MOST_VALUES} values"
         )
     return numpy.frombuffer(data, elements, offset=end).reshape(shape)
 
@@ -146,14 +147,21 @@ def qualities(quality: str, array: Any) -> list[float]:
         ValueError: The file is not one of this quality.
     """
     if (array.dtype.kind == "f") != (quality in _OF_REALS):
-        raise ValueError(f"{quality} cannot be computed from predictions of type {array.dtype}")
+        expected = "floats" if quality in _OF_REALS else "whole numbers"
+        raise ValueError(
+            f"{quality} cannot be computed from predictions of type {array.dtype}, expected"
+            f" {expected}"
+        )
     import numpy
 
     due, *chosen = array
-    if quality == "spectrum_distance" and not (numpy.isfinite(due) & (due >= 0)).all():
-        raise ValueError(
-            f"{quality} needs spectra as labels, found a number that is negative or not finite"
-        )
+    if quality == "spectrum_distance":
+        is_power = numpy.isfinite(due) & (due >= 0)
+        if not is_power.all():
+            raise ValueError(
+                f"{quality} needs spectra as labels, finite numbers >= 0; found"
+                f" {due[~is_power][0]:g}"
+            )
     if quality in _RANKED:
         if quality != "spectrum_distance" and not ((due == 0) | (due == 1)).all():
             other = due[(due != 0) & (due != 1)][0]

@@ -116,10 +116,12 @@ def check_measure(sampler: str, array: Any, count: int) -> Any:
     if array.dtype.kind not in "iuf" or array.shape != (count,):
         raise ValueError(f"is {array.dtype} {array.shape}, expected {count} numbers")
     numbers = array.astype(numpy.float64)
-    if not (numpy.isfinite(numbers).all() and (numbers >= 0).all()):
-        raise ValueError("contains negative or non-finite numbers")
-    if sampler == "weighted" and not 0 < float(numpy.cumsum(numbers)[-1]) < numpy.inf:
-        raise ValueError("contains weights whose sum is 0 or not finite")
+    is_valid = numpy.isfinite(numbers) & (numbers >= 0)
+    if not is_valid.all():
+        index = int(is_valid.argmin())
+        raise ValueError(f"has {numbers[index]:g} for sample {index}, expected finite numbers >= 0")
+    if sampler == "weighted" and not 0 < (total := float(numpy.cumsum(numbers)[-1])) < numpy.inf:
+        raise ValueError(f"has weights with a sum of {total:g}, expected a finite sum > 0")
     return numbers
 
 

@@ -42,7 +42,7 @@ class Draft:
         for known in (self._nodes, self._inputs, self._parameters):
             if value in known:
                 return known[value].shape
-        raise ValueError(f"{self.name} has no value {value!r} at this point")
+        raise ValueError(f"{self.name}: no input, parameter or earlier node is named {value!r}")
 
     def type_of(self, value: str) -> str | None:
         """Return the type of a value's elements by numpy's name; None for real numbers."""

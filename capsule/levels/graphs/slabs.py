@@ -74,8 +74,9 @@ def find(graph: Graph) -> Chain:
     chain = Chain(source, tuple(nodes), Trunk(graph.inputs[source].shape[_ROWS], tuple(layers), 0))
     if shared := chain.parameters & read_elsewhere:
         raise ValueError(
-            f"{graph.name} cannot be cut into slabs: {min(shared)} is also read after its chain of"
-            " convolutions, which would split its gradient"
+            f"{graph.name} cannot be cut into slabs: the parameter {min(shared)} is read by the"
+            " chain of convolutions and after the chain, so slabs would split the parameter's"
+            " gradient"
         )
     return replace(chain, trunk=replace(chain.trunk, row=_count_row(shape)))
 

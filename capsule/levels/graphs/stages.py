@@ -40,8 +40,8 @@ def _divide(graph: Graph, ends: Sequence[str]) -> Iterator[list[Node]]:
         passing = {name for node in nodes[first:] for name in node.inputs} & earlier
         if passing:
             raise ValueError(
-                f"{graph.name} cannot be cut at {begin}: {', '.join(sorted(passing))} would cross"
-                " the cut, too"
+                f"{graph.name} cannot be cut at {begin}: the nodes after {begin} also read"
+                f" {', '.join(sorted(passing))}, expected only {begin}"
             )
         yield nodes[first : last + 1]
         first, begin = last + 1, end

@@ -51,7 +51,10 @@ def find(graph: Graph) -> tuple[Kept, ...]:
         if node.operator == "batch_norm":
             twin = nodes.get(f"{node.name}.inference")
             if twin is None:
-                raise ValueError(f"{node.name} of {graph.name} has no form for inference")
+                raise ValueError(
+                    f"{graph.name} lacks the node {node.name}.inference, which normalizes in"
+                    f" inference as {node.name} does in training"
+                )
             every.append(Kept(node.name, node.inputs[0], *twin.inputs[3:5]))
     return tuple(every)
 

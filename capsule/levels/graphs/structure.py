@@ -41,7 +41,10 @@ class View(Operator):
             ValueError: It has another number of elements.
         """
         if prod(sizes["of"]) != prod(sizes["shape"]):
-            raise ValueError(f"the shape {sizes['of']} cannot be viewed as {sizes['shape']}")
+            raise ValueError(
+                f"the shape {sizes['of']} cannot be viewed as {sizes['shape']}: expected"
+                f" {prod(sizes['of'])} elements, found {prod(sizes['shape'])}"
+            )
         return (tuple(sizes["shape"]),)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
@@ -77,7 +80,8 @@ class Transpose(Operator):
         """
         if sorted(sizes["axes"]) != list(range(len(sizes["of"]))):
             raise ValueError(
-                f"axes {sizes['axes']} are not an order of the axes of shape {sizes['of']}"
+                f"found the order of axes {sizes['axes']}, expected each axis of the shape"
+                f" {sizes['of']} once"
             )
         return (tuple(sizes["of"][axis] for axis in sizes["axes"]),)
 

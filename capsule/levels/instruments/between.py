@@ -98,7 +98,7 @@ def cache_shares() -> dict[int, int]:
         shares[cpu] = sum(sizes)
     if not shares or not all(shares.values()):
         raise ValueError(
-            f"cannot read the cache sizes of this machine below {_CPUS}: leave cold out"
+            f"cannot read the sizes of this machine's caches in {_CPUS}: remove `cold`"
         )
     return shares
 

@@ -18,7 +18,9 @@ def drop(paths: Iterable[Path]) -> None:
         OSError: A file cannot be read, or the system has no such call.
     """
     if not hasattr(os, "posix_fadvise"):
-        raise OSError("this system cannot drop cached pages of files (posix_fadvise)")
+        raise OSError(
+            "this system cannot drop cached pages of files (posix_fadvise): remove `cold`"
+        )
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -181,7 +181,7 @@ class _Measured:
 
     def _refill(self, placed: Arrays, samples: Mapping[str, Sample], batch: int) -> dict[str, Any]:
         """Return other values, put into the same tensors."""
-        fill = require(self.framework.fill, self.framework.name, "put other values into tensors")
+        fill = require(self.framework.fill, self.framework.name, "overwrite the values of tensors")
         others = self.draw(samples, batch, FRESH)
         for name, array in others.items():
             fill(placed[name], array)

@@ -68,7 +68,7 @@ class Prepared:
         Raises:
             FrameworkError: Tensors stay as they are.
         """
-        fill = require(self.framework.fill, self.framework.name, "put other values into tensors")
+        fill = require(self.framework.fill, self.framework.name, "overwrite the values of tensors")
         for tensors, part in zip(placed, parts):
             for name, array in part.inputs.items():
                 fill(tensors[name], array)

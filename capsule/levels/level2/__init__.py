@@ -178,7 +178,10 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
         report.point(trial.quality, epoch, quality)
         account.add(result, evaluated)
         if not isfinite(test_loss):
-            raise DivergedError(f"the loss on test data is {test_loss} after epoch {epoch}")
+            raise DivergedError(
+                f"the loss on test data is {test_loss} after epoch {epoch}, expected a finite"
+                " number"
+            )
         so_far.add(
             train_loss=result.loss,
             learning_rate=result.rate,
@@ -262,7 +265,7 @@ def _conclude(
         if so_far.reached is None:
             raise TargetError(
                 f"{trial.quality} {target.value:g} was not reached in {trial.recipe.epochs}"
-                f" epochs; the best was {best:.6g}"
+                f" epochs; the best {trial.quality} was {best:.6g}"
             )
         report.samples("epochs_to_target", [so_far.reached])
         report.samples("samples_to_target", [so_far.reached * trial.steps * trial.recipe.batch])

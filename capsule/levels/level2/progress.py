@@ -158,7 +158,9 @@ def _parse(
     facts: Mapping[str, Any], arrays: Mapping[str, Any], identity: str, quality: str
 ) -> Resumed:
     if facts.get("identity") != identity:
-        raise CheckpointError("the checkpoint belongs to another training")
+        raise CheckpointError(
+            "the checkpoint belongs to another training: trial, seed, settings or data differ"
+        )
     try:
         progress = Progress(
             quality,
@@ -180,6 +182,6 @@ def _parse(
         raise CheckpointError(f"{type(error).__name__}: {error}") from None
     progress.resumed = progress.epochs
     if not progress.epochs:
-        raise CheckpointError("the checkpoint has no completed epoch")
+        raise CheckpointError("the checkpoint has 0 completed epochs, expected at least 1")
     state = {name[len(STATE) :]: one for name, one in arrays.items() if name.startswith(STATE)}
     return progress, state

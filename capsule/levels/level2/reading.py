@@ -128,11 +128,11 @@ def _read(
         pages.drop(files)
     resident = pages.resident_share(files)
     if not reading.is_cache(wanted.cache, resident):
-        allowed = f"at least {reading.LEAST_WARM:.0%}"
+        allowed = f"at least {100 * reading.LEAST_WARM:.0f} %"
         if wanted.cache == "cold":
-            allowed = f"at most {reading.MOST_COLD:.0%}"
+            allowed = f"at most {100 * reading.MOST_COLD:.0f} %"
         raise CacheError(
-            f"the system reports {resident:.1%} of the pages of {wanted.format} in memory;"
+            f"the system reports {100 * resident:.1f} % of the pages of {wanted.format} in memory;"
             f" a {wanted.cache} cache requires {allowed}: leave {wanted.cache} out, or use a folder"
             " on another file system"
         )

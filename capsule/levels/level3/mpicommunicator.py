@@ -31,8 +31,10 @@ class MpiCommunicator(Communicator):
         self._mpi = MPI
         if MPI.Query_thread() != MPI.THREAD_MULTIPLE:
             # an asynchronous server has a thread for each rank
+            library = MPI.Get_library_version().partition("\n")[0][:80]
             raise RuntimeError(
-                "this MPI library does not support MPI_THREAD_MULTIPLE: use one that does"
+                f"the MPI library ({library}) lacks MPI_THREAD_MULTIPLE: use an MPI library that"
+                " has MPI_THREAD_MULTIPLE"
             )
 
     def all_reduce(self, flat: Flat, *, largest: bool = False) -> None:

@@ -132,7 +132,10 @@ class Pipelined(Exchange):
 def _split(graph: Graph, work: Work, ranks: int) -> tuple[Graph, ...]:
     line = catalog.find_line(work.network, work.sizes)
     if line is None:
-        raise ValueError(f"{work.network} defines no places to cut it into stages")
+        raise ValueError(
+            f"{work.network} cannot be cut into {ranks} stages: the catalogue lists no cuts of"
+            f" {work.network}"
+        )
     return stages.split(graph, catalog.choose(line, ranks))
 
 

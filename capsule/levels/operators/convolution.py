@@ -32,7 +32,7 @@ class Convolution(Operator):
         groups = sizes["groups"]
         if sizes["c"] % groups or sizes["k"] % groups:
             raise ValueError(
-                f"c {sizes['c']} and k {sizes['k']} are not both multiples of groups {groups}"
+                f"c is {sizes['c']} and k is {sizes['k']}, expected multiples of groups {groups}"
             )
         tensors = {
             "x": Tensor((sizes["n"], sizes["c"], *self._spatial(sizes))),
@@ -45,7 +45,11 @@ class Convolution(Operator):
         positions = map(_how(sizes).length, self._spatial(sizes), self._window(sizes))
         shape = (sizes["n"], sizes["k"], *positions)
         if min(shape) < 1:
-            raise ValueError(f"the window does not fit: the result would have the shape {shape}")
+            raise ValueError(
+                f"the window {tuple(self._window(sizes))} does not fit into"
+                f" {tuple(self._spatial(sizes))} with padding {sizes['padding']}: the result would"
+                f" have the shape {shape}"
+            )
         return (shape,)
 
     def forward(self, c: Calculator, sizes: Sizes, *inputs: Any) -> Any:
@@ -99,7 +103,7 @@ class TransposedConvolution(Operator):
         groups = sizes["groups"]
         if sizes["c"] % groups or sizes["k"] % groups:
             raise ValueError(
-                f"c {sizes['c']} and k {sizes['k']} are not both multiples of groups {groups}"
+                f"c is {sizes['c']} and k is {sizes['k']}, expected multiples of groups {groups}"
             )
         spatial = tuple(sizes[name] for name in AXES[self._rank])
         tensors = {

@@ -37,8 +37,15 @@ class _Pool(Operator):
         """
         window = self._window(sizes)
         positions = tuple(map(_how(sizes).length, self._spatial(sizes), window))
-        if min(positions) < 1 or 2 * sizes["padding"] > min(window):
-            raise ValueError(f"no window fits, or padding exceeds half a window: {dict(sizes)}")
+        if 2 * sizes["padding"] > min(window):
+            raise ValueError(
+                f"padding is {sizes['padding']}, expected at most {min(window) // 2}, half a window"
+            )
+        if min(positions) < 1:
+            raise ValueError(
+                f"the window {tuple(window)} does not fit into {tuple(self._spatial(sizes))} with"
+                f" padding {sizes['padding']}"
+            )
         return ((sizes["n"], sizes["c"], *positions),)
 
     def flops(self, sizes: Sizes) -> int:
@@ -99,7 +106,7 @@ class MaxPool(_Pool):
         if levels < 1:
             raise ValueError(
                 f"a window of {window} elements exceeds the {2 ** (arithmetic.bits - 1)} levels of"
-                f" {dtype}: use a smaller window, or another dtype"
+                f" {dtype}: use a smaller window, or a dtype with more bits"
             )
         label = f"capsule-input-1\n{self.name}\nx\n{shape}\n{dtype}\n{seed}\n"
         drawn = ((words(label, prod(shape)) >> 11) % levels).reshape(shape)

@@ -51,7 +51,8 @@ def load(source: Path, numbers: Numbers) -> UserOptimizer:
         raise ValueError(f"{name}: {error}") from None
     for function in ("torch", *(("formula",) if facts.has_formula else ())):
         if not callable(getattr(file, function)):
-            raise ValueError(f"{name}: {function} is not a function")
+            found = type(getattr(file, function)).__name__
+            raise ValueError(f"{name}: {function} is of type {found}, expected a function")
     formula = _Formula(name, file.formula, facts.slots) if facts.has_formula else None
     return UserOptimizer(name, facts, file.torch, formula)
 
@@ -90,8 +91,8 @@ class _Formula:
         change, after = made
         if len(after) != self._slots:
             raise ValueError(
-                f"formula of {self._name} returns a state of {len(after)} arrays, but slots is"
-                f" {self._slots}"
+                f"formula of {self._name} returns a state of {len(after)} arrays, expected"
+                f" {self._slots}, the value of slots"
             )
         kept = tuple(self._check("state", array, shape) for array in after)
         return self._check("change", change, shape), kept

@@ -31,8 +31,8 @@ _WORDS: tuple[ClaimWord, ...] = (
 _SEEDS = {
     "fresh": "fresh, derived from the id of the original",
     "pair": "the same on both sides, run alternately",
-    "same": "the original's own (exact and paired claims)",
-    "all": "all of both sides",
+    "same": "the original's seeds (exact and paired claims)",
+    "all": "all seeds of both sides",
 }
 
 

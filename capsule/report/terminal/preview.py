@@ -59,7 +59,7 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
         kept = "read-only" if preview.contained else "not protected from writing"
         access = "writable" if mount.writable else kept
         if preview.is_restored(mount):
-            access += ", restored before each start"
+            access += ", restored before each process start"
         seen = f"{mount.source} as {mount.target}" if preview.contained else str(mount.source)
         label = "mounts" if preview.contained else "folders"
         yield "" if n else label, f"{seen}, {access}"

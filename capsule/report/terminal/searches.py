@@ -31,7 +31,9 @@ def draw_searches(outcomes: Sequence[Outcome]) -> tuple[RenderableType, ...]:
 def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
     better = f"{outcome.direction} is better"
     yield "search", f"{outcome.benchmark} in {outcome.framework}: {outcome.metric}, {better}"
-    failed = f", {outcome.failed} failed" if outcome.failed else ""
+    failed = (
+        f", {outcome.failed} failed trial{'s' * (outcome.failed != 1)}" if outcome.failed else ""
+    )
     seeds = len(outcome.scores)
     yield (
         "trials",

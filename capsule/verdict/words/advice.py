@@ -13,7 +13,10 @@ _TOO_FEW = (
     f"{_HOPELESS} too few runs. Ask the original's author to seal more seeds"
     " (`capsule lint CAPSULE` shows how many), or to widen the margin"
 )
-_NEAR = f"the estimate lies on the margin: more than {MOST_RUNS} re-runs would be needed"
+_NEAR = (
+    f"the estimate lies on the margin: more than {MOST_RUNS} re-runs would be needed to settle this"
+    " claim"
+)
 _Two = tuple[int | None, int | None]
 
 
@@ -117,8 +120,15 @@ def rounds(*, now: int, as_seen: _Two, if_equal: _Two, most: int) -> str:
         else f"{as_seen[0]} rounds (now {now}) would settle this claim {_chance(as_seen)}, if"
         " the ratio seen is the true one"
     )
-    if if_equal[0] is not None:
+    if if_equal[0] is not None and as_seen[0] is None:
+        found += (
+            f"; {if_equal[0]} rounds (now {now}) would settle this claim {_chance(if_equal)}, if"
+            " the sides are equal"
+        )
+    elif if_equal[0] is not None:
         found += f"; {if_equal[0]} {_chance(if_equal)}, if the sides are equal"
+    elif as_seen[0] is None:
+        found += ": use longer runs or a quieter machine"
     wanted = as_seen[0] or if_equal[0]
     if wanted is not None and wanted <= most:
         found += f" (`capsule pair --pairs {wanted}`)"
@@ -175,6 +185,6 @@ def mend(*, fault: Fault) -> str:
         "machine": "install the software that the failed runs lack on this machine (see their logs"
         " in the capsule), then verify again",
         "unknown": "run `capsule verify`: its control run under a seed of the original shows"
-        " the cause, the seeds or the machine",
+        " whether the seeds or the machine are the cause",
     }
     return found[fault]

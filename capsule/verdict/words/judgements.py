@@ -172,7 +172,7 @@ def curve(
     if word == "REPRODUCED":
         found = f"all {span} lie within {limit}; nearest to the margin: {subject}"
     elif word == "DIFFERENT":
-        found = f"{subject} lies outside {limit}, corrected for {checkpoints} of {span}"
+        found = f"{subject} lies outside {limit}; level corrected for {checkpoints} of {span}"
     else:
         found = f"{subject} crosses {limit}; {span} were compared"
     return found + (_SINGLE_RUN if is_of_one_run else "")
@@ -264,8 +264,8 @@ JUDGEMENTS |= {
 
 
 JUDGEMENTS |= {
-    "skipped": "not run: with --quick, {sides} skipped this benchmark, which cannot change the"
-    " verdict{is_decisive: on its own claims|}",
+    "skipped": "not run: with --quick, {sides} skipped this benchmark, which"
+    " {is_decisive:no primary claim of that verification needs|cannot change the verdict}",
     "altered": "reported only: the claim depends on {fields}, changed with --set",
 }
 
@@ -352,8 +352,10 @@ def not_positive(*, is_mean: bool, of: Literal["run", "step"]) -> str:
 
 
 JUDGEMENTS |= {
-    "no-common-values": "no seed has a value on both sides",
-    "too-few-pairs": "fewer than two seeds have a value on both sides",
+    "no-common-values": "no seed has a value on both sides: an exact claim compares values"
+    " under equal seeds",
+    "too-few-pairs": "at most one seed has a value on both sides: the comparison needs at least"
+    " two seeds",
     "one-run": "a single run has no spread, so the claim cannot be judged",
     "one-run-each": "one run on each side: a verdict needs the spread between runs",
     "no-samples": "a run of the {side} has fewer than two samples: a distribution claim compares"

@@ -82,9 +82,10 @@ NOTES |= {
     "late-settling": "most runs of the {side} become steady late: use a longer warm-up",
     "unequal-failures": "{failures}",
     "runs-assumed": "the paper does not state its number of runs: capsule assumes {runs:d}",
-    "consistent": "consistent with the original: inside its prediction interval, which is too wide"
-    " to confirm the margin",
-    "paired-seeds": "{pairs:d} {are_rounds:rounds|runs} compared under equal seeds, as declared",
+    "consistent": "the re-run lies inside the original's prediction interval, which is too wide to"
+    " confirm the margin",
+    "paired-seeds": "{pairs:d} {are_rounds:rounds|runs} compared under equal seeds, as the claim"
+    " requires",
 }
 
 
@@ -101,7 +102,7 @@ def planned_look(*, place: int, planned: tuple[int, ...], level: float, alpha: f
     plan = ", ".join(map(str, planned))
     return (
         f"look {place} of {len(planned)} planned ({plan} seeds): level {number(level)}, so that all"
-        f" looks together stay at {number(alpha)}"
+        f" looks together keep the error rate of {number(alpha)}"
     )
 
 
@@ -133,7 +134,7 @@ def left_out(*, side: str, why: Literal["no metric", "no value", "quick"]) -> st
         "no value": "has no run with a value",
         "quick": "skipped this benchmark (--quick)",
     }
-    return f"{side} {lack[why]} and is left out"
+    return f"{side} {lack[why]}: capsule leaves {side} out of spread and mean"
 
 
 NOTES |= {

@@ -62,7 +62,7 @@ def not_of_values(*, claim: str) -> str:
     if claim == "exact":
         return "an exact claim compares values seed by seed, so it has no spread"
     what = "whole curves" if claim == "curve" else "the values inside runs"
-    return f"a claim about {what} instead of one value per run has no spread"
+    return f"a {claim} claim compares {what} instead of one value per run, so it has no spread"
 
 
 SPREADS |= {
@@ -73,6 +73,6 @@ SPREADS |= {
     " machine",
     "too-few-machines": "fewer than three capsules have a value: too few to describe machines in"
     " general",
-    "different-machines": "sides different from A: {sides:and}. A mean over all sides would"
+    "different-machines": "the claim is DIFFERENT in {sides:and}. A mean over all sides would"
     " describe no side",
 }

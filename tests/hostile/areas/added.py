@@ -31,7 +31,7 @@ def _refuse(name: str, change: Change, says: str) -> Case:
     return Case(name=f"added/{name}", prepare=_check(change), status=4, says=says)
 
 
-_SEEDS = "its seeds differ from the predecessor's seeds plus the"
+_SEEDS = "the seeds differ from the seeds of the extended capsule plus the"
 CASES = (
     Case(name="added/nothing", prepare=_check(extending.as_it_is), status=0, says="intact"),
     _refuse("more-than-announced", extending.with_another_count, f"{_SEEDS} 2 seeds derived"),
@@ -40,25 +40,25 @@ CASES = (
     _refuse(
         "better-first-run", extending.with_a_better_first_run, "files differ from those of capsule"
     ),
-    _refuse("another-attempt", extending.with_another_attempt, "attempts under the first seeds"),
+    _refuse(
+        "another-attempt",
+        extending.with_another_attempt,
+        "attempts under the seeds of the extended",
+    ),
     _refuse(
         "claims-made-primary", extending.with_primary_claims, "contradicts its text in the manifest"
     ),
     _refuse("wider-margin", extending.with_a_margin_of_all_runs, "allows -9 to 9"),
-    _refuse("note-dropped", extending.without_its_note, "a note is missing: 3 of its 6 seeds"),
-    _refuse(
-        "another-node", extending.on_another_node, "its first nodes differ from the predecessor"
-    ),
+    _refuse("note-dropped", extending.without_its_note, "a note is missing: 3 of 6 seeds"),
+    _refuse("another-node", extending.on_another_node, "the first nodes differ from the nodes of"),
     _refuse("from-before", extending.from_before_the_first, "before its predecessor ended at"),
     _refuse(
         "one-run-from-before",
         extending.with_an_added_run_from_before,
         ", before its predecessor ended",
     ),
-    _refuse(
-        "another-engine", extending.by_another_engine, "its runtime differs from its predecessor's"
-    ),
-    _refuse("another-manifest", extending.by_another_manifest, "in more than the seeds"),
+    _refuse("another-engine", extending.by_another_engine, "the runtime differs from that of the"),
+    _refuse("another-manifest", extending.by_another_manifest, ", expected only other seeds"),
     Case(
         name="added/strangers",
         prepare=_add("a"),

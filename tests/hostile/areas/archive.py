@@ -207,7 +207,7 @@ CASES = (
         name="archive/two-hundred-thousand-sample-lines",
         prepare=_forge(_sample_lines),
         status=4,
-        says="expected samples in ascending order",
+        says="expected ascending order",
         mib=_MIB,
     ),
     Case(
@@ -256,7 +256,7 @@ CASES = (
         name="archive/a-metric-twice",
         prepare=_forge(_document(_PLAN, _doubled_metric), "show", _operators),
         status=4,
-        says="the plan has metric",
+        says="the plan has the metric",
         mib=_MIB,
     ),
     Case(

@@ -239,7 +239,7 @@ CASES = (
         name="consent/the-screen-says-what-was-decided",
         prepare=_by_site(),
         status=4,
-        says="whatever you can the image that the manifest names is not used",
+        says="whatever you can capsule ignores the image that the manifest names",
     ),
     Case(
         name="consent/a-verification-of-a-strangers-capsule",

@@ -12,9 +12,9 @@ from capsule.archive.limits import MOST_ENTRIES
 from tests.hostile.reading import Make, refuse
 from tests.support.capsules import pack, sample, sample_files
 
-_FORM = "the zip directory has another form than capsule writes"
+_FORM = "another program wrote or changed the zip directory"
 _FAR = "the zip directory starts at byte "
-_END = "not a capsule: truncated, not a zip file, or followed by other data"
+_END = "not a capsule: truncated, or followed by other data"
 _CENTRAL, _END_RECORD = b"PK\x01\x02", b"PK\x05\x06"
 _FLAGS, _DISK, _COMMENT_LENGTH = 8, 4, 20
 

@@ -187,7 +187,7 @@ CASES = (
         name="manifest/file-of-a-tebibyte",
         prepare=_lint(_sparse),
         status=2,
-        says="the limit is 256 KiB",
+        says="expected at most 256 KiB",
         reads_only=True,
     ),
     Case(

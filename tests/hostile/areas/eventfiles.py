@@ -66,7 +66,9 @@ CASES = (
     _fail("link", f"os.mkdir('runs'); os.symlink('/etc/passwd', 'runs/{_NAME}')", "are empty"),
     _fail("linked-folder", f"{_write(_FINE, 'a')}\nos.symlink('a', 'runs')", "no event files"),
     _fail("folder", f"os.makedirs('runs/{_NAME}')", "no event files in folder runs"),
-    _fail("two-runs", f"{_write(_FINE, 'runs/a')}\n{_write(_FINE, 'runs/b')}", "2 folders below"),
+    _fail(
+        "two-runs", f"{_write(_FINE, 'runs/a')}\n{_write(_FINE, 'runs/b')}", "below runs, found 2:"
+    ),
     _fail(
         "deep-folders",
         "for n in range(500):\n    os.mkdir('runs')\n    os.chdir('runs')",

@@ -176,7 +176,7 @@ CASES = (
     # what the forger's tools make of an honest record is honest
     Case(name="forged/nothing", prepare=_diff(forging.as_it_is), status=0, says="REPRODUCED"),
     # seeds
-    _refuse("chosen-seeds", _diff(forging.chosen_seeds), "fresh seed number 1 is 100; the"),
+    _refuse("chosen-seeds", _diff(forging.chosen_seeds), "fresh seed number 1 is 100, expected"),
     _refuse("best-of-several", _diff(forging.best_of_ten, "ten"), "fresh seed number"),
     _refuse("nonce-put-in", _diff(forging.with_origin(nonce="x")), "fresh seed number 1"),
     _refuse("nonce-taken-out", _diff(forging.with_origin(nonce=None), "word"), "fresh seed"),
@@ -185,10 +185,12 @@ CASES = (
     # runs
     _refuse("trial-missing", _diff(forging.without_a_trial), "ends after 4 of 5 fresh seeds"),
     _refuse("outcome-missing", _diff(forging.without_an_outcome), "lacks a final outcome"),
-    _refuse("runs-changed", _diff(forging.with_origin(runs=7)), "it ends after 5 of 7"),
+    _refuse("runs-changed", _diff(forging.with_origin(runs=7)), "the record ends after 5 of 7"),
     _refuse("fewer-runs-said", _diff(forging.with_origin(runs=3)), "fresh seed number 4"),
     _refuse("look-changed", _diff(forging.with_origin(look=2)), "the origin says look 2"),
-    _refuse("look-dropped", _diff(forging.with_origin(look=None)), "the origin says look None"),
+    _refuse(
+        "look-dropped", _diff(forging.with_origin(look=None)), "the origin says no planned look"
+    ),
     _refuse("earlier-date", _diff(forging.earlier), "before the original ended"),
     _refuse("earlier-trial", _diff(forging.earlier_trial), "before the original ended"),
     # what a quick one left out
@@ -256,7 +258,7 @@ CASES = (
         "in the plan differs from the manifest's",
     ),
     _refuse("plan-changed", _check(forging.in_another_order), "differ in order or names"),
-    _refuse("image-unnamed", _diff(forging.in_an_image), "it ran in an image"),
+    _refuse("image-unnamed", _diff(forging.in_an_image), "the re-run used the image "),
     _refuse("levels-changed", _check_program, "levels/ differs from capsule-hpc"),
     _refuse("other-levels", _diff_program, "measuring code differs from the original's"),
     _refuse("own-levels", _diff(forging.by_own_levels), "belongs to no release of capsule"),
@@ -269,7 +271,7 @@ CASES = (
     _refuse("margin-widened", _check(forging.widen), "allows -1e+06 to 1e+06, expected -0.0"),
     _refuse("margin-widened-here", _diff(forging.widen), "differs from the original's"),
     # where it comes from
-    _refuse("origin-dropped", _diff(forging.as_original), "id gives none"),
+    _refuse("origin-dropped", _diff(forging.as_original), "expected none as derived"),
     _refuse("origin-made-up", _check(forging.as_verification), "fresh seed number 1 is none"),
     _refuse("origin-to-come", _check(forging.as_extension), "predecessor/"),
     # what is derived
@@ -364,13 +366,13 @@ CASES = (
     _refuse("one-of-several", _several(forging.earlier), "before the original ended"),
     # copies
     _no_evidence(
-        "copied-values", forging.copy_runs((forging.LOSS,), 5), "the values are copies, or"
+        "copied-values", forging.copy_runs((forging.LOSS,), 5), "The values are copies, or"
     ),
     _no_evidence(
-        "copied-but-one", forging.copy_runs((forging.LOSS,), 4), "the values are copies, or"
+        "copied-but-one", forging.copy_runs((forging.LOSS,), 4), "The values are copies, or"
     ),
     _no_evidence(
-        "copied-times", forging.copy_runs((forging.STEP,), 1), "one is a copy of the other"
+        "copied-times", forging.copy_runs((forging.STEP,), 1), "a copied trial is no evidence"
     ),
     # what the first line tells
     _tell(

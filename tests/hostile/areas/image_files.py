@@ -102,6 +102,6 @@ CASES = (
         name="sif/under-another-name",
         prepare=_run_another_form,
         status=2,
-        says="the reference names the form oci-archive, the file has the form sif",
+        says="the reference names the form oci-archive, but the file has the form sif",
     ),
 )

@@ -175,7 +175,7 @@ CASES = (
         name="image/index-without-the-manifest",
         prepare=_forged(_index_of_others),
         status=4,
-        says="does not list the manifest",
+        says="does not list the image manifest",
     ),
     *(
         Case(

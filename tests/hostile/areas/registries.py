@@ -215,7 +215,7 @@ CASES = (
         name="registry/no-platform",
         prepare=_resolve("no-platform"),
         status=4,
-        says='lacks "os" or "architecture"',
+        says='the image configuration lacks "os"',
     ),
     Case(
         name="registry/control-character-in-media-type",
@@ -227,7 +227,7 @@ CASES = (
         name="registry/size-that-is-true",
         prepare=_resolve("true-bytes"),
         status=4,
-        says="expected a number of bytes",
+        says="a layer has the size 'True', expected 0 to",
     ),
     Case(
         name="registry/variable-that-is-no-text",

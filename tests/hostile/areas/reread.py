@@ -43,7 +43,7 @@ CASES = (
     _refuse(
         "invented-predecessor",
         rereading.with_an_invented_predecessor,
-        "manifest-sha256.txt has another digest",
+        "predecessor/manifest-sha256.txt has digest sha256:",
     ),
     _refuse(
         "failure-put-in",

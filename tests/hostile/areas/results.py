@@ -25,6 +25,6 @@ CASES = (
             '    results.write(\'{"metric": "loss", "value": "Nan"}\\n\')\n'
         ),
         status=5,
-        says="'Nan' is not a number",
+        says="expected a number, found 'Nan'",
     ),
 )

@@ -65,7 +65,7 @@ def _run(script: str, **changes: object) -> Prepare:
 
 
 def _measure(strike: str, **changes: object) -> Prepare:
-    """One trial of an operator whose file does as it likes inside the measuring program."""
+    """One trial of an operator whose file does as it likes inside the measuring code."""
     benchmark = {
         "id": "own",
         "level": 0,
@@ -217,7 +217,7 @@ NEIGHBOURS = tuple(
         ("starts-are-a-file", "shutil.rmtree(first.parent); first.parent.touch()", 5, "cannot"),
         ("log-is-a-link", "(first / 'stdout.txt').unlink(); " + _LINK, 0, "sealed tiny-"),
         ("hollow-results", "os.truncate(first / 'out' / 'results.jsonl', 1 << 40)", 5, _CHANGED),
-        ("hollow-log", "os.truncate(first / 'stdout.txt', 1 << 40)", 5, "of logs; the limit is"),
+        ("hollow-log", "os.truncate(first / 'stdout.txt', 1 << 40)", 5, "the logs are too large"),
     )
 )
 

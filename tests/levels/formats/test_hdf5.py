@@ -110,7 +110,7 @@ def _elsewhere(file: Any) -> None:
         (_claim, "claims 8192.0 GiB for climate/data"),
         (_claim_chunk, "claims 2.0 GiB for climate/data"),
         (_pack, "claims 128.0 MiB for climate/data"),
-        (_text, "has climate/data of object .*, expected numbers"),
+        (_text, "has climate/data of object .*, expected at least 1 integer or float"),
         (_empty, r"has climate/data of float32 \(0, 3\)"),
         (_group, "has no dataset climate/data"),
         (_elsewhere, "has no dataset climate/data"),

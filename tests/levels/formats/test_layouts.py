@@ -371,7 +371,7 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         cut("train/class-b/0.PPM"),
         "3071 bytes of pixels, expected 3072",
     ),
-    ("image-folder", write_folders, draw_wide, "has image .*33.*, but other files .*32"),
+    ("image-folder", write_folders, draw_wide, "has image .*33.*, expected .*32.* as in"),
     ("cosmoflow-hdf5", write_universe_files, cut_short, "the first three multiples of 8"),
     ("cosmoflow-hdf5", write_universe_files, tell_words, "full of float64"),
     ("cosmoflow-tfrecord", write_cosmoflow, empty, "has no record"),
@@ -381,7 +381,7 @@ WRONG: list[tuple[str, Write, Write, str]] = [
         "cosmoflow-tfrecord",
         write_cosmoflow,
         mix_sizes,
-        "has volume .*4, 4, 4.*, but other files .*8, 8, 8",
+        "has volume .*4, 4, 4.*, expected .*8, 8, 8.* as in",
     ),
 ]
 WRITE = {form: write for form, write, *_ in LAYOUTS}

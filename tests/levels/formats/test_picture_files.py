@@ -95,9 +95,9 @@ def _png(width: int, height: int, data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
-        ("a.ppm", b"", "is not a binary PGM or PPM with 255 shades"),
-        ("a.ppm", b"P3 1 1 255 0 0 0", "is not a binary PGM or PPM"),
-        ("a.pgm", b"P5 1 1 65535 aa", "is not a binary PGM or PPM"),
+        ("a.ppm", b"", "begins with b'', expected a binary PGM or PPM with 255 shades"),
+        ("a.ppm", b"P3 1 1 255 0 0 0", "expected a binary PGM or PPM"),
+        ("a.pgm", b"P5 1 1 65535 aa", "expected a binary PGM or PPM"),
         ("a.pgm", b"P5 999999999 999999999 255 a", "has 1 bytes of pixels, expected 99999999800"),
         ("a.pgm", b"P5 0 5 255 ", "has 0 bytes of pixels, expected 0"),
     ],

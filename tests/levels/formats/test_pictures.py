@@ -81,7 +81,7 @@ def test_a_damaged_gzip_file_is_refused_or_another_array(tmp_path: Path, data: b
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "is not an IDX file: it begins with nothing"),
+        (b"", "begins with no bytes, expected an IDX file"),
         (b"\x89PNG", "begins with 89504e47"),
         (bytes((0, 0, 9, 0)), "has 0 axes, expected 1 to 8"),
         (bytes((0, 0, 7, 1)) + bytes(8), "begins with 00000701"),
@@ -105,7 +105,7 @@ def test_what_is_wrong_with_an_idx_file_is_said(tmp_path: Path, data: bytes, say
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (_IDX, "is not a gzip file"),
+        (_IDX, "expected a gzip file"),
         (gzip.compress(_IDX)[:-5], "is a damaged gzip file"),
         (gzip.compress(_IDX) + b"more", "is a damaged gzip file: Not a gzipped file"),
         (gzip.compress(bytes(1 << 30)), "unpacks to more than 100 times its size"),

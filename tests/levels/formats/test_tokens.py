@@ -56,9 +56,9 @@ def test_a_large_file_is_not_read_until_it_is_used(tmp_path: Path) -> None:
 
 
 def test_tokens_beyond_the_type_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="tokens are 0 to 65536, outside the range of uint16"):
+    with pytest.raises(ValueError, match="tokens are 0 to 65536, expected 0 to 65535"):
         tokens.write(numpy.array([0, 65536]), tmp_path / "train.bin", "uint16")
-    with pytest.raises(ValueError, match="tokens are -1 to 1, outside the range of uint8"):
+    with pytest.raises(ValueError, match="tokens are -1 to 1, expected 0 to 255"):
         tokens.write(numpy.array([-1, 1]), tmp_path / "train.bin", "uint8")
 
 

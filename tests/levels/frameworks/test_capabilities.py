@@ -155,8 +155,8 @@ def test_what_only_infers_yields_no_gradients_and_takes_no_user_s_operator(tmp_p
         "own": ("error", "ValueError: gemm has no function for onnxruntime; use numpy"),
         "gelu/default/float64/17": (
             "error",
-            "ValueError: onnxruntime does not compute gelu with the precision of float64: use"
-            " another dtype",
+            "ValueError: onnxruntime does not compute gelu with the precision of float64; use"
+            " float32 or float16",
         ),
         "lenet/default/float32/17": (None, ""),
     }

@@ -89,7 +89,7 @@ for device, threads in (("cuda", 1), ("cpu", 2), ("cpu", 1)):
 """
     assert execute(code) == [
         "jax has no device 'cuda': capsule runs jax on CPUs only",
-        "jax already started with other settings, not with 2 threads",
+        "jax started 0 worker threads, expected 2: jax may have started before in this process",
     ]
 
 

@@ -233,7 +233,7 @@ def test_an_operation_that_is_wrong_in_the_dtype_exceeds_its_bound(tmp_path: Pat
         ("has no parameters to train", "return Net()", "return Net().requires_grad_(False)"),
         ("expected a function or one of", "class Net", "loss = 'none'\nclass Net"),
         ("expected a scalar", "class Net", "loss = lambda y, due: y\nclass Net"),
-        ("returned \\(4, 8\\), expected shape \\(4, 3\\)", "self.last(self", "(self"),
+        ("returned shape \\(4, 8\\), expected shape \\(4, 3\\)", "self.last(self", "(self"),
     ],
 )
 def test_a_module_that_cannot_be_differentiated_says_why(

@@ -220,9 +220,12 @@ ODD = [
     ("network = lambda: nn.LazyLinear(3)", "lazy parameters"),
     (
         "network = lambda: nn.Linear(12, 3)",
-        r"net.py returned \(20, 1, 12, 3\), expected shape \(20, 3\)",
+        r"net.py returned shape \(20, 1, 12, 3\), expected shape \(20, 3\)",
     ),
-    ("network = lambda: nn.Sequential(nn.Flatten(), nn.Linear(144, 4))", r"returned \(20, 4\)"),
+    (
+        "network = lambda: nn.Sequential(nn.Flatten(), nn.Linear(144, 4))",
+        r"returned shape \(20, 4\)",
+    ),
     ("def network():\n    raise KeyError('mine')", "mine"),
     (
         "loss = 'hinge'\nnetwork = lambda: nn.Linear(1, 1)",

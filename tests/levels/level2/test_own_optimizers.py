@@ -153,7 +153,7 @@ WRONG_TORCH = {
     with torch.no_grad():
         parameters[0] += 1
     return torch.optim.SGD(parameters, lr=0.1)
-    """: "changed parameters before the first step",
+    """: "parameters before the first step",
     """
     class Stubborn(torch.optim.SGD):
         def step(self):
@@ -204,7 +204,7 @@ WRONG_FORMULA = {
     "return -step.rate * gradient.sum(), state": r"a change of shape \(\)",
     "return -step.rate * gradient[..., None], state": "a change of shape",
     "return -step.rate * gradient, (gradient > 0,)": "a state of shape .* and type bool",
-    "return -step.rate * gradient, ()": "a state of 0 arrays, but slots is 1",
+    "return -step.rate * gradient, ()": "a state of 0 arrays, expected 1, the value of slots",
     "return -step.rate * gradient": "expected a pair of change and state",
     "gradient += parameter; return -step.rate * gradient, state": "read-only",
     "parameter *= 0.9; return -step.rate * gradient, state": "read-only",
@@ -227,8 +227,12 @@ def test_a_formula_that_yields_something_else_fails_with_its_reason(
     ("text", "numbers", "message"),
     [
         (HEAD, BALL, "does not define torch"),
-        (HEAD + "torch = 3\n", BALL, "torch is not a function"),
-        (HEAD + TORCH + "formula = None\n", BALL, "formula is not a function"),
+        (HEAD + "torch = 3\n", BALL, "torch is of type int, expected a function"),
+        (
+            HEAD + TORCH + "formula = None\n",
+            BALL,
+            "formula is of type NoneType, expected a function",
+        ),
         (HEAD + TORCH, {"lr": 0.1}, "the recipe has the numbers lr, expected lr, momentum"),
         (HEAD + TORCH, {**BALL, "beta": 1.0}, "the recipe has the numbers lr, momentum, beta"),
         (HEAD + TORCH, {**BALL, "lr": 0.0}, "mine.py: lr is 0"),

@@ -121,7 +121,7 @@ def test_a_file_system_in_memory_is_never_cold() -> None:
     with TemporaryDirectory(dir=MEMORY) as folder:
         with pytest.raises(
             CacheError,
-            match=r"100.0% of the pages of idx in memory; a cold cache requires at most 1%",
+            match=r"100.0 % of the pages of idx in memory; a cold cache requires at most 1 %",
         ):
             measure(Path(folder), "idx", "cold")
         assert list(Path(folder).iterdir()) == []

@@ -48,7 +48,7 @@ def node(kind: str, inputs: Sequence[str], **attributes: Any) -> onnx.NodeProto:
     [
         ("draws random numbers", node("RandomNormalLike", ["x"]), None),
         ("depends on the data", node("NonZero", ["x"]), None),
-        ("not a tensor", node("SequenceConstruct", ["x", "x"]), None),
+        ("expected a tensor of", node("SequenceConstruct", ["x", "x"]), None),
         (
             "values of the unsupported type FLOAT8E4M3FN",
             node("Cast", ["x"], to=onnx.TensorProto.FLOAT8E4M3FN),

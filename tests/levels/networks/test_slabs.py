@@ -57,7 +57,7 @@ def test_slabs_are_all_rows_and_halos_are_what_others_send(
         ([("conv", 9, 1, 4)], 8, 4, "conv reads 4 rows beyond the slab of rank 0; the slab"),
         ([("conv", 3, 1, 1)], 3, 4, "an input of 3 rows allows at most 3 slabs"),
         ([("pool", 3, 2, 0)], 8, 2, "pool has windows of 3 rows, stride 2"),
-        ([("pool", 2, 2, 1)], 8, 2, "padding 1; only pooling without overlap"),
+        ([("pool", 2, 2, 1)], 8, 2, "padding 1; expected windows"),
         ([("conv", 8, 1, 0)], 8, 2, "conv reduces 8 rows to 1, which leaves no row for rank 1"),
     ],
 )
@@ -78,7 +78,7 @@ def test_rows_are_gathered_where_they_are_too_few() -> None:
     layers = {ranks: len(slabs.fit(trunk, ranks).layers) for ranks in (1, 4, 8, 16, 64, 128)}
     assert layers == {1: 10, 4: 10, 8: 9, 16: 7, 64: 3, 128: 1}
     assert slabs.fit(trunk, 8).row == trunk.layers[9].row
-    with pytest.raises(ValueError, match="its 128 rows allow at most"):
+    with pytest.raises(ValueError, match="an input of 128 rows allows at most"):
         slabs.fit(trunk, 129)
     graph = build("cosmoflow", {"side": 16, "width": 2, "batch": 2})
     chain = graphs.share(graph, 8)
@@ -110,5 +110,5 @@ def test_a_network_that_is_no_chain_is_refused() -> None:
     sizes = {"n": 1, "c": 1, "h": 8, "w": 8, "k": 1, "r": 3, "s": 3, "padding": 1}
     y = g.flat(g.node("conv2d", (x, w), sizes))
     z = g.flat(g.node("conv2d", (g.input("other", (1, 1, 8, 8)), w), sizes))
-    with pytest.raises(ValueError, match="w is also read after its chain"):
+    with pytest.raises(ValueError, match="the parameter w is read by the chain"):
         graphs.find(g.graph([g.linear(g.sum(y, z), 2)]))

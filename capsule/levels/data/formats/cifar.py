@@ -39,7 +39,8 @@ def read(path: Path, classes: Sequence[int]) -> tuple[Any, Any]:
     if not size or size % length:
         raise FormatError(
             path,
-            f"has {size} bytes, expected a positive multiple of {length}, the size of a sample",
+            f"has {size} bytes, expected a positive multiple of {length} bytes, the size of a"
+            " sample",
         )
     table = numpy.memmap(path, numpy.uint8, "r").reshape(-1, length)
     labels, images = numpy.array(table[:, : len(classes)]), table[:, len(classes) :]

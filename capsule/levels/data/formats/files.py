@@ -61,7 +61,8 @@ def unpack_file(path: Path) -> bytearray:
     """
     data = read(path)
     if data[:3] != GZIP:
-        raise FormatError(path, "is not a gzip file")
+        found = data[:3].hex() or "no bytes"
+        raise FormatError(path, f"begins with {found}, expected a gzip file ({GZIP.hex()})")
     return unpack(data, path)
 
 

@@ -78,7 +78,8 @@ def _find(h5py: Any, file: Any, where: str, path: Path, most: int) -> Any:
             " file",
         )
     if holder.dtype.kind not in "iuf" or holder.shape is None or not holder.size:
-        raise FormatError(path, f"has {where} of {holder.dtype} {holder.shape}, expected numbers")
+        found = f"{holder.dtype} {holder.shape}"
+        raise FormatError(path, f"has {where} of {found}, expected at least 1 integer or float")
     for shape in filter(None, (holder.shape, holder.chunks)):
         claim = holder.dtype.itemsize
         for length in shape:

@@ -36,7 +36,12 @@ def read(path: Path) -> Any:
     data = files.unpack_file(packed) if is_packed else files.read_head(path, _MOST_HEAD)
     length = len(data) if is_packed else path.stat().st_size
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in TYPES:
-        raise FormatError(path, f"is not an IDX file: it begins with {data[:4].hex() or 'nothing'}")
+        types = ", ".join(f"{one:02x}" for one in TYPES)
+        raise FormatError(
+            path,
+            f"begins with {data[:4].hex() or 'no bytes'}, expected an IDX file: 0000 and a type"
+            f" ({types})",
+        )
     kind, axes = numpy.dtype(TYPES[data[2]]), data[3]
     start = 4 + 4 * axes
     if not 1 <= axes <= _MOST_AXES:
@@ -70,7 +75,13 @@ def write(array: Any, path: Path) -> None:
     kinds = {kind[1:]: number for number, kind in TYPES.items()}
     kind = kinds.get(array.dtype.str[1:])
     if kind is None or not 1 <= array.ndim <= _MOST_AXES or not array.size:
-        raise ValueError(f"IDX cannot store an array of {array.dtype} {array.shape}")
+        import numpy
+
+        types = ", ".join(numpy.dtype(one).name for one in TYPES.values())
+        raise ValueError(
+            f"IDX cannot store an array of {array.dtype} {array.shape}, expected 1 to {_MOST_AXES}"
+            f" axes, at least 1 element, and one of the types {types}"
+        )
     lengths = b"".join(length.to_bytes(4, "big") for length in array.shape)
     elements = array.astype(array.dtype.newbyteorder(">"), order="C")
     path.write_bytes(bytes((0, 0, kind, array.ndim)) + lengths + elements.tobytes())

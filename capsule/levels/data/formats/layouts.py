@@ -196,9 +196,9 @@ def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
 
     x, y = example.get("x"), example.get("y")
     if not isinstance(x, list) or len(x) != 1:
-        raise FormatError(path, "has a record without a valid x, expected one value of bytes")
+        raise FormatError(path, f"has a record with {_describe('x', x)}, expected 1 byte string")
     if y is None or isinstance(y, list):
-        raise FormatError(path, "has a record without a valid y, expected four floats")
+        raise FormatError(path, f"has a record with {_describe('y', y)}, expected four floats")
     side = round((len(x[0]) / 8) ** (1 / 3))
     if not x[0] or 8 * side**3 != len(x[0]):
         raise FormatError(
@@ -207,6 +207,16 @@ def _read_universe(example: records.Example, path: Path) -> dict[str, Any]:
         )
     volume = numpy.frombuffer(x[0], "<i2").reshape(side, side, side, 4)
     return _order_universe(volume, y, path)
+
+
+def _describe(name: str, feature: Any) -> str:
+    """Return a feature of a record in words, for messages."""
+    if feature is None:
+        return f"no {name}"
+    ending = "" if len(feature) == 1 else "s"
+    of_type = "" if isinstance(feature, list) else f" of {feature.dtype}"
+    kind = "number" if of_type else "byte string"
+    return f"{len(feature)} {kind}{ending}{of_type} as {name}"
 
 
 def _order_universe(volume: Any, target: Any, path: Path) -> dict[str, Any]:
@@ -276,16 +286,30 @@ def read_deepcam(folder: Path, shapes: Shapes) -> Parts:  # noqa: ARG001
 
     stats = hdf5.read(folder / "stats.h5", ("climate/minval", "climate/maxval"))
     low, high = (one[..., :16].astype("float64") for one in stats)
-    if low.shape != (16,) or high.shape != (16,) or not (high > low).all():
+    if low.shape != (16,) or high.shape != (16,):
         raise FormatError(
             folder / "stats.h5",
             f"has minval of shape {stats[0].shape} and maxval of shape {stats[1].shape}, expected"
-            " at least 16 of each, every minval below its maxval",
+            " one axis with at least 16 numbers in each",
+        )
+    is_below = high > low
+    if not is_below.all():
+        channel = int(is_below.argmin())
+        raise FormatError(
+            folder / "stats.h5",
+            f"has minval {low[channel]:g} and maxval {high[channel]:g} of channel {channel},"
+            " expected a minval below the maxval",
         )
     with numpy.errstate(over="ignore"):
         shift, scale = low.astype("float32"), (1 / (high - low)).astype("float32")
-    if not (numpy.isfinite(shift).all() and numpy.isfinite(scale).all()):
-        raise FormatError(folder / "stats.h5", "has minval or maxval outside the range of float32")
+    is_finite = numpy.isfinite(shift) & numpy.isfinite(scale)
+    if not is_finite.all():
+        channel = int(is_finite.argmin())
+        raise FormatError(
+            folder / "stats.h5",
+            f"has minval {low[channel]:g} and maxval {high[channel]:g} of channel {channel},"
+            " expected minval and 1 / (maxval - minval) within the range of float32",
+        )
     scale_channels = partial(_scale_channels, shift.reshape(-1, 1, 1), scale.reshape(-1, 1, 1))
     decode: Mapping[str, Decode] = {"map": scale_channels, "label": _widen}
     parts = []
@@ -306,8 +330,12 @@ def _read_storm(path: Path) -> dict[str, Any]:
             f"has data of shape {data.shape} and labels_0 of shape {label.shape}, expected (height,"
             " width, 16) and (height, width)",
         )
-    if label.dtype.kind == "f" and not ((label == numpy.rint(label)) & (abs(label) < 2**31)).all():
-        raise FormatError(path, "has labels_0 that are not whole numbers")
+    if label.dtype.kind == "f":
+        is_whole = (label == numpy.rint(label)) & (abs(label) < 2**31)
+        if not is_whole.all():
+            raise FormatError(
+                path, f"has {label[~is_whole][0]:g} in labels_0, expected whole numbers below 2^31"
+            )
     fields = _narrow(data).transpose(2, 0, 1)
     return {"map": fields[None], "label": label.reshape(-1)}
 

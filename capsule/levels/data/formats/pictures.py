@@ -57,7 +57,9 @@ def _read_netpbm(data: bytes, path: Path) -> Any:
 
     match = _HEADER.match(data)
     if match is None:
-        raise FormatError(path, "is not a binary PGM or PPM with 255 shades")
+        raise FormatError(
+            path, f"begins with {data[:16]!r}, expected a binary PGM or PPM with 255 shades"
+        )
     channels = 3 if match[1] == b"6" else 1
     width, height = int(match[2]), int(match[3])
     due = channels * width * height

@@ -21,6 +21,7 @@ from .files import FormatError
 _HEAD, _LENGTH_BYTES, _CRC_BYTES = struct.Struct("<QI"), 8, 4
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT, _WORD = 10, (1 << 64) - 1
+_SHOWN = 40
 _KINDS = {1: "bytes", 2: "float", 3: "int64"}
 
 Example = Mapping[str, Union[list[bytes], Any]]
@@ -49,7 +50,9 @@ def locate(path: Path) -> list[Place]:
             start, length = at + _HEAD.size, _HEAD.unpack(head)[0]
             at = start + length + _CRC_BYTES
             if at > size:
-                raise FormatError(path, f"has {size} bytes, but a record ends at byte {at}")
+                raise FormatError(
+                    path, f"ends within a record: found {size} bytes, expected at least {at}"
+                )
             places.append((start, length))
     if not places:
         raise FormatError(path, "has no record")
@@ -181,10 +184,14 @@ def _entry(entry: memoryview) -> tuple[str, Any]:
     name, feature = "", memoryview(b"")
     for number, value in _fields(entry):
         if number == 1:
+            text = _require_message(value)
             try:
-                name = str(_require_message(value), "utf-8")
+                name = str(text, "utf-8")
             except UnicodeDecodeError:
-                raise _BrokenError("a name is not UTF-8") from None
+                found = bytes(text[:_SHOWN])
+                raise _BrokenError(
+                    f"expected the name of a feature in UTF-8, found {found!r}"
+                ) from None
         elif number == 2:
             feature = _require_message(value)
     kind = "bytes"
@@ -238,9 +245,9 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
         elif kind in (_FIXED64, _FIXED32):
             length = 8 if kind == _FIXED64 else 4
         else:
-            raise _BrokenError(f"a field has the unknown wire type {kind}")
+            raise _BrokenError(f"field {number} has the unknown wire type {kind}")
         if length > len(message) - at:
-            raise _BrokenError("the record is truncated within a field")
+            raise _BrokenError(f"the record is truncated within field {number}")
         yield number, message[at : at + length]
         at += length
 
@@ -252,10 +259,12 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
         value |= (byte & 127) << (7 * place)
         if byte < 128:
             return value & _WORD, at + place + 1
-    raise _BrokenError("the record is truncated within an integer, or has one of more than 64 bits")
+    raise _BrokenError(
+        "the record is truncated within an integer, or has an integer of more than 64 bits"
+    )
 
 
 def _require_message(value: memoryview | int) -> memoryview:
     if isinstance(value, int):
-        raise _BrokenError("found an integer, expected a message")
+        raise _BrokenError(f"found the integer {value}, expected a message")
     return value

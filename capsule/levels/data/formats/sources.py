@@ -172,8 +172,8 @@ class Items:
                 if array.shape != self._shapes[name]:
                     raise FormatError(
                         self._folder / self._places[index][0],
-                        f"has {name} of shape {array.shape}, but other files have shape"
-                        f" {self._shapes[name]}",
+                        f"has {name} of shape {array.shape}, expected {self._shapes[name]} as in"
+                        f" {self._places[0][0]}",
                     )
                 taken[name][place * count : (place + 1) * count] = self._decode[name](array)
         return taken

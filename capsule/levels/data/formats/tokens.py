@@ -35,11 +35,13 @@ def read(path: Path, kind: str) -> Any:
     width, length = numpy.dtype(TYPES[kind]).itemsize, path.stat().st_size
     if length % width:
         raise FormatError(
-            path, f"has {length} bytes, expected a multiple of {width}, the size of a token"
+            path, f"has {length} bytes, expected a multiple of {width} bytes, the size of a token"
         )
     if length < 2 * width:
         raise FormatError(
-            path, f"has {length // width} tokens, expected at least 2: one predicts the next"
+            path,
+            f"has {length // width} tokens, expected at least 2, because each token predicts the"
+            " next token",
         )
     return numpy.memmap(path, TYPES[kind], "r")
 
@@ -54,8 +56,10 @@ def write(tokens: Any, path: Path, kind: str) -> None:
     import numpy
 
     width = numpy.dtype(TYPES[kind]).itemsize
-    if int(tokens.min()) < 0 or int(tokens.max()) >= 1 << 8 * width:
+    most = (1 << 8 * width) - 1
+    if int(tokens.min()) < 0 or int(tokens.max()) > most:
         raise ValueError(
-            f"tokens are {tokens.min()} to {tokens.max()}, outside the range of {kind}"
+            f"tokens are {tokens.min()} to {tokens.max()}, expected 0 to {most}, the range of"
+            f" {kind}"
         )
     path.write_bytes(tokens.astype(TYPES[kind]).tobytes())

@@ -109,7 +109,10 @@ def _start(threads: int | None) -> int:
     jax.devices()
     started = len(_list_workers() - before)
     if started != (threads or started) or not started:
-        raise FrameworkError(f"jax already started with other settings, not with {threads} threads")
+        raise FrameworkError(
+            f"jax started {started} worker threads, expected {threads or 'at least 1'}: jax may"
+            " have started before in this process"
+        )
     return started
 
 

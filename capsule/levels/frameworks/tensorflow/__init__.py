@@ -118,7 +118,10 @@ def create(
             _threading.set_intra_op_parallelism_threads(threads)
             _threading.set_inter_op_parallelism_threads(1)
     except RuntimeError as error:
-        raise FrameworkError(f"{name} already started with other settings: {error}") from error
+        raise FrameworkError(
+            f"cannot set the devices and threads of {name}, because {name} has already started:"
+            f" {error}"
+        ) from error
     if determinism == "strict":
         _experimental.enable_op_determinism()
     return TensorFlow(name, determinism, compiled)

@@ -30,7 +30,10 @@ class TensorFlowTrainer:
         self, graph: Graph, values: Values, optimizer: Chosen, numbers: Numbers, *, compiled: bool
     ) -> None:
         if not isinstance(optimizer, str):
-            raise FrameworkError("TensorFlow cannot train with an optimizer from a file")
+            raise FrameworkError(
+                f"tensorflow cannot train with the optimizer of {optimizer.name}: use an optimizer"
+                " of the catalogue, or torch"
+            )
         self._kept = statistics.find(graph)
         self._constants = {name: values[name] for name in graph.parameters}
         self._leaves = {name: self._constants.pop(name) for name in graph.trainable}

@@ -77,7 +77,8 @@ def _conv_transpose(how: How, x: Any, w: Any, bias: Any = None) -> Any:
     rank = w.dim() - 2
     names = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
     if "output_shape" in how or how.get("auto_pad", b"NOTSET") != b"NOTSET":
-        raise FrameworkError("torch: ConvTranspose with output_shape or auto_pad is not supported")
+        found = " and ".join(name for name in ("output_shape", "auto_pad") if name in how)
+        raise FrameworkError(f"torch: ConvTranspose has {found}, expected only pads")
     strides, dilations = how.get("strides", [1] * rank), how.get("dilations", [1] * rank)
     pads, added = how.get("pads", [0] * 2 * rank), how.get("output_padding", [0] * rank)
     result = getattr(functional, names[rank - 1])(
@@ -109,8 +110,13 @@ def _average_pool(how: How, x: Any) -> Any:
     upward, counted = bool(how.get("ceil_mode", 0)), bool(how.get("count_include_pad", 0))
     padding = [before for before, _ in edges]
     even = all(before == after and 2 * before <= w for (before, after), w in zip(edges, window))
-    if not even or set(how.get("dilations", [1])) != {1} or (upward and rank == 1):
-        raise FrameworkError("torch: AveragePool with uneven pads or dilations is not supported")
+    dilations = how.get("dilations", [1] * rank)
+    if not even or set(dilations) != {1} or (upward and rank == 1):
+        raise FrameworkError(
+            f"torch: AveragePool with the window {window} has the pads (begin, end) {edges}, the"
+            f" dilations {dilations} and ceil_mode {int(upward)}; expected equal pads of at most"
+            " half a window, dilations 1, and ceil_mode 0 for one axis"
+        )
     if rank == 1:
         return functional.avg_pool1d(x, window, strides, padding, upward, counted)
     function = functional.avg_pool2d if rank == 2 else functional.avg_pool3d
@@ -123,7 +129,7 @@ def _space(x: Any) -> tuple[int, ...]:
 
 def _batch_norm(how: How, x: Any, w: Any, b: Any, mean: Any, variance: Any) -> Any:
     if how.get("training_mode"):
-        raise FrameworkError("torch: BatchNormalization in training_mode is not supported")
+        raise FrameworkError("torch: BatchNormalization has training_mode 1, expected 0")
     return functional.batch_norm(x, mean, variance, w, b, False, 0.0, how.get("epsilon", 1e-5))
 
 
@@ -168,11 +174,14 @@ def _recurrent(how: How, inputs: Sequence[Any], order: Sequence[int]) -> tuple[A
     """Torch's flat weights, and the usual rest, of a recurrence that torch has too."""
     x, w, r, bias, lengths = _pick(inputs, range(5))
     more = ("activation_alpha", "activation_beta", "activations", "clip", "input_forget", "layout")
-    plain = not any(how.get(name) for name in more)
-    if not plain or lengths is not None or any(one is not None for one in inputs[7:]):
+    found = [name for name in more if how.get(name)]
+    found += ["lengths"] if lengths is not None else []
+    found += ["peepholes"] if any(one is not None for one in inputs[7:]) else []
+    if found:
+        kind = {1: "RNN", 3: "GRU", 4: "LSTM"}[len(order)]
         raise FrameworkError(
-            "torch: RNN, GRU or LSTM with activations, clip, input_forget, layout, lengths or"
-            " peepholes is not supported"
+            f"torch: {kind} with {', '.join(found)} is not supported: export the file without"
+            f" {', '.join(found)}"
         )
     weights = []
     for way in range(w.shape[0]):
@@ -209,7 +218,7 @@ def _lstm(how: How, *inputs: Any) -> Any:
 
 def _gru(how: How, *inputs: Any) -> Any:
     if not how.get("linear_before_reset"):
-        raise FrameworkError("torch: GRU without linear_before_reset is not supported")
+        raise FrameworkError("torch: GRU has linear_before_reset 0, expected 1")
     x, weights, biased, both = _recurrent(how, inputs, (1, 0, 2))
     w, r, h = _pick(inputs, (1, 2, 5))
     y, h = torch.gru(x, _start(h, x, w, r), weights, biased, 1, 0.0, False, both, False)
@@ -227,12 +236,14 @@ def _attention(how: How, q: Any, k: Any, v: Any, mask: Any = None, *more: Any) -
     usual = {"version", "is_causal", "scale", "kv_num_heads", "q_num_heads"}
     plain = set(how) <= usual
     if any(one is not None for one in more) or not plain or q.dim() != 4:
+        given = sum(one is not None for one in (q, k, v, mask, *more))
         raise FrameworkError(
-            "torch: Attention is supported only with 4-axis inputs, without past keys, and with the"
-            " attributes is_causal, scale, q_num_heads and kv_num_heads"
+            f"torch: Attention has a query of {q.dim()} axes, {given} inputs and the attributes"
+            f" {', '.join(sorted(set(how) - {'version'})) or 'none'}; expected 4 axes, the inputs"
+            " q, k, v and mask, and at most is_causal, scale, q_num_heads and kv_num_heads"
         )
     if mask is not None and how.get("is_causal"):
-        raise FrameworkError("torch: Attention with mask and causal masking is not supported")
+        raise FrameworkError("torch: Attention has a mask and is_causal 1, expected one of the two")
     return functional.scaled_dot_product_attention(
         *(q, k, v, mask),
         is_causal=bool(how.get("is_causal", 0)),
@@ -242,6 +253,19 @@ def _attention(how: How, q: Any, k: Any, v: Any, mask: Any = None, *more: Any) -
 
 
 _MODES = {b"nearest": "nearest", b"linear": "linear", b"cubic": "bicubic"}
+
+
+def _refuse_resize(how: How, x: Any, sizes: Any) -> FrameworkError:
+    """Return the error of a Resize that torch does not compute as ONNX does."""
+    given = {"mode": b"nearest", "coordinate_transformation_mode": b"half_pixel", **how}
+    attributes = ", ".join(
+        f"{name} {value.decode() if isinstance(value, bytes) else value}"
+        for name, value in given.items()
+        if name != "version"
+    )
+    return FrameworkError(
+        f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with {attributes} is not supported"
+    )
 
 
 def _resize(how: How, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:  # noqa: ARG001
@@ -272,18 +296,12 @@ def _resize(how: How, x: Any, roi: Any = None, scales: Any = None, sizes: Any = 
         or cubic
         or not (same if nearest else aligned or halves)
     ):
-        raise FrameworkError(
-            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with mode"
-            f" {how.get('mode', b'nearest').decode()} and coordinates {placed} is not supported"
-        )
+        raise _refuse_resize(how, x, sizes)
     if nearest:
         return functional.interpolate(x, list(sizes[2:]), mode="nearest")
     ways = {"linear": ("linear", "bilinear", "trilinear")[rank - 1], "bicubic": "bicubic"}
     if aligned and scales and any(f * n % 1 for f, n in zip(factors, x.shape[2:])):
-        raise FrameworkError(
-            f"torch: Resize from {tuple(x.shape)} to {tuple(sizes)} with mode"
-            f" {how.get('mode', b'nearest').decode()} and coordinates {placed} is not supported"
-        )
+        raise _refuse_resize(how, x, sizes)
     by, to = (factors, None) if scales else (None, list(sizes[2:]))
     return functional.interpolate(x, to, by, mode=ways[mode], align_corners=aligned)
 

@@ -103,8 +103,9 @@ def judge(
         ValueError: See `right`.
     """
     if ARITHMETIC[dtype].wider != "float64":
+        fit = ", ".join(name for name, one in ARITHMETIC.items() if one.wider == "float64")
         raise ValueError(
-            f"torch has no type with more bits than {dtype} for a reference: use another dtype"
+            f"torch has no type with more bits than {dtype} for a reference: use one of {fit}"
         )
     first = _Local(dtype, label, draws)
     exact = _run(module, run, first)
@@ -115,7 +116,9 @@ def judge(
         moved = _run(module, run, moves)
         if moves.count != len(first.errors):
             raise ValueError(
-                "the module's operations depend on its data, so capsule cannot bound its errors"
+                f"the module runs {len(first.errors)} operations, but {moves.count} on data with"
+                " rounding errors: capsule cannot bound the errors of a module whose operations"
+                " depend on its data"
             )
         for place, (one, other) in enumerate(zip(moved, exact)):
             squares[place] += float(((one - other) ** 2).sum()) / RUNS
@@ -140,7 +143,10 @@ def outputs(results: Any) -> tuple[NativeTensor, ...]:
     if not isinstance(values, (tuple, list)) or not all(
         isinstance(one, torch.Tensor) for one in values
     ):
-        raise ValueError(f"the module returns a {type(results).__name__}, expected tensors")
+        raise ValueError(
+            f"the module returns a {type(results).__name__}, expected a tensor, or a tuple, list or"
+            " dictionary of tensors"
+        )
     return tuple(values)
 
 
@@ -274,7 +280,9 @@ class _Moved(TorchDispatchMode):  # type: ignore[misc]
                 continue
             if error.shape != value.shape:
                 raise ValueError(
-                    "the module's operations depend on its data, so capsule cannot bound its errors"
+                    f"{function} returns the shape {tuple(error.shape)}, but {tuple(value.shape)}"
+                    " on data with rounding errors: capsule cannot bound the errors of a module"
+                    " whose operations depend on its data"
                 )
             ways = torch.from_numpy(signs(f"{self._label}{here}\n{place}\n", tuple(error.shape)))
             value.add_(self._sign * error * ways.to(value.device))

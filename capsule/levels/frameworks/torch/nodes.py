@@ -62,6 +62,8 @@ def make(node: Node) -> Callable[..., tuple[NativeTensor, ...]]:
             raise FrameworkError(
                 f"torch cannot compute {node.name} ({node.operation}): {error}"
             ) from None
+        except FrameworkError as error:
+            raise FrameworkError(f"{error} (node {node.name})") from None
         if not isinstance(results, (tuple, list)):
             results = (results,)
         if len(results) <= named[-1]:

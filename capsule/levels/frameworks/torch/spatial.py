@@ -84,7 +84,7 @@ def _split(how: How, x: Any, lengths: Any = None) -> Any:
     if lengths is not None:
         return torch.split(x, whole(lengths), axis)
     if "num_outputs" not in how:
-        raise FrameworkError("torch: Split without lengths and num_outputs is not supported")
+        raise FrameworkError("torch: Split has neither lengths nor num_outputs, expected either")
     return torch.split(x, -(-x.shape[axis] // how["num_outputs"]), axis)
 
 
@@ -108,7 +108,7 @@ def _gather_elements(how: How, x: Any, index: Any) -> Any:
 
 def _gather_nd(how: How, x: Any, index: Any) -> Any:
     if how.get("batch_dims", 0):
-        raise FrameworkError("torch: GatherND with batch_dims is not supported")
+        raise FrameworkError(f"torch: GatherND has batch_dims {how['batch_dims']}, expected 0")
     places = [_wrap(part, x.shape[axis]) for axis, part in enumerate(index.unbind(-1))]
     return x[tuple(places)]
 
@@ -126,7 +126,9 @@ def _scatter(how: How, x: Any, index: Any, updates: Any) -> Any:
 def _scatter_nd(how: How, x: Any, index: Any, updates: Any) -> Any:
     reduction = how.get("reduction", b"none").decode()
     if reduction not in ("none", "add"):
-        raise FrameworkError(f"torch: ScatterND with the reduction {reduction} is not supported")
+        raise FrameworkError(
+            f"torch: ScatterND has the reduction {reduction}, expected none or add"
+        )
     places = tuple(_wrap(part, x.shape[axis]) for axis, part in enumerate(index.unbind(-1)))
     return x.index_put(places, updates, accumulate=reduction == "add")
 

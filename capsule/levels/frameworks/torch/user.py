@@ -41,8 +41,11 @@ class UserTorchOptimizer:
                 f"torch() of {self._name} returned an optimizer of {len(held)} tensors, expected"
                 f" each of the {len(leaves)} parameters once"
             )
-        if not all(map(torch.equal, leaves, before)):
-            raise ValueError(f"torch() of {self._name} changed parameters before the first step")
+        if changed := [not torch.equal(*pair) for pair in zip(leaves, before)].count(True):
+            raise ValueError(
+                f"torch() of {self._name} changed {changed} of {len(leaves)} parameters before the"
+                " first step: change parameters only in step()"
+            )
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:

@@ -48,7 +48,8 @@ def _mul(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
     constants = [name for name in inputs(node) if name in r.constants]
     factor = r.constants[constants[0]] if len(constants) == 1 else numpy.zeros(0)
     if factor.size != 1:
-        raise Refused("only the product with one constant number is supported")
+        found = [r.constants[name].shape for name in constants]
+        raise Refused(f"its constants have the shapes {found}, expected one constant number")
     (x,) = (name for name in inputs(node) if name not in constants)
     if factor.ndim > len(r.shape(x)):
         raise Refused(f"its constant has {factor.ndim} axes, expected at most {len(r.shape(x))}")
@@ -163,8 +164,9 @@ def _attention(r: Reader, node: Any, how: How) -> None:
         or len(node.output) > 1
     ):
         raise Refused(
-            "only q, k and v of one shape (batch, heads, length, width), without mask and past,"
-            f" are supported; found {', '.join(map(str, sorted(shapes)))}"
+            f"it has {len(operands)} inputs of shape {' and '.join(map(str, sorted(shapes)))}, and"
+            f" {len(node.output)} outputs; expected the inputs q, k and v of one shape (batch,"
+            " heads, length, width), and 1 output"
         )
     sizes = dict(zip(("batch", "heads", "length", "width"), shapes.pop()))
     scale = 1 / sqrt(sizes["width"])
@@ -178,7 +180,10 @@ def _softmax_cross_entropy(r: Reader, node: Any, how: How) -> None:
     operands = inputs(node)
     none(how, ("reduction", b"mean"))
     if len(operands) != 2 or "ignore_index" in how or len(node.output) > 1:
-        raise Refused("weights, ignore_index and a second output are not supported")
+        raise Refused(
+            f"it has {len(operands)} inputs, {len(node.output)} outputs and the attributes"
+            f" {', '.join(how) or 'none'}; expected 2 inputs, 1 output and no ignore_index"
+        )
     if len(r.shape(operands[0])) != 2:
         raise Refused(f"its scores have the shape {r.shape(operands[0])}, expected (rows, classes)")
     rows, columns = r.shape(operands[0])

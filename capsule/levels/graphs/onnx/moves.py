@@ -23,7 +23,8 @@ def _expand(r: Reader, node: Any, how: How) -> None:  # noqa: ARG001
     wide = [int(length) for length in r.constant(target)]
     if len(wide) != len(of):
         raise Refused(
-            f"its input of shape {of} cannot expand to {wide}, which has another number of axes"
+            f"its input has the shape {of} and its target the shape {tuple(wide)}, expected equal"
+            " numbers of axes"
         )
     # a file for one batch size has it in its shapes
     wide[0] = r.scale(wide[0]) if wide[0] > 1 else 1
@@ -88,8 +89,12 @@ def _cast(r: Reader, node: Any, how: How) -> None:
 
 def _dropout(r: Reader, node: Any, how: How) -> None:
     training = node.input[2] if len(node.input) > 2 else ""
-    if (training and r.constant(training).any()) or len(node.output) > 1:
-        raise Refused("only dropout in inference, which changes nothing, is supported")
+    trains = bool(training and r.constant(training).any())
+    if trains or len(node.output) > 1:
+        raise Refused(
+            f"it has training_mode {int(trains)} and {len(node.output)} outputs, expected"
+            " training_mode 0 and 1 output"
+        )
     _identity(r, node, how)
 
 

@@ -155,7 +155,9 @@ def _infer(model: Any, node: Any) -> list[tuple[str, str | None, tuple[int, ...]
     for place, value in enumerate(inferred.graph.output):
         form = value.type.tensor_type
         if not value.type.HasField("tensor_type") or not form.elem_type:
-            raise Refused(f"its result {value.name!r} is not a tensor, or has an unknown type")
+            found = value.type.WhichOneof("value") or "unknown"
+            found = "a tensor of unknown type" if found == "tensor_type" else f"of type {found}"
+            raise Refused(f"its result {value.name!r} is {found}, expected a tensor of known type")
         kind = None if form.elem_type in alone.REALS else _name(form.elem_type)
         dims = form.shape.dim
         if form.HasField("shape") and all(dim.HasField("dim_value") for dim in dims):

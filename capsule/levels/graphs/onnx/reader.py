@@ -138,7 +138,10 @@ class Reader:
             raise Refused(f"expected an input of whole numbers, found {value!r}")
         name, shape, _ = self._whole[value]
         if self._below.setdefault(name, below) != below:
-            raise Refused(f"{name!r} has two ranges, below {self._below[name]} and below {below}")
+            raise Refused(
+                f"its input {name!r} has the ranges below {self._below[name]} and below {below},"
+                " expected one range"
+            )
         if name not in self._names:
             self._names[name] = self.g.input(name, (prod(shape),), below)
         return name

@@ -30,7 +30,7 @@ def _conv_transpose(r: Reader, node: Any, how: How) -> None:
         raise Refused("it has an output_shape, expected pads")
     added = list(how.get("output_padding", [0] * len(window)))
     if len(set(added)) > 1:
-        raise Refused(f"output_padding {added} differs between axes")
+        raise Refused(f"its output_padding is {added}, expected equal numbers for all axes")
     sizes = {**_places(c, share * groups, spatial, window), "n": n, "groups": groups}
     sizes.update(_window(how, spatial, window), bias=len(bias), output_padding=added[0])
     write(r, node, f"conv_transpose{len(window)}d", (x, w, *bias), sizes)
@@ -42,7 +42,10 @@ def _pool(operator: str, ranks: Sequence[int]) -> Callable[[Reader, Any, How], N
         window = how["kernel_shape"]
         if len(window) not in ranks or len(node.output) > 1:
             axes = " or ".join(map(str, ranks))
-            raise Refused(f"only pooling over {axes} axes with one output is supported")
+            raise Refused(
+                f"it has {len(window)} spatial axes and {len(node.output)} outputs, expected"
+                f" {axes} axes and 1 output"
+            )
         n, c, *spatial = r.shape(x)
         moves = _window(how, spatial, window)
         if moves.pop("dilation") != 1:
@@ -54,7 +57,10 @@ def _pool(operator: str, ranks: Sequence[int]) -> Callable[[Reader, Any, How], N
             for length, width in zip(spatial, window)
         ]
         if how.get("ceil_mode") and any(rests):
-            raise Refused("ceil_mode is 1, and the last window reaches over the edge")
+            raise Refused(
+                f"its last window exceeds the input {tuple(spatial)} because ceil_mode is 1,"
+                " expected ceil_mode 0"
+            )
         names = zip(AXES[len(window)], spatial), zip(WINDOWS[len(window)], window)
         sizes = {"n": n, "c": c, **dict(names[0]), **dict(names[1]), **moves}
         write(r, node, f"{operator}{len(window)}d", (x,), sizes)
@@ -72,7 +78,10 @@ def _reduce_mean(r: Reader, node: Any, how: How) -> None:
     n, c, *spatial = r.shape(x)
     axes = [int(axis) for axis in r.constant(rest[0])] if rest else how.get("axes", [])
     if len(spatial) != 2 or sorted(axis % 4 for axis in axes) != [2, 3]:
-        raise Refused("only the mean over the last two axes of four is supported")
+        raise Refused(
+            f"it takes the mean over the axes {axes} of the shape {r.shape(x)}, expected the last"
+            " two axes of four"
+        )
     if how.get("keepdims", 1):
         write(r, node, "global_average_pool", (x,), _image(r, x))
         return
@@ -126,7 +135,7 @@ def _window(how: How, spatial: Sequence[int], window: Sequence[int]) -> dict[str
     lengths = {"strides": set(strides), "dilations": set(dilations), "pads": set(pads)}
     uneven = [f"{name} {sorted(values)}" for name, values in lengths.items() if len(values) > 1]
     if uneven:
-        raise Refused(f"{' and '.join(uneven)} differ between axes or ends")
+        raise Refused(f"found {' and '.join(uneven)}, expected equal numbers for all axes and ends")
     return {"stride": strides[0], "padding": pads[0], "dilation": dilations[0]}
 
 

@@ -66,8 +66,8 @@ def _versions(graph: Graph) -> dict[str, int]:
             continue
         if len(steps) < len(graph.nodes) or any(one.version != step.version for one in steps):
             raise ValueError(
-                f"{step.kind} is of version {step.version} of ONNX's operators, but the network is"
-                f" written in version {usual}"
+                f"cannot write {step.kind} of version {step.version} of ONNX's operators: the"
+                f" network is written in version {usual}, in which {step.kind} differs"
             )
         versions[domain] = step.version
     return versions
