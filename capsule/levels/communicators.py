@@ -267,7 +267,9 @@ def connect(
     gc.collect()
     store = dist.PrefixStore(f"capsule/{name}", _find_store(rank, ranks, rendezvous))
     backend = "nccl" if device == "cuda" else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
+    # a rank sees its own device only; without it NCCL guesses one from the rank
+    own = torch.device("cuda", 0) if device == "cuda" else None
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, device_id=own)
     try:
         yield
         # whoever leaves first closes connections that others still read from

@@ -195,7 +195,7 @@ def _nvidia(count: int, environment: Mapping[str, str]) -> tuple[tuple[str, ...]
 def _amd(count: int, environment: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Read the variable of the ROCm runtime, and that of HIP, which counts among what ROCm left."""
     lower = VARIABLES["amd"]
-    names, heard = _all(count), ()
+    names, heard = _all(count), tuple[str, ...]()
     if (listed := environment.get(lower)) is not None:
         names, heard = _until_invalid(listed, count, _UUID), (lower,)
     upper = next((name for name in _HIP if name in environment), None)

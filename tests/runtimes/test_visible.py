@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 
 from capsule.errors import CannotRunError
-from capsule.runtimes import visible
+from capsule.launch.folder import Call, LaunchFolder
+from capsule.runtimes import gpus, visible
+from capsule.runtimes.base import GpuShare, Invocation, Prepared
 from capsule.runtimes.gpus import Devices, Vendor
+from capsule.runtimes.host import Host
 
 UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 OTHER_UUID = "GPU-02acb1de-3b1c-45c9-8e1e-1f6f3ba3b5a7"
@@ -104,9 +110,9 @@ def test_a_device_is_listed_once(vendor: Vendor, variable: str, listed: str) -> 
         names(vendor, 4, **{variable: listed})
 
 
-def shares(count: int, ranks: int, *, of: int = 4, **environment: str) -> list[str]:
+def shares(count: int, ranks: int, environment: dict[str, str]) -> list[str]:
     """The devices of each rank of a node."""
-    found = visible.read(devices("nvidia", of), environment)
+    found = visible.read(devices("nvidia", 4), environment)
     return [
         " ".join(
             visible.share(
@@ -134,7 +140,7 @@ def shares(count: int, ranks: int, *, of: int = 4, **environment: str) -> list[s
 def test_ranks_of_a_node_share_no_device(
     count: int, ranks: int, environment: dict[str, str], expected: list[str]
 ) -> None:
-    assert shares(count, ranks, **environment) == expected
+    assert shares(count, ranks, environment) == expected
 
 
 @pytest.mark.parametrize(
@@ -152,7 +158,124 @@ def test_too_few_devices_are_refused_on_their_node(
     count: int, ranks: int, environment: dict[str, str], refusal: str
 ) -> None:
     with pytest.raises(CannotRunError) as caught:
-        shares(count, ranks, **environment)
+        shares(count, ranks, environment)
     assert refusal in caught.value.what
     assert "node n2: " in caught.value.what
     assert caught.value.advice
+
+
+def tree(root: Path, vendor: Vendor, count: int) -> Path:
+    """The files by which GPUs show themselves; each vendor's as its driver writes them."""
+    for index in range(count):
+        if vendor == "nvidia":
+            (root / f"proc/driver/nvidia/gpus/0000:{index:02x}:00.0").mkdir(parents=True)
+        elif vendor == "amd":
+            node = root / f"sys/class/kfd/kfd/topology/nodes/{index}"
+            node.mkdir(parents=True)
+            (node / "gpu_id").write_text(f"{index + 1}\n")
+        else:
+            card = root / f"sys/bus/pci/devices/0000:{index:02x}:00.0"
+            card.mkdir(parents=True)
+            (card / "vendor").write_text("0x8086\n")
+            (card / "class").write_text("0x038000\n")
+    return root
+
+
+def test_integrated_graphics_are_no_gpus_to_measure_on(tmp_path: Path) -> None:
+    card = tree(tmp_path, "intel", 2) / "sys/bus/pci/devices/0000:00:02.0"
+    card.mkdir()
+    (card / "vendor").write_text("0x8086\n")
+    (card / "class").write_text("0x030000\n")
+    assert gpus.find(tmp_path) == devices("intel", 2)
+
+
+def invocation(folder: Path, share: GpuShare) -> Invocation:
+    return Invocation(
+        command=("/usr/bin/env",),
+        environment={"HOME": str(folder)},
+        mounts=(),
+        cwd=str(folder),
+        gpus=share,
+        label="x",
+        stdout=folder / "stdout",
+        stderr=folder / "stderr",
+    )
+
+
+def environment_of(folder: Path, root: Path, share: GpuShare) -> Mapping[str, str]:
+    """What a command that the host runtime starts has in its environment."""
+    running = Host(root).start(Prepared(handle=""), invocation(folder, share))
+    ended = running.wait(60)
+    assert ended is not None
+    assert ended.exit_code == 0, ended.engine_fault
+    lines = (folder / "stdout").read_text().splitlines()
+    return dict(line.partition("=")[::2] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "variable", "listed", "expected"),
+    [
+        ("nvidia", "CUDA_VISIBLE_DEVICES", "3,0", "0"),
+        ("nvidia", "CUDA_VISIBLE_DEVICES", f"{UUID},{OTHER_UUID}", OTHER_UUID),
+        ("amd", "ROCR_VISIBLE_DEVICES", "2,3", "3"),
+        ("intel", "ZE_AFFINITY_MASK", "1.0,1.1", "1.1"),
+    ],
+)
+def test_a_rank_sees_its_own_device_by_its_vendors_variable(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    vendor: Vendor,
+    variable: str,
+    listed: str,
+    expected: str,
+) -> None:
+    monkeypatch.setenv(variable, listed)
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    root = tree(tmp_path / "root", vendor, 4)
+    second = GpuShare(count=1, local_rank=1, local_ranks=2)
+    found = environment_of(tmp_path, root, second)
+    seen = {name: found[name] for name in visible.VARIABLES.values() if name in found}
+    assert seen == {variable: expected}
+    assert found.get("CUDA_DEVICE_ORDER") == ("PCI_BUS_ID" if vendor == "nvidia" else None)
+
+
+def test_the_order_in_which_a_user_counts_devices_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    root = tree(tmp_path / "root", "nvidia", 2)
+    found = environment_of(tmp_path, root, GpuShare(count=2))
+    assert found["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert found["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
+
+
+def test_a_command_without_gpus_sees_none(tmp_path: Path) -> None:
+    found = environment_of(tmp_path, tree(tmp_path / "root", "nvidia", 2), GpuShare())
+    assert (found["CUDA_VISIBLE_DEVICES"], found["ROCR_VISIBLE_DEVICES"]) == ("", "")
+
+
+def test_a_rank_beyond_the_visible_devices_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    root = tree(tmp_path / "root", "nvidia", 4)
+    share = GpuShare(count=1, local_rank=1, local_ranks=2)
+    ended = Host(root).start(Prepared(handle=""), invocation(tmp_path, share)).wait(60)
+    assert ended is not None
+    assert "1 GPU is visible (CUDA_VISIBLE_DEVICES=3), but 2 ranks" in str(ended.engine_fault)
+    assert not (tmp_path / "stdout").exists()
+
+
+def test_the_share_of_a_rank_travels_to_its_node_and_no_name_of_a_device(tmp_path: Path) -> None:
+    share = GpuShare(count=2, local_rank=1, local_ranks=4)
+    folder = LaunchFolder.create(tmp_path / "launch")
+    sent = Call(
+        runtime="host",
+        ranks=8,
+        prepared=Prepared(handle=""),
+        invocation=invocation(tmp_path, share),
+    )
+    folder.write_call(5, sent)
+    received = folder.read_call(5).invocation
+    assert (received.gpus, received.devices) == (share, ())
