@@ -206,7 +206,7 @@ def start(
     """
     opened = nullcontext() if stdin is None else leavings.open_file(stdin)
     if opened is None:
-        raise CannotRunError(f"cannot read {stdin} as stdin, expected a readable regular file")
+        raise CannotRunError(f"cannot read {stdin} as standard input, expected a regular file")
     mark = secrets.token_hex(16)
     with opened as source, stdout.open("ab") as out, stderr.open("ab") as err:
 

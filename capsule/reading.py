@@ -103,7 +103,7 @@ def facts(record: Record) -> list[str]:
     seeds = " and the original's id" if isinstance(record.origin, Verification) else ""
     return [
         f"plan and seeds follow from the manifest{seeds}",
-        "claims, notes and the release of levels/ follow from the rest of the record",
+        "claims, notes and release of the measuring code: identical when derived again",
     ]
 
 

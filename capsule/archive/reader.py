@@ -110,7 +110,7 @@ class Capsule:
         if record.manifest.trains:
             from capsule.archive import exchanges, trainings
 
-            facts += trainings.facts(record)
+            facts.append(trainings.fact(record))
             facts += exchanges.facts(record)
         if record.manifest.reads_data:
             from capsule.archive import readings

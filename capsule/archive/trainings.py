@@ -154,8 +154,8 @@ def faults(record: Record, load: Load) -> Iterator[str]:
         yield fault
 
 
-def facts(record: Record) -> Iterator[str]:
-    """Yield the facts established by reading a record without faults."""
+def fact(record: Record) -> str:
+    """Return the fact established by reading a record without faults."""
     trainings = list(read(record.manifest, record.attempts, record.samples))
     costs = accumulate(map(_order_cost, trainings))
     ordered = sum(
@@ -163,10 +163,10 @@ def facts(record: Record) -> Iterator[str]:
     )
     judged = sum(one.predictions is not None for one in trainings)
     rated = sum(cost <= MOST_RATES for cost in accumulate(map(_rate_cost, trainings)))
-    yield f"trainings with final values that follow from the curves: {len(trainings)}"
-    yield f"trainings with last qualities that follow from the predictions: {judged}"
-    yield f"trainings with an order of samples that follows from the seed: {ordered}"
-    yield f"trainings with a learning rate that follows from the schedule: {rated}"
+    return (
+        f"trainings whose values match a second computation: final values {len(trainings)}, last"
+        f" quality {judged}, order of samples {ordered}, learning rate {rated}"
+    )
 
 
 def _curve_faults(one: Training) -> Iterator[str]:

@@ -45,7 +45,7 @@ def test_an_honest_one_says_what_follows(sealed: Path) -> None:
         (one, _) = trainings.read(
             capsule.record.manifest, capsule.record.attempts, capsule.record.samples
         )
-    assert "last qualities that follow from the predictions: 2" in words
+    assert "last quality 2" in words
     assert one.choices == 8
     assert one.series["epochs_to_target"].values == (1.0,)
 

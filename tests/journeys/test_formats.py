@@ -77,7 +77,7 @@ def train(user: User) -> None:
     assert ended.returncode == 0, ended.stderr
     checked = user.run("check", "small.capsule.zip")
     assert checked.returncode == 0, checked.stderr
-    assert "last qualities that follow from the predictions: 1" in " ".join(checked.stdout.split())
+    assert "last quality 1" in " ".join(checked.stdout.split())
 
 
 def test_lenet_learns_from_files_of_mnist(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | 
     can.
 
     >>> refusal(OPERATORS["gemm"], "numpy", "float16", "cpu")
-    'numpy does not support float16 on cpu; use one of float64, float32'
+    'numpy does not support float16 on cpu; use float64 or float32'
     """
     facts, name = FRAMEWORKS[framework], subject.name
     if isinstance(subject, Network) and not facts.networks:
@@ -119,16 +119,16 @@ def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | 
     # what a user's file calls by a name of the catalogue is something else
     listed = SUBJECTS.get(name) == subject
     if listed and dtype not in subject.dtypes:
-        return f"{name} does not support {dtype}; use one of {', '.join(subject.dtypes)}"
+        return f"{name} does not support {dtype}; use {' or '.join(subject.dtypes)}"
     if listed and name in facts.lacks:
         return f"{framework} has no operator {name}: {facts.lacks[name]}"
     if framework not in subject.frameworks:
-        return f"{name} has no function for {framework}; use one of {', '.join(subject.frameworks)}"
+        return f"{name} has no function for {framework}; use {' or '.join(subject.frameworks)}"
     if device == "cuda" and facts.cuda is None:
         return f"{framework} has no device 'cuda': capsule runs {framework} on CPUs only"
     known = facts.dtypes + ((facts.cuda or ()) if device == "cuda" else ())
     if dtype not in known:
-        return f"{framework} does not support {dtype} on {device}; use one of {', '.join(known)}"
+        return f"{framework} does not support {dtype} on {device}; use {' or '.join(known)}"
     if listed and name in facts.inexact.get(dtype, ()):
         exact = [one for one in known if name not in facts.inexact.get(one, ())]
         able = " or ".join(one for one in exact if one in subject.dtypes)

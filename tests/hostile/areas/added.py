@@ -58,7 +58,7 @@ CASES = (
         ", before its predecessor ended",
     ),
     _refuse("another-engine", extending.by_another_engine, "the runtime differs from that of the"),
-    _refuse("another-manifest", extending.by_another_manifest, ", expected only other seeds"),
+    _refuse("another-manifest", extending.by_another_manifest, ", expected only in seeds"),
     Case(
         name="added/strangers",
         prepare=_add("a"),

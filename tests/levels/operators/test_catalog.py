@@ -170,7 +170,7 @@ def test_gradients_are_due_where_a_framework_has_them(monkeypatch: pytest.Monkey
             "numpy",
             "bfloat16",
             "cpu",
-            "numpy does not support bfloat16 on cpu; use one of float64, float32",
+            "numpy does not support bfloat16 on cpu; use float64 or float32",
         ),
         ("numpy", "float32", "cuda", "numpy has no device 'cuda'"),
         ("torch", "tf32", "cuda", None),
