@@ -367,7 +367,7 @@ def _prepare(
     count = resources.gpus_per_rank * resources.ranks_per_node
     if count:
         # a missing device is reported before an image of gigabytes is fetched
-        gpus.require(count, image)
+        gpus.require(1, image)
         if resources.nodes == 1:
             visible.choose(
                 GpuShare(count=resources.gpus_per_rank, local_ranks=resources.ranks_per_node)

@@ -6,6 +6,7 @@ Variables"; ROCm, "GPU isolation techniques"; oneAPI Level Zero specification, "
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
@@ -27,11 +28,10 @@ VARIABLES: dict[Vendor, str] = {
 
 _HIP = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 _ORDER = "CUDA_DEVICE_ORDER"
+_HIERARCHY = "ZE_FLAT_DEVICE_HIERARCHY"
 _UUID = re.compile(r"GPU-[0-9a-fA-F-]{1,36}")
 _MIG = re.compile(r"MIG-[0-9A-Za-z/-]+")
 _TILE = re.compile(r"(\d+)(?:\.\d+)?")
-# by these a scheduler says that each task of a step has a list of its own
-_OWN_LIST = ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "SLURM_TRES_PER_TASK", "SLURM_TRES_BIND")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,6 @@ def read(devices: Devices, environment: Mapping[str, str]) -> Visible:
 
 def share(
     visible: Visible,
-    environment: Mapping[str, str],
     *,
     node: str,
     count: int,
@@ -86,12 +85,12 @@ def share(
 ) -> tuple[str, ...]:
     """Return the names of the devices of one rank of a node; no two ranks share one.
 
-    Where the scheduler has given this task a list of its own, the rank takes the list from its
-    start; else local rank r takes the entries from r * count on.
+    Local rank r takes the entries from r * count on. A list that a scheduler gave to one task is
+    too short for several ranks, and so is refused: the variables by which schedulers announce such
+    lists stand in jobs without them too.
 
     Args:
         visible: What `read` found in the rank's environment.
-        environment: The rank's environment as its launcher left it.
         node: Name of the node, for messages.
         count: Devices of each rank, at least 1.
         local_rank: Number of the rank on its node, from 0.
@@ -102,23 +101,17 @@ def share(
 
     >>> visible = Visible(vendor="nvidia", names=("3", "5", "7"), source="")
     >>> where = {"node": "n1", "local_ranks": 2}
-    >>> share(visible, {}, count=1, local_rank=1, **where)
+    >>> share(visible, count=1, local_rank=1, **where)
     ('5',)
-    >>> share(visible, {"SLURM_GPUS_PER_TASK": "3"}, count=2, local_rank=1, **where)
-    ('3', '5')
     """
-    own_list = any(environment.get(name, "none") != "none" for name in _OWN_LIST)
-    ranks = 1 if own_list else local_ranks
-    if len(visible.names) < count * ranks:
-        raise CannotRunError(_refusal(visible, node, count, ranks), advice=_way_out(count, ranks))
+    if len(visible.names) < count * local_ranks:
+        raise CannotRunError(_refusal(visible, node, count, local_ranks))
     if count > 1 and any(_MIG.fullmatch(name) for name in visible.names):
         raise CannotRunError(
-            f"node {node}: {count} MIG instances requested for one rank; a process can use 1",
-            where="/resources/gpus_per_rank",
-            advice="set gpus_per_rank to 1",
+            f"node {node}: {count} MIG instances requested for one rank, but a process can use 1:"
+            " set gpus_per_rank to 1"
         )
-    first = 0 if own_list else local_rank * count
-    return visible.names[first : first + count]
+    return visible.names[local_rank * count : (local_rank + 1) * count]
 
 
 def assign(invocation: Invocation, root: Path = Path("/")) -> Invocation:
@@ -144,10 +137,9 @@ def choose(wanted: GpuShare, root: Path = Path("/")) -> tuple[str, ...]:
     """
     if not wanted.count:
         return ()
-    found = gpus.require(wanted.count, None, root)
+    found = gpus.require(1, None, root)
     return share(
         read(found, os.environ),
-        os.environ,
         node=socket.gethostname(),
         count=wanted.count,
         local_rank=wanted.local_rank,
@@ -156,7 +148,10 @@ def choose(wanted: GpuShare, root: Path = Path("/")) -> tuple[str, ...]:
 
 
 def variables(names: Sequence[str], root: Path = Path("/")) -> dict[str, str]:
-    """Return the variables by which a process sees these devices only; none hides all."""
+    """Return the variables by which a process sees these devices only.
+
+    Without a name, they hide the GPUs of NVIDIA and AMD; Intel's runtime has no such value.
+    """
     if not names:
         return {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
     found = gpus.find(root)
@@ -165,6 +160,11 @@ def variables(names: Sequence[str], root: Path = Path("/")) -> dict[str, str]:
     if vendor == "nvidia":
         # indices count in this order, which by default is not that of the driver
         chosen[_ORDER] = os.environ.get(_ORDER, "PCI_BUS_ID")
+    elif vendor == "intel":
+        # without a mask, capsule counted cards
+        counted = None if os.environ.get(VARIABLES["intel"]) else "COMPOSITE"
+        if hierarchy := os.environ.get(_HIERARCHY, counted):
+            chosen[_HIERARCHY] = hierarchy
     return chosen
 
 
@@ -172,12 +172,11 @@ def _refusal(visible: Visible, node: str, count: int, ranks: int) -> str:
     found = _number(len(visible.names))
     why = f" ({visible.source})" if visible.source else ""
     wanted = f"{ranks} ranks need {count} each" if ranks > 1 else f"a rank needs {count}"
-    return f"node {node}: {found} visible{why}, but {wanted}"
-
-
-def _way_out(count: int, ranks: int) -> str:
-    ask = f"request {count * ranks} GPUs on each node from the scheduler"
-    return f"{ask}, or lower ranks_per_node or gpus_per_rank"
+    # in the sentence itself: of a rank on another node nothing else arrives
+    return (
+        f"node {node}: {found} visible{why}, but {wanted}: request {count * ranks} on each node"
+        " from the scheduler, or lower ranks_per_node or gpus_per_rank"
+    )
 
 
 def _number(count: int) -> str:
@@ -198,12 +197,14 @@ def _amd(count: int, environment: Mapping[str, str]) -> tuple[tuple[str, ...], t
     names, heard = _all(count), tuple[str, ...]()
     if (listed := environment.get(lower)) is not None:
         names, heard = _until_invalid(listed, count, _UUID), (lower,)
-    upper = next((name for name in _HIP if name in environment), None)
+    written = [name for name in _HIP if name in environment]
+    # HIP skips an empty variable of its own for that of CUDA
+    upper = next((name for name in written if environment[name]), written[0] if written else None)
     # Slurm writes one list into all variables; capsule passes on only the lower one
     if upper is None or environment[upper] == listed:
         return names, heard
-    chosen = _until_invalid(environment[upper], len(names))
-    return tuple(names[int(index)] for index in chosen), (*heard, upper)
+    chosen = _until_invalid(environment[upper], len(names), _UUID)
+    return tuple(names[int(one)] if one.isdigit() else one for one in chosen), (*heard, upper)
 
 
 def _intel(count: int, environment: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -214,9 +215,10 @@ def _intel(count: int, environment: Mapping[str, str]) -> tuple[tuple[str, ...],
         return _all(count), ()
     entries = (entry.strip() for entry in listed.split(","))
     valid = ((entry, _TILE.fullmatch(entry)) for entry in entries)
-    return tuple(entry for entry, match in valid if match is not None and int(match[1]) < count), (
-        variable,
-    )
+    # only in this hierarchy does an entry count cards, else tiles, whose number is unknown here
+    most = count if environment.get(_HIERARCHY) == "COMPOSITE" else math.inf
+    names = (entry for entry, match in valid if match is not None and int(match[1]) < most)
+    return tuple(names), (variable,)
 
 
 def _all(count: int) -> tuple[str, ...]:
@@ -230,14 +232,21 @@ def _until_invalid(listed: str, count: int, *forms: re.Pattern[str]) -> tuple[st
         is_index = entry.isascii() and entry.isdigit() and int(entry) < count
         if not is_index and not any(form.fullmatch(entry) for form in forms):
             break
-        names.append(entry)
+        names.append(str(int(entry)) if is_index else entry)
     return tuple(names)
 
 
 def _require_distinct(names: Sequence[str], source: str) -> None:
     for index, name in enumerate(names):
-        if name in names[:index]:
+        if any(_overlap(name, other) for other in names[:index]):
             raise CannotRunError(
                 f"{source} lists GPU {name} twice",
                 advice="list each GPU once",
             )
+
+
+def _overlap(name: str, other: str) -> bool:
+    """Return whether two names mean one device, or a card and its tile."""
+    if name.startswith("GPU-") or other.startswith("GPU-"):
+        return name.startswith(other) or other.startswith(name)
+    return name == other or name.startswith(f"{other}.") or other.startswith(f"{name}.")
