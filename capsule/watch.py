@@ -79,7 +79,7 @@ class Watch:
         """Report that a trial starts."""
 
     def output(self, line: str) -> None:
-        """Report a line of the workload on stdout or stderr; with several ranks, of rank 0 only."""
+        """Report a line that the workload printed; with several ranks, only of rank 0."""
 
     def attempt(self, attempt: Attempt) -> None:
         """Report that an attempt at a trial ended."""

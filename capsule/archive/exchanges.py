@@ -105,7 +105,7 @@ def _faults(one: Shared) -> Iterator[str]:
         series = one.series.get(rank, {})
         lacking = [name for name in ("world_size", *counted) if name not in series]
         if lacking:
-            yield f"samples missing from rank {rank}: {', '.join(lacking)}"
+            yield f"rank {rank} has no samples of {', '.join(lacking)}"
             continue
         steps |= {len(series[name].values) for name in counted}
         size = series["world_size"].values[0]
@@ -126,7 +126,7 @@ def _word_steps(steps: Collection[int]) -> str:
 def _folded_faults(one: Shared, counted: Sequence[str]) -> Iterator[str]:
     """Yield faults of ranks whose series are stored as one."""
     if lacking := [name for name in counted if name not in one.folded]:
-        yield f"samples missing from all ranks: {', '.join(lacking)}"
+        yield f"no rank has samples of {', '.join(lacking)}"
         return
     world = one.folded["world_size"]
     wrong = ((rank, size) for rank, size in enumerate(world.values) if size != one.ranks)
@@ -226,7 +226,7 @@ def _staleness_faults(one: Shared) -> Iterator[str]:
     if bound is None:
         return
     if reported is None:
-        yield "samples missing from rank 0: staleness"
+        yield "rank 0 has no samples of staleness"
     elif max(reported.values) > bound:
         yield (
             f"a rank was {max(reported.values):g} steps ahead of the slowest rank, expected at most"
@@ -246,7 +246,7 @@ def _instance_faults(one: Shared) -> Iterator[str]:
     if "instance_reached" in one.folded:
         reached = list(one.folded["instance_reached"].values)
     if reported is None:
-        yield "samples missing from rank 0: instances"
+        yield "rank 0 has no samples of instances"
     elif reported.values[0] != sum(reached):
         yield (
             f"rank 0 counts {reported.values[0]:g} instances that reached their target, expected"
