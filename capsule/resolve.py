@@ -27,9 +27,9 @@ from capsule.launch.base import Launcher
 from capsule.manifest import DatasetSpec, Manifest, warnings
 from capsule.notes import Note
 from capsule.record import Dataset, Source
-from capsule.runtimes import binds, gpus, hostmpi, local, programs, visible
+from capsule.runtimes import binds, hostmpi, local, programs, visible
 from capsule.runtimes import keyring as keyrings
-from capsule.runtimes.base import GpuShare, Prepared, Runtime
+from capsule.runtimes.base import Prepared, Runtime
 from capsule.runtimes.keyring import Keyring
 from capsule.site import Site
 from capsule.watch import SILENT, Watch, report_pending
@@ -367,11 +367,7 @@ def _prepare(
     count = resources.gpus_per_rank * resources.ranks_per_node
     if count:
         # a missing device is reported before an image of gigabytes is fetched
-        gpus.require(1, image)
-        if resources.nodes == 1:
-            visible.choose(
-                GpuShare(count=resources.gpus_per_rank, local_ranks=resources.ranks_per_node)
-            )
+        visible.require(count, image)
     prepared = obtain_image(choice, site, watch, keep_keyring=request.keep_keyring)
     if prepared.hashing_seconds:
         watch.image_hashing(prepared.hashing_seconds)

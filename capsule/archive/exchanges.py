@@ -152,7 +152,7 @@ def _step_faults(one: Shared, line: RankSamples, place: int, elements: int) -> I
         same = list(column) == list(due[0]) if line.whole else line.digests[step - 1] == due[1]
         if not same:
             name, scheme_name = line.metric.rpartition("/")[2], one.scheme.name
-            if line.whole:
+            if len(column) == len(due[0]):
                 rank = next(rank for rank, value in enumerate(column) if value != due[0][rank])
                 yield (
                     f"{name} of rank {rank} is {column[rank]:g} in step {step}, expected"

@@ -174,7 +174,7 @@ class Apptainer:
         Raises:
             CannotRunError: Says what is missing.
         """
-        found = gpus.require(count, image, self._root)
+        found = visible.require(count, image, self._root)
         if found.vendor == "intel":
             raise CannotRunError(
                 "Apptainer has no option for Intel GPUs, and this machine has Intel GPUs",

@@ -182,7 +182,7 @@ class ContainerEngine(ABC):
         Raises:
             CannotRunError: No device, driver or container toolkit, or a driver that is too old.
         """
-        gpus_here = gpus.require(count, image, self._root)
+        gpus_here = visible.require(count, image, self._root)
         if gpus_here.vendor != "nvidia":
             raise CannotRunError(
                 f"{self.title} supports only NVIDIA GPUs, this machine has"
@@ -191,8 +191,7 @@ class ContainerEngine(ABC):
             )
         name = _new_name()
         try:
-            names = visible.read(gpus_here, os.environ).names[:count]
-            self._try_devices(name, prepared.handle, names)
+            self._try_devices(name, prepared.handle, gpus_here.names[:count])
         except CannotRunError as error:
             raise CannotRunError(
                 f"{self.title} cannot give GPUs to containers: {error.what}",

@@ -56,7 +56,9 @@ def find(root: Path = Path("/")) -> Devices | None:
 
 
 def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:
-    """Stop unless this machine has `count` GPUs, and a driver new enough for the image's CUDA.
+    """Stop unless this machine has GPUs, and a driver new enough for the image's CUDA.
+
+    Whether `count` of them are visible is for `visible` to say.
 
     Raises:
         CannotRunError: Says what is missing; of a driver that is too old, both versions.
@@ -67,12 +69,6 @@ def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:
             f"{_devices(count)} requested; this machine has no GPU with a driver",
             where="/resources/gpus_per_rank",
             advice="install the GPU driver, use a machine with a GPU, or set gpus_per_rank to 0",
-        )
-    if devices.count < count:
-        raise CannotRunError(
-            f"{_devices(count)} requested; this machine has {devices.count}",
-            where="/resources/gpus_per_rank",
-            advice="lower gpus_per_rank, or use a machine with more GPUs",
         )
     if image is not None and devices.vendor == "nvidia":
         _require_driver(devices, cuda_version(image))

@@ -12,7 +12,7 @@ from capsule import process
 from capsule.errors import CannotRunError, ProgramError
 from capsule.image import Image
 from capsule.process import Exit
-from capsule.runtimes import gpus, programs, scratch, visible
+from capsule.runtimes import programs, scratch, visible
 from capsule.runtimes.base import (
     NETWORK,
     Availability,
@@ -69,7 +69,7 @@ class Host:
         Raises:
             CannotRunError: It has fewer, or no driver for them.
         """
-        gpus.require(count, None, self._root)
+        visible.require(count, None, self._root)
 
     def inside(self, mount: Mount) -> str:
         """Return the source of the mount."""

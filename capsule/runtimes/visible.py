@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capsule.errors import CannotRunError
+from capsule.image import Image
 from capsule.runtimes import gpus
 from capsule.runtimes.base import GpuShare, Invocation
 from capsule.runtimes.gpus import Devices, Vendor
@@ -75,14 +76,7 @@ def read(devices: Devices, environment: Mapping[str, str]) -> Visible:
     return Visible(vendor=devices.vendor, names=names, source=source)
 
 
-def share(
-    visible: Visible,
-    *,
-    node: str,
-    count: int,
-    local_rank: int,
-    local_ranks: int,
-) -> tuple[str, ...]:
+def share(visible: Visible, wanted: GpuShare, node: str) -> tuple[str, ...]:
     """Return the names of the devices of one rank of a node; no two ranks share one.
 
     Local rank r takes the entries from r * count on. A list that a scheduler gave to one task is
@@ -91,60 +85,60 @@ def share(
 
     Args:
         visible: What `read` found in the rank's environment.
+        wanted: The rank's share.
         node: Name of the node, for messages.
-        count: Devices of each rank, at least 1.
-        local_rank: Number of the rank on its node, from 0.
-        local_ranks: Ranks on the node.
 
     Raises:
         CannotRunError: Fewer devices are visible than the ranks of this node need.
 
     >>> visible = Visible(vendor="nvidia", names=("3", "5", "7"), source="")
-    >>> where = {"node": "n1", "local_ranks": 2}
-    >>> share(visible, count=1, local_rank=1, **where)
+    >>> share(visible, GpuShare(count=1, local_rank=1, local_ranks=2), "n1")
     ('5',)
     """
-    if len(visible.names) < count * local_ranks:
-        raise CannotRunError(_refusal(visible, node, count, local_ranks))
+    count, ranks = wanted.count, wanted.local_ranks
+    if len(visible.names) < count * ranks:
+        each = f"{ranks} ranks need {count} each" if ranks > 1 else f"a rank needs {count}"
+        raise CannotRunError(f"node {node}: {_refusal(visible, each, count * ranks)}")
     if count > 1 and any(_MIG.fullmatch(name) for name in visible.names):
         raise CannotRunError(
             f"node {node}: {count} MIG instances requested for one rank, but a process can use 1:"
             " set gpus_per_rank to 1"
         )
-    return visible.names[local_rank * count : (local_rank + 1) * count]
+    return visible.names[wanted.local_rank * count : (wanted.local_rank + 1) * count]
 
 
 def assign(invocation: Invocation, root: Path = Path("/")) -> Invocation:
-    """Return the invocation with the names of its devices.
+    """Return the invocation with the names of its devices, by the environment of this process.
 
     Call it on the node on which the invocation starts.
 
-    Raises:
-        CannotRunError: As for `choose`.
-    """
-    return replace(invocation, devices=choose(invocation.gpus, root))
-
-
-def choose(wanted: GpuShare, root: Path = Path("/")) -> tuple[str, ...]:
-    """Choose the devices of a rank of this node by the environment of this process.
-
     Args:
-        wanted: The rank's share.
+        invocation: One without names.
         root: The root of the machine's file tree.
 
     Raises:
         CannotRunError: The node has no GPU, or too few GPUs are visible.
     """
+    wanted = invocation.gpus
     if not wanted.count:
-        return ()
-    found = gpus.require(1, None, root)
-    return share(
-        read(found, os.environ),
-        node=socket.gethostname(),
-        count=wanted.count,
-        local_rank=wanted.local_rank,
-        local_ranks=wanted.local_ranks,
-    )
+        return invocation
+    found = read(gpus.require(wanted.count, None, root), os.environ)
+    return replace(invocation, devices=share(found, wanted, socket.gethostname()))
+
+
+def require(count: int, image: Image | None, root: Path = Path("/")) -> Visible:
+    """Stop unless this node shows `count` GPUs, with a driver new enough for the image's CUDA.
+
+    Raises:
+        CannotRunError: Says what is missing.
+    """
+    found = read(gpus.require(count, image, root), os.environ)
+    if len(found.names) < count:
+        raise CannotRunError(
+            _refusal(found, f"the ranks of this node need {count}", count),
+            where="/resources/gpus_per_rank",
+        )
+    return found
 
 
 def variables(names: Sequence[str], root: Path = Path("/")) -> dict[str, str]:
@@ -168,14 +162,13 @@ def variables(names: Sequence[str], root: Path = Path("/")) -> dict[str, str]:
     return chosen
 
 
-def _refusal(visible: Visible, node: str, count: int, ranks: int) -> str:
+def _refusal(visible: Visible, needed: str, count: int) -> str:
     found = _number(len(visible.names))
     why = f" ({visible.source})" if visible.source else ""
-    wanted = f"{ranks} ranks need {count} each" if ranks > 1 else f"a rank needs {count}"
-    # in the sentence itself: of a rank on another node nothing else arrives
+    # the way out in the sentence itself: of a rank on another node nothing else arrives
     return (
-        f"node {node}: {found} visible{why}, but {wanted}: request {count * ranks} on each node"
-        " from the scheduler, or lower ranks_per_node or gpus_per_rank"
+        f"{found} visible{why}, but {needed}: request {count} on each node from the scheduler, or"
+        " lower ranks_per_node or gpus_per_rank"
     )
 
 

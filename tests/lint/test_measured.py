@@ -51,7 +51,11 @@ def test_a_claim_that_confirms_something_is_not_warned_of() -> None:
         (SPREAD, claim(type="bound", at_least=0.85), "one of your runs, 0.8, already breaks"),
         (EQUAL, claim(), "all 5 runs have the value 0.731 under different seeds"),
         (EQUAL, claim(), 'or write "seeding": "inject"'),
-        (SPREAD, claim(margin={"absolute": 0.05}), "every number of re-r"),
+        (
+            SPREAD,
+            claim(margin={"absolute": 0.05}),
+            "confirms it in fewer than 20 %",
+        ),
         (SPREAD, claim(margin={"absolute": 0.3}), "the margin 0.3 is too tight: with the"),
         (SPREAD, claim(margin={"absolute": 0.05}), ". Seal again with"),
         (SPREAD, claim(margin={"absolute": 1e-6}), "Widen the margin, or make the runs vary less"),

@@ -121,7 +121,9 @@ def shares(count: int, ranks: int, environment: dict[str, str]) -> list[str]:
     """The devices of each rank of a node."""
     found = visible.read(devices("nvidia", 4), environment)
     return [
-        " ".join(visible.share(found, node="n2", count=count, local_rank=rank, local_ranks=ranks))
+        " ".join(
+            visible.share(found, GpuShare(count=count, local_rank=rank, local_ranks=ranks), "n2")
+        )
         for rank in range(ranks)
     ]
 
@@ -207,7 +209,7 @@ def invocation(folder: Path, share: GpuShare) -> Invocation:
 
 
 def environment_of(folder: Path, root: Path, share: GpuShare) -> Mapping[str, str]:
-    """What a command that the host runtime starts has in its environment."""
+    """The environment of a command that the host runtime starts."""
     running = Host(root).start(Prepared(handle=""), invocation(folder, share))
     ended = running.wait(60)
     assert ended is not None
@@ -241,6 +243,17 @@ def test_a_rank_sees_its_own_device_by_its_vendors_variable(
     seen = {name: found[name] for name in visible.VARIABLES.values() if name in found}
     assert seen == {variable: expected}
     assert found.get("CUDA_DEVICE_ORDER") == ("PCI_BUS_ID" if vendor == "nvidia" else None)
+
+
+def test_ranks_share_the_instances_of_one_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = f"{MIG[:-1]}5"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{MIG},{other}")
+    root = tree(tmp_path / "root", "nvidia", 1)
+    Host(root).check_gpus(2, Prepared(handle=""), None)
+    found = environment_of(tmp_path, root, GpuShare(count=1, local_rank=1, local_ranks=2))
+    assert found["CUDA_VISIBLE_DEVICES"] == other
 
 
 def test_the_order_in_which_a_user_counts_devices_stays(
