@@ -42,8 +42,10 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("capsule")
 
-# Whoever is started by a shell's `&` or by nohup ignores SIGINT, and so would all that tests start.
+# A process that a shell's `&` starts ignores SIGINT, one that nohup starts SIGHUP, and so would all
+# that tests start: those that wait for such a signal to end a workload would wait for its own end.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _terminate(_number: int, _frame: types.FrameType | None) -> None:

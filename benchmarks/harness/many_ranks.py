@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import re
 import sys
 import time
 from pathlib import Path
@@ -92,7 +92,7 @@ def main() -> int:
         read = time.process_time() - own
         merged = reports.merge(journals, group.trials)
         seconds, processor = time.perf_counter() - began, time.process_time() - own
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = _read_peak()
     (report,) = merged.reports
     print(
         f"{asked.ranks} ranks, {size / 1e6:.0f} MB: {report.outcome} {report.message}\n"
@@ -100,6 +100,15 @@ def main() -> int:
         f" {peak / 2**20:.0f} MiB"
     )
     return int(processor > LIMIT_SECONDS or peak > LIMIT_BYTES or report.outcome != "completed")
+
+
+def _read_peak() -> int:
+    """Return the most bytes that this program had resident.
+
+    `ru_maxrss` counts the process that started this one too.
+    """
+    (line,) = re.findall(r"^VmHWM:\s*(\d+) kB$", Path("/proc/self/status").read_text(), re.M)
+    return int(line) * 1024
 
 
 if __name__ == "__main__":
