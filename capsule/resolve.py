@@ -364,7 +364,9 @@ def _prepare(
     runtime, image, resources = choice.runtime, choice.image, request.manifest.resources
     shown = binds.find(site) if runtime.contained else ()
     libraries = hostmpi.find(site, shown) if runtime.contained else ()
-    count = resources.gpus_per_rank * resources.ranks_per_node
+    # on its own nodes each rank of an allocation looks for itself
+    is_here = not launch.starts_elsewhere(launcher)
+    count = resources.gpus_per_rank * resources.ranks_per_node if is_here else 0
     if count:
         # a missing device is reported before an image of gigabytes is fetched
         visible.require(count, image)

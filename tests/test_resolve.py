@@ -1,6 +1,7 @@
 """What a run uses here is decided once, from the request and the site file together."""
 
 import json
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,7 +15,9 @@ from capsule import manifest as manifests
 from capsule import runtimes
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
+from capsule.manifest.model import Resources
 from capsule.resolve import Request, Used, choose, resolve
+from capsule.runtimes import gpus
 from capsule.runtimes.base import Prepared
 from capsule.runtimes.host import Host
 from capsule.watch import Watch
@@ -208,3 +211,33 @@ def test_an_image_that_takes_long_to_hash_or_build_is_told_of(
     monkeypatch.setattr("capsule.watch._PENDING_SECONDS", 0.001)
     wanted = replace(request(tmp_path), image="sif:slow.sif")
     assert choose(wanted, Waiting()).image == make_image()
+
+
+@pytest.mark.parametrize("is_node", [False, True])
+def test_gpus_of_an_allocation_are_looked_for_on_its_nodes(
+    tmp_path: Path,
+    engines: list[str],
+    site: WriteSite,
+    monkeypatch: pytest.MonkeyPatch,
+    is_node: bool,
+) -> None:
+    """A login node need not have any; where a job's script runs, there are ranks too."""
+    srun = tmp_path / "bin/srun"
+    srun.parent.mkdir()
+    srun.write_text("#!/bin/sh\necho slurm 23.02.1\n")
+    srun.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{srun.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    monkeypatch.delenv("SLURMD_NODENAME", raising=False)
+    if is_node:
+        monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    monkeypatch.setattr(gpus, "find", lambda *_: None)
+    asked = request(tmp_path, image=False)
+    manifest = replace(asked.manifest, resources=Resources(nodes=2, gpus_per_rank=1))
+    asked = replace(asked, manifest=manifest)
+    if is_node:
+        with pytest.raises(CannotRunError, match="this machine has no GPU with a driver"):
+            resolve(asked)
+    else:
+        assert resolve(asked).launcher.name == "srun"

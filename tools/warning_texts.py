@@ -255,6 +255,11 @@ WARNING_TEXTS = {
         "Run again on an idle machine.",
         {"load": "2 of 2 CPUs"},
     ),
+    "gpus-idle": WarningText(
+        "Each process of levels 0 to 3 measures on one GPU. Its other GPUs would do nothing.",
+        "Ask for one GPU for each process, and for more processes.",
+        {"gpus": 4},
+    ),
     "gpus-unused": WarningText(
         "The machine has GPUs, and the manifest asks for none.",
         "Write `gpus_per_rank` under `resources`.",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from capsule import leavings, notes, plain, rankseries
 from capsule.errors import CapsuleError, DamagedError
-from capsule.execute import meeting, workload
+from capsule.execute import meeting, placement, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, cannot_write
@@ -123,6 +123,8 @@ class Gatherer:
             if journal.environment:
                 known = effective.setdefault(group.framework, {})
                 effective[group.framework] = {**journal.environment, **known}
+            if (gpus := self._gpus(begun, plan, effective.get(group.framework, {}))) is not None:
+                effective[group.framework] = {**effective.get(group.framework, {}), "gpus": gpus}
             own |= {one.trial: one for one in _find_changes(journal, own)}
             changed |= {
                 (begun.number, trial): replace(one, evidence=_evidence(begun, journal, trial))
@@ -152,6 +154,12 @@ class Gatherer:
             worlds=meeting.read(self._workspace),
             notes=tuple(self._notes(groups)),
         )
+
+    def _gpus(self, begun: Begun, plan: Plan, known: JsonObject) -> list[Json] | None:
+        """Return the GPUs of each rank, if an earlier start did not say so already."""
+        if not plan.manifest.resources.gpus_per_rank or "gpus" in known:
+            return None
+        return placement.read_gpus(self._workspace.start(begun.number, begun.ranks))
 
     def _notes(self, groups: Mapping[str, Group]) -> Iterator[Note]:
         log = self._workspace.log

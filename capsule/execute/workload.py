@@ -91,6 +91,7 @@ class Setting:
             count=self.gpus_per_rank,
             local_rank=rank % self.ranks_per_node,
             local_ranks=self.ranks_per_node,
+            threads=self.threads,
         )
 
 

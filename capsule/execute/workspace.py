@@ -10,6 +10,7 @@
       earlier.capsule the verification whose runs count with these, if there is one
       sealing.json    where its capsule is written, once that is begun
       starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
+                      gpus.json (the GPUs and CPUs that its node dealt to it);
                       setup/ (stdout.txt, stderr.txt of what ran before), scalars/ (of event files);
                       of several ranks each has all but the first in rank-RRRR/; all share shared/
                       and hook/ (what notes the world that they make)

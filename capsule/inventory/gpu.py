@@ -1,4 +1,4 @@
-"""Accelerators: NVIDIA's as its driver library tells them, AMD's from sysfs, and those unseen."""
+"""Accelerators: NVIDIA's from its driver library, AMD's and Intel's from sysfs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from capsule.inventory.tree import Fact, Part, Tree, Unread, pick
 _PCI = "sys/bus/pci/devices"
 _DRM = "sys/class/drm"
 _NVIDIA, _AMD = "0x10de", "0x1002"
+INTEL_CARD = ("0x8086", "0x038000")
+"""Vendor and class of Intel's GPUs for data centres: display controllers without a monitor."""
+# by the PCI ID database: sysfs has no name of a model
+_INTEL_MODELS = {
+    "8086:0BD5": "Intel Data Center GPU Max 1550",
+    "8086:0BDA": "Intel Data Center GPU Max 1100",
+}
 _NVIDIA_PROC = "proc/driver/nvidia/gpus"
 _SILENT = Unread(reason="absent", detail="NVML gave no answer")
 
@@ -28,7 +35,7 @@ def read(tree: Tree) -> tuple[Part, list[Part] | Unread]:
         devices = _beyond_nvml(tree, nvidia)
     else:
         devices = [gpu_record(facts) for facts in nvidia]
-    devices += _amd(tree)
+    devices += [*_amd(tree), *_intel(tree)]
     driver = {
         "nvidia_version": tree.text("sys/module/nvidia/version"),
         "cuda_version": cuda,
@@ -38,7 +45,7 @@ def read(tree: Tree) -> tuple[Part, list[Part] | Unread]:
 
 
 def _none(tree: Tree, nvidia: object) -> Unread:
-    nothing = tree.nothing(_PCI, "NVIDIA or AMD accelerator")
+    nothing = tree.nothing(_PCI, "NVIDIA, AMD or Intel accelerator")
     refusal = f"; {nvidia}" if isinstance(nvidia, Unread) else ""
     return Unread(reason=nothing.reason, detail=nothing.detail + refusal)
 
@@ -82,7 +89,7 @@ def gpu_record(facts: Mapping[str, Fact]) -> Part:
             "pcie_lanes_max": fact("pcie_lanes_max"),
         },
         state={
-            "pci_address": fact("pci_address", _nvml_pci_address),
+            "pci_address": fact("pci_address", kernel_address),
             "firmware": fact("vbios"),
             "power_limit_watts": fact("power_limit", _watts),
             "ecc": fact("ecc", lambda pair: bool(pair[0])),
@@ -119,9 +126,9 @@ def _nvml_pci_id(word: int) -> str:
     return f"{word & 0xFFFF:04X}:{word >> 16:04X}"
 
 
-def _nvml_pci_address(text: str) -> str:
-    # NVML writes a domain of eight digits, the kernel one of four
-    domain, _, rest = text.lower().partition(":")
+def kernel_address(text: str | bytes) -> str:
+    """Return a PCI address of NVML, whose domain has eight digits, as the kernel writes it."""
+    domain, _, rest = decode(text).lower().partition(":")
     return f"{int(domain, 16):04x}:{rest}"
 
 
@@ -132,7 +139,7 @@ def _questions(nvml: ModuleType) -> dict[str, Callable[[object], Fact]]:
         "uuid": nvml.nvmlDeviceGetUUID,
         "serial": nvml.nvmlDeviceGetSerial,
         "pci_id": lambda handle: nvml.nvmlDeviceGetPciInfo(handle).pciDeviceId,
-        "pci_address": lambda handle: _str(nvml.nvmlDeviceGetPciInfo(handle).busId),
+        "pci_address": lambda handle: decode(nvml.nvmlDeviceGetPciInfo(handle).busId),
         "memory_bytes": lambda handle: nvml.nvmlDeviceGetMemoryInfo(handle).total,
         "compute_capability": nvml.nvmlDeviceGetCudaComputeCapability,
         "cores": nvml.nvmlDeviceGetNumGpuCores,
@@ -162,7 +169,8 @@ def _questions(nvml: ModuleType) -> dict[str, Callable[[object], Fact]]:
     }
 
 
-def _str(text: str | bytes) -> str:
+def decode(text: str | bytes) -> str:
+    """Return a text of NVML, which some versions of its package leave encoded."""
     return text.decode() if isinstance(text, bytes) else text
 
 
@@ -173,7 +181,7 @@ def _mig_instances(nvml: ModuleType, handle: object) -> list[str]:
             instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
         except nvml.NVMLError_NotFound:
             continue
-        names.append(_str(nvml.nvmlDeviceGetName(instance)))
+        names.append(decode(nvml.nvmlDeviceGetName(instance)))
     return names
 
 
@@ -260,7 +268,9 @@ def _pci_id(tree: Tree, folder: str) -> str | Unread:
 def _amd(tree: Tree) -> list[Part]:
     cards = [name for name in tree.names(_DRM) if re.fullmatch(r"card\d+", name)]
     folders = [f"{_DRM}/{card}/device" for card in cards]
-    return [_amd_device(tree, f) for f in folders if tree.text(f"{f}/vendor") == _AMD]
+    devices = [_amd_device(tree, f) for f in folders if tree.text(f"{f}/vendor") == _AMD]
+    # numbers of cards follow the order in which the driver found them
+    return sorted(devices, key=lambda device: str(device.state["pci_address"]))
 
 
 def _amd_device(tree: Tree, folder: str) -> Part:
@@ -287,4 +297,29 @@ def _amd_device(tree: Tree, folder: str) -> Part:
             "compute_partition": tree.text(f"{folder}/current_compute_partition"),
             "memory_partition": tree.text(f"{folder}/current_memory_partition"),
         },
+    )
+
+
+def _intel(tree: Tree) -> list[Part]:
+    return [
+        _intel_device(tree, address)
+        for address in tree.names(_PCI)
+        if (tree.text(f"{_PCI}/{address}/vendor"), tree.text(f"{_PCI}/{address}/class"))
+        == INTEL_CARD
+    ]
+
+
+def _intel_device(tree: Tree, address: str) -> Part:
+    folder = f"{_PCI}/{address}"
+    pci_id = _pci_id(tree, folder)
+    unnamed = Unread(reason="absent", detail=f"no name is known for PCI ID {pci_id}")
+    unsized = Unread(reason="absent", detail=f"/{folder} states no size of memory")
+    return Part(
+        klass={
+            "vendor": "Intel",
+            "model": pci_id if isinstance(pci_id, Unread) else _INTEL_MODELS.get(pci_id, unnamed),
+            "pci_id": pci_id,
+            "memory_bytes": unsized,
+        },
+        state={"pci_address": address},
     )

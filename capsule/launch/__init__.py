@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from capsule.errors import CannotRunError
-from capsule.launch.base import Joins, Launcher
+from capsule.launch.base import Joins, Launcher, Surveys
 from capsule.launch.local import Local
 from capsule.manifest.model import Resources
 from capsule.runtimes.base import NETWORK, Prepared, Runtime
@@ -44,6 +45,13 @@ def choose(resources: Resources, site: Site) -> Launcher:
 
     srun.require_allocation(resources, where=where)
     return srun.Srun(resources)
+
+
+def starts_elsewhere(launcher: Launcher) -> bool:
+    """Return whether ranks start on other nodes alone: those of an allocation that this process,
+    as on a login node, is outside of.
+    """
+    return isinstance(launcher, Surveys) and "SLURMD_NODENAME" not in os.environ
 
 
 def share_network(

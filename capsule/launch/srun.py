@@ -25,6 +25,7 @@ from capsule.launch.started import StartedRanks
 from capsule.manifest.model import Resources
 from capsule.runtimes import programs
 from capsule.runtimes.base import Invocation, Prepared, Runtime
+from capsule.runtimes.visible import LISTS
 
 PROGRAM = "srun"
 # which allocation it is; all else of Slurm's would change what a step is given
@@ -159,11 +160,15 @@ def require_allocation(resources: Resources, *, where: str) -> None:
 
 
 def _variables() -> dict[str, str]:
-    """Return the caller's, but for what would make the step another one, or look like MPI's own."""
+    """Return the caller's, but for what would make the step another one, or look like MPI's own.
+
+    Its lists of GPUs stay here too: Slurm writes that of each node into the tasks there.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name in _KEPT or not name.startswith(("SLURM", "SBATCH_", "SALLOC_", *MPI))
+        if name in _KEPT
+        or not (name in LISTS or name.startswith(("SLURM", "SBATCH_", "SALLOC_", *MPI)))
     }
     # the step begins in another folder
     return {**kept, "PATH": programs.search_path()}

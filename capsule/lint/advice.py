@@ -46,6 +46,7 @@ def warnings(
         *(() if sealed else _name_warnings(manifest)),
         *_data_warnings(manifest),
         *_command_warnings(manifest, launcher),
+        *_gpu_warnings(manifest),
     ]
 
 
@@ -197,6 +198,13 @@ def _step_faults(margin: float, step: float) -> Iterator[Sentence]:
     elif steps < _COUNTED_STEPS and abs(steps % 1 - 0.5) > _ON_A_HALF:
         better = (math.floor(steps) + 0.5) * step
         yield words.WARNINGS("margin-on-step", margin=margin, step=step, better=better)
+
+
+def _gpu_warnings(manifest: Manifest) -> Iterator[Located]:
+    """Warn of GPUs that capsule's own measuring code would leave idle."""
+    gpus = manifest.resources.gpus_per_rank
+    if gpus > 1 and any(not isinstance(one.subject, Command) for one in manifest.benchmarks):
+        yield Located.at("/resources/gpus_per_rank", words.WARNINGS("gpus-idle", gpus=gpus))
 
 
 def _name_warnings(manifest: Manifest) -> Iterator[Located]:

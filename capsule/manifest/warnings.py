@@ -279,6 +279,8 @@ WARNINGS |= {
     " accept",
     "busy": "machine busy at start ({load}): timings are unreliable. Run again when no other"
     " program runs",
+    "gpus-idle": 'a process of levels 0 to 3 uses one GPU, and "gpus_per_rank" is {gpus:d}. Write'
+    ' "gpus_per_rank": 1, and in "ranks_per_node" one process for each GPU',
 }
 
 

@@ -16,6 +16,8 @@ from capsule.runtimes import keyring
 from capsule.runtimes.keyring import Keyring
 
 NETWORK = "network_isolation"
+GPUS = "gpus.json"
+"""Name of the file, beside a rank's standard output, that says which GPUs and CPUs it got."""
 _TAIL_BYTES = 1 << 16
 _STANDARD_SIGNALS = range(1, 32)
 # what the C library, and Python, say of a fork or thread that was refused
@@ -56,11 +58,13 @@ class GpuShare:
         count: Devices of each rank; 0 if the rank gets none.
         local_rank: Number of the rank on its node, from 0.
         local_ranks: Ranks on the node.
+        threads: Threads of each rank, which it is left as many CPUs for.
     """
 
     count: int = 0
     local_rank: int = 0
     local_ranks: int = 1
+    threads: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +78,7 @@ class Invocation:
         cwd: Working folder, as the workload sees it.
         gpus: The GPUs that it wants. Which ones they are is decided on its node.
         devices: Names of the devices to expose, as `visible.assign` chose them; none exposes none.
+        cpus: CPUs near these devices, to which it is bound; none for those of this process.
         network: True if it may use the network.
         label: Marks every process and container of this run, so that a later process can find them.
         pids: Processes and threads that it may have, None for as many as it likes; an engine that
@@ -96,6 +101,7 @@ class Invocation:
     cwd: str
     gpus: GpuShare = GpuShare()
     devices: tuple[str, ...] = ()
+    cpus: tuple[int, ...] = ()
     network: bool = False
     label: str
     pids: int | None = None
@@ -402,8 +408,22 @@ def start_command(prepared: Prepared, wrapped: Wrapped, invocation: Invocation) 
         stdout=invocation.stdout,
         stderr=invocation.stderr,
         kept=invocation.handles,
-        guard=keyring.guard(prepared.keyring),
+        guard=_guard(prepared.keyring, invocation.cpus),
     )
+
+
+def _guard(kind: Keyring, cpus: tuple[int, ...]) -> Callable[[], None] | None:
+    isolate = keyring.guard(kind)
+    if not cpus:
+        return isolate
+
+    def prepare() -> None:
+        # of the thread that starts the command and ends
+        os.sched_setaffinity(0, cpus)
+        if isolate is not None:
+            isolate()
+
+    return prepare
 
 
 class NeverStarted:

@@ -11,13 +11,14 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from capsule import offline, process
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, CapsuleError, add_advice
 from capsule.image import Image
-from capsule.runtimes import gpus, identity, loading, visible
+from capsule.runtimes import gpus, identity, loading, slots, visible
 from capsule.runtimes.answers import ImageFacts
 from capsule.runtimes.base import (
     NETWORK,
@@ -28,6 +29,7 @@ from capsule.runtimes.base import (
     Prepared,
     Running,
 )
+from capsule.runtimes.slots import Slot
 
 LABEL = "org.capsule.run"
 # the container's own
@@ -61,6 +63,10 @@ class ContainerEngine(ABC):
     @abstractmethod
     def limits_memory(self) -> bool:
         """Return whether the engine itself limits memory."""
+
+    @abstractmethod
+    def limits_cpus(self) -> bool:
+        """Return whether the engine can bind a container to CPUs."""
 
     @abstractmethod
     def identify(self, name: str) -> Digest:
@@ -116,6 +122,10 @@ class ContainerEngine(ABC):
     @abstractmethod
     def device_advice(self, message: str) -> str | None:
         """Return the remedy for devices that the engine could not provide."""
+
+    @abstractmethod
+    def _name_device(self, slot: Slot, name: str) -> str:
+        """Return what the engine calls a GPU that has a name here."""
 
     def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:  # noqa: ARG002
         """Explain why the engine did not create a container."""
@@ -191,7 +201,7 @@ class ContainerEngine(ABC):
             )
         name = _new_name()
         try:
-            self._try_devices(name, prepared.handle, gpus_here.names[:count])
+            self._try_devices(name, prepared.handle, self._name_devices(gpus_here.names[:count]))
         except CannotRunError as error:
             raise CannotRunError(
                 f"{self.title} cannot give GPUs to containers: {error.what}",
@@ -208,7 +218,9 @@ class ContainerEngine(ABC):
         """Start a container of our own name; the engine's refusal is a fault of the answer."""
         name = _new_name()
         try:
-            invocation = visible.assign(invocation, self._root)
+            can_bind = invocation.gpus.count > 0 and self.limits_cpus()
+            invocation = visible.assign(invocation, self._root, can_bind=can_bind)
+            invocation = replace(invocation, devices=self._name_devices(invocation.devices))
             held = invocation.memory is not None and self.limits_memory()
             self._create(name, prepared, invocation, held=held)
             return self._follow(name, invocation, held=held)
@@ -236,6 +248,21 @@ class ContainerEngine(ABC):
     def _discard(self, name: str) -> None:
         with suppress(CapsuleError):
             self.remove(name)
+
+    def _name_devices(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return what the engine calls NVIDIA GPUs.
+
+        The engine is not in the job, where indices can count some of the GPUs alone.
+        """
+        if not names:
+            return ()
+        known = slots.find("nvidia", self._root) or ()
+        located = slots.locate("nvidia", names, known, os.environ)
+        return tuple(
+            # of an instance the slot is its card's
+            name if slot is None or name.startswith("MIG-") else self._name_device(slot, name)
+            for name, slot in zip(names, located, strict=True)
+        )
 
     def _find(self, image: Image) -> ImageFacts | None:
         """Return the engine's image with the image's digest, or None."""

@@ -19,6 +19,7 @@ from capsule import places
 from capsule.digest import Digest
 from capsule.errors import CannotRunError
 from capsule.image import Image
+from capsule.inventory.tree import compress
 from capsule.runtimes import answers
 from capsule.runtimes.answers import ImageFacts
 from capsule.runtimes.base import Invocation, Mount, Prepared, Running
@@ -31,6 +32,7 @@ from capsule.runtimes.containers import (
     shared_memory_bytes,
 )
 from capsule.runtimes.daemon import Daemon, asked, exhaust
+from capsule.runtimes.slots import Slot
 from capsule.runtimes.streamed import Streamed, find_mode
 
 # the SDK would hand those of the client's settings to every container; a name without a value
@@ -63,6 +65,10 @@ class Docker(ContainerEngine):
     def limits_memory(self) -> bool:
         """Return whether the daemon limits memory."""
         return self._info.get("MemoryLimit") is True
+
+    def limits_cpus(self) -> bool:
+        """Return whether the daemon binds containers to CPUs."""
+        return self._info.get("CPUSet") is True
 
     def prepare(
         self, image: Image | None, *, cache: Path, keep_keyring: bool = False, own: bool = True
@@ -147,6 +153,9 @@ class Docker(ContainerEngine):
         lacks = "could not select device driver" in message
         return "install NVIDIA's container toolkit, or use --runtime apptainer" if lacks else None
 
+    def _name_device(self, slot: Slot, name: str) -> str:
+        return slot.uuid or name
+
     def _inspect_image(self, name: str) -> ImageFacts | None:
         with asked():
             try:
@@ -189,6 +198,7 @@ class Docker(ContainerEngine):
                 "mem_limit": memory,
                 # with swap as large as that there is none beside it
                 "memswap_limit": memory,
+                "cpuset_cpus": compress(list(invocation.cpus)),
                 "network_mode": name_network(prepared, invocation),
                 "mounts": list(map(_bind, (*prepared.binds, *invocation.mounts))),
                 "device_requests": _request_devices(invocation.devices),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from types import ModuleType
+from typing import Any, Literal, TypeVar
 
 from capsule.errors import CannotRunError
 from capsule.image import Image
+from capsule.inventory.gpu import INTEL_CARD
 from capsule.schema import parse
 
 # CUDA Toolkit release notes, table "minimum required driver version for CUDA minor version
@@ -21,12 +23,9 @@ _CUDA_VARIABLES = ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA")
 _CUDA_LABEL = "com.nvidia.cuda.version"
 
 Vendor = Literal["nvidia", "amd", "intel"]
-
+_T = TypeVar("_T")
 
 TITLES: dict[Vendor, str] = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
-
-# a display controller without a monitor: Intel's GPUs for data centres, not the integrated ones
-_INTEL_CARD = ("0x8086", "0x038000")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +48,30 @@ def find(root: Path = Path("/")) -> Devices | None:
         version = _first_line(root / "sys/module/amdgpu/version") or None
         return Devices(vendor="amd", count=count, driver=version)
     cards = _entries(root / "sys/bus/pci/devices")
-    classes = [(_first_line(card / "vendor"), _first_line(card / "class")) for card in cards]
-    if count := classes.count(_INTEL_CARD):
+    if count := sum(map(is_intel_card, cards)):
         return Devices(vendor="intel", count=count, driver=None)
     return _by_library() if root == Path("/") else None
+
+
+def is_intel_card(folder: Path) -> bool:
+    """Return whether a PCI device is a GPU of Intel's for data centres, no integrated one."""
+    return (_first_line(folder / "vendor"), _first_line(folder / "class")) == INTEL_CARD
+
+
+def ask_nvml(ask: Callable[[ModuleType], _T]) -> _T | None:
+    """Return what a call answers that is handed NVIDIA's library, None where it cannot be used."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        return ask(pynvml)
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
 
 
 def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:
@@ -144,16 +163,9 @@ def _entries(folder: Path) -> list[Path]:
 
 def _by_library() -> Devices | None:
     """Query NVIDIA's library, for systems whose driver has no entry in /proc (WSL)."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+    known = ask_nvml(
+        lambda nvml: (int(nvml.nvmlDeviceGetCount()), str(nvml.nvmlSystemGetDriverVersion()))
+    )
+    if known is None or not known[0]:
         return None
-    try:
-        count, driver = pynvml.nvmlDeviceGetCount(), pynvml.nvmlSystemGetDriverVersion()
-    except pynvml.NVMLError:
-        return None
-    finally:
-        pynvml.nvmlShutdown()
-    return Devices(vendor="nvidia", count=count, driver=driver) if count else None
+    return Devices(vendor="nvidia", count=known[0], driver=known[1])

@@ -12,7 +12,8 @@ from capsule import process, schema
 from capsule.digest import Digest
 from capsule.errors import CannotRunError, DamagedError, add_advice
 from capsule.image.reference import parse
-from capsule.runtimes import answers, client
+from capsule.inventory.tree import compress
+from capsule.runtimes import answers, client, slots
 from capsule.runtimes.answers import ContainerFacts, ImageFacts
 from capsule.runtimes.base import Invocation, Mount, Prepared, Running
 from capsule.runtimes.container import Container
@@ -25,8 +26,11 @@ from capsule.runtimes.containers import (
     name_network,
     shared_memory_bytes,
 )
+from capsule.runtimes.slots import Slot
 
 _PAUSE_SECONDS = 0.05
+# where descriptions of devices lie
+_CDI = ("etc/cdi", "var/run/cdi")
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 _OTHER = "use another version of Podman, or another engine: --runtime apptainer or --runtime docker"
 _ADVICE = "install newuidmap, add the user to /etc/subuid, and check with `podman info`"
@@ -41,12 +45,14 @@ class _Facts:
         rootless: Its containers' root is the caller.
         limits_tasks: The kernel holds a container to a number of processes and threads.
         limits_memory: The same of memory.
+        limits_cpus: The kernel binds a container to CPUs.
     """
 
     version: str
     rootless: bool
     limits_tasks: bool
     limits_memory: bool
+    limits_cpus: bool
 
 
 class Podman(ContainerEngine):
@@ -76,6 +82,10 @@ class Podman(ContainerEngine):
         """Return whether this user's control groups have the memory controller."""
         return self._facts.limits_memory
 
+    def limits_cpus(self) -> bool:
+        """Return whether this user's control groups have the controller of CPUs."""
+        return self._facts.limits_cpus
+
     def identify(self, name: str) -> Digest:
         """Return the identity of an image of Podman."""
         client.require()
@@ -95,6 +105,17 @@ class Podman(ContainerEngine):
         if "CDI" not in message and "nvidia.com/gpu" not in message:
             return None
         return "describe the devices: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+
+    def _name_device(self, slot: Slot, name: str) -> str:
+        """Return the name of a GPU in its description: a UUID in newer ones, else an index.
+
+        Indices are those of the machine, on which `nvidia-ctk cdi generate` was called.
+        """
+        described = (path for folder in _CDI for path in (self._root / folder).glob("*"))
+        if slot.uuid and any(slot.uuid in _read_text(path) for path in described):
+            return slot.uuid
+        index = slots.find_index(slot, self._root)
+        return name if index is None else str(index)
 
     def _inspect_image(self, name: str) -> ImageFacts | None:
         answer = client.try_to("image", "inspect", name)
@@ -147,6 +168,8 @@ class Podman(ContainerEngine):
             # files of the caller are shown as they are, rather than labelled for one container
             *("--security-opt", "label=disable"),
         )
+        if invocation.cpus:
+            words = (*words, "--cpuset-cpus", compress(list(invocation.cpus)))
         if held:
             # with swap as large as that there is none beside it
             most = str(invocation.memory)
@@ -177,11 +200,13 @@ class Podman(ContainerEngine):
                 answer = schema.parse(client.ask("info", "--format", "json"), where="podman info")
             host = answer["host"]
             remote = host.get("serviceIsRemote") is True
+            controllers = host.get("cgroupControllers") or ()
             facts = _Facts(
                 version=str(answer["version"]["Version"]),
                 rootless=host["security"]["rootless"] is True,
-                limits_tasks="pids" in (host.get("cgroupControllers") or ()),
-                limits_memory="memory" in (host.get("cgroupControllers") or ()),
+                limits_tasks="pids" in controllers,
+                limits_memory="memory" in controllers,
+                limits_cpus="cpuset" in controllers,
             )
         except CannotRunError as error:
             raise CannotRunError(f"Podman does not work: {error.what}", advice=_ADVICE) from None
@@ -201,6 +226,13 @@ class Podman(ContainerEngine):
 def _list_devices(devices: tuple[str, ...]) -> tuple[str, ...]:
     """Name NVIDIA devices as the Container Device Interface does."""
     return tuple(word for name in devices for word in ("--device", f"nvidia.com/gpu={name}"))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _bind(mount: Mount) -> str:

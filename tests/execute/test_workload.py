@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,14 @@ from capsule import launch
 from capsule.execute.workload import Setting, environment
 from capsule.image import Image
 from capsule.manifest.model import Resources
-from capsule.runtimes.base import Prepared
+from capsule.runtimes.base import GpuShare, Prepared
 from capsule.runtimes.docker import Docker
 from capsule.site import Site
 from tests.support.records import make_image
 
 
-def variables(image: Image | None, ranks: int = 1) -> dict[str, str]:
-    setting = Setting(
+def make_setting(image: Image | None, ranks: int = 1) -> Setting:
+    return Setting(
         runtime=Docker(),
         prepared=Prepared(handle=""),
         launcher=launch.choose(Resources(), Site(file=Path())),
@@ -34,7 +35,10 @@ def variables(image: Image | None, ranks: int = 1) -> dict[str, str]:
         nodes=(0,) * ranks,
         deadline=None,
     )
-    return environment(setting)
+
+
+def variables(image: Image | None, ranks: int = 1) -> dict[str, str]:
+    return environment(make_setting(image, ranks))
 
 
 @pytest.mark.parametrize("value", ["", "1"])
@@ -48,3 +52,9 @@ def test_many_ranks_connect_as_they_need_each_other() -> None:
     name = "TORCH_GLOO_LAZY_INIT"
     assert variables(None, ranks=256)[name] == "1"
     assert name not in variables(None, ranks=255)
+
+
+def test_a_rank_wants_its_share_of_its_own_nodes_gpus() -> None:
+    setting = replace(make_setting(None, ranks=4), gpus_per_rank=2, threads=3)
+    wanted = GpuShare(count=2, local_rank=2, local_ranks=4, threads=3)
+    assert setting.share_gpus(6) == wanted

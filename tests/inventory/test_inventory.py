@@ -165,7 +165,7 @@ def test_a_small_virtual_machine(tmp_path: Path) -> None:
     assert node["missing"]["/state/limits/memory_bytes"] == "absent: no limit set"
     assert node["class"]["gpus"] is None
     reason = node["missing"]["/class/gpus"]
-    assert reason.startswith("absent: /sys/bus/pci/devices has no NVIDIA or AMD accelerator")
+    assert reason.startswith("absent: /sys/bus/pci/devices has no NVIDIA, AMD or Intel accelerator")
 
 
 def test_the_limit_of_an_old_control_group(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ from capsule import lint, manifest
 from capsule.jsons import Json, JsonObject
 from capsule.manifest.lines import scan
 from capsule.manifest.starter import NOBODY
-from tests.manifest.test_reader import read, variant
+from tests.manifest.test_reader import GEMM, read, variant
 from tests.support.records import LOSS, ClaimDocument, make_record
 
 ON_LOSS = "train/default/command/loss"
+OWN: JsonObject = {**GEMM, "frameworks": ["torch"]}
+COMMAND: JsonObject = {"id": "c", "command": ["python3", "a.py"], "metrics": {"n": {}}}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,11 @@ ON_LOSS = "train/default/command/loss"
         ),
         ({"datasets": {"points": {"path": "x"}}}, "dataset-undigested", '"points"'),
         ({"image": {"reference": "docker://h.example/a:1"}}, "image-undigested", '"reference"'),
+        (
+            {"benchmarks": [OWN], "claims": [], "resources": {"gpus_per_rank": 4}},
+            "gpus-idle",
+            '"gpus_per_rank"',
+        ),
     ],
 )
 def test_a_warning_stands_at_its_line(fields: JsonObject, code: str, key: str) -> None:
@@ -69,3 +76,19 @@ def test_a_warning_about_runs_stands_at_its_claim() -> None:
     record = make_record(asked=claims)
     (warning,) = [one for one in lint.warnings_of_runs(record) if one.code == "claim-contradicted"]
     assert warning.pointer == "/claims/1/margin"
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "gpus", "warned"),
+    [([OWN], 1, 0), ([OWN], 2, 1), ([COMMAND], 2, 0), ([COMMAND, OWN], 2, 1), ([OWN], 0, 0)],
+)
+def test_gpus_beyond_the_first_are_for_commands(
+    tmp_path: Path, benchmarks: list[Json], gpus: int, warned: int
+) -> None:
+    (tmp_path / "a.py").write_text("")
+    document = variant(
+        benchmarks=benchmarks, claims=[], datasets={}, resources={"gpus_per_rank": gpus}
+    )
+    checked = manifest.read(json.dumps(document).encode(), where="m.json", folder=tmp_path)
+    found = [one for one in lint.warnings(checked) if one.code == "gpus-idle"]
+    assert len(found) == warned

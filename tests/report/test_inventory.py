@@ -71,7 +71,7 @@ def test_every_part_of_a_machine_is_named(tmp_path: Path) -> None:
 
 def test_why_there_is_no_accelerator_is_said(tmp_path: Path) -> None:
     shown = draw(node_of("microvm", tmp_path), 200)
-    assert "GPUs       none (absent: /sys/bus/pci/devices has no NVIDIA or AMD accelerator" in shown
+    assert "GPUs       none (absent: /sys/bus/pci/devices has no NVIDIA, AMD or Intel" in shown
 
 
 def test_equal_accelerators_are_counted_and_many_interfaces_cut(tmp_path: Path) -> None:

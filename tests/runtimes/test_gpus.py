@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -97,6 +98,24 @@ def test_the_open_kernel_module_is_read_too(tmp_path: Path) -> None:
     devices = gpus.find(tmp_path)
     assert devices is not None
     assert devices.driver == "580.65.06"
+
+
+def test_the_cuda_image_states_the_cuda_of_its_lock_and_the_cpu_image_none() -> None:
+    images = Path(__file__).parents[2] / "images/torch"
+    stages = re.split(r"(?m)^FROM ", (images / "Dockerfile").read_text())
+    head, *named = stages
+    by_name = {stage.split("\n")[0].partition(" AS ")[2]: stage for stage in named}
+    assert "ARG VARIANT=cpu\n" in head
+    # what is built is the stage of the variant
+    assert named[-1].startswith("${VARIANT}\n")
+    labelled = {name for name, stage in by_name.items() if "com.nvidia.cuda.version" in stage}
+    assert labelled == {"cuda"}
+    stated = re.findall(r'LABEL com\.nvidia\.cuda\.version="(.*)"', by_name["cuda"])
+    lock = (images / "requirements-cuda.txt").read_text()
+    (locked,) = re.findall(r"(?m)^cuda-toolkit==(\d+\.\d+)\.", lock)
+    assert stated == [locked]
+    image = with_config({"Labels": {"com.nvidia.cuda.version": stated[0]}})
+    assert gpus.cuda_version(image) == tuple(map(int, locked.split(".")))
 
 
 def test_amd_devices_are_counted_without_the_cpus(tmp_path: Path) -> None:

@@ -285,7 +285,7 @@ def test_a_rank_beyond_the_visible_devices_does_not_start(
 
 
 def test_the_share_of_a_rank_travels_to_its_node_and_no_name_of_a_device(tmp_path: Path) -> None:
-    share = GpuShare(count=2, local_rank=1, local_ranks=4)
+    share = GpuShare(count=2, local_rank=1, local_ranks=4, threads=7)
     folder = LaunchFolder.create(tmp_path / "launch")
     sent = Call(
         runtime="host",
