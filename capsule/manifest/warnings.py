@@ -279,6 +279,8 @@ WARNINGS |= {
     " accept",
     "busy": "machine busy at start ({load}): timings are unreliable. Run again when no other"
     " program runs",
+    "gpu-idle": "{runs:d} {runs:run|runs} did not use the GPU that the resources ask for. Check"
+    ' that the software supports the GPU; beside "command", "gpu_required": true fails such runs',
 }
 
 
