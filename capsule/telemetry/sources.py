@@ -42,7 +42,7 @@ INITIAL_NAMESPACE = "pid:[4026531836]"
 """The namespace of process ids in which drivers count (Linux, PROC_PID_INIT_INO)."""
 
 _RAPL = "sys/class/powercap"
-_PACKAGE = re.compile(r"intel-rapl:\d+")
+_ZONE, _PACKAGE = re.compile(r"intel-rapl:\d+"), re.compile(r"package-\d{1,4}")
 _CONSTRAINTS = range(3)
 _KFD = "sys/class/kfd/kfd/topology/nodes"
 _PCI = "sys/bus/pci/devices"
@@ -359,14 +359,16 @@ class _AmdCard:
 
 
 def find_packages(root: Path = Path("/")) -> list[Device]:
-    """Return the processor packages whose energy counter can be read; often root alone can."""
+    """Return all processor packages, or none if one's energy counter cannot be read.
+
+    On most systems root alone can read the counters.
+    """
     tree = Tree(root)
-    packages = []
-    for name in filter(_PACKAGE.fullmatch, tree.names(_RAPL)):
-        package = _Package(tree, f"{_RAPL}/{name}")
-        if package.facts.device.startswith("package-") and package.read().joules is not None:
-            packages.append(package)
-    return list[Device](packages)
+    names = filter(_ZONE.fullmatch, tree.names(_RAPL))
+    zones = [_Package(tree, f"{_RAPL}/{name}") for name in names]
+    packages = [one for one in zones if _PACKAGE.fullmatch(one.facts.device)]
+    is_whole = all(one.read().joules is not None for one in packages)
+    return list[Device](packages) if is_whole else []
 
 
 class _Package:

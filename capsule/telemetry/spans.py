@@ -166,7 +166,7 @@ def _find_energy_gap(
     if facts.wrap_joules is None:
         return "no-counter"
     if facts.source != "rapl":
-        others = track.columns["others"][max(first - 1, 0) : end]
+        others = track.columns["others"][max(first - 1, 0) : end + 1]
         if any(value > 0 for value in others):
             return "other-processes"
         if any(map(math.isnan, others)):
