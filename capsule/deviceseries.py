@@ -140,7 +140,7 @@ def _own_faults(one: DeviceSeries) -> Iterator[str]:
             f" {one.samples} samples"
         )
     ends = [0.0, *one.times, one.seconds]
-    if any(after < before for before, after in zip(ends, ends[1:], strict=False)):
+    if any(after < before for before, after in pairwise(ends)):
         yield f"the times of the points do not increase from 0 to {one.seconds:g} s"
     if (one.joules is None) == (one.energy_gap is None):
         yield "expected either an energy or the reason of its absence"

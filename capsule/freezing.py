@@ -110,9 +110,7 @@ def curve_spread(metric: MetricRuns) -> float | None:
     return None if middle is None else middle / stats.c4(len(curves))
 
 
-def _matching(
-    claim: Claim, paths: Sequence[str], metrics: Mapping[str, MetricRuns]
-) -> list[str]:
+def _matching(claim: Claim, paths: Sequence[str], metrics: Mapping[str, MetricRuns]) -> list[str]:
     is_named = not claim.metric.endswith("/*")
     matching = [
         path

@@ -109,8 +109,8 @@ METRIC_TEXTS = {
     "efficiency": "`speedup` divided by the ratio of the numbers of ranks. 1 is perfect.",
     "element_error_ratio": "Largest error of one element divided by its bound. Right results"
     " stay at or below 1.",
-    "energy": "Energy of the whole GPUs of a run while its timed part ran, by their counters; without"
-    " GPUs, of the whole processor packages of its nodes, which other programs use too. Absent if a"
+    "energy": "Energy of the whole GPUs of a run during its timed part, by their counters. Without"
+    " GPUs: of the whole processor packages of its nodes, which other programs use too. Absent if a"
     " counter cannot be read or may have wrapped, under MIG, and if another process used a GPU.",
     "epoch_time": "Duration of the training in one epoch, evaluation left out.",
     "epochs_to_target": "First epoch after which the target is reached.",

@@ -30,6 +30,7 @@ from capsule.manifest import (
 from capsule.manifest.kinds import Settings
 from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
+from capsule.telemetry import sources
 
 # bytes that one of each takes in a capsule's documents, at most but for very long names
 _METRIC, _RUN, _FILE = 700, 150, 450

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from capsule import deviceseries
 from capsule.execute.reports import Journal, TrialReport
@@ -80,7 +81,7 @@ def _find_window(
     if not process.begin <= whole.begin <= whole.end <= process.end:
         return None
     moments = [whole.begin, *(moment for span in window.timed for moment in span), whole.end]
-    is_ordered = all(a <= b for a, b in zip(moments, moments[1:], strict=False))
+    is_ordered = all(a <= b for a, b in pairwise(moments))
     return whole, tuple(Span(*pair) for pair in window.timed) if is_ordered else ()
 
 

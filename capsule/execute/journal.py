@@ -359,8 +359,7 @@ def _close(window: Window, event: JsonObject) -> Window:
     """Return the window of a trial that has ended."""
     listed = event.get("timed")
     spans: list[tuple[float, float]] = []
-    is_short = isinstance(listed, list) and len(listed) <= _MOST_SPANS
-    for span in listed if is_short else ():
+    for span in listed if isinstance(listed, list) and len(listed) <= _MOST_SPANS else ():
         moments = [_moment(one) for one in span] if isinstance(span, list) else []
         match moments:
             case [float(begin), float(end)]:

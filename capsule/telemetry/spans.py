@@ -99,9 +99,7 @@ def _is_gapless(times: _Array, first: int, end: int, whole: Span) -> bool:
     return is_close and all(b - a <= MAX_GAP_SECONDS for a, b in pairwise(moments))
 
 
-def _quantities(
-    track: Track, first: int, end: int, kept: Sequence[int]
-) -> Iterator[Quantity]:
+def _quantities(track: Track, first: int, end: int, kept: Sequence[int]) -> Iterator[Quantity]:
     for name in QUANTITIES:
         column = track.columns[name]
         present = [value for value in column[first:end] if not math.isnan(value)]
@@ -156,9 +154,7 @@ def _judge_use(track: Track, first: int, end: int, whole: Span, *, is_gapless: b
     return "unused" if max(memory) - memory[0] < MIN_USED_BYTES else "not seen"
 
 
-def _find_energy_gap(
-    track: Track, first: int, end: int, timed: Sequence[Span]
-) -> EnergyGap | None:
+def _find_energy_gap(track: Track, first: int, end: int, timed: Sequence[Span]) -> EnergyGap | None:
     """Return why the energy counter gives no energy of the workload, None if it does."""
     facts = track.facts
     if facts.is_mig:

@@ -18,7 +18,7 @@ from capsule import manifest as manifests
 from capsule.errors import DamagedError
 from capsule.lint import surroundings
 from capsule.manifest import paths
-from capsule.record import Attempt, DeviceSeries, Quantity, Record, device_order
+from capsule.record import Attempt, DeviceSeries, Quantity, Reason, Record, device_order
 from tests.support.capsules import forge, read_files, rehash, seal, unpack
 from tests.support.records import (
     SEEDS,
@@ -71,7 +71,7 @@ def record(
     gpus: int = 1,
     required: bool = False,
     asked: list[dict[str, Any]] | None = None,
-    failed: Mapping[int, str] = {},
+    failed: Mapping[int, Reason] = {},
     **changes: Any,
 ) -> Record:
     """A record with these devices; the attempts of `failed` seeds have that reason."""
@@ -199,9 +199,7 @@ def power(**changes: Any) -> dict[str, Any]:
         ({"throttled": {"idle": 10.5}}, "found 10.5 s of an attempt of 10 s"),
     ],
 )
-def test_contradictions_are_refused(
-    tmp_path: Path, changes: dict[str, Any], fault: str
-) -> None:
+def test_contradictions_are_refused(tmp_path: Path, changes: dict[str, Any], fault: str) -> None:
     made = record(replace(CARD, **changes))
     with pytest.raises(DamagedError, match=fault):
         read(forge(made, make_files(), tmp_path / "a.zip"))
@@ -334,7 +332,7 @@ def test_one_device_that_may_be_in_use_is_enough(other: Any) -> None:
 
 
 def test_a_requirement_and_what_was_seen_belong_together(tmp_path: Path) -> None:
-    failed = {SEEDS[0]: "gpu-unused"}
+    failed: dict[int, Reason] = {SEEDS[0]: "gpu-unused"}
     target = tmp_path / "a.zip"
     with archive.read(seal(tmp_path, record(UNUSED, required=True, failed=failed))):
         pass
@@ -378,7 +376,8 @@ def test_show_prints_devices_in_full_alone() -> None:
     made = record(*of_seeds(CARD), *of_seeds(replace(PACKAGE, joules=None, energy_gap="wrapped")))
     whole = printed(made, full=True)
     assert "Devices during the runs" in whole
-    (line,) = [one for one in whole.splitlines() if f"command/{SEEDS[0]} " in one and "3b:00" in one]
+    rows = [one for one in whole.splitlines() if f"command/{SEEDS[0]} " in one]
+    (line,) = [one for one in rows if "3b:00" in one]
     for cell in ("used", "700 J", "80.8 W", "power-limit 1.5 s"):
         assert cell in line
     assert whole.count("wrapped") == len(SEEDS)

@@ -167,9 +167,7 @@ def test_each_trial_of_a_level_has_what_happened_in_its_time(start: Start) -> No
         (Window(0, 101.0, 500.0),),
     ],
 )
-def test_a_trial_whose_time_cannot_be_is_left_out(
-    start: Start, window: tuple[Window, ...]
-) -> None:
+def test_a_trial_whose_time_cannot_be_is_left_out(start: Start, window: tuple[Window, ...]) -> None:
     write(start, CARD)
     assert find(group(Operator(name="gemm")), start, report(1, *window)) == []
 

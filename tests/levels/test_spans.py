@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
@@ -23,8 +23,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_a_call_inside_another_one_is_part_of_its_span(clock: list[float]) -> None:
     taken = Spans()
-    inner = taken.measured(lambda: 7)
-    outer = taken.measured(lambda: inner() + inner())
+
+    @taken.measured
+    def inner() -> int:
+        return 7
+
+    @taken.measured
+    def outer() -> int:
+        return inner() + inner()
+
     assert outer() == 14
     # the inner ones read the clock at their begin alone
     assert taken.take() == [(0.0, 3.0)]
@@ -48,7 +55,11 @@ def test_a_call_that_raises_is_a_span_too(clock: list[float]) -> None:
 
 def test_too_many_spans_are_none() -> None:
     taken = Spans()
-    call = taken.measured(lambda: None)
+
+    @taken.measured
+    def call() -> None:
+        pass
+
     for _ in range(spans.MOST_SPANS + 1):
         call()
     assert taken.take() == []
@@ -71,7 +82,7 @@ def test_an_operator_measures_while_it_is_called_and_within_its_trial(tmp_path: 
             one for one in journal if one["event"] == "begin" and one["trial"] == entry["id"]
         ]
         ended = end(journal, entry["id"])
-        moments = [before, begin["at"], *sum(ended["timed"], []), ended["at"]]
+        moments = [before, begin["at"], *chain.from_iterable(ended["timed"]), ended["at"]]
         assert all(a <= b for a, b in pairwise(moments))
         lines = samples(journal, entry["id"])
         called = sum(lines["forward_time"]["values"]) + sum(lines["backward_time"]["values"])

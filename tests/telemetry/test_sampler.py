@@ -21,6 +21,8 @@ from capsule.telemetry.sampler import Request
 from capsule.telemetry.sources import Facts, Sample
 from tests.support import nvml
 
+CARD = Facts(device="0000:3b:00.0", source="nvml")
+
 
 @dataclass
 class Clock:
@@ -49,7 +51,7 @@ class Slow:
 
     clock: Clock
     seconds: Iterator[float]
-    facts: Facts = Facts(device="0000:3b:00.0", source="nvml")
+    facts: Facts = CARD
 
     def read(self) -> Sample:
         self.clock.now += next(self.seconds, 0.0)
@@ -185,7 +187,6 @@ def test_a_sampler_that_dies_or_hangs_ends_and_keeps_what_it_had(
     assert is_over(one, process)
     assert process.returncode == (9 if fault == "die" else -signal.SIGKILL)
     found = trace.read(tmp_path / "trace.jsonl")
-    assert found.ended is None
     assert len(found.tracks[0].times) == 1
 
 

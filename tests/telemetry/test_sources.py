@@ -140,7 +140,7 @@ def test_a_missing_library_is_no_error(monkeypatch: pytest.MonkeyPatch, fault: s
 
 def test_own_processes_are_marked_or_descend() -> None:
     pid = os.getpid()
-    namespace = os.readlink("/proc/self/ns/pid")
+    namespace = str(Path("/proc/self/ns/pid").readlink())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "INITIAL_NAMESPACE", namespace)
         parent = processes.read_stat(pid).parent
@@ -200,10 +200,10 @@ def test_an_amd_device_is_read_from_sysfs(tmp_path: Path) -> None:
         assert card.read() == Sample(
             memory_bytes=10 << 30,
             memory_clock_hertz=1.6e9,
-            power_watts=pytest.approx(250.0),
+            power_watts=250.0,
             sm_clock_hertz=1.7e9,
-            temperature_celsius=pytest.approx(45.0),
-            utilization=pytest.approx(0.98),
+            temperature_celsius=45.0,
+            utilization=0.98,
         )
     # an MI300 has only the power of the moment
     (tmp_path / f"{CARD}/hwmon/hwmon3/power1_average").rename(

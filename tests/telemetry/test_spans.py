@@ -22,13 +22,14 @@ IDLE = Sample(
     joules=0.0, memory_bytes=4 << 20, power_watts=70.0, utilization=0.0, reasons=0, own=0, others=0
 )
 TEN_SECONDS = Span(100.0, 110.0)
+TIMES = tuple(99.96 + number / 10 for number in range(102))
 
 
 def track(
     *,
     change: Callable[[float], dict[str, float | None]] = lambda _: {},
     facts: Facts = CARD,
-    times: Sequence[float] = tuple(99.96 + number / 10 for number in range(102)),
+    times: Sequence[float] = TIMES,
 ) -> Track:
     """Ten samples a second from just before to just after ten seconds."""
     samples = [

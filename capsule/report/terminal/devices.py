@@ -34,7 +34,7 @@ def draw_devices(record: Record) -> Iterator[RenderableType]:
         "most memory": [_most_memory(one) for one in lines],
         "busy": [_mean(one, "utilization", 0.01, "%") for one in lines],
         "clocks limited by": [
-            ", ".join(f"{reason} {number(seconds, 2)} s" for reason, seconds in one.throttled.items())
+            ", ".join(f"{reason} {number(time, 2)} s" for reason, time in one.throttled.items())
             for one in lines
         ],
     }
