@@ -21,7 +21,7 @@ from capsule.extension import Extended
 from capsule.manifest import Scalar
 from capsule.notes import Note
 from capsule.origin import Added, Verification
-from capsule.record import Attempt, File, Record, sample_order
+from capsule.record import Attempt, File, Record, device_order, sample_order
 from capsule.resolve import Resolved
 
 _CARRIED = ("evidence", "logs")
@@ -215,12 +215,14 @@ def merge(record: Record, earlier: Earlier | Extended) -> Record:
     inherited = map(notes.inherit, before.notes)
     stated = (*record.notes, *inherited, *_software_notes(record, before))
     attempts = tuple(_carry_over(one, len(record.nodes), earlier) for one in before.attempts)
+    placed = (replace(one, node=one.node + len(record.nodes)) for one in before.devices)
     return replace(
         record,
         nodes=(*record.nodes, *before.nodes),
         worlds=(*(one.follow(len(record.nodes)) for one in before.worlds), *record.worlds),
         attempts=(*attempts, *record.attempts),
         samples=tuple(sorted((*before.samples, *record.samples), key=sample_order)),
+        devices=tuple(sorted((*placed, *record.devices), key=device_order)),
         notes=tuple(dict.fromkeys(stated)),
     )
 

@@ -17,7 +17,16 @@ from capsule.archive import Capsule
 from capsule.archive.predecessors import ADDED
 from capsule.manifest import Manifest, search
 from capsule.origin import Extension
-from capsule.record import Attempt, File, FrozenClaim, Record, find_early_runs, sample_order
+from capsule.record import (
+    Attempt,
+    DeviceSeries,
+    File,
+    FrozenClaim,
+    Record,
+    device_order,
+    find_early_runs,
+    sample_order,
+)
 from capsule.seeds import added_seeds, winner_seeds
 from capsule.summary import MetricRuns
 
@@ -98,6 +107,7 @@ def merge(record: Record, extended: Extended) -> Record:
     """
     before = extended.record
     attempts = tuple(_place(one, len(before.nodes)) for one in record.attempts)
+    placed = (replace(one, node=one.node + len(before.nodes)) for one in record.devices)
     record = replace(
         record,
         image=before.image,
@@ -108,6 +118,7 @@ def merge(record: Record, extended: Extended) -> Record:
         worlds=(*before.worlds, *(one.follow(len(before.nodes)) for one in record.worlds)),
         attempts=(*before.attempts, *attempts),
         samples=tuple(sorted((*before.samples, *record.samples), key=sample_order)),
+        devices=tuple(sorted((*before.devices, *placed), key=device_order)),
         predecessor=extended.capsule.as_predecessor(),
     )
     record = replace(record, claims=tuple(claims(record)))
@@ -168,6 +179,10 @@ def _is_of_reruns(claim: FrozenClaim, metric: MetricRuns | None) -> bool:
     return len(population.numbers(metric)) + missing == len(metric.runs)
 
 
+def _seed(one: DeviceSeries) -> int:
+    return int(one.trial.rpartition("/")[2])
+
+
 def due_notes(record: Record) -> Iterator[notes.Note]:
     """Yield notes that a reader of a record with added seeds must know."""
     assert isinstance(record.origin, Extension)
@@ -219,6 +234,10 @@ def deviations(record: Record, origin: Extension) -> Iterator[str]:
         map(repr, before.samples)
     ):
         yield "the samples under the seeds of the extended capsule differ from its samples"
+    if [repr(one) for one in record.devices if _seed(one) in first] != list(
+        map(repr, before.devices)
+    ):
+        yield "the devices under the seeds of the extended capsule differ from its devices"
     if record.nodes[: len(before.nodes)] != before.nodes:
         yield "the first nodes differ from the nodes of the extended capsule"
     if record.worlds[: len(before.worlds)] != before.worlds:

@@ -58,7 +58,7 @@ def follow(claims: Iterable[Claim], metrics: Mapping[str, MetricRuns]) -> Iterat
     runs = max((len(metric.runs) for metric in metrics.values()), default=0)
     plan, paths = looks.plan(written, runs), sorted(metrics)
     for claim in written:
-        for path in _matching(claim, paths):
+        for path in _matching(claim, paths, metrics):
             yield _freeze_one(claim, metrics[path], plan)
 
 
@@ -110,8 +110,13 @@ def curve_spread(metric: MetricRuns) -> float | None:
     return None if middle is None else middle / stats.c4(len(curves))
 
 
-def _matching(claim: Claim, paths: Sequence[str]) -> list[str]:
-    matching = [path for path in paths if match(claim.metric, path)]
+def _matching(claim: Claim, paths: Sequence[str], metrics: Mapping[str, MetricRuns]) -> list[str]:
+    is_named = not claim.metric.endswith("/*")
+    matching = [
+        path
+        for path in paths
+        if match(claim.metric, path) and (is_named or not metrics[path].is_named_only)
+    ]
     if not matching:
         import difflib
 

@@ -56,12 +56,16 @@ YOUR_KEYRING = "the user's own"
 OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
 """Codes of notes on files and keys of the machine that workloads could use."""
 CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
-REDUCED = "reduced-series"
+REDUCED, GPU_UNUSED = "reduced-series", "gpu-unused"
 UNCHECKED = "unchecked"
 IMAGE_REPLACED, IMAGE_NAMED = "image-replaced", "image-named"
 OF_IMAGES = frozenset({IMAGE_REPLACED, IMAGE_NAMED})
 """Codes of notes on an image that came from `--image`."""
-DERIVED = OF_IMAGES | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED, UNCHECKED} | OF_SITES
+DERIVED = (
+    OF_IMAGES
+    | OF_SITES
+    | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED, GPU_UNUSED, UNCHECKED}
+)
 """Codes of notes that follow from the rest of a record; a reader makes them again."""
 
 _MOST_UNCHECKED = 300
@@ -140,6 +144,20 @@ def reduced_series(*, metrics: tuple[tuple[str, int], ...], ranks: int) -> str:
         f"{names}: series of up to {ranks} ranks are stored in reduced form (smallest, median,"
         " largest and digest per step; median and last value per rank). Run values equal those"
         " computed from all values"
+    )
+
+
+@NOTES.template(GPU_UNUSED)
+def unused_gpu(*, benchmarks: tuple[tuple[str, int], ...]) -> str:
+    """Return the note of runs that did not use the GPUs that they asked for.
+
+    Args:
+        benchmarks: Id of each benchmark, and the number of such attempts.
+    """
+    runs = " and ".join(f"{count} run{'s' * (count > 1)} of {name}" for name, count in benchmarks)
+    return (
+        f"{runs} asked for a GPU and did not use it: no process of the run was on the GPU, and the"
+        " GPU's memory did not grow. Check that the software of the run supports the GPU"
     )
 
 

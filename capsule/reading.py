@@ -16,6 +16,7 @@ from typing import Any
 from capsule import (
     __version__,
     archive,
+    deviceseries,
     digest,
     freezing,
     levels,
@@ -393,8 +394,7 @@ def _notes(record: Record) -> Iterator[Note]:
         has_image=record.manifest.image is not None and not verifies,
         override=None if verifies else record.image_override,
     )
-    if (reduced := rankseries.note(record.samples)) is not None:
-        yield reduced
+    yield from filter(None, (rankseries.note(record.samples), deviceseries.note(record)))
     if isinstance(record.origin, Rereading | Extension):
         from capsule import extension, rereading
 

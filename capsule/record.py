@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Literal
@@ -27,6 +27,7 @@ Reason = Literal[
     "non-finite",  # failed: a metric was NaN or infinite
     "diverged",  # failed: a training whose loss was not finite, or grew beyond the untrained one
     "no-result",  # failed: ended well but a declared metric is missing
+    "gpu-unused",  # failed: ended well, but never used the GPU that its benchmark requires
     "bad-result",  # failed: results that the protocol does not allow
     "timeout",  # failed: exceeded the benchmark's own time limit
     "killed",  # interrupted: ended from outside
@@ -182,6 +183,76 @@ class RankSamples(Samples):
         return not self.whole
 
 
+Use = Literal["used", "unused", "not seen"]
+EnergyGap = Literal[
+    "no-counter",  # the device has none, or it cannot be read
+    "mig",  # the counter is of the whole card, and others may use its other instances
+    "other-processes",  # another process used the device
+    "unknown-processes",  # whose processes used the device cannot be determined
+    "wrapped",  # the counter decreased, or may have wrapped between two samples
+    "uncovered",  # no samples close enough to both ends of what is timed
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quantity:
+    """One quantity of a device during one attempt.
+
+    Attributes:
+        name: Name that ends in the unit, for example `power_watts`.
+        values: At each kept point; NaN where it could not be read.
+        least, largest: Over all samples, kept or not.
+        integral: Over time by the trapezoidal rule, of all samples; unit of the quantity times s.
+        seconds: Time that the integral covers, in seconds.
+    """
+
+    name: str
+    values: Sequence[float]
+    least: float
+    largest: float
+    integral: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceSeries:
+    """Activity of one device during one attempt: one line of `results/devices.jsonl`.
+
+    A program outside of the timed process read the device about ten times a second.
+
+    Attributes:
+        rank: Rank whose device it is; for a processor package the first rank of its node.
+        node: Index into the record's nodes.
+        device: PCI address of a GPU, or the name of a processor package.
+        source: Interface that was read.
+        seconds: Duration of the attempt on this rank, in seconds.
+        samples: Number of samples that were taken.
+        is_gapless: True if samples follow each other closely from the first to the last moment.
+        use: `unused` only if nothing else used the device either; `not seen` if unknown.
+        joules: Difference of the energy counter over what is timed, of the whole card or package;
+            None where `energy_gap` gives the reason.
+        times: Seconds from the start of the attempt to each kept point.
+        quantities: What was read, sorted by name.
+        throttled: Seconds for which a reason limited the clocks, by reason.
+    """
+
+    trial: str
+    attempt: int
+    rank: int
+    node: int
+    device: str
+    source: Literal["nvml", "amdgpu", "rapl"]
+    seconds: float
+    samples: int
+    is_gapless: bool
+    use: Use
+    joules: float | None
+    energy_gap: EnergyGap | None
+    times: Sequence[float] = ()
+    quantities: tuple[Quantity, ...] = ()
+    throttled: Mapping[str, float] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrozenClaim:
     """A claim on one metric, with its allowed region as numbers, fixed at sealing.
@@ -283,6 +354,7 @@ class Execution:
         effective: Settings in force inside, by framework.
         logs: Stdout and stderr of every process start, and other evidence.
         worlds: Observed worlds, as in `Record`.
+        devices: Activity of devices, as in `Record`.
         notes: Facts about the run that a reader of its numbers must know.
     """
 
@@ -292,6 +364,7 @@ class Execution:
     effective: Mapping[str, Any]
     logs: tuple[File, ...]
     worlds: tuple[World, ...] = ()
+    devices: tuple[DeviceSeries, ...] = ()
     notes: tuple[Note, ...] = ()
 
 
@@ -318,6 +391,7 @@ class Record:
         sources: Git checkouts of the inputs; empty in a verification.
         worlds: Worlds observed by the test before a run of several ranks, one for each start or
             resumption.
+        devices: What GPUs and processor packages did during attempts, sorted by `device_order`.
         predecessor: Capsule that this one was made from by `reread` or `--add-seeds`, else None.
         claims: Claims with their regions as numbers.
         attempts, samples: All attempts, in order, and all their samples.
@@ -348,6 +422,7 @@ class Record:
     notes: tuple[Note, ...]
     sources: tuple[Source, ...] = ()
     worlds: tuple[World, ...] = ()
+    devices: tuple[DeviceSeries, ...] = ()
     predecessor: Predecessor | None = None
 
     @property
@@ -415,6 +490,9 @@ def find_early_runs(
 
 _ORDER = ("metric", "seed", "attempt", "rank")  # of the lines of `results/samples.jsonl`
 sample_order: Callable[[Samples], tuple[str, int, int, int]] = attrgetter(*_ORDER)
+device_order: Callable[[DeviceSeries], tuple[str, int, int, str]] = attrgetter(
+    "trial", "attempt", "rank", "device"
+)
 
 
 def assemble(
@@ -462,4 +540,5 @@ def assemble(
         notes=(*setup.notes, *execution.notes),
         sources=setup.sources,
         worlds=execution.worlds,
+        devices=tuple(sorted(execution.devices, key=device_order)),
     )

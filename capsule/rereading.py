@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from capsule import __version__, freezing, notes, plain, plan, rankseries, summary
+from capsule import (
+    __version__,
+    deviceseries,
+    freezing,
+    notes,
+    plain,
+    plan,
+    rankseries,
+    summary,
+)
 from capsule.archive import texts
 from capsule.archive.texts import Reading
 from capsule.errors import UsageError
@@ -84,8 +93,7 @@ def notes_of_run(record: Record) -> Iterator[notes.Note]:
         has_image=record.manifest.image is not None,
         override=record.image_override,
     )
-    if (reduced := rankseries.note(record.samples)) is not None:
-        yield reduced
+    yield from filter(None, (rankseries.note(record.samples), deviceseries.note(record)))
 
 
 _ADVICE = (
@@ -282,6 +290,8 @@ def _keeps_outcome(
     """Return whether an attempt ended by what no other reading of its texts mends."""
     if attempt.exit_code != 0 or not isinstance(benchmark.subject, Command):
         return True
+    if attempt.reason == "gpu-unused":
+        return True
     if attempt.outcome != "failed":
         return False
     effective = before.environment.get("effective", {})
@@ -397,6 +407,8 @@ def deviations(record: Record, load: Load) -> Iterator[str]:
             "its samples contradict the results and texts of its predecessor:"
             f" {line.metric}, seed {line.seed}"
         )
+    if list(map(repr, record.devices)) != list(map(repr, before.devices)):
+        yield "its devices differ from its predecessor's"
     stayed = [name for name in _SAME if getattr(record, name) != getattr(before, name)]
     if stayed:
         yield f"its {' and '.join(stayed)} differ from its predecessor's"

@@ -65,6 +65,7 @@ class MetricRuns:
         controls: Runs that are none of these and no evidence: they tell why fresh seeds all failed.
         earlier: How many runs more earlier verifications made. Of a metric of the machine they are
             left out: it was another one, or the same one on another day.
+        is_named_only: True if a claim has to name the metric: `*` does not stand for it.
         reckoned: As statistics takes them, by resolution; None where that is not to be kept.
     """
 
@@ -79,6 +80,7 @@ class MetricRuns:
     test_set: int | None = None
     controls: tuple[Run, ...] = ()
     earlier: int = 0
+    is_named_only: bool = False
     _values: tuple[float, ...] | None = field(default=None, init=False, repr=False, compare=False)
     # not carried over to a copy, which may have other runs
     reckoned: dict[float, stats.Runs] | None = field(

@@ -13,6 +13,7 @@ from pathlib import Path
 from capsule import (
     __version__,
     archive,
+    deviceseries,
     notes,
     places,
     rankseries,
@@ -341,7 +342,8 @@ def assemble(session: Session, execution: Execution) -> Record:
     if session.earlier:
         record = earlier_runs.merge(record, session.earlier)
     # of all runs that it has now
-    due, codes = [rankseries.note(record.samples)], {notes.REDUCED}
+    due = [rankseries.note(record.samples), deviceseries.note(record)]
+    codes = {notes.REDUCED, notes.GPU_UNUSED}
     if session.follows is not None:
         due.append(reexecution.clock_note(session.follows, record))
         codes.add(notes.CLOCKS)

@@ -9,9 +9,10 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from capsule import latencies, scaling, searches
+from capsule import deviceseries, latencies, scaling, searches
 from capsule.averages import FEW, VERY_FEW, mean, median
-from capsule.manifest import Aggregate, Benchmark, Claim, Command, Metric
+from capsule.manifest import Aggregate, Benchmark, Claim, Command, Metric, energy
+from capsule.manifest.paths import match
 from capsule.record import Attempt, Record, Samples
 from capsule.reduction import first_not_finite, mean_of_last, run_values_of, worst
 from capsule.runs import Draft, MetricRuns, Run, RunStatus, list_values
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 FORMAT = "capsule-metrics/1"
+_ENERGY = f"/{energy.ENERGY.name}"
 
 
 def run_values(record: Record) -> Mapping[str, MetricRuns]:
@@ -166,6 +168,8 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     few = VERY_FEW if many > FEW else FEW
     benchmarks = {benchmark.id: benchmark for benchmark in record.manifest.benchmarks}
     earlier = earlier_seeds(record)
+    joules = deviceseries.sum_joules(record)
+    named = [one.metric for one in record.manifest.claims if one.metric.endswith(_ENERGY)]
     subjects: dict[str, list[Mapping[str, Any]]] = {}
     for trial in planned_trials(record.plan):
         subjects.setdefault(trial["id"].rpartition("/")[0], []).append(trial)
@@ -181,6 +185,15 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
             runs = _runs(own, samples.pop(path, ()), few, metric.aggregate)
             if runs:
                 metrics[path] = _metric_runs(path, metric, runs, len(trials) - len(own))
+        for metric in energy.metrics(benchmarks[benchmark]) if joules or named else ():
+            path = f"{subject}/{metric.name}"
+            own = [trial for trial in trials if trial.seed not in earlier]
+            runs = _energy_runs(own, joules)
+            # a claim on it stays where no counter can be read
+            is_claimed = any(match(one, path) for one in named)
+            if runs and (is_claimed or any(run.value is not None for run in runs)):
+                counted = _metric_runs(path, metric, runs, len(trials) - len(own))
+                metrics[path] = replace(counted, is_named_only=True)
     for one in record.manifest.benchmarks:
         metrics.update(searches.scores(one, metrics))
         metrics.update(list(scaling.derive(one, metrics)))
@@ -224,6 +237,15 @@ def _runs(
         lines.setdefault(line.trial, []).append(line)
     reported = [tuple(lines.get(trial.id, ())) for trial in trials]
     runs = list(map(_run, trials, reported, run_values_of(reported, few, aggregate)))
+    return runs if any(run.seed_source != "control" for run in runs) else []
+
+
+def _energy_runs(trials: Sequence[_Trial], joules: Mapping[str, float]) -> list[Run]:
+    """Return the runs of the energy; one that ended well is missing if its energy is unknown."""
+    runs = []
+    for trial in trials:
+        known = trial._replace(otherwise="missing") if trial.completed else trial
+        runs.append(_run(known, (), joules.get(trial.id)))
     return runs if any(run.seed_source != "control" for run in runs) else []
 
 

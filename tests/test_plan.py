@@ -258,7 +258,8 @@ def test_the_json_says_what_levels_needs() -> None:
 def test_metric_paths_name_every_number() -> None:
     paths = dict(plan.metric_paths(manifest_of([RELU, TRAIN])))
     assert paths["train/default/command/loss"].kind == "portable"
-    assert len(paths) == 3 * len(catalog.OPERATOR_METRICS) + 2
+    # and the energy of each of the four subjects
+    assert len(paths) == 3 * len(catalog.OPERATOR_METRICS) + 2 + 4
     assert all(path.count("/") == 3 for path in paths)
 
 

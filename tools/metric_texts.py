@@ -16,6 +16,7 @@ from capsule.levels.catalog import (
     users,
 )
 from capsule.manifest import scaling
+from capsule.manifest.energy import ENERGY
 from capsule.manifest.model import Metric
 
 
@@ -49,6 +50,8 @@ def _reported() -> Iterator[tuple[str, MetricKey, str]]:
     for name in serving.PERCENTILES:
         key = MetricKey(name, "s", "machine", "lower")
         yield from ((f"L1 serving `{how}`", key, "trial") for how in ("single-stream", "server"))
+    for subject in ("command", "L0 operator", "L1 serving", "L2 training", "L3 training"):
+        yield subject, MetricKey(ENERGY.name, ENERGY.unit, ENERGY.kind, ENERGY.direction), "trial"
     for name in ("final_QUALITY", "best_QUALITY"):
         yield "L2 training", MetricKey(name, "1", "quality", "as QUALITY"), "trial"
     yield "search", MetricKey("score", "as its metric", "as its metric", "as its metric"), "trial"
@@ -106,6 +109,9 @@ METRIC_TEXTS = {
     "efficiency": "`speedup` divided by the ratio of the numbers of ranks. 1 is perfect.",
     "element_error_ratio": "Largest error of one element divided by its bound. Right results"
     " stay at or below 1.",
+    "energy": "Energy of the whole GPUs of a run during its timed part, by their counters. Without"
+    " GPUs: of the whole processor packages of its nodes, which other programs use too. Absent if a"
+    " counter cannot be read or may have wrapped, under MIG, and if another process used a GPU.",
     "epoch_time": "Duration of the training in one epoch, evaluation left out.",
     "epochs_to_target": "First epoch after which the target is reached.",
     "error_heatmap": "Largest error in each of at most 64 blocks of the result.",

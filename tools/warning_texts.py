@@ -255,10 +255,16 @@ WARNING_TEXTS = {
         "Run again on an idle machine.",
         {"load": "2 of 2 CPUs"},
     ),
-    "gpus-idle": WarningText(
+    "gpus-surplus": WarningText(
         "Each process of levels 0 to 3 measures on one GPU. Its other GPUs would do nothing.",
         "Ask for one GPU for each process, and for more processes.",
         {"gpus": 4},
+    ),
+    "gpu-idle": WarningText(
+        "In at least 5 s, no process of the run was on its GPU, and the memory of the GPU did not"
+        " grow.",
+        "Install software that supports the GPU, such as a build of the framework with CUDA.",
+        {"runs": 3},
     ),
     "gpus-unused": WarningText(
         "The machine has GPUs, and the manifest asks for none.",
@@ -323,6 +329,13 @@ NOTE_TEXTS = {
         " series in reduced form. The value of each run is the same.",
         "Claim the metrics whose whole series you need: capsule reduces claimed metrics last.",
         {"metrics": [["step_time", 1]], "ranks": 1024},
+    ),
+    "gpu-unused": WarningText(
+        "The runs asked for a GPU. In at least 5 s, no process was on it, the GPU was idle,"
+        " and its memory grew by less than 50 MiB.",
+        "Install software that supports the GPU. For a command, `\"gpu_required\": true` makes such"
+        " a run fail.",
+        {"benchmarks": [["train", 5]]},
     ),
     "narrowed": WarningText(
         "With `--frameworks` the run measured only some frameworks of the manifest.",

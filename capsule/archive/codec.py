@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from capsule import __version__, digest, manifest, notes, schema, summary
-from capsule.archive import forms, images, lines, ranks, run_list, setup
+from capsule.archive import devices, forms, images, lines, ranks, run_list, setup
 from capsule.archive.indented import Written, pretty, pretty_members
 from capsule.archive.limits import ATTEMPT_BYTES, LINE_BYTES, Budget
 from capsule.archive.sharing import Sharing
@@ -20,7 +20,15 @@ from capsule.errors import DamagedError, ManifestError
 from capsule.image import Image
 from capsule.manifest import Claim, Manifest
 from capsule.origin import Origin, changes
-from capsule.record import Dataset, FrozenClaim, RankSamples, Record, Samples, sample_order
+from capsule.record import (
+    Dataset,
+    DeviceSeries,
+    FrozenClaim,
+    RankSamples,
+    Record,
+    Samples,
+    sample_order,
+)
 from capsule.starts import World
 from capsule.summary import Run
 
@@ -32,10 +40,11 @@ IMAGE_INDEX = "records/image-index.json"
 IMAGE_MANIFEST, IMAGE_CONFIG = "records/image-manifest.json", "records/image-config.json"
 SAMPLES, ATTEMPTS = "results/samples.jsonl", "results/attempts.jsonl"
 RANKS = "results/ranks.jsonl"
+DEVICES = "results/devices.jsonl"
 METRICS = "results/metrics.json"
 DOCUMENTS = frozenset(
     {MANIFEST, RECORD, HARDWARE, SOFTWARE, ENVIRONMENT, PLAN, SAMPLES, ATTEMPTS, METRICS, RANKS}
-    | {IMAGE, IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG}
+    | {IMAGE, IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG, DEVICES}
 )
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -83,12 +92,15 @@ def state(record: Record) -> dict[str, bytes]:
         contents[RANKS] = b"".join(
             ranks.write(one) for one in record.samples if isinstance(one, RankSamples)
         )
+    if record.devices:
+        contents[DEVICES] = b"".join(map(devices.write, record.devices))
     return contents | _image_documents(record.image)
 
 
 def names(record: Record) -> frozenset[str]:
     """Return the paths of `documents`, without making them."""
     absent = {IMAGE_INDEX, IMAGE_MANIFEST, IMAGE_CONFIG} - _image_documents(record.image).keys()
+    absent |= {DEVICES} if not record.devices else set()
     return DOCUMENTS - absent - (frozenset() if _has_ranks(record) else {RANKS})
 
 
@@ -154,6 +166,7 @@ def read(names: Sequence[str], load: Read, *, where: str, budget: Budget) -> Rec
         claims=_claims(stated.pop("claims"), written, reader),
         attempts=lines.read_attempts(reader.lines(ATTEMPTS), where=reader.at(ATTEMPTS)),
         samples=_samples(reader),
+        devices=_devices(reader),
         notes=tuple(map(notes.from_json, stated["notes"])),
     )
 
@@ -174,6 +187,15 @@ def _samples(reader: _Reader) -> tuple[Samples, ...]:
                 where=reader.at(RANKS),
             )
     return tuple(sorted((*alone, *together), key=sample_order))
+
+
+def _devices(reader: _Reader) -> tuple[DeviceSeries, ...]:
+    if not reader.has(DEVICES):
+        return ()
+    read = devices.read(reader.lines(DEVICES), where=reader.at(DEVICES))
+    if not read:
+        raise DamagedError("the file is empty", where=reader.at(DEVICES))
+    return read
 
 
 class _Reader:

@@ -10,7 +10,7 @@ from math import isfinite
 from operator import attrgetter, ge
 from typing import Any
 
-from capsule import averages, digest, plan, rankseries, summary
+from capsule import averages, deviceseries, digest, plan, rankseries, summary
 from capsule.digest import Digest
 from capsule.manifest import Command, Metric, looks, recipes
 from capsule.record import Attempt, FrozenClaim, RankSamples, Record, Samples, sample_order
@@ -37,6 +37,7 @@ def faults(record: Record) -> Iterator[str]:
     yield from _resumption_faults(record)
     yield from _added_faults(record)
     yield from _sample_faults(record, paths)
+    yield from deviceseries.faults(record)
     planned = looks.plan(record.manifest.claims, len(record.manifest.seeds))
     claimable = frozenset(path for path, _ in plan.metric_paths(record.manifest))
     for claim in record.claims:

@@ -27,6 +27,7 @@ _TITLES = {
     "records/plan.json": "Plan: every trial in the order of execution",
     "records/software.json": "Software inside the image",
     "results/attempts.jsonl": "Every attempt at every trial",
+    "results/devices.jsonl": "Activity of GPUs and processor packages",
     "results/metrics.json": "One value per run and metric, with summaries",
     "results/ranks.jsonl": "Series of many ranks",
     "results/samples.jsonl": "Every measured value",

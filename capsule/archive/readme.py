@@ -167,12 +167,14 @@ def _contents(record: Record) -> Iterator[str]:
             "samples of every rank of an attempt with many ranks, one line per metric",
         )
     ]
+    devices = [("results/devices.jsonl", "clocks, power and memory of each device and attempt")]
     for path, meaning in (
         ("manifest.json", "the manifest, as the author wrote it"),
         ("capsule.json", "claims, datasets, times"),
         ("records/", "hardware, software, settings, image and plan"),
         ("results/samples.jsonl", "every measured value, one line per metric and attempt"),
         *(many if any(isinstance(one, RankSamples) for one in record.samples) else ()),
+        *(devices if record.devices else ()),
         ("results/attempts.jsonl", "every attempt at every trial, failures included"),
         ("results/metrics.json", "one value per run and metric, with summaries"),
         ("inputs/", "the author's files"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from capsule import rankseries, sizes
+from capsule import deviceseries, rankseries, sizes
 from capsule.archive import limits
 from capsule.archive.indented import pretty
 from capsule.errors import UsageError
@@ -30,6 +30,7 @@ from capsule.manifest import (
 from capsule.manifest.kinds import Settings
 from capsule.manifest.paths import matches
 from capsule.plan import Plan, to_json
+from capsule.telemetry import sources
 
 # bytes that one of each takes in a capsule's documents, at most but for very long names
 _METRIC, _RUN, _FILE = 700, 150, 450
@@ -123,6 +124,7 @@ class Projection:
             + _PARSED_CLAIM * _count_claims(plan)
             + _PARSED_REST
         )
+        self._of_devices = _count_device_bytes(plan)
         claims = plan.manifest.claims
         stepwise = [one for one in claims if one.type in _STEP_BY_STEP or one.mean_of_last]
         for whole in (None, claims, stepwise):
@@ -175,6 +177,7 @@ class Projection:
             limits.bytes_to_keep(self.parsed)
             + limits.lines_bytes(self._lines, self._values, limits.LINE_BYTES)
             + limits.lines_bytes(self._attempts, 0, limits.ATTEMPT_BYTES)
+            + self._of_devices
         )
 
     def _foresee(self, plan: Plan) -> None:
@@ -208,6 +211,16 @@ class Projection:
         self._values += trials * load.values
         self._lines += trials * load.lines
         self._attempts += trials
+
+
+def _count_device_bytes(plan: Plan) -> int:
+    """Return the largest memory of the activity of GPUs in a record, in bytes."""
+    gpus = plan.manifest.resources.gpus_per_rank
+    lines = sum(group.ranks * gpus * len(group.trials) for group in plan.groups)
+    points = deviceseries.count_points(lines, 1) if lines else 0
+    lines = min(lines, deviceseries.MAX_LINES)
+    columns = 1 + len(sources.QUANTITIES)
+    return limits.lines_bytes(lines, columns * points * lines, limits.LINE_BYTES * columns)
 
 
 def _subject(trial: str) -> str:

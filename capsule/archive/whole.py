@@ -197,7 +197,7 @@ def _refuse_large(sizes: Mapping[str, int], where: str) -> None:
             where=where,
         )
     for path in sorted((_DOCUMENTS | _ITS_DOCUMENTS | _TAGS) & sizes.keys()):
-        lines = path.endswith((codec.SAMPLES, codec.RANKS, codec.ATTEMPTS))
+        lines = path.endswith((codec.SAMPLES, codec.RANKS, codec.DEVICES, codec.ATTEMPTS))
         most = MOST_LINES_BYTES if lines else MOST_DOCUMENT_BYTES
         most = MOST_TAG_BYTES if path in _TAGS else most
         if sizes[path] > most:

@@ -85,6 +85,7 @@ class CommandWorkload:
         surroundings = _surroundings(workspace, group, start, setting, rank)
         invocation = replace(
             _invocation(subject.words, surroundings, files),
+            telemetry=files.telemetry,
             stdin=None if subject.stdin is None else workspace.inputs / subject.stdin,
             scratch=Scratch(start=start.number, rank=rank, is_first=not subject.setup),
         )

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from capsule import leavings, notes, plain, rankseries
+from capsule import deviceseries, leavings, notes, plain, rankseries
 from capsule.errors import CapsuleError, DamagedError
-from capsule.execute import meeting, placement, workload
+from capsule.execute import devices, meeting, placement, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, cannot_write
@@ -23,7 +23,7 @@ from capsule.manifest import Manifest
 from capsule.manifest.sources import OUT
 from capsule.notes import Note
 from capsule.plan import Group, Plan
-from capsule.record import Attempt, Evidence, Execution, File, Samples
+from capsule.record import Attempt, DeviceSeries, Evidence, Execution, File, Samples
 from capsule.runtimes import programs
 from capsule.sizes import size
 
@@ -99,6 +99,7 @@ class Gatherer:
         self._kept = kept
         self._journals: dict[int, Journal] = {}
         self._samples: dict[int, Sequence[Samples]] = {}
+        self._devices: dict[int, Sequence[DeviceSeries]] = {}
 
     def collect(self, plan: Plan) -> Execution:
         """Return everything that the process starts of the plan's groups left behind."""
@@ -110,6 +111,7 @@ class Gatherer:
         software: dict[str, Json] = {}
         effective: dict[str, JsonObject] = {}
         samples: list[Samples] = []
+        seen: list[DeviceSeries] = []
         logs: list[File] = []
         changed: dict[tuple[int, str], Attempt] = {}
         for begun in log.starts:
@@ -133,9 +135,14 @@ class Gatherer:
             if begun.number not in self._samples:
                 lines = rankseries.fold(_samples(journal, own, group), own, self._kept)
                 self._samples[begun.number] = tuple(lines)
+                self._devices[begun.number] = tuple(
+                    self._find_devices(begun, group, journal, own, plan)
+                )
                 # of thousands of ranks they are gigabytes
                 self._journals[begun.number] = _without_series(journal)
             samples += self._samples[begun.number]
+            if len(seen) + len(self._devices[begun.number]) <= deviceseries.MAX_LINES:
+                seen += self._devices[begun.number]
         settled = [
             changed.get((number, attempt.trial), attempt)
             for number, attempt in log.attempts
@@ -148,6 +155,7 @@ class Gatherer:
         return Execution(
             attempts=tuple(settled),
             samples=tuple(samples),
+            devices=tuple(seen),
             software=software,
             effective=effective,
             logs=tuple(logs),
@@ -160,6 +168,26 @@ class Gatherer:
         if not plan.manifest.resources.gpus_per_rank or "gpus" in known:
             return None
         return placement.read_gpus(self._workspace.start(begun.number, begun.ranks))
+
+    def _find_devices(
+        self,
+        begun: Begun,
+        group: Group,
+        journal: Journal,
+        attempts: Mapping[str, Attempt],
+        plan: Plan,
+    ) -> Iterator[DeviceSeries]:
+        found = devices.find(
+            journal,
+            group,
+            self._workspace.start(begun.number, begun.ranks),
+            nodes=begun.nodes,
+            attempts={trial: one.attempt for trial, one in attempts.items()},
+            most_points=devices.count_points(plan),
+        )
+        # without a container a workload can write a trace of its own
+        has_gpus = plan.manifest.resources.gpus_per_rank > 0
+        return (one for one in found if has_gpus or one.source == "rapl")
 
     def _notes(self, groups: Mapping[str, Group]) -> Iterator[Note]:
         log = self._workspace.log

@@ -3,7 +3,8 @@
 A journal is JSON lines: `hello` first, with the format's number, then for each trial a `begin`, any
 number of `samples` while it runs, and an `end`; `bye` last. A training that goes on from another
 attempt's checkpoint says `resume` before its samples. Several lines of samples of one metric
-append to each other.
+append to each other. Begin and end have the time of the node's monotonic clock, and the end lists
+the spans of time that were measured.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from capsule import leavings
 from capsule.archive import strict
 from capsule.archive.limits import MOST_SERIES_NUMBERS, MOST_TRIAL_NUMBERS
 from capsule.errors import DamagedError
-from capsule.execute.reports import MAX_MESSAGE, Journal, Series, TrialReport, writable
+from capsule.execute.reports import MAX_MESSAGE, Journal, Series, TrialReport, Window, writable
 from capsule.jsons import Json, JsonObject
 from capsule.manifest import recipes
 from capsule.plan import Trial
@@ -34,6 +35,8 @@ MAX_FILE_BYTES = 2 * 2**30
 # what an image says to hold, and how it is set; some 20 KiB are usual
 MAX_SOFTWARE_BYTES = 256 * 2**10
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+# spans of a trial that are measured, and a time in seconds that no clock shows
+_MOST_SPANS, _LATEST = 10_000, 1e12
 _PLACES = ("steps", "wall", "active")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -127,7 +130,11 @@ class _Reader:
         self._current, self._series, self._excess = trial, {}, None
         begun = self._trials[trial]
         self._due = frozenset(metric.name for metric in begun.benchmark.due(begun.framework))
-        self.reports[trial] = TrialReport(trial=trial)
+        self.reports[trial] = TrialReport(trial=trial, windows=self._open_window(event))
+
+    def _open_window(self, event: JsonObject) -> tuple[Window, ...]:
+        begin = _moment(event.get("at"))
+        return () if begin is None else (Window(self._rank, begin),)
 
     def _under_way(self, event: JsonObject) -> Trial:
         if self._current is None or event.get("trial") != self._current:
@@ -189,6 +196,7 @@ class _Reader:
     def _end(self, event: JsonObject) -> None:
         trial = self._under_way(event)
         report = _close_report(self.reports[trial.id], event)
+        report = replace(report, windows=tuple(_close(one, event) for one in report.windows))
         if self._excess is not None:
             report = replace(report, outcome="failed", reason="bad-result", message=self._excess)
         self.reports[trial.id] = report
@@ -345,6 +353,25 @@ def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
     known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite", "diverged")
     why: Reason = next((kind for kind in known if kind == reason), "error")
     return replace(report, outcome="failed", reason=why, message=message, seconds=float(seconds))
+
+
+def _close(window: Window, event: JsonObject) -> Window:
+    """Return the window of a trial that has ended."""
+    listed = event.get("timed")
+    spans: list[tuple[float, float]] = []
+    for span in listed if isinstance(listed, list) and len(listed) <= _MOST_SPANS else ():
+        moments = [_moment(one) for one in span] if isinstance(span, list) else []
+        match moments:
+            case [float(begin), float(end)]:
+                spans.append((begin, end))
+    return window._replace(end=_moment(event.get("at")), timed=tuple(spans))
+
+
+def _moment(value: Json) -> float | None:
+    """Return a time in seconds, None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LATEST:
+        return None
+    return float(value)
 
 
 def read_number(value: Json) -> float:

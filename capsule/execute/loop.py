@@ -20,7 +20,7 @@ from capsule.errors import (
     FirstStartError,
     FirstTrialError,
 )
-from capsule.execute import meeting
+from capsule.execute import devices, meeting
 from capsule.execute import traces as traced
 from capsule.execute.hints import Scene, hint
 from capsule.execute.kinds import workload_of
@@ -344,6 +344,7 @@ def _note_end(
     """Judge and note how a start ended, and what it left; None where nobody followed it."""
     journal = workload_of(group).read(workspace, group, start, ended_well=end.well)
     journal = meeting.judge(journal, group, joined=joined)
+    journal = devices.judge(journal, group, start)
     attempts = settle(group.trials, journal, end, context)
     left = Left()
     try:

@@ -115,6 +115,7 @@ class LevelsWorkload:
             scratch=Scratch(start=start.number, rank=rank),
             stdout=files.stdout,
             stderr=files.stderr,
+            telemetry=files.telemetry,
         )
 
     def follow(self, group: Group, files: RankFiles) -> Lines:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from capsule.execute.sightings import Sighting
 from capsule.jsons import JsonObject
@@ -41,6 +41,20 @@ class Series:
     active: tuple[float, ...] | None = None
 
 
+class Window(NamedTuple):
+    """Time of a trial on one rank, by the monotonic clock of the rank's node, in seconds.
+
+    Attributes:
+        end: None while the trial has not ended.
+        timed: Begin and end of each part that is measured, in order.
+    """
+
+    rank: int
+    begin: float
+    end: float | None = None
+    timed: tuple[tuple[float, float], ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrialReport:
     """Report of one rank on one trial.
@@ -56,6 +70,7 @@ class TrialReport:
         resumed_after: Epochs that an earlier attempt trained, None for none.
         unended: Ranks that say nothing of its end, where another one says that it failed.
         world: What is known of the world of its ranks, see `capsule.starts`.
+        windows: When it ran on each rank, where the program says so.
     """
 
     trial: str
@@ -67,6 +82,7 @@ class TrialReport:
     resumed_after: int | None = None
     unended: tuple[int, ...] = ()
     world: str = ""
+    windows: tuple[Window, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +168,7 @@ def _together(trial: str, reports: Sequence[TrialReport | None]) -> TrialReport:
         series=series,
         seconds=max(seconds, default=None),
         resumed_after=max((n for one in present if (n := one.resumed_after)), default=None),
+        windows=tuple(window for report in present for window in report.windows),
     )
     for rank, report in enumerate(reports):
         if report is not None and report.outcome == "failed":

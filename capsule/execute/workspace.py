@@ -9,8 +9,9 @@
       digests.txt     what the files of inputs/, datasets/ and levels/ were when they were copied
       earlier.capsule the verification whose runs count with these, if there is one
       sealing.json    where its capsule is written, once that is begun
-      starts/NNNN/    job.json  stdout.txt  stderr.txt  out/ (what the workload can write);
+      starts/NNNN/    job.json  stdout.txt  stderr.txt  telemetry.jsonl (of its devices)
                       gpus.json (the GPUs and CPUs that its node dealt to it);
+                      out/ (what the workload can write);
                       setup/ (stdout.txt, stderr.txt of what ran before), scalars/ (of event files);
                       of several ranks each has all but the first in rank-RRRR/; all share shared/
                       and hook/ (what notes the world that they make)
@@ -64,6 +65,11 @@ class RankFiles:
     def results(self) -> Path:
         """Return the path of the results that a command reports."""
         return self.out / "results.jsonl"
+
+    @property
+    def telemetry(self) -> Path:
+        """Return the path of the samples of the rank's devices."""
+        return self.folder / "telemetry.jsonl"
 
     @property
     def seeding(self) -> Path:

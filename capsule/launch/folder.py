@@ -201,6 +201,7 @@ def _invocation(facts: Mapping[str, Any]) -> Invocation:
         stdin=None if facts["stdin"] is None else Path(facts["stdin"]),
         stdout=Path(facts["stdout"]),
         stderr=Path(facts["stderr"]),
+        telemetry=None if facts["telemetry"] is None else Path(facts["telemetry"]),
         joins=facts["joins"],
         scratch=None if facts["scratch"] is None else Scratch(**facts["scratch"]),
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from capsule.runtimes.base import Ended, Invocation, Prepared, Running, Runtime
+from capsule.telemetry import watched
 
 _LOOK_SECONDS = 0.005
 _STOPPERS = 32
@@ -29,12 +30,14 @@ class Local:
     ) -> LocalRanks:
         """Start them in the order of the ranks, or none of them."""
         running: list[Running] = []
+        samplers = watched.begin(invocations)
         try:
-            for invocation in invocations:
-                running.append(runtime.start(prepared, invocation))
+            for invocation, sampler in zip(invocations, samplers, strict=True):
+                running.append(watched.start(runtime, prepared, invocation, sampler))
         except BaseException:
             # an interrupt, while nobody else knows those that run already
             _stop(running)
+            watched.stop(samplers)
             raise
         return LocalRanks(running)
 

@@ -28,6 +28,7 @@ from capsule.errors import CapsuleError
 from capsule.launch.base import RENDEZVOUS
 from capsule.launch.folder import Begin, Call, LaunchFolder
 from capsule.runtimes.base import Ended, Invocation, Running
+from capsule.telemetry import watched
 
 MPI = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "HYDI_")
 """Prefixes of the variables by which ranks of MPI find each other."""
@@ -92,9 +93,11 @@ def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
     invocation = _complete(folder, rank, call)
     running: Running | None = None
     ended: Ended | None = None
+    samplers = watched.begin([invocation])
     try:
         with _put_off():
-            running = runtimes.make(call.runtime).start(call.prepared, invocation)
+            runtime = runtimes.make(call.runtime)
+            running = watched.start(runtime, call.prepared, invocation, *samplers)
         ended = _wait(running, invocation)
     except _Stopped:
         # before it is gone: for want of it others fail, and look like the cause
@@ -104,6 +107,7 @@ def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
     finally:
         if ended is None and running is not None:
             running.stop()
+        watched.stop(samplers)
     return ended
 
 

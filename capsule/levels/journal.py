@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -114,7 +114,7 @@ class Journal:
 
     def begin(self, trial: str) -> None:
         """Say that a trial starts."""
-        self._append({"event": "begin", "trial": trial})
+        self._append({"event": "begin", "trial": trial, "at": monotonic()})
 
     def resume(self, trial: str, epochs: int) -> None:
         """Say that a trial goes on where an earlier attempt at it was, after so many epochs."""
@@ -127,8 +127,23 @@ class Journal:
         if monotonic() - self._synced >= _SYNC_SECONDS:
             self._sync()
 
-    def end(self, trial: str, reason: str | None, message: str, seconds: float) -> None:
-        """Say how a trial ended; it has completed when there is no reason why it failed."""
+    def end(
+        self,
+        trial: str,
+        reason: str | None,
+        message: str,
+        seconds: float,
+        measured: Sequence[tuple[float, float]] = (),
+    ) -> None:
+        """Say how a trial ended; it has completed when there is no reason why it failed.
+
+        Args:
+            trial: Its id.
+            reason: Why it failed, None if it completed.
+            message: Words for people.
+            seconds: Its duration.
+            measured: Spans of the monotonic clock in which it measured, in seconds.
+        """
         self._append(
             {
                 "event": "end",
@@ -137,6 +152,8 @@ class Journal:
                 "reason": reason,
                 "message": message[:_MESSAGE_CHARACTERS],
                 "seconds": seconds,
+                "at": monotonic(),
+                "timed": measured,
             }
         )
         self._sync()

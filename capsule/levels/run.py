@@ -17,6 +17,7 @@ from typing import Callable
 from . import frameworks, mpi, probe
 from .catalog import determinism
 from .instruments import timing
+from .instruments.spans import SPANS
 from .job import Context, Job, JobError, Trial, read
 from .journal import Journal, JournalError
 from .report import DivergedError, Report
@@ -137,6 +138,7 @@ def _run_trial(
     journal: Journal,
     folder: Path,
 ) -> None:
+    SPANS.take()
     journal.begin(trial.id)
     report = Report(
         partial(journal.samples, trial.id),
@@ -159,7 +161,8 @@ def _run_trial(
     report.close()
     if reason is None and report.non_finite:
         reason, message = "non-finite", f"not finite: {', '.join(report.non_finite)}"
-    journal.end(trial.id, reason, message, seconds=perf_counter() - started)
+    seconds = perf_counter() - started
+    journal.end(trial.id, reason, message, seconds, SPANS.take())
     if reason is not None:
         # over MPI the others would wait for what this rank does not send any more
         mpi.leave(1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from capsule import inventory, placeholders
+from capsule import deviceseries, inventory, placeholders
 from capsule.datasets import tree
 from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image, files, reference
@@ -116,10 +117,11 @@ def _fits_into_capsule(spec: DatasetSpec, folder: Path | None) -> bool:
 
 
 def of_nodes(record: Record) -> Iterator[Located]:
-    """Warn of machines that were busy, and of GPUs that no process used."""
+    """Warn of busy machines, of GPUs without a request, and of requested GPUs left idle."""
     for load in dict.fromkeys(filter(None, map(inventory.busy, record.nodes))):
         yield Located.at("", words.WARNINGS("busy", load=load))
     if record.manifest.resources.gpus_per_rank:
+        yield from _of_idle_gpus(record)
         return
     models = [
         str(inventory.at(gpu, "model") or "unknown GPU")
@@ -129,6 +131,15 @@ def of_nodes(record: Record) -> Iterator[Located]:
     if models:
         sentence = words.unused_gpus(count=len(models), model=models[0])
         yield Located.at("/resources", sentence)
+
+
+def _of_idle_gpus(record: Record) -> Iterator[Located]:
+    unused = deviceseries.find_unused(record.devices)
+    runs = Counter(trial.partition("/")[0] for trial, _ in unused)
+    for place, benchmark in enumerate(record.manifest.benchmarks):
+        if runs[benchmark.id]:
+            sentence = words.WARNINGS("gpu-idle", runs=runs[benchmark.id])
+            yield Located.at(pointer("benchmarks", place), sentence)
 
 
 def is_relevant(warning: Located, manifest: Manifest) -> bool:

@@ -36,6 +36,9 @@ def benchmark(
         problems: Collects what a schema can't say: unknown operators, sets, frameworks, parameters.
     """
     if "command" in raw:
+        if raw.get("gpu_required") and device == "cpu":
+            message = "the resources have no GPU: set gpus_per_rank, or remove gpu_required"
+            problems.add(f"{here}/gpu_required", message)
         return _of_command(raw, here, problems)
     if readings.reads(raw):
         return readings.read(raw, here, problems)

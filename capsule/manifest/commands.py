@@ -88,6 +88,7 @@ def command(raw: Raw, here: str, problems: Problems) -> tuple[Command, tuple[Cas
         injects_seed=raw.get("seeding") == "inject",
         ranks_independent=raw.get("ranks_independent", False),
         declares_world="world" in raw,
+        gpu_required=raw.get("gpu_required", False),
     )
     return subject, cases
 

@@ -268,6 +268,7 @@ class Command:
         injects_seed: True if it is a Python program whose own seeds are replaced.
         ranks_independent: True if several ranks of it are separate on purpose.
         declares_world: True if its author says that its ranks form a world which nobody sees.
+        gpu_required: True if a run fails in which a rank used none of its GPUs.
     """
 
     words: tuple[str, ...]
@@ -279,6 +280,7 @@ class Command:
     injects_seed: bool = False
     ranks_independent: bool = False
     declares_world: bool = False
+    gpu_required: bool = False
 
 
 class Search(NamedTuple):

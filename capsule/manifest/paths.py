@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from capsule.manifest import scaling, serving
+from capsule.manifest import energy, scaling, serving
 from capsule.manifest.model import SCORE, SEARCH, Benchmark, Metric
 
 SEGMENTS = ("benchmark", "case", "framework", "metric")
@@ -34,16 +34,18 @@ def matches(pattern: str, benchmarks: Iterable[Benchmark]) -> list[tuple[Benchma
         for benchmark in benchmarks
         if segments[0] in ("*", benchmark.id)
         and (segments[2] == "*" or segments[2] in benchmark.frameworks)
-        for metric in _metrics_in(benchmark, segments[1])
+        for metric in _metrics_in(benchmark, segments[1], segments[-1])
         if segments[-1] in ("*", metric.name)
     ]
 
 
-def _metrics_in(benchmark: Benchmark, case: str) -> tuple[Metric, ...]:
-    """Return the metrics in a case, or in any for `*`."""
+def _metrics_in(benchmark: Benchmark, case: str, name: str) -> tuple[Metric, ...]:
+    """Return the metrics in a case, or in any for `*`; the energy only by its name."""
     metrics: tuple[Metric, ...] = ()
     if case == "*" or case in benchmark.case_names:
         metrics = (*benchmark.metrics, *serving.metrics(benchmark))
+        # many machines have no counter, so `*` does not stand for it
+        metrics += energy.metrics(benchmark) if name == energy.ENERGY.name else ()
     metrics += scaling.metrics_in(benchmark, case)
     score = benchmark.score if case in ("*", SEARCH) else None
     return metrics if score is None else (*metrics, score)
@@ -77,7 +79,14 @@ def metric_paths(benchmarks: Sequence[Benchmark]) -> tuple[tuple[str, Metric], .
         for framework in benchmark.frameworks
         for metric in (*scaling.metrics(benchmark, case.name), *serving.metrics(benchmark))
     )
-    return trial_paths(benchmarks) + derived + scores
+    counted = tuple(
+        (f"{benchmark.id}/{case.name}/{framework}/{metric.name}", metric)
+        for benchmark in benchmarks
+        for case in benchmark.cases
+        for framework in benchmark.frameworks
+        for metric in energy.metrics(benchmark)
+    )
+    return trial_paths(benchmarks) + derived + scores + counted
 
 
 def trial_paths(benchmarks: Iterable[Benchmark]) -> tuple[tuple[str, Metric], ...]:

@@ -88,6 +88,7 @@ class Invocation:
         stdin: File on this machine that it reads as its standard input, None for nothing.
         stdout: File that its standard output is appended to.
         stderr: File that its standard error is appended to.
+        telemetry: File for samples of its devices, see `capsule.telemetry`; None for no samples.
         joins: True if MPI is to join it with other ranks, which it then reaches by process id and
             shared memory where they are on its node.
         handles: File descriptors of this process that it inherits under their numbers.
@@ -109,6 +110,7 @@ class Invocation:
     stdin: Path | None = None
     stdout: Path
     stderr: Path
+    telemetry: Path | None = None
     joins: bool = False
     handles: tuple[int, ...] = ()
     scratch: Scratch | None = None

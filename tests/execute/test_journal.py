@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from capsule.execute import journal, results
-from capsule.execute.reports import Journal, Series, TrialReport, merge
+from capsule.execute.reports import Journal, Series, TrialReport, Window, merge
 from capsule.manifest import Benchmark, Case, Metric, Operator, Per
 from capsule.plan import Trial
 from tests.support.properties import examples
@@ -583,3 +583,43 @@ def test_results_of_a_command_that_are_too_many_are_none(
     path.write_text('{"metric": "loss", "value": [%s0.5]}\n' % ("0.5," * 400_000))
     told = results.read(path, ONE, ended_well=True)
     assert (told.outcome, told.reason) == ("failed", "bad-result")
+
+
+def timed_events(at: object, until: object, timed: object) -> list[Event]:
+    ended = {"event": "end", "trial": ONE.id, "outcome": "completed", "seconds": 1.0}
+    own = [samples(ONE, metric.name, 1.0) for metric in METRICS]
+    return [HELLO, {**begin(ONE), "at": at}, *own, {**ended, "at": until, "timed": timed}]
+
+
+@pytest.mark.parametrize(
+    ("at", "until", "timed", "windows"),
+    [
+        (5, 7.5, [[5.5, 6], [6.5, 7.0]], (Window(0, 5.0, 7.5, ((5.5, 6.0), (6.5, 7.0))),)),
+        (5.0, 7.5, [], (Window(0, 5.0, 7.5),)),
+        # what cannot be is left out, and is no defect: a version before had none of it
+        (None, 7.5, [[5.5, 6.0]], ()),
+        ("5", 7.5, [], ()),
+        (True, 7.5, [], ()),
+        (1e300, 7.5, [], ()),
+        (5.0, None, None, (Window(0, 5.0),)),
+        (5.0, 7.5, [[5.5], [5.5, "6"], 5, [6.5, 7.0]], (Window(0, 5.0, 7.5, ((6.5, 7.0),)),)),
+        (5.0, 7.5, [[5.5, 6.0]] * 10_001, (Window(0, 5.0, 7.5),)),
+    ],
+)
+def test_a_journal_says_when_a_trial_ran_and_measured(
+    tmp_path: Path, at: object, until: object, timed: object, windows: tuple[Window, ...]
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines = timed_events(at, until, timed)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    found = journal.read(path, [ONE])
+    assert found.defect is None
+    assert found.reports[0].windows == windows
+    merged = merge([found, found], [ONE])
+    assert merged.reports[0].windows == windows * 2
+
+
+def test_a_trial_under_way_has_begun(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text("".join(f"{json.dumps(x)}\n" for x in (HELLO, {**begin(ONE), "at": 5.0})))
+    assert journal.read(path, [ONE]).reports[0].windows == (Window(0, 5.0),)

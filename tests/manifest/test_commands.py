@@ -19,6 +19,7 @@ ENTRY: JsonObject = {"id": "t", "command": ["run"], "metrics": {"loss": {}}}
 
 
 def read(folder: Path | None = None, **fields: Json) -> manifest.Benchmark:
+    gpus = fields.pop("gpus", 0)
     entry = {**ENTRY, **fields}
     document = {
         "name": "small",
@@ -30,6 +31,7 @@ def read(folder: Path | None = None, **fields: Json) -> manifest.Benchmark:
             name: {"generator": "regression"} for name in ("cifar-10", "cifar.10", "mnist")
         },
         "benchmarks": [entry],
+        "resources": {"gpus_per_rank": gpus},
     }
     (benchmark,) = manifest.read(
         json.dumps(document).encode(), where="m.json", folder=folder
@@ -232,3 +234,17 @@ def test_standard_input_is_a_file_among_the_inputs(tmp_path: Path) -> None:
 def test_two_datasets_of_one_variable_are_told() -> None:
     message = complaint(datasets=["cifar-10", "cifar.10"])
     assert "would share the variable CAPSULE_DATA_CIFAR_10; rename one" in message
+
+
+def test_a_command_may_require_the_gpu_that_it_asks_for() -> None:
+    command = read(gpus=1, gpu_required=True).subject
+    assert isinstance(command, Command)
+    assert command.gpu_required
+    for benchmark in (read(gpus=1), read(gpu_required=False)):
+        assert isinstance(benchmark.subject, Command)
+        assert not benchmark.subject.gpu_required
+    assert complaint(gpu_required=True).endswith(
+        "/benchmarks/0/gpu_required: the resources have no GPU: set gpus_per_rank, or remove"
+        " gpu_required"
+    )
+    assert "gpu_required" in complaint(gpus=1, gpu_required="yes")

@@ -14,6 +14,7 @@ from ..report import Report
 from . import errors, timing
 from .between import Before
 from .memory import Watch
+from .spans import SPANS
 
 AGAIN = 5
 """Calls after the timed ones whose results must be the same bits."""
@@ -43,6 +44,7 @@ def make(make_call: Callable[[], Call]) -> tuple[Call, float]:
     return call, perf_counter() - begin
 
 
+@SPANS.measured
 def time(
     framework: Framework,
     call: Callable[..., Any],

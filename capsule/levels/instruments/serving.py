@@ -10,6 +10,7 @@ from typing import Callable
 from ..catalog.serving import Serving
 from ..streams import fractions
 from .calls import Series
+from .spans import SPANS
 from .timing import rest_collector
 
 Query = Callable[[int], object]
@@ -63,6 +64,7 @@ def arrivals_ns(count: int, rate: float, seed: int) -> list[int]:
     return arrivals
 
 
+@SPANS.measured
 def _send_each(query: Query, count: int) -> list[int]:
     """Return nanoseconds of each; the clock is read once between two of them."""
     readings = [0] * (count + 1)
@@ -73,6 +75,7 @@ def _send_each(query: Query, count: int) -> list[int]:
     return [after - before for before, after in zip(readings, readings[1:])]
 
 
+@SPANS.measured
 def _send_at(query: Query, arrivals: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return start and end of each query's answer, from the beginning."""
     begins, ends = [0] * len(arrivals), [0] * len(arrivals)

@@ -25,6 +25,7 @@ from ..graphs import statistics, values
 from ..graphs.fingerprint import fingerprint as network_fingerprint
 from ..graphs.graph import Graph
 from ..instruments import capacity, memory, nodes
+from ..instruments.spans import SPANS
 from ..job import Trial
 from ..report import DivergedError, Report
 from . import ahead, checks, contract, modules, reading, resuming
@@ -153,6 +154,7 @@ def _identity(trial: Trial, train: Samples, test: Samples) -> str:
     )
 
 
+@SPANS.measured
 def _train(trial: Prepared, resumed: Resumed | None) -> None:
     report, recipe, account = trial.report, trial.recipe, Account(trial.report)
     watch = memory.watch(trial.framework)

@@ -10,7 +10,7 @@ from typing import Any
 from capsule import quick, stats, summary, sweeps
 from capsule.jsons import Json
 from capsule.origin import predecessor_id
-from capsule.record import Record
+from capsule.record import DeviceSeries, Record
 from capsule.report.documents.comparison import claim_to_json, notes_to_json, round_digits
 from capsule.runtimes.programs import PREFIX
 
@@ -51,6 +51,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "attempts": _attempts(record),
         "scaling": [asdict(one) for one in sweeps.find(record)],
         "setups": _setups(record),
+        **({"devices": list(map(_device, record.devices))} if record.devices else {}),
         "worlds": [asdict(world) for world in record.worlds],
         "world": dict(summary.worlds(record)),
         "notes": notes_to_json(record.notes),
@@ -126,6 +127,34 @@ def _setups(record: Record) -> list[dict[str, Json]]:
         for one in record.attempts
         if one.setup_seconds is not None
     ]
+
+
+def _device(one: DeviceSeries) -> dict[str, Json]:
+    """Return the activity of a device during an attempt, without its points."""
+    quantities: dict[str, Json] = {
+        quantity.name: {
+            "least": quantity.least,
+            "largest": quantity.largest,
+            "mean": quantity.integral / quantity.seconds if quantity.seconds else None,
+        }
+        for quantity in one.quantities
+    }
+    return {
+        "trial": one.trial,
+        "attempt": one.attempt,
+        "rank": one.rank,
+        "node": one.node,
+        "device": one.device,
+        "source": one.source,
+        "seconds": one.seconds,
+        "samples": one.samples,
+        "is_gapless": one.is_gapless,
+        "use": one.use,
+        "joules": one.joules,
+        "energy_gap": one.energy_gap,
+        "quantities": quantities,
+        "throttled": dict(one.throttled),
+    }
 
 
 def _attempts(record: Record) -> dict[str, int]:

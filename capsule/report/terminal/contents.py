@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from capsule import summary, sweeps
 from capsule.record import Record
 from capsule.report.terminal import derivation
+from capsule.report.terminal.devices import draw_devices
 from capsule.report.terminal.facts import Fact, list_facts
 from capsule.report.terminal.listing import Column, Listing
 from capsule.report.terminal.metrics import Metrics, list_metrics, order_paths
@@ -122,6 +123,9 @@ def _draw_whole(
         yield part
     yield ""
     yield from _draw_runs(record, metrics, names, None)
+    for part in draw_devices(record):
+        yield ""
+        yield part
     yield ""
     yield from (Prose(f"note: {sentence}") for sentence in list_remarks(record))
 
