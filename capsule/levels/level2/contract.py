@@ -24,6 +24,9 @@ def choose(trial: Trial, recipe: Recipe, framework: str) -> Chosen:
     how = framework, recipe.optimizer, trial.dtype
     if reason := training.refusal(*how, is_module=trial.source is not None):
         raise ValueError(reason)
+    how = framework, trial.context.device, recipe.optimizer
+    if reason := training.refuse_tuning(recipe.tuning, *how):
+        raise ValueError(reason)
     if reason := optimizers.mismatch(training.QUALITY.get(trial.subject, ""), recipe.optimizer):
         raise ValueError(reason)
     if not recipe.has_own_optimizer:
