@@ -142,6 +142,7 @@ def _augmentation(fields: Fields) -> training.Augmentation:
         fields.whole("crop", 0, most), fields.truth("flip"), fields.whole("cutout", 0, most)
     )
 
+
 def _tuning(fields: Fields) -> training.Tuning:
     modes = tuple(training.COMPILE_MODES)
     return training.Tuning(
@@ -149,4 +150,3 @@ def _tuning(fields: Fields) -> training.Tuning:
         fused=fields.has("fused") and fields.truth("fused"),
         compile_mode=fields.choice("compile_mode", modes) if fields.has("compile_mode") else "",
     )
-

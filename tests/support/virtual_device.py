@@ -162,9 +162,10 @@ class VirtualDevice(TorchFunctionMode):
         is_asynchronous = kwargs.pop("non_blocking", False) and hasattr(tensor, "pinned")
         kwargs = {name: one for name, one in kwargs.items() if not is_cuda(one)}
         rest = [one for one in rest if not is_cuda(one)]
+        changed = tensor.to(*rest, **kwargs) if rest or kwargs else tensor
         if is_placed(tensor):
-            return tensor.to(*rest, **kwargs)
-        copied = tensor.detach().to(*rest, **kwargs).clone()
+            return changed
+        copied = changed.detach().clone()
         self.present.launch(self.copy_seconds)
         if not is_asynchronous:
             self.wait("copy")

@@ -154,6 +154,7 @@ NO_AUGMENTATION = Augmentation()
 MOST_PIXELS = 65536
 """Largest side of a crop or cutout."""
 
+
 class Tuning(NamedTuple):
     """Choices of a training that change its speed, and its results by rounding alone.
 
@@ -175,7 +176,6 @@ FUSED = ("sgd", "adam", "adamw")
 
 COMPILE_MODES = {"max-autotune-no-cudagraphs": False, "max-autotune": True, "reduce-overhead": True}
 """Modes of `torch.compile`; True for those that replay CUDA graphs."""
-
 
 MOST_WORKERS = 64
 """Threads that gather minibatches ahead of the steps."""
@@ -440,6 +440,7 @@ def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = Fal
         )
     return None
 
+
 def refuse_tuning(
     tuning: Tuning, framework: str, device: str, optimizer: str, *, by_ranks: bool = False
 ) -> str | None:
@@ -472,4 +473,3 @@ def refuse_tuning(
         able = " or ".join(name for name, graphs in COMPILE_MODES.items() if not graphs)
         return f"{tuning.compile_mode} replays CUDA graphs, which need a GPU; use {able}"
     return None
-

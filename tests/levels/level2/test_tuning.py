@@ -209,16 +209,16 @@ def test_the_mode_of_the_compiler_is_that_of_the_recipe(
     modes: list[Any] = []
     begun: list[None] = []
 
-    def compile(function: Any, *, mode: Any, **_: Any) -> Any:
+    def stand_in(function: Any, *, mode: Any, **_: Any) -> Any:
         modes.append(mode)
         return function
 
-    monkeypatch.setattr(torch, "compile", compile)
+    monkeypatch.setattr(torch, "compile", stand_in)
     monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: begun.append(None))
-    networks_of = torch_compile.CompiledNetworks()
+    compiled = torch_compile.CompiledNetworks()
     monkeypatch.setattr(
         "capsule.levels.frameworks.torch.networks.TorchNetworks.trainer",
-        lambda _, *how: networks_of.trainer(*how),
+        lambda _, *how: compiled.trainer(*how),
     )
     trainer, inputs = make("sgd", training.Tuning(compile_mode=mode))
     assert modes == [None, mode]
