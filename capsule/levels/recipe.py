@@ -149,4 +149,5 @@ def _tuning(fields: Fields) -> training.Tuning:
         channels_last=fields.has("channels_last") and fields.truth("channels_last"),
         fused=fields.has("fused") and fields.truth("fused"),
         compile_mode=fields.choice("compile_mode", modes) if fields.has("compile_mode") else "",
+        cuda_graphs=fields.has("cuda_graphs") and fields.truth("cuda_graphs"),
     )

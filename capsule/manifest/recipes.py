@@ -278,10 +278,16 @@ def _check_tuning(
 ) -> None:
     """Note choices that a framework, the device or the optimizer cannot have."""
     optimizer = network.optimizer.path if network.optimizer else raw["optimizer"]["name"]
-    by_ranks = raw["level"] == LEVEL_OF_RANKS
     for name in raw["frameworks"]:
-        how = name, device, optimizer
-        if no := training.refuse_tuning(_read_tuning(raw), *how, by_ranks=by_ranks):
+        no = training.refuse_tuning(
+            _read_tuning(raw),
+            name,
+            device,
+            optimizer,
+            is_module=network.module is not None,
+            by_ranks=raw["level"] == LEVEL_OF_RANKS,
+        )
+        if no:
             problems.add(f"{here}/tuning", no)
 
 

@@ -130,7 +130,7 @@ def test_tuning_stands_in_the_plan_unless_it_chooses_nothing() -> None:
     chosen = {"channels_last": True, "fused": False, "compile_mode": "max-autotune-no-cudagraphs"}
     how: dict[str, Any] = {"frameworks": ["torch-compile"]}
     (made,) = settings(tuning=chosen, **how).values()
-    assert made.tuning == (True, False, "max-autotune-no-cudagraphs")
+    assert made.tuning == (True, False, "max-autotune-no-cudagraphs", False)
     data, subjects = planned(tuning=chosen, **how)
     kept = subjects[0]["recipes"]["default"]
     del chosen["fused"]

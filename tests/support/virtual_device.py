@@ -7,9 +7,10 @@ the device takes `copy_seconds` on the present stream, and a read of a value wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -154,7 +155,7 @@ class VirtualDevice(TorchFunctionMode):
         made = [one for one in tree_leaves(result) if isinstance(one, torch.Tensor)]
         if given and made:
             self._check(name, given)
-            self._place(made)
+            self.take_in(made)
         return result
 
     def _copy(self, args: Any, kwargs: Any) -> Any:
@@ -169,10 +170,11 @@ class VirtualDevice(TorchFunctionMode):
         self.present.launch(self.copy_seconds)
         if not is_asynchronous:
             self.wait("copy")
-        self._place([copied])
+        self.take_in([copied])
         return copied
 
-    def _place(self, made: list[Any]) -> None:
+    def take_in(self, made: Iterable[Any]) -> None:
+        """Let tensors be of the device, written by the present stream."""
         self.present.count += 1
         for one in made:
             one.place = Place(self.present, self.present.count)
@@ -227,6 +229,61 @@ class Future:
         return self.value
 
 
+def record_graphs(
+    device: VirtualDevice, function: Any, samples: tuple[Any, ...], *, allow_unused_input: bool
+) -> Callable[..., Any]:
+    """What `torch.cuda.make_graphed_callables` does, by calls in the place of replays.
+
+    As there, results and gradients of each call lie in the memory of those before.
+    """
+    moving = [one for one in samples if one.requires_grad]
+    state: dict[str, Any] = {}
+
+    def run() -> None:
+        with torch.enable_grad():
+            state["results"] = function(*samples)
+
+    def differentiate(upstream: Any) -> Any:
+        how = {"allow_unused": allow_unused_input}
+        return torch.autograd.grad(state["results"], moving, upstream, **how)
+
+    for _ in range(3):
+        run()
+        first = differentiate([torch.ones_like(one) for one in state["results"]])
+    results = [one.detach().clone() for one in state["results"]]
+    gradients = [None if one is None else one.clone() for one in first]
+    device.log.append("record")
+
+    class Graphed(torch.autograd.Function):
+        
+        def forward(context: Any, *given: Any) -> Any:
+            for own, one in zip(samples, given, strict=True):
+                if own.data_ptr() != one.data_ptr():
+                    own.copy_(one)
+            run()
+            for own, one in zip(results, state["results"], strict=True):
+                own.copy_(one.detach())
+            return tuple(one.detach() for one in results)
+
+        
+        def backward(context: Any, *upstream: Any) -> Any:
+            for own, one in zip(gradients, differentiate(upstream), strict=True):
+                if own is not None:
+                    own.copy_(one)
+            made = iter(gradients)
+            return tuple(
+                one if one is None else one.detach()
+                for one in (next(made) if own.requires_grad else None for own in samples)
+            )
+
+    def replay(*given: Any) -> Any:
+        made = Graphed.apply(*given)
+        device.take_in(made)
+        return made
+
+    return replay
+
+
 def install(patch: pytest.MonkeyPatch, copy_seconds: float = 0.0) -> VirtualDevice:
     """Put a device in the place of torch's own; it has to be entered, too."""
     device = VirtualDevice(copy_seconds)
@@ -248,6 +305,7 @@ def install(patch: pytest.MonkeyPatch, copy_seconds: float = 0.0) -> VirtualDevi
         "stream": device.stream,
         "Stream": lambda _=None: Stream(device.clock),
         "Event": lambda *, enable_timing=False: Event(device, enable_timing=enable_timing),
+        "make_graphed_callables": partial(record_graphs, device),
         "mem_get_info": lambda _: (78 << 30, 80 << 30),
         "memory_reserved": lambda _: 0,
         "memory_allocated": lambda _: 0,

@@ -94,7 +94,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
     "torch": FrameworkFacts(
         package="torch",
         module="torch",
-        tunes=("channels_last", "fused"),
+        tunes=("channels_last", "fused", "cuda_graphs"),
         modules=True,
         mixes=True,
         reevaluates=True,

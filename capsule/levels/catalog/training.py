@@ -162,11 +162,13 @@ class Tuning(NamedTuple):
         channels_last: True if the channels of a pixel are neighbours in memory.
         fused: True if one kernel of torch takes the optimizer's step for many parameters.
         compile_mode: Key of `COMPILE_MODES`; empty for the mode that torch takes by itself.
+        cuda_graphs: True if a CUDA graph replays the passes of a micro-batch.
     """
 
     channels_last: bool = False
     fused: bool = False
     compile_mode: str = ""
+    cuda_graphs: bool = False
 
 
 NO_TUNING = Tuning()
@@ -442,7 +444,13 @@ def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = Fal
 
 
 def refuse_tuning(
-    tuning: Tuning, framework: str, device: str, optimizer: str, *, by_ranks: bool = False
+    tuning: Tuning,
+    framework: str,
+    device: str,
+    optimizer: str,
+    *,
+    is_module: bool = False,
+    by_ranks: bool = False,
 ) -> str | None:
     """Return why a training cannot be tuned so; None where it can.
 
@@ -451,6 +459,7 @@ def refuse_tuning(
         framework: Its name.
         device: `cpu` or `cuda`.
         optimizer: Key of `OPTIMIZERS`, or the path of a user's file.
+        is_module: True if a user's module is trained.
         by_ranks: True if several ranks train together.
 
     >>> refuse_tuning(Tuning(fused=True), "numpy", "cpu", "sgd")
@@ -469,6 +478,10 @@ def refuse_tuning(
             f"torch has no fused kernel for {optimizer}; use {' or '.join(FUSED)}, or leave fused"
             " out"
         )
+    if tuning.cuda_graphs and is_module:
+        return "CUDA graphs replay networks of the catalogue only: leave cuda_graphs out"
+    if tuning.cuda_graphs and device != "cuda":
+        return f"cuda_graphs needs a GPU, found device {device}: leave cuda_graphs out"
     if COMPILE_MODES.get(tuning.compile_mode) and device != "cuda":
         able = " or ".join(name for name, graphs in COMPILE_MODES.items() if not graphs)
         return f"{tuning.compile_mode} replays CUDA graphs, which need a GPU; use {able}"

@@ -25,7 +25,7 @@ def choose(trial: Trial, recipe: Recipe, framework: str) -> Chosen:
     if reason := training.refusal(*how, is_module=trial.source is not None):
         raise ValueError(reason)
     how = framework, trial.context.device, recipe.optimizer
-    if reason := training.refuse_tuning(recipe.tuning, *how):
+    if reason := training.refuse_tuning(recipe.tuning, *how, is_module=trial.source is not None):
         raise ValueError(reason)
     mode = recipe.tuning.compile_mode if trial.context.determinism == "strict" else ""
     if reason := determinism.refuse_mode(mode):

@@ -244,6 +244,44 @@ def test_every_value_is_that_of_copies_that_wait(
     assert reach(network, tmp_path / "data", tmp_path / "often", "cuda", **ahead) == due
 
 
+@pytest.mark.parametrize("network", ["lenet", "transformer", "multilabel", "cosmogan"])
+def test_every_value_of_cuda_graphs_is_that_of_passes_without(
+    network: str, tmp_path: Path, device: Any
+) -> None:
+    due = reach(network, tmp_path / "data", tmp_path / "plain", "cpu", accumulate=2)
+    graphs = {"accumulate": 2, "workers": 1, "tuning": {"cuda_graphs": True}}
+    assert reach(network, tmp_path / "data", tmp_path / "graphs", "cuda", **graphs) == due
+    assert "record" in device.log
+
+
+def test_gradients_in_the_memory_of_a_cuda_graph_are_seen(
+    tmp_path: Path, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from capsule.levels.frameworks.torch import training as trained
+
+    monkeypatch.setattr(trained, "keep_gradients", lambda _: None)
+    graphs = {"accumulate": 2, "tuning": {"cuda_graphs": True}}
+    seen = reach("lenet", tmp_path / "data", tmp_path / "graphs", "cuda", **graphs)
+    assert max(seen["exact_trajectory_error"]) > 1e-3
+
+
+def test_cuda_graphs_are_recorded_before_any_thread_pins_memory(
+    device: Any, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = Prepared.gather
+
+    def gather(trial: Prepared, epoch: int, number: int, indices: Any) -> dict[str, Any]:
+        device.log.append("gather")
+        return right(trial, epoch, number, indices)
+
+    monkeypatch.setattr(Prepared, "gather", gather)
+    train(many, on("cuda"), workers=4, tuning={"cuda_graphs": True})
+    assert "record" not in device.log[device.log.index("gather") :]
+    assert device.log.count("gather") == STEPS
+    waits = [name for name in find_waits(device.log) if name != "gather"]
+    assert waits == ["cpu"] * (STEPS // account.WATCHED)
+
+
 def test_an_error_of_a_minibatch_is_raised_where_it_is_due(
     device: Any, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,6 +246,14 @@ def test_the_mode_of_the_compiler_is_that_of_the_recipe(
             *("torch-compile", "sgd", {"compile_mode": "reduce-overhead"}),
             "reduce-overhead replays CUDA graphs, which need a GPU; use max-autotune-no-cudagraphs",
         ),
+        (
+            *("torch-compile", "sgd", {"cuda_graphs": True}),
+            "torch-compile does not support cuda_graphs; use torch, or leave cuda_graphs out",
+        ),
+        (
+            *("torch", "sgd", {"cuda_graphs": True}),
+            "cuda_graphs needs a GPU, found device cpu: leave cuda_graphs out",
+        ),
     ],
 )
 def test_what_cannot_be_had_is_refused(
@@ -258,7 +266,7 @@ def test_what_cannot_be_had_is_refused(
     alone = numpy_alone()
     alone.name = framework
     numbers = {"name": optimizer, "lr": 0.1}
-    with pytest.raises(ValueError, match="use ") as raised:
+    with pytest.raises(ValueError, match="use |leave ") as raised:
         trainings.measure(alone, glyphs, optimizer=numbers, tuning=tuning)
     assert str(raised.value) == reason
 
@@ -272,6 +280,10 @@ def test_what_can_be_had_is_not() -> None:
     for mode in training.COMPILE_MODES:
         made = training.Tuning(compile_mode=mode)
         assert training.refuse_tuning(made, "torch-compile", "cuda", "lbfgs") is None
+    graphs = training.Tuning(cuda_graphs=True)
+    assert training.refuse_tuning(graphs, "torch", "cuda", "lamb") is None
+    no = training.refuse_tuning(graphs, "torch", "cuda", "lamb", is_module=True)
+    assert no == "CUDA graphs replay networks of the catalogue only: leave cuda_graphs out"
     assert training.refuse_tuning(training.NO_TUNING, "numpy", "cpu", "lbfgs") is None
 
 

@@ -41,6 +41,7 @@ class TorchTrainer:
     ) -> None:
         device = next(iter(values.values())).device.type
         self._casts = torch.autocast(device, torch.bfloat16, enabled=mixed)
+        self._mixed = mixed
         self._graph = graph
         self._leaves = {
             name: values[name].detach().clone().requires_grad_() for name in graph.trainable
@@ -56,6 +57,7 @@ class TorchTrainer:
         self._optimizer = self._start(self._leaves.values())
         self._lay: Callable[[Values], Values] = lambda inputs: inputs
         self._begin: Callable[[], None] = lambda: None
+        self._is_recorded = False
         self._holder: Holder | None = None
         self._exchange: Callable[[Values], None] = lambda _: None
         self._differentiate: Callable[[Values], NativeTensor] = self._add_up
@@ -76,6 +78,34 @@ class TorchTrainer:
             if COMPILE_MODES[tuning.compile_mode]:
                 self._begin = keep_addresses((*self._leaves.values(), *self._statistics.values()))
             self._forward, self._taken = self._trace_training()
+        if tuning.cuda_graphs:
+            self._forward, self._is_recorded = self._record(), True
+
+    def _record(self) -> Callable[..., Any]:
+        """Return the forward pass as a CUDA graph, with a graph of its backward pass.
+
+        The graphs are recorded here, before any thread pins memory, which a recording forbids.
+        """
+        like = next(iter(self._leaves.values())).detach()
+        zeros = {
+            name: like.new_zeros(one.shape, dtype=None if one.below is None else torch.int64)
+            for name, one in self._graph.inputs.items()
+        }
+        values = {**self._values, **self._lay(zeros)}
+        before = [one.clone() for one in self._statistics.values()]
+        # casts that are kept would be those of the recording for good
+        with torch.autocast(
+            like.device.type, torch.bfloat16, enabled=self._mixed, cache_enabled=False
+        ):
+            recorded: Callable[..., Any] = torch.cuda.make_graphed_callables(
+                self._forward,
+                tuple(values[name] for name in self._taken),
+                allow_unused_input=True,
+            )
+        # the recording runs the passes a few times, which moves statistics
+        for one, kept in zip(self._statistics.values(), before):
+            one.copy_(kept)
+        return recorded
 
     def exchange_by(self, exchange: Callable[[Values], None]) -> None:
         """See `base.Distributable`."""
@@ -130,6 +160,8 @@ class TorchTrainer:
             # `backward` adds up: of equal micro-batches the mean is that of the batch
             share = loss / len(parts) if len(parts) > 1 else loss
             share.backward()
+            if self._is_recorded and len(parts) > 1:
+                keep_gradients(self._leaves.values())
             total = total + share.detach()
         return total
 
@@ -272,6 +304,13 @@ def lay_channels_last(inputs: Values) -> Values:
         name: one.contiguous(memory_format=_LAST[one.dim()]) if one.dim() in _LAST else one
         for name, one in inputs.items()
     }
+
+
+def keep_gradients(leaves: Iterable[NativeTensor]) -> None:
+    """Move gradients out of the memory that a CUDA graph writes to when it is replayed."""
+    for leaf in leaves:
+        if leaf.grad is not None:
+            leaf.grad = leaf.grad.clone()
 
 
 def keep_addresses(tensors: Iterable[NativeTensor]) -> Callable[[], None]:
