@@ -1,4 +1,4 @@
-"""Train in blocks, each when it is told to: one side of `two_trees.py`, with the capsule of its path.
+"""Train in blocks, each when it is told to: one side of `two_trees.py`, run with PYTHONPATH.
 
     PYTHONPATH=TREE python tree_steps.py job.json
 

@@ -1,4 +1,4 @@
-"""A CUDA device of virtual time: tensors in host memory, streams and waits by a clock that tests set.
+"""A CUDA device of virtual time: tensors in host memory, streams and waits by a clock of tests.
 
 Nothing sleeps and nothing reads a real clock. `VirtualDevice` stands for `torch.cuda`: a copy to
 the device takes `copy_seconds` on the present stream, and a read of a value waits for that stream.

@@ -231,7 +231,7 @@ def test_the_mode_of_the_compiler_is_that_of_the_recipe(
 @pytest.mark.parametrize(
     ("framework", "optimizer", "tuning", "message"),
     [
-        ("numpy", "sgd", {"channels_last": True}, "numpy does not support channels_last; use torch"),
+        ("numpy", "sgd", {"channels_last": True}, "numpy does not support channels_last; use"),
         ("numpy", "sgd", {"fused": True}, "or torch-compile, or leave fused out"),
         ("tensorflow", "sgd", {"fused": True}, "tensorflow does not support fused"),
         (
