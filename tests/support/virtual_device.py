@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 import torch
+
+# which the first optimizer would import while a device stands in
+import torch._dynamo
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
@@ -305,6 +308,7 @@ def install(patch: pytest.MonkeyPatch, copy_seconds: float = 0.0) -> VirtualDevi
         "stream": device.stream,
         "Stream": lambda _=None: Stream(device.clock),
         "Event": lambda *, enable_timing=False: Event(device, enable_timing=enable_timing),
+        "is_current_stream_capturing": lambda: False,
         "make_graphed_callables": partial(record_graphs, device),
         "mem_get_info": lambda _: (78 << 30, 80 << 30),
         "memory_reserved": lambda _: 0,
