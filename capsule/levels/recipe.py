@@ -130,9 +130,7 @@ def read_recipe(fields: Fields) -> Recipe:
             if fields.has("augmentation")
             else training.NO_AUGMENTATION
         ),
-        tuning=(
-            _tuning(fields.object("tuning")) if fields.has("tuning") else training.NO_TUNING
-        ),
+        tuning=(_tuning(fields.object("tuning")) if fields.has("tuning") else training.NO_TUNING),
     )
 
 

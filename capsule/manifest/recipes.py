@@ -273,9 +273,7 @@ def _check_scheme(
                 problems.add(f"{here}/frameworks/{index}", reason)
 
 
-def _check_tuning(
-    raw: Raw, network: Trained, device: str, here: str, problems: Problems
-) -> None:
+def _check_tuning(raw: Raw, network: Trained, device: str, here: str, problems: Problems) -> None:
     """Note choices that a framework, the device or the optimizer cannot have."""
     optimizer = network.optimizer.path if network.optimizer else raw["optimizer"]["name"]
     for name in raw["frameworks"]:

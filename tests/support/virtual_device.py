@@ -258,7 +258,7 @@ def record_graphs(
     device.log.append("record")
 
     class Graphed(torch.autograd.Function):
-        
+        @staticmethod
         def forward(context: Any, *given: Any) -> Any:
             for own, one in zip(samples, given, strict=True):
                 if own.data_ptr() != one.data_ptr():
@@ -268,7 +268,7 @@ def record_graphs(
                 own.copy_(one.detach())
             return tuple(one.detach() for one in results)
 
-        
+        @staticmethod
         def backward(context: Any, *upstream: Any) -> Any:
             for own, one in zip(gradients, differentiate(upstream), strict=True):
                 if own is not None:
@@ -319,8 +319,8 @@ def install(patch: pytest.MonkeyPatch, copy_seconds: float = 0.0) -> VirtualDevi
         patch.setattr(torch.cuda, name, value)
     patch.setattr(torch.Tensor, "pin_memory", pin_memory)
     patch.setattr(torch.Tensor, "record_stream", record_stream)
-    # the stream of an earlier device is of no use
-    patch.setattr(transfer, "find_stream", lambda _, made=Stream(device.clock): made)
+    copies = Stream(device.clock)
+    patch.setattr(transfer, "find_stream", lambda _: copies)
     for module in (level2, feeding):
         patch.setattr(module, "perf_counter", device.clock.read)
     patch.setattr(ahead, "ThreadPoolExecutor", lambda workers, _: Pool(device.clock, workers))

@@ -46,7 +46,7 @@ class Trainer(Protocol):
         """Return the trained ones as they are now, by name, and the kept `graphs.statistics`."""
 
 
-@runtime_checkable@runtime_checkable
+@runtime_checkable
 class Tunable(Trainer, Protocol):
     """A trainer whose layouts and kernels can be chosen."""
 
@@ -54,7 +54,7 @@ class Tunable(Trainer, Protocol):
         """Lay out tensors and choose kernels, before the first step."""
 
 
-
+@runtime_checkable
 class Resumable(Trainer, Protocol):
     """A trainer that another one can take over from."""
 

@@ -72,8 +72,23 @@ def on(device: str) -> Framework:
     return frameworks.load("torch", device, 1, "default")
 
 
-def train(folder: Path, framework: Framework, **recipe: Any) -> trainings.Values:
-    return trainings.measure(framework, folder, **{"batch": BATCH, "epochs": 1, **recipe})
+def train(
+    folder: Path,
+    framework: Framework,
+    device: str = "cuda",
+    kept: Path | None = None,
+    **recipe: Any,
+) -> dict[str, Any]:
+    """What a training reports; files that it keeps lie in a folder."""
+    how = {"batch": BATCH, "epochs": 1, "optimizer": {"name": "sgd", "lr": 0.005}, **recipe}
+    trial = trainings.trial("torch", folder, 17, **how)
+    trial = replace(trial, context=replace(trial.context, device=device))
+    lines: list[Samples] = []
+    run.load_level(2)(trial, framework, Report(lines.append, folder=kept))
+    values: dict[str, Any] = {}
+    for line in lines:
+        values[line.metric] = values.get(line.metric, ()) + line.values
+    return values
 
 
 def due_share(workers: int) -> float:
@@ -203,8 +218,8 @@ KINDS: dict[str, tuple[dict[str, int], str, dict[str, int]]] = {
         *("mass-maps", {"side": 16}),
     ),
     "deepcam": (
-        {"height": 32, "width": 48, "divisor": 8, "middle": 1},
-        *("storms", {"height": 32, "width": 48}),
+        {"height": 16, "width": 16, "divisor": 16, "middle": 1},
+        *("storms", {"height": 16, "width": 16}),
     ),
 }
 """Networks of every quality, with the generators of their data."""
@@ -217,18 +232,11 @@ def reach(network: str, folder: Path, kept: Path, device: str, **recipe: Any) ->
         folder.mkdir()
         counts = {"samples": 12, "test_samples": 9}
         generators.write(generators.generate(generator, {**numbers, **counts}), folder)
-    whole = {"batch": 4, "epochs": 2, "optimizer": {"name": "adam", "lr": 0.01}, **recipe}
-    trial = trainings.trial("torch", folder, 17, network=network, parameters=sizes, **whole)
-    trial = replace(trial, context=replace(trial.context, device=device))
-    lines: list[Samples] = []
-    run.load_level(2)(trial, on(device), Report(lines.append, folder=kept))
+    how = {"batch": 4, "epochs": 2, "optimizer": {"name": "adam", "lr": 0.01}, **recipe}
+    reported = train(folder, on(device), device, kept, network=network, parameters=sizes, **how)
     portable = training.metrics(training.QUALITY[network], has_target=False, stops=False)
     names = {facts.name for facts in portable if facts.kind == "portable"}
-    values: dict[str, Any] = {}
-    for line in lines:
-        if line.metric in names:
-            values.setdefault(line.metric, []).extend(line.values)
-    assert set(values) == names
+    values = {name: reported[name] for name in names}
     file = kept / predictions.path("benchmark", "default")
     return {**values, "predictions": file.read_bytes()}
 

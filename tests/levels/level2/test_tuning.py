@@ -266,7 +266,7 @@ def test_what_cannot_be_had_is_refused(
     alone = numpy_alone()
     alone.name = framework
     numbers = {"name": optimizer, "lr": 0.1}
-    with pytest.raises(ValueError, match="use |leave ") as raised:
+    with pytest.raises(ValueError, match=r"use |leave ") as raised:
         trainings.measure(alone, glyphs, optimizer=numbers, tuning=tuning)
     assert str(raised.value) == reason
 

@@ -345,9 +345,7 @@ def start(
     return UserTorchOptimizer(optimizer, tuple(leaves), numbers)
 
 
-def _sgd(
-    leaves: Iterable[NativeTensor], numbers: Numbers, **how: bool
-) -> torch.optim.Optimizer:
+def _sgd(leaves: Iterable[NativeTensor], numbers: Numbers, **how: bool) -> torch.optim.Optimizer:
     return torch.optim.SGD(
         leaves,
         lr=numbers["lr"],
