@@ -66,8 +66,9 @@ def _subjects() -> Iterator[tuple[str, Iterable[MetricFacts | Metric]]]:
     for scenario, facts in serving.METRICS.items():
         yield f"L1 serving `{scenario}`", facts
     for network, quality in training.QUALITY.items():
-        ours = training.metrics(quality, has_target=True, stops=True)
-        module = training.metrics(quality, has_target=True, stops=True, is_module=True)
+        how = {"has_target": True, "stops": True, "copies": True}
+        ours = training.metrics(quality, **how)
+        module = training.metrics(quality, **how, is_module=True)
         yield f"L2 `{network}`", [one for one in ours if one.name == quality]
         yield "L2 training", [one for one in ours if one in module and one.name != quality]
         yield "L2 training of a catalogue network", [one for one in ours if one not in module]
@@ -104,8 +105,11 @@ METRIC_TEXTS = {
     " backward.",
     "consensus_distance": "Root mean square distance of the ranks' parameters from their mean, for"
     " schemes that let them differ.",
+    "copy_time": "Mean time of the copy of a minibatch to the GPU, by CUDA events. Copies and steps"
+    " overlap. Only on a GPU.",
     "data_bytes_per_second": "Bytes of samples per second, as the network takes them.",
-    "data_share": "Share of the epoch's time that steps wait for data.",
+    "data_share": "Share of the epoch's time that the host waits for the next minibatch, copies to"
+    " a GPU left out.",
     "efficiency": "`speedup` divided by the ratio of the numbers of ranks. 1 is perfect.",
     "element_error_ratio": "Largest error of one element divided by its bound. Right results"
     " stay at or below 1.",

@@ -55,6 +55,7 @@ class Recipe:
         sampler: Key of `catalog.training.SAMPLERS`.
         workers: Threads that gather minibatches ahead of the steps.
         augmentation: What is done to each picture of a minibatch.
+        tuning: Layouts and kernels.
         has_own_optimizer: True if the optimizer is that of a file.
         scheme: How ranks train together; None for one process. The batch is that of all of them.
         batch_norm_group: Samples that ranks normalize together, a micro-batch of one rank; None
@@ -74,6 +75,7 @@ class Recipe:
     sampler: str = "shuffled"
     workers: int = 0
     augmentation: training.Augmentation = training.NO_AUGMENTATION
+    tuning: training.Tuning = training.NO_TUNING
     has_own_optimizer: bool = False
     scheme: Scheme | None = None
     batch_norm_group: int | None = None
@@ -128,6 +130,7 @@ def read_recipe(fields: Fields) -> Recipe:
             if fields.has("augmentation")
             else training.NO_AUGMENTATION
         ),
+        tuning=(_tuning(fields.object("tuning")) if fields.has("tuning") else training.NO_TUNING),
     )
 
 
@@ -135,4 +138,14 @@ def _augmentation(fields: Fields) -> training.Augmentation:
     most = training.MOST_PIXELS
     return training.Augmentation(
         fields.whole("crop", 0, most), fields.truth("flip"), fields.whole("cutout", 0, most)
+    )
+
+
+def _tuning(fields: Fields) -> training.Tuning:
+    modes = tuple(training.COMPILE_MODES)
+    return training.Tuning(
+        channels_last=fields.has("channels_last") and fields.truth("channels_last"),
+        fused=fields.has("fused") and fields.truth("fused"),
+        compile_mode=fields.choice("compile_mode", modes) if fields.has("compile_mode") else "",
+        cuda_graphs=fields.has("cuda_graphs") and fields.truth("cuda_graphs"),
     )

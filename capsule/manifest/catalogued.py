@@ -56,6 +56,10 @@ def _facts(subject: Subject) -> Iterator[MetricFacts]:
             known = subject.module or subject.name in training.QUALITY
             for is_module in (False, True) if known else ():
                 yield from training.metrics(
-                    subject.quality, has_target=True, stops=False, is_module=is_module
+                    subject.quality,
+                    has_target=True,
+                    stops=False,
+                    is_module=is_module,
+                    copies=True,
                 )
             yield from chain.from_iterable(map(schemes.metrics, schemes.SCHEMES))

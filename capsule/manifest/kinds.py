@@ -106,6 +106,7 @@ class Settings(NamedTuple):
         sampler: In which order samples are taken, its name in the catalogue.
         workers: Threads that gather minibatches ahead of the steps.
         augmentation: What is done to each picture of a minibatch.
+        tuning: Layouts and kernels, which change the speed.
         scheme: How ranks share each batch; None for the training of one process.
         batch_norm_group: Samples of a batch that are normalized together; None where nothing is.
         ranks: That share each batch; None where the resources say how many.
@@ -125,6 +126,7 @@ class Settings(NamedTuple):
     sampler: str = "shuffled"
     workers: int = 0
     augmentation: training.Augmentation = training.NO_AUGMENTATION
+    tuning: training.Tuning = training.NO_TUNING
     scheme: Scheme | None = None
     batch_norm_group: int | None = None
     ranks: int | None = None

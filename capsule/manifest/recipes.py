@@ -43,6 +43,7 @@ def read(
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
         message = f"training in {quote(dtype)} on {device} is not supported; use float32"
         problems.add(f"{here}/dtype", message)
+    _check_tuning(raw, network, device, here, problems)
     _check_scheme(raw, network, dtype, device, here, problems)
     target = _target(raw.get("target"), network, f"{here}/target", problems)
     cases = _cases(raw, here, problems)
@@ -60,6 +61,7 @@ def read(
         is_module=network.module is not None,
         mixed=dtype == training.MIXED,
         has_formula=network.has_formula,
+        copies=device == "cuda",
     )
     if scheme := raw.get("scheme"):
         facts += schemes.metrics(scheme["name"])
@@ -168,10 +170,15 @@ def to_json(settings: Settings) -> dict[str, Any]:
         **({"sampler": settings.sampler} if settings.sampler != "shuffled" else {}),
         **({"workers": settings.workers} if settings.workers else {}),
         **({"augmentation": made._asdict()} if any(made := settings.augmentation) else {}),
+        **({"tuning": _tuning_to_json(settings.tuning)} if any(settings.tuning) else {}),
         **({"scheme": one.to_json()} if (one := settings.scheme) else {}),
         **({"batch_norm_group": settings.batch_norm_group} if settings.batch_norm_group else {}),
         **({"ranks": settings.ranks} if settings.ranks else {}),
     }
+
+
+def _tuning_to_json(tuning: training.Tuning) -> dict[str, bool | str]:
+    return {name: value for name, value in tuning._asdict().items() if value}
 
 
 def _origin(optimizer: str) -> str:
@@ -264,6 +271,22 @@ def _check_scheme(
             how = framework, device, raw["optimizer"].get("name", ""), dtype
             if reason := schemes.refusal(*how, is_module=network.module is not None):
                 problems.add(f"{here}/frameworks/{index}", reason)
+
+
+def _check_tuning(raw: Raw, network: Trained, device: str, here: str, problems: Problems) -> None:
+    """Note choices that a framework, the device or the optimizer cannot have."""
+    optimizer = network.optimizer.path if network.optimizer else raw["optimizer"]["name"]
+    for name in raw["frameworks"]:
+        no = training.refuse_tuning(
+            _read_tuning(raw),
+            name,
+            device,
+            optimizer,
+            is_module=network.module is not None,
+            by_ranks=raw["level"] == LEVEL_OF_RANKS,
+        )
+        if no:
+            problems.add(f"{here}/tuning", no)
 
 
 def _read_scheme(raw: Raw | None) -> Scheme | None:
@@ -381,6 +404,7 @@ def _settings(
             sampler=raw.get("sampler", "shuffled"),
             workers=int(whole["workers"]),
             augmentation=read_augmentation(raw.get("augmentation", {}), network.name),
+            tuning=_read_tuning(raw),
             scheme=_read_scheme(raw.get("scheme")),
             batch_norm_group=int(raw["batch_norm_group"]) if "batch_norm_group" in raw else None,
             ranks=ranks,
@@ -388,6 +412,10 @@ def _settings(
     except ValueError as error:
         problems.add(here, str(error))
         return None
+
+
+def _read_tuning(raw: Raw) -> training.Tuning:
+    return training.Tuning(**raw.get("tuning", {}))
 
 
 def _place(raw: Raw, index: int, here: str) -> str:

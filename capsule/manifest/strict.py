@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from capsule.levels.catalog import determinism
-from capsule.manifest.kinds import Collective, Command, Reading
+from capsule.manifest.kinds import Collective, Command, Reading, Recipe
 from capsule.manifest.model import Benchmark
 from capsule.manifest.problems import Problems
 
@@ -24,3 +24,7 @@ def check(benchmarks: Sequence[Benchmark], device: str, problems: Problems) -> N
             if reason := determinism.refusal(framework, device, name):
                 message = f'"determinism": "strict" is impossible: {reason}'
                 problems.add(f"{here}/frameworks/{place}", message)
+        for made in subject.settings.values() if isinstance(subject, Recipe) else ():
+            if reason := determinism.refuse_mode(made.tuning.compile_mode):
+                message = f'"determinism": "strict" is impossible: {reason}'
+                problems.add(f"{here}/tuning/compile_mode", message)

@@ -162,6 +162,17 @@ def test_what_has_no_deterministic_path_is_refused_when_the_manifest_is_read() -
     assert complaints(COSMOFLOW, LENET, strict=False) == ""
 
 
+def test_a_compiler_that_times_kernels_is_refused_on_any_device() -> None:
+    mode = {"compile_mode": "max-autotune-no-cudagraphs"}
+    compiled = {**COSMOFLOW, "frameworks": ["torch-compile"]}
+    words = complaints({**compiled, "tuning": mode}, gpus=0)
+    assert "/benchmarks/0/tuning/compile_mode" in words
+    assert "compile_mode is max-autotune-no-cudagraphs: the framework chooses kernels by" in words
+    assert complaints({**compiled, "tuning": mode}, gpus=0, strict=False) == ""
+    assert complaints({**compiled, "tuning": {"fused": True}}, gpus=0) == ""
+    assert determinism.refuse_mode("reduce-overhead") is None
+
+
 def test_an_unsafe_variable_of_a_command_is_refused_when_the_manifest_is_read() -> None:
     words = complaints(SCRIPT, gpus=0)
     assert "/benchmarks/0/environment/NCCL_ALGO" in words

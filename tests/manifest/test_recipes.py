@@ -126,6 +126,35 @@ def test_augmentation_stands_in_the_plan_unless_it_does_nothing() -> None:
         assert "augmentation" not in plain[0]["recipes"]["default"]
 
 
+def test_tuning_stands_in_the_plan_unless_it_chooses_nothing() -> None:
+    chosen = {"channels_last": True, "fused": False, "compile_mode": "max-autotune-no-cudagraphs"}
+    how: dict[str, Any] = {"frameworks": ["torch-compile"]}
+    (made,) = settings(tuning=chosen, **how).values()
+    assert made.tuning == (True, False, "max-autotune-no-cudagraphs", False)
+    data, subjects = planned(tuning=chosen, **how)
+    kept = subjects[0]["recipes"]["default"]
+    del chosen["fused"]
+    assert kept["tuning"] == chosen
+    assert read(data, subjects=subjects) == read(data)
+    kept["tuning"] = {**chosen, "fused": True}
+    with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
+        read(data, subjects=subjects)
+    for nothing in ({}, {"fused": False}):
+        _, plain = planned(tuning=nothing)
+        assert "tuning" not in plain[0]["recipes"]["default"]
+
+
+def test_copies_are_measured_on_a_gpu_alone() -> None:
+    def names(**resources: int) -> set[str]:
+        whole = json.loads(source(frameworks=["torch"]))
+        data = json.dumps({**whole, "resources": resources}).encode()
+        (benchmark,) = read(data).benchmarks
+        return {metric.name for metric in benchmark.metrics}
+
+    assert names(gpus_per_rank=1) - names(gpus_per_rank=0) == {"copy_time"}
+    assert not names() - names(gpus_per_rank=1)
+
+
 def test_a_grid_is_every_combination() -> None:
     made = settings(cases={"lr": [0.1, 0.01], "batch": [10, 20]})
     assert [(one.numbers["lr"], one.batch) for one in made.values()] == [
@@ -212,6 +241,34 @@ def test_a_target_has_metrics_and_one_that_stops_no_final_quality() -> None:
         ({"augmentation": {"crop": -1}}, "/augmentation/crop", "-1"),
         ({"augmentation": {"flip": 1}}, "/augmentation/flip", "1"),
         ({"augmentation": {"rotate": 90}}, "/augmentation", "rotate"),
+        ({"tuning": {"fused": 1}}, "/tuning/fused", "1"),
+        ({"tuning": {"compile_mode": "fast"}}, "/tuning/compile_mode", "fast"),
+        ({"tuning": {"foreach": True}}, "/tuning", "foreach"),
+        ({"tuning": {"fused": True}}, "/tuning", "numpy does not support fused"),
+        (
+            {
+                "frameworks": ["torch"],
+                "optimizer": {"name": "lamb", "lr": 1},
+                "tuning": {"fused": True},
+            },
+            "/tuning",
+            "torch has no fused kernel for lamb",
+        ),
+        (
+            {"frameworks": ["torch-compile"], "tuning": {"compile_mode": "max-autotune"}},
+            "/tuning",
+            "max-autotune replays CUDA graphs, which need a GPU",
+        ),
+        (
+            {
+                "level": 3,
+                "frameworks": ["torch"],
+                "scheme": {"name": "allreduce"},
+                "tuning": {"fused": True},
+            },
+            "/tuning",
+            "ranks cannot train together with tuning",
+        ),
         (
             {"network": "unet", "augmentation": {"flip": True}},
             "",

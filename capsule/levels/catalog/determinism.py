@@ -165,3 +165,12 @@ def refusal(framework: str, device: str, name: str) -> str | None:
     without = FRAMEWORKS[framework].nondeterministic if device == "cuda" else {}
     reasons = (without.get(part) for part in ("", name, *_OPERATORS.get(name, ())))
     return next((reason for reason in reasons if reason), None)
+
+
+def refuse_mode(mode: str) -> str | None:
+    """Return why a mode of `torch.compile` is not deterministic; None where it is.
+
+    Args:
+        mode: Key of `training.COMPILE_MODES`; empty for none.
+    """
+    return f"compile_mode is {mode}: {_BY_TIMING}" if mode.startswith("max-autotune") else None

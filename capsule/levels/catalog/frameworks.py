@@ -35,6 +35,7 @@ class FrameworkFacts:
             dtype's precision; networks too.
         nondeterministic: Operators that have no deterministic way on a CUDA device, or "" for all,
             and why.
+        tunes: Fields of `training.Tuning` that its trainings can set.
         fills: True if other values can be put into a tensor.
         keeps_memory: True if it keeps host memory that it is done with, so that nothing shows how
             much a trial needed.
@@ -58,6 +59,7 @@ class FrameworkFacts:
     lacks: Mapping[str, str] = field(default_factory=dict)
     inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nondeterministic: Mapping[str, str] = field(default_factory=dict)
+    tunes: tuple[str, ...] = ()
     fills: bool = True
     keeps_memory: bool = False
 
@@ -92,6 +94,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
     "torch": FrameworkFacts(
         package="torch",
         module="torch",
+        tunes=("channels_last", "fused", "cuda_graphs"),
         modules=True,
         mixes=True,
         reevaluates=True,
@@ -110,6 +113,7 @@ FRAMEWORKS: dict[str, FrameworkFacts] = {
     "torch-compile": FrameworkFacts(
         package="torch",
         module="torch_compile",
+        tunes=("channels_last", "fused", "compile_mode"),
         modules=True,
         mixes=True,
         reevaluates=True,

@@ -154,6 +154,31 @@ NO_AUGMENTATION = Augmentation()
 MOST_PIXELS = 65536
 """Largest side of a crop or cutout."""
 
+
+class Tuning(NamedTuple):
+    """Choices of a training that change its speed, and its results by rounding alone.
+
+    Attributes:
+        channels_last: True if the channels of a pixel are neighbours in memory.
+        fused: True if one kernel of torch takes the optimizer's step for many parameters.
+        compile_mode: Key of `COMPILE_MODES`; empty for the mode that torch takes by itself.
+        cuda_graphs: True if a CUDA graph replays the passes of a micro-batch.
+    """
+
+    channels_last: bool = False
+    fused: bool = False
+    compile_mode: str = ""
+    cuda_graphs: bool = False
+
+
+NO_TUNING = Tuning()
+
+FUSED = ("sgd", "adam", "adamw")
+"""Optimizers of which torch has fused kernels on every device."""
+
+COMPILE_MODES = {"max-autotune-no-cudagraphs": False, "max-autotune": True, "reduce-overhead": True}
+"""Modes of `torch.compile`; True for those that replay CUDA graphs."""
+
 MOST_WORKERS = 64
 """Threads that gather minibatches ahead of the steps."""
 
@@ -320,6 +345,7 @@ def metrics(
     is_module: bool = False,
     mixed: bool = False,
     has_formula: bool = True,
+    copies: bool = False,
 ) -> tuple[MetricFacts, ...]:
     """Return the metrics of a recipe's trial, in every framework that trains.
 
@@ -331,6 +357,7 @@ def metrics(
         mixed: True if it trains in `MIXED`, where a framework chooses the types of its operations,
             and so no node has a bound.
         has_formula: True if the optimizer has one that its steps are held to.
+        copies: True if minibatches are copied to a device that computes meanwhile.
     """
     better: Literal["lower", "higher"] = "lower" if is_error(name) else "higher"
     ends = (
@@ -362,6 +389,7 @@ def metrics(
         MetricFacts("data_share", "1", "lower", "machine", 0.0, "call"),
         MetricFacts("batch_latency", "s", "lower", "machine", 1e-9, "call"),
         MetricFacts("data_bytes_per_second", "By/s", "higher", "machine", 0.0, "call"),
+        *((MetricFacts("copy_time", "s", "lower", "machine", 1e-9, "call"),) if copies else ()),
         MetricFacts("evaluation_time", "s", "lower", "machine", 1e-9, "call"),
         MetricFacts("train_time", "s", "lower", "machine", 1e-9, "trial"),
         MetricFacts("total_time", "s", "lower", "machine", 1e-9, "trial"),
@@ -412,4 +440,49 @@ def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = Fal
             f"{framework} cannot train with lbfgs, which evaluates the loss several times in a"
             f" step; use {able}"
         )
+    return None
+
+
+def refuse_tuning(
+    tuning: Tuning,
+    framework: str,
+    device: str,
+    optimizer: str,
+    *,
+    is_module: bool = False,
+    by_ranks: bool = False,
+) -> str | None:
+    """Return why a training cannot be tuned so; None where it can.
+
+    Args:
+        tuning: Choices of the recipe.
+        framework: Its name.
+        device: `cpu` or `cuda`.
+        optimizer: Key of `OPTIMIZERS`, or the path of a user's file.
+        is_module: True if a user's module is trained.
+        by_ranks: True if several ranks train together.
+
+    >>> refuse_tuning(Tuning(fused=True), "numpy", "cpu", "sgd")
+    'numpy does not support fused; use torch or torch-compile, or leave fused out'
+    """
+    chosen = [name for name, value in tuning._asdict().items() if value]
+    if chosen and by_ranks:
+        return "ranks cannot train together with tuning: leave tuning out"
+    facts = FRAMEWORKS.get(framework)
+    for name in chosen:
+        if facts and name not in facts.tunes:
+            able = " or ".join(one for one, other in FRAMEWORKS.items() if name in other.tunes)
+            return f"{framework} does not support {name}; use {able}, or leave {name} out"
+    if tuning.fused and optimizer not in FUSED:
+        return (
+            f"torch has no fused kernel for {optimizer}; use {' or '.join(FUSED)}, or leave fused"
+            " out"
+        )
+    if tuning.cuda_graphs and is_module:
+        return "CUDA graphs replay networks of the catalogue only: leave cuda_graphs out"
+    if tuning.cuda_graphs and device != "cuda":
+        return f"cuda_graphs needs a GPU, found device {device}: leave cuda_graphs out"
+    if COMPILE_MODES.get(tuning.compile_mode) and device != "cuda":
+        able = " or ".join(name for name, graphs in COMPILE_MODES.items() if not graphs)
+        return f"{tuning.compile_mode} replays CUDA graphs, which need a GPU; use {able}"
     return None

@@ -54,10 +54,23 @@ class Evaluation:
             inputs: Arrays that the graph was given, with what it should have said.
             samples: Number of samples.
         """
-        due = inputs[_DUE[self._quality]]
         if self._quality == "spectrum_distance":
-            outputs, due = _find_spectra(outputs), _find_spectra(due)
-        chosen = _choose(self._quality, outputs).reshape(samples, -1)
+            outputs = _find_spectra(outputs)
+        self.count(_choose(self._quality, outputs), inputs, samples)
+
+    def count(self, chosen: Any, inputs: Mapping[str, Any], samples: int) -> None:
+        """Count a batch by its predictions.
+
+        Args:
+            chosen: Of `training.CLASSIFIES` the class with the largest score along axis 1, the
+                first of equals, in the type of `find_class_type`.
+            inputs: See `add`.
+            samples: Likewise.
+        """
+        due = inputs[DUE[self._quality]]
+        if self._quality == "spectrum_distance":
+            due = _find_spectra(due)
+        chosen = chosen.reshape(samples, -1)
         due = due.reshape(samples, -1).astype(chosen.dtype)
         if not self._ranks:
             self._sums = self._sums + _COUNTS[self._quality](chosen, due)
@@ -181,9 +194,12 @@ def _choose(quality: str, outputs: Any) -> Any:
         return outputs[:, 1] - outputs[:, 0]
     if quality in _OF_REALS:
         return outputs
-    classes = outputs.shape[1]
-    kind = "|u1" if classes <= 1 << 8 else "<u2" if classes <= 1 << 16 else "<u4"
-    return outputs.argmax(axis=1).astype(kind)
+    return outputs.argmax(axis=1).astype(find_class_type(outputs.shape[1]))
+
+
+def find_class_type(classes: int) -> str:
+    """Return the smallest type of numpy that holds each of so many classes."""
+    return "|u1" if classes <= 1 << 8 else "<u2" if classes <= 1 << 16 else "<u4"
 
 
 def _count_right(chosen: Any, due: Any) -> Any:
@@ -304,7 +320,7 @@ def _spectrum_distance(spectra: Any, due: Any) -> float:
 _OF_REALS = ("mean_absolute_error", "auc", "mean_average_precision", "spectrum_distance")
 """Qualities that are made of outputs, scores or spectra, and not of classes."""
 
-_DUE = {
+DUE = {
     "accuracy": "label",
     "mean_absolute_error": "target",
     "mean_iou": "label",

@@ -6,7 +6,7 @@ of such an object, that is None if the framework lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar
 
@@ -20,15 +20,20 @@ from .trainers import (
     StartModule,
     StartTraining,
     Trainer,
+    Tunable,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..catalog.training import Tuning
     from ..graphs.graph import Graph
 
 NativeTensor = Any
 """A tensor of a framework's own."""
+
+Sent = Any
+"""Copies that are under way, see `Transfer`."""
 
 __all__ = [
     "Backward",
@@ -51,8 +56,11 @@ __all__ = [
     "StartTraining",
     "Trainer",
     "Training",
+    "Transfer",
+    "Tunable",
     "look_up",
     "require",
+    "tune",
 ]
 
 _Capability = TypeVar("_Capability")
@@ -72,6 +80,17 @@ def require(capability: _Capability | None, framework: str, what: str) -> _Capab
     if capability is None:
         raise FrameworkError(f"{framework} does not {what}")
     return capability
+
+
+def tune(trainer: Trainer, tuning: Tuning, framework: str) -> None:
+    """Tune a trainer that has taken no step.
+
+    Raises:
+        FrameworkError: The framework cannot.
+    """
+    if any(tuning):
+        able = trainer if isinstance(trainer, Tunable) else None
+        require(able, framework, "tune trainings").tune(tuning)
 
 
 def require_shape(name: str, shape: Iterable[int], due: Iterable[int]) -> None:
@@ -108,6 +127,37 @@ class Memory(Protocol):
         """Return the most bytes that tensors held at once since `reset_peak`, those from before
         included.
         """
+
+
+class Transfer(Protocol):
+    """Copies of minibatches to a device that computes meanwhile, and of results back to the host.
+
+    No function but `read` waits for the device.
+    """
+
+    def pin(self, array: NDArray[Any], dtype: str) -> NativeTensor:
+        """Return a copy of an array in host memory that the device reads by itself.
+
+        Several threads may call it at once. For the dtype see `Framework.from_numpy`.
+        """
+
+    def send(self, pinned: Mapping[str, NativeTensor]) -> Sent:
+        """Begin to copy pinned tensors to the device, beside its computations."""
+
+    def receive(self, sent: Sent) -> dict[str, NativeTensor]:
+        """Return the copies for operations that are called from now on.
+
+        These wait on the device until the copies are there.
+        """
+
+    def choose(self, scores: NativeTensor) -> NativeTensor:
+        """Return the place of the largest number along axis 1, the first of equals."""
+
+    def read(self, tensors: Sequence[NativeTensor]) -> list[NDArray[Any]]:
+        """Return tensors as arrays, as `Framework.to_numpy` does, by a single copy."""
+
+    def measure_copies(self) -> float:
+        """Return the seconds that all copies to the device took, once it is idle."""
 
 
 class Gradient(Protocol):

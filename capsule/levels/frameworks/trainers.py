@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Protocol, runtime_checkable
 from ..operators.base import Call
 
 if TYPE_CHECKING:
-    from ..catalog.training import Numbers
+    from ..catalog.training import Numbers, Tuning
     from ..graphs.graph import Graph
     from ..optimizers import Chosen
 
@@ -44,6 +44,14 @@ class Trainer(Protocol):
 
     def parameters(self) -> dict[str, NativeTensor]:
         """Return the trained ones as they are now, by name, and the kept `graphs.statistics`."""
+
+
+@runtime_checkable
+class Tunable(Trainer, Protocol):
+    """A trainer whose layouts and kernels can be chosen."""
+
+    def tune(self, tuning: Tuning) -> None:
+        """Lay out tensors and choose kernels, before the first step."""
 
 
 @runtime_checkable

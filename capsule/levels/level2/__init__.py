@@ -28,7 +28,7 @@ from ..instruments import capacity, memory, nodes
 from ..instruments.spans import SPANS
 from ..job import Trial
 from ..report import DivergedError, Report
-from . import ahead, checks, contract, modules, reading, resuming
+from . import ahead, checks, contract, feeding, modules, reading, results, resuming
 from .account import WATCHED, Account, Epoch
 from .prepared import Prepared
 from .progress import Progress, Resumed, report_classes
@@ -275,26 +275,24 @@ def _conclude(
 
 def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     """Train on every whole batch once, or until a loss is not finite."""
-    losses, waited, taken, size, rates = [], 0.0, [], 0, []
+    losses, taken, rates, feed = [], [], [], feeding.start(trial)
     batch, framework, team = trial.recipe.batch, trial.framework, trial.team
     first, place = (epoch - 1) * trial.steps, dict(zip(("rank", "ranks"), team.share))
 
-    def make(item: tuple[int, Any]) -> dict[str, Any]:
-        return trial.gather(epoch - 1, *item)
+    def make(item: tuple[int, Any]) -> feeding.Made:
+        return feed.make(trial.gather(epoch - 1, *item))
 
     began = perf_counter()
     shares = list(enumerate(samplers.share(trial.order(epoch - 1), batch, **place), first))
     team.open_epoch(len(shares))
     with ahead.gather(make, shares, trial.recipe.workers) as batches:
+        feed.open(batches)
         for number, indices in shares:
-            wait_began = perf_counter()
-            arrays = next(batches)
-            inputs = trial.place(arrays)
+            inputs = feed.take()
             taken.append(indices)
-            waited += perf_counter() - wait_began
-            size += sum(array.nbytes for array in arrays.values())
             rates.append(trial.rate(number))
             losses.append(team.step(trainer, inputs, rates[-1]))
+            feed.run_ahead()
             if (number - first) % WATCHED == WATCHED - 1:
                 (watched,) = team.average([float(framework.to_numpy(losses[-1]))], batch)
                 if not isfinite(watched):
@@ -302,7 +300,7 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
     if framework.synchronize:
         framework.synchronize()
     seconds = perf_counter() - began
-    lost = team.average([float(framework.to_numpy(loss)) for loss in losses], batch)
+    lost = team.average(trial.read(losses), batch)
     return Epoch(
         loss=sum(lost) / len(lost),
         first_loss=lost[0],
@@ -310,8 +308,9 @@ def _epoch(trial: Prepared, trainer: Trainer, epoch: int) -> Epoch:
         steps=len(lost),
         samples=batch * len(lost),
         seconds=seconds,
-        waited=waited,
-        size=size,
+        waited=feed.waited,
+        copied=feed.measure_copies(),
+        size=feed.size,
         taken=taken,
     )
 
@@ -321,21 +320,20 @@ def _evaluate(trial: Prepared, trainer: Trainer, so_far: Progress) -> tuple[floa
 
     What has to be trained in parts to fit memory is evaluated in parts.
     """
-    evaluation, fingerprint = predictions.Evaluation(trial.quality), samplers.Fingerprint()
-    total = 0.0
+    judged, fingerprint = results.start(trial), samplers.Fingerprint()
     for indices in batches(trial.test.count, trial.recipe.batch // trial.recipe.accumulate):
         inputs, graph = trial.test.take(indices), trial.evaluation(len(indices))
         noise = values.evaluation_noise(graph, trial.seed, int(indices[0]))
-        *outputs, loss = trainer.evaluate(graph, trial.place({**inputs, **noise}))
-        total += float(trial.framework.to_numpy(loss)) * len(indices)
-        evaluation.add(trial.framework.to_numpy(outputs[0]), inputs, len(indices))
+        *outputs, loss = trainer.evaluate(graph, judged.place({**inputs, **noise}))
+        judged.add(outputs[0], loss, inputs, len(indices))
         if so_far.test_fingerprint is None:
             for name, array in inputs.items():
                 fingerprint.add(name, array)
     if so_far.test_fingerprint is None:
         so_far.test_fingerprint = fingerprint.value()
-    so_far.evaluations.append(evaluation.rows())
-    return total / trial.test.count, evaluation.value()
+    loss = judged.total() / trial.test.count
+    so_far.evaluations.append(judged.evaluation.rows())
+    return loss, judged.evaluation.value()
 
 
 def _meets(trial: Prepared, quality: float) -> bool:

@@ -26,7 +26,9 @@ class Epoch:
         steps: Number of steps.
         samples: How many were taken.
         seconds: From its begin until the last step was done.
-        waited: Seconds of these that went by until the data of steps was there, on the device.
+        waited: Seconds of these that went by until the data of steps was there.
+        copied: Seconds of copies of that data to a device that computed meanwhile; None where
+            `waited` has them.
         size: Bytes of the data that its steps were given.
         taken: Numbers of the samples of each step that this process took, in their order.
     """
@@ -38,6 +40,7 @@ class Epoch:
     samples: int
     seconds: float
     waited: float
+    copied: float | None
     size: int
     taken: Sequence[Any]
 
@@ -62,6 +65,8 @@ class Account:
         report.samples("data_share", [epoch.waited / epoch.seconds])
         report.samples("batch_latency", [waited / epoch.steps])
         report.samples("data_bytes_per_second", [epoch.size / waited])
+        if epoch.copied is not None:
+            report.samples("copy_time", [max(epoch.copied, _TICK) / epoch.steps])
         report.samples("evaluation_time", [evaluated])
 
     def reach(self) -> None:

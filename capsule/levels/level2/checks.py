@@ -28,7 +28,7 @@ def hold_to_formulas(trial: Prepared, source: Path) -> None:
         hold_to_checkpoint(trial, source, placed, rates)
     if not has_formula(trial.optimizer):
         return
-    how = trial.optimizer, trial.recipe.numbers, trial.seed
+    how = trial.optimizer, trial.recipe.numbers, trial.recipe.tuning, trial.seed
     errors = modules.follow(trial.framework, source, placed, rates, *how)
     for step, error in enumerate(errors, 1):
         trial.report.point("update_error", step, error)
@@ -149,6 +149,7 @@ def _hold_nodes(
                 rates,
                 trial.optimizer,
                 recipe.numbers,
+                recipe.tuning,
                 trial.dtype,
             )
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..catalog import optimizers, training
+from ..catalog import determinism, optimizers, training
 from ..frameworks.base import Resumable
 from ..graphs.graph import Graph
 from ..job import Recipe, Trial
@@ -23,6 +23,12 @@ def choose(trial: Trial, recipe: Recipe, framework: str) -> Chosen:
     """
     how = framework, recipe.optimizer, trial.dtype
     if reason := training.refusal(*how, is_module=trial.source is not None):
+        raise ValueError(reason)
+    how = framework, trial.context.device, recipe.optimizer
+    if reason := training.refuse_tuning(recipe.tuning, *how, is_module=trial.source is not None):
+        raise ValueError(reason)
+    mode = recipe.tuning.compile_mode if trial.context.determinism == "strict" else ""
+    if reason := determinism.refuse_mode(mode):
         raise ValueError(reason)
     if reason := optimizers.mismatch(training.QUALITY.get(trial.subject, ""), recipe.optimizer):
         raise ValueError(reason)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ..catalog import modules, training
-from ..catalog.training import Numbers
+from ..catalog.training import Numbers, Tuning
 from ..data import samplers
 from ..frameworks import Framework
-from ..frameworks.base import ModuleTrainer, require
+from ..frameworks.base import ModuleTrainer, require, tune
 from ..graphs.graph import Graph, Input
 from ..optimizers import Chosen, Optimizer
 from ..sources import import_file
@@ -52,6 +52,7 @@ def start(
     seed: int,
     optimizer: Chosen,
     numbers: Numbers,
+    tuning: Tuning,
 ) -> ModuleTrainer:
     """Return a training of a module that has taken no step.
 
@@ -64,7 +65,9 @@ def start(
     networks = require(framework.networks, framework.name, "run networks")
     begin = require(networks.module, framework.name, "train a torch.nn.Module")
     like = framework.from_numpy(numpy.zeros(1, "float32"), dtype)
-    return begin(source, seed, like, optimizer, numbers)
+    made = begin(source, seed, like, optimizer, numbers)
+    tune(made, tuning, framework.name)
+    return made
 
 
 def fingerprint(parameters: Mapping[str, Any]) -> int:
@@ -82,6 +85,7 @@ def follow(
     rates: Sequence[float],
     chosen: Chosen,
     numbers: Numbers,
+    tuning: Tuning,
     seed: int,
 ) -> Iterator[float]:
     """After each step the distance of the parameters from the loop's; see `trajectory.distance`.
@@ -93,11 +97,12 @@ def follow(
         rates: The learning rate of each.
         chosen: Key of `catalog.training.OPTIMIZERS`, or a user's that has a formula.
         numbers: All that it takes.
+        tuning: Choices of the recipe.
         seed: Seed of the initial values, and of what the module draws in each step.
     """
     import numpy
 
-    optimizer, how = Optimizer(chosen, numbers), (training.EXACT, seed, chosen, numbers)
+    optimizer, how = Optimizer(chosen, numbers), (training.EXACT, seed, chosen, numbers, tuning)
     with framework.arithmetic(training.EXACT):
         trainer, loop = (start(framework, source, *how) for _ in range(2))
         present = before = copy(framework, trainer.parameters())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from ..catalog import training
 from ..catalog.schedules import Schedule
 from ..data import augmentation
 from ..frameworks import Framework
-from ..frameworks.base import Trainer, require
+from ..frameworks.base import NativeTensor, Trainer, require, tune
 from ..graphs import values
 from ..graphs.graph import Graph
 from ..job import Recipe
@@ -110,15 +110,26 @@ class Prepared:
         """Return a training that has taken no step, in the trial's dtype or another."""
         if self.source is not None:
             how = self.source, dtype or self.dtype, self.seed
-            return modules.start(self.framework, *how, self.optimizer, self.recipe.numbers)
+            by = self.optimizer, self.recipe.numbers, self.recipe.tuning
+            return modules.start(self.framework, *how, *by)
         networks = require(self.framework.networks, self.framework.name, "run networks")
         trainer = require(networks.trainer, self.framework.name, "train")
         if self.mixed and dtype is None:
             what = f"train in {training.MIXED}"
             trainer = require(networks.mixed_trainer, self.framework.name, what)
-        return trainer(
+        made = trainer(
             graph, self.place(self.parameters, dtype), self.optimizer, self.recipe.numbers
         )
+        tune(made, self.recipe.tuning, self.framework.name)
+        return made
+
+    def read(self, losses: Sequence[NativeTensor]) -> list[float]:
+        """Return losses as numbers, of a device that computes meanwhile by one copy."""
+        transfer = self.framework.transfer
+        arrays = (
+            map(self.framework.to_numpy, losses) if transfer is None else transfer().read(losses)
+        )
+        return [float(array) for array in arrays]
 
     def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """Return tensors as arrays."""

@@ -15,9 +15,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..catalog.training import Numbers
+from ..catalog.training import Numbers, Tuning
 from ..frameworks import Framework
-from ..frameworks.base import require
+from ..frameworks.base import require, tune
 from ..graphs import apart
 from ..graphs.graph import Graph
 from ..instruments.nodes import Held, find_networks, measure_share, measure_size, place
@@ -40,6 +40,7 @@ def hold_optimizer(
     rates: Sequence[float],
     optimizer: str,
     numbers: Numbers,
+    tuning: Tuning,
     dtype: str,
 ) -> Held:
     """Let the optimizer take some steps with gradients that are given.
@@ -52,6 +53,7 @@ def hold_optimizer(
         rates: The learning rate of each.
         optimizer: Key of `catalog.training.OPTIMIZERS`.
         numbers: All that it takes.
+        tuning: Choices of the recipe.
         dtype: A key of `ARITHMETIC`.
 
     Returns:
@@ -61,6 +63,7 @@ def hold_optimizer(
     trainer = require(find_networks(framework).trainer, framework.name, "train")(
         weighed, place(framework, parameters, graph.trainable, dtype), optimizer, numbers
     )
+    tune(trainer, tuning, framework.name)
     before = {name: parameters[name].astype("float64") for name in graph.trainable}
     present, bound, ratios, shares = before, 0.0, [], []
     for of_step, rate in zip(gradients, rates):

@@ -8,7 +8,7 @@ journals what is that of all, curves and qualities; each one its own bytes and t
 
 from __future__ import annotations
 
-from ..catalog import schemes, splitting
+from ..catalog import schemes, splitting, training
 from ..frameworks import Framework
 from ..job import Recipe, Trial
 from ..level2 import train
@@ -59,6 +59,8 @@ def _refuse(trial: Trial, recipe: Recipe, name: str) -> None:
     context, ranks = trial.context, trial.context.ranks
     how = context.framework, context.device, recipe.optimizer, trial.dtype
     if reason := schemes.refusal(*how, is_module=trial.source is not None):
+        raise ValueError(reason)
+    if reason := training.refuse_tuning(recipe.tuning, *how[:3], by_ranks=True):
         raise ValueError(reason)
     if reason := schemes.refuse_optimizer(name, recipe.optimizer):
         raise ValueError(reason)

@@ -12,9 +12,10 @@ import numpy
 import torch
 
 from .. import blas, settings
-from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators
+from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators, Transfer
 from .networks import TorchNetworks
 from .operators import TorchOperators
+from .transfer import CudaTransfer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,6 +67,7 @@ class Torch:
         cuda = self._device.type == "cuda"
         self.synchronize: Callable[[], None] | None = torch.cuda.synchronize if cuda else None
         self.memory: Memory | None = _CudaMemory(self._device) if cuda else None
+        self.transfer: Callable[[], Transfer] | None = self._make_transfer if cuda else None
         self.operators: Operators = TorchOperators()
         self.networks: Networks = TorchNetworks()
 
@@ -75,6 +77,9 @@ class Torch:
         if dtype is None or not tensor.is_floating_point():
             return tensor.to(self._device)
         return tensor.to(self._device, _DTYPES[dtype])
+
+    def _make_transfer(self) -> Transfer:
+        return CudaTransfer(self._device, _DTYPES)
 
     def fill(self, tensor: NativeTensor, array: NDArray[Any]) -> None:
         """`Tensor.copy_`."""

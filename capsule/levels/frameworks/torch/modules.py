@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import numpy
 import torch
 
 from ...catalog import modules
-from ...catalog.training import Numbers
+from ...catalog.training import COMPILE_MODES, Numbers, Tuning
 from ...graphs.graph import Graph
 from ...optimizers import Chosen
 from ...sources import import_file
@@ -20,7 +21,15 @@ from ..base import NativeTensor
 from .inference import make
 from .losses import Loss
 from .networks import Compile
-from .training import fill, keep, start, take_up
+from .training import (
+    fill,
+    keep,
+    keep_addresses,
+    lay_channels_last,
+    put_channels_last,
+    start,
+    take_up,
+)
 
 Values = Mapping[str, NativeTensor]
 
@@ -45,13 +54,31 @@ class ModuleTrainer:
         self._network = self._make(file.network, like)
         self._like = like
         self._leaves = dict(self._network.named_parameters())
+        self._compiler = compiler
         self._forward = compiler(self._network) if compiler else self._network
-        self._optimizer = start(optimizer, self._leaves_to_train().values(), numbers)
+        self._start: Callable[..., Any] = partial(start, optimizer, numbers=numbers)
+        self._optimizer = self._start(self._leaves_to_train().values())
+        self._lay: Callable[[Values], Values] = lambda inputs: inputs
+        self._begin: Callable[[], None] = lambda: None
         self._trains = True
         self._network.train()
 
+    def tune(self, tuning: Tuning) -> None:
+        """See `base.Tunable`."""
+        if tuning.channels_last:
+            put_channels_last(self._leaves.values())
+            self._lay = lay_channels_last
+        if tuning.fused:
+            self._optimizer = self._start(self._leaves_to_train().values(), fused=True)
+        if tuning.compile_mode:
+            assert self._compiler is not None, "only a compiled trainer has a mode"
+            self._forward = self._compiler(self._network, mode=tuning.compile_mode)
+            if COMPILE_MODES[tuning.compile_mode]:
+                self._begin = keep_addresses(self._tensors().values())
+
     def step(self, inputs: Values, rate: float) -> NativeTensor:
         """Forward, `backward` and the optimizer's `step`, in the mode of training."""
+        self._begin()
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.zero_grad(set_to_none=True)
@@ -65,7 +92,7 @@ class ModuleTrainer:
         self._check_place()
         self._set_mode(trains=False)
         with torch.no_grad():
-            outputs, due = self._loss.call(self._network, inputs)
+            outputs, due = self._loss.call(self._network, self._lay(inputs))
             return outputs, self._loss.of(outputs, due)
 
     def differentiate(self, values: Values, inputs: Values) -> dict[str, NativeTensor]:
@@ -117,7 +144,7 @@ class ModuleTrainer:
 
     def _lose(self, inputs: Values) -> NativeTensor:
         self._set_mode(trains=True)
-        return self._loss.lose(self._forward, inputs)
+        return self._loss.lose(self._forward, self._lay(inputs))
 
     def _set_mode(self, *, trains: bool) -> None:
         # goes through every part of the network, so only where it changes

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Sizes = Mapping[str, Any]
 Values = Mapping[str, NativeTensor]
-Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
+Compile = Callable[..., Callable[..., Any]]
+"""Makes a faster function of one; its keyword `mode` is one of `torch.compile`."""
 
 
 class TorchNetworks:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Callable
 
 import torch
 
-from ...catalog.training import Numbers
+from ...catalog.training import COMPILE_MODES, Numbers, Tuning
 from ...graphs import passes, statistics
 from ...graphs.graph import Graph
 from ...optimizers import FORMULAS, Chosen, Step, gather, slots
@@ -20,6 +21,9 @@ Values = Mapping[str, NativeTensor]
 
 _KEPT = "optimizer/"
 """Prefix of a state's names that belong to the optimizer."""
+
+_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+"""Layouts with the channels last, by the number of axes."""
 
 
 class TorchTrainer:
@@ -37,6 +41,7 @@ class TorchTrainer:
     ) -> None:
         device = next(iter(values.values())).device.type
         self._casts = torch.autocast(device, torch.bfloat16, enabled=mixed)
+        self._mixed = mixed
         self._graph = graph
         self._leaves = {
             name: values[name].detach().clone().requires_grad_() for name in graph.trainable
@@ -48,14 +53,59 @@ class TorchTrainer:
         self._change: Callable[[Graph], Graph] = lambda graph: graph
         self._operations: Mapping[str, Callable[..., Call]] = {}
         self._forward, self._taken = self._trace_training()
-        self._optimizer = start(optimizer, self._leaves.values(), numbers)
-        self._start: Callable[[Iterable[NativeTensor]], Any]
-        self._start = lambda leaves: start(optimizer, leaves, numbers)
+        self._start: Callable[..., Any] = partial(start, optimizer, numbers=numbers)
+        self._optimizer = self._start(self._leaves.values())
+        self._lay: Callable[[Values], Values] = lambda inputs: inputs
+        self._begin: Callable[[], None] = lambda: None
+        self._is_recorded = False
         self._holder: Holder | None = None
         self._exchange: Callable[[Values], None] = lambda _: None
         self._differentiate: Callable[[Values], NativeTensor] = self._add_up
         # by the identity of a graph, which is kept so that no other one gets it
         self._evaluations: dict[int, tuple[Graph, Callable[..., Any], list[str]]] = {}
+
+    def tune(self, tuning: Tuning) -> None:
+        """See `base.Tunable`."""
+        if tuning.channels_last:
+            put_channels_last(self._leaves.values())
+            self._lay = lay_channels_last
+        if tuning.fused:
+            self._start = partial(self._start, fused=True)
+            self._optimizer = self._start(self._leaves.values())
+        if tuning.compile_mode:
+            assert self._compiler is not None, "only a compiled trainer has a mode"
+            self._compiler = partial(self._compiler, mode=tuning.compile_mode)
+            if COMPILE_MODES[tuning.compile_mode]:
+                self._begin = keep_addresses((*self._leaves.values(), *self._statistics.values()))
+            self._forward, self._taken = self._trace_training()
+        if tuning.cuda_graphs:
+            self._forward, self._is_recorded = self._record(), True
+
+    def _record(self) -> Callable[..., Any]:
+        """Return the forward pass as a CUDA graph, with a graph of its backward pass.
+
+        The graphs are recorded here, before any thread pins memory, which a recording forbids.
+        """
+        like = next(iter(self._leaves.values())).detach()
+        zeros = {
+            name: like.new_zeros(one.shape, dtype=None if one.below is None else torch.int64)
+            for name, one in self._graph.inputs.items()
+        }
+        values = {**self._values, **self._lay(zeros)}
+        before = [one.clone() for one in self._statistics.values()]
+        # casts that are kept would be those of the recording for good
+        with torch.autocast(
+            like.device.type, torch.bfloat16, enabled=self._mixed, cache_enabled=False
+        ):
+            recorded: Callable[..., Any] = torch.cuda.make_graphed_callables(
+                self._forward,
+                tuple(values[name] for name in self._taken),
+                allow_unused_input=True,
+            )
+        # the recording runs the passes a few times, which moves statistics
+        for one, kept in zip(self._statistics.values(), before):
+            one.copy_(kept)
+        return recorded
 
     def exchange_by(self, exchange: Callable[[Values], None]) -> None:
         """See `base.Distributable`."""
@@ -88,6 +138,8 @@ class TorchTrainer:
 
     def step(self, inputs: Values, rate: float) -> NativeTensor:
         """Forward, `backward` and the optimizer's `step`, which may ask for both again."""
+        self._begin()
+        inputs = self._lay(inputs)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
 
@@ -108,6 +160,8 @@ class TorchTrainer:
             # `backward` adds up: of equal micro-batches the mean is that of the batch
             share = loss / len(parts) if len(parts) > 1 else loss
             share.backward()
+            if self._is_recorded and len(parts) > 1:
+                keep_gradients(self._leaves.values())
             total = total + share.detach()
         return total
 
@@ -120,7 +174,7 @@ class TorchTrainer:
             self._evaluations[id(graph)] = graph, *traced
         _, function, taken = self._evaluations[id(graph)]
         with torch.no_grad(), self._casts:
-            return tuple(self._run(function, taken, inputs))
+            return tuple(self._run(function, taken, self._lay(inputs)))
 
     def _run(self, function: Callable[..., Any], taken: Sequence[str], inputs: Values) -> Any:
         values = {**self._values, **inputs}
@@ -189,12 +243,26 @@ def take_up(optimizer: Any, names: Sequence[str], state: Values) -> None:
         optimizer.restore(own)
         return
     places = {name: place for place, name in enumerate(names)}
+    leaves = [leaf for group in optimizer.param_groups for leaf in group["params"]]
     kept: dict[int, dict[str, Any]] = {}
     for name, tensor in own.items():
         owner, _, key = name.rpartition("/")
         key, _, kind = key.partition(":")
-        kept.setdefault(places[owner], {})[key] = _BACK[kind](tensor)
+        value = _BACK[kind](tensor)
+        if not kind:
+            value = _lay_as(leaves[places[owner]], value)
+        kept.setdefault(places[owner], {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": kept})
+
+
+def _lay_as(leaf: NativeTensor, tensor: NativeTensor) -> NativeTensor:
+    """Return a tensor with the numbers in memory in the order of a parameter of its shape.
+
+    Fused kernels go through the memory of both alike.
+    """
+    if tensor.shape != leaf.shape or tensor.stride() == leaf.stride():
+        return tensor
+    return torch.empty_like(leaf, dtype=tensor.dtype, requires_grad=False).copy_(tensor)
 
 
 _BACK: dict[str, Callable[[NativeTensor], Any]] = {
@@ -223,23 +291,61 @@ def fill(tensors: Values, state: Values, prefix: str) -> None:
             one.copy_(state[prefix + name])
 
 
-def start(optimizer: Chosen, leaves: Iterable[NativeTensor], numbers: Numbers) -> Any:
+def put_channels_last(leaves: Iterable[NativeTensor]) -> None:
+    """Lay parameters that have pixels out anew, with their channels last."""
+    for leaf in leaves:
+        if leaf.dim() in _LAST:
+            leaf.data = leaf.data.contiguous(memory_format=_LAST[leaf.dim()])
+
+
+def lay_channels_last(inputs: Values) -> Values:
+    """Return inputs with the channels of pixels last in memory, others as they are."""
+    return {
+        name: one.contiguous(memory_format=_LAST[one.dim()]) if one.dim() in _LAST else one
+        for name, one in inputs.items()
+    }
+
+
+def keep_gradients(leaves: Iterable[NativeTensor]) -> None:
+    """Move gradients out of the memory that a CUDA graph writes to when it is replayed."""
+    for leaf in leaves:
+        if leaf.grad is not None:
+            leaf.grad = leaf.grad.clone()
+
+
+def keep_addresses(tensors: Iterable[NativeTensor]) -> Callable[[], None]:
+    """Tell the compiler that tensors stay where they are, so that CUDA graphs can change them.
+
+    Returns:
+        What has to be called before each step: results of the step before are needed no more.
+    """
+    for one in tensors:
+        torch._dynamo.mark_static_address(one)
+    begin: Callable[[], None] = torch.compiler.cudagraph_mark_step_begin
+    return begin
+
+
+def start(
+    optimizer: Chosen, leaves: Iterable[NativeTensor], numbers: Numbers, *, fused: bool = False
+) -> Any:
     """Return an optimizer that has taken no step.
 
     Args:
         optimizer: Key of `OPTIMIZERS`, or a user's.
         leaves: What it moves.
         numbers: All that it takes.
+        fused: True for the fused kernel, for a name of `catalog.training.FUSED`.
 
     Raises:
         ValueError: See `UserTorchOptimizer`.
     """
     if isinstance(optimizer, str):
-        return OPTIMIZERS[optimizer](leaves, numbers)
+        make = OPTIMIZERS[optimizer]
+        return make(leaves, numbers, fused=True) if fused else make(leaves, numbers)
     return UserTorchOptimizer(optimizer, tuple(leaves), numbers)
 
 
-def _sgd(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:
+def _sgd(leaves: Iterable[NativeTensor], numbers: Numbers, **how: bool) -> torch.optim.Optimizer:
     return torch.optim.SGD(
         leaves,
         lr=numbers["lr"],
@@ -247,17 +353,21 @@ def _sgd(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimi
         # torch refuses it without momentum, where it makes no difference
         nesterov=bool(numbers["nesterov"] and numbers["momentum"]),
         weight_decay=numbers["weight_decay"],
+        **how,
     )
 
 
-def _adam(kind: Any) -> Callable[[Iterable[NativeTensor], Numbers], torch.optim.Optimizer]:
-    def make(leaves: Iterable[NativeTensor], numbers: Numbers) -> torch.optim.Optimizer:
+def _adam(kind: Any) -> Callable[..., torch.optim.Optimizer]:
+    def make(
+        leaves: Iterable[NativeTensor], numbers: Numbers, **how: bool
+    ) -> torch.optim.Optimizer:
         made: torch.optim.Optimizer = kind(
             leaves,
             lr=numbers["lr"],
             betas=(numbers["beta1"], numbers["beta2"]),
             eps=numbers["epsilon"],
             weight_decay=numbers["weight_decay"],
+            **how,
         )
         return made
 
@@ -333,7 +443,7 @@ def _formula(name: str) -> Callable[[Iterable[NativeTensor], Numbers], torch.opt
     return lambda leaves, numbers: _Formulas(leaves, name, numbers)
 
 
-OPTIMIZERS: dict[str, Callable[[Iterable[NativeTensor], Numbers], torch.optim.Optimizer]] = {
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": _sgd,
     "adam": _adam(torch.optim.Adam),
     "adamw": _adam(torch.optim.AdamW),

@@ -133,12 +133,12 @@ def _compile_anew(function: Any) -> Any:
     return _compile(FunctionType(code, run.__globals__, closure=run.__closure__))
 
 
-def _compile(function: Any) -> Any:
-    return torch.compile(function, fullgraph=True, dynamic=False)
+def _compile(function: Any, mode: str | None = None) -> Any:
+    return torch.compile(function, fullgraph=True, dynamic=False, mode=mode)
 
 
-def _compile_parts(module: Any) -> Any:
-    return torch.compile(module, dynamic=False)
+def _compile_parts(module: Any, mode: str | None = None) -> Any:
+    return torch.compile(module, dynamic=False, mode=mode)
 
 
 def _warm_up(call: Call) -> Call:
