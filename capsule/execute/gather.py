@@ -9,12 +9,12 @@ from pathlib import Path
 
 from capsule import leavings, notes, plain, rankseries
 from capsule.errors import CapsuleError, DamagedError
-from capsule.execute import meeting, workload
+from capsule.execute import meeting, precision, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, cannot_write
 from capsule.execute.loop import part_of, tail
-from capsule.execute.reports import MAX_MESSAGE, Journal, Text
+from capsule.execute.reports import MAX_MESSAGE, Journal, Text, TrialReport
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import RankFiles, Workspace
 from capsule.jsons import Json, JsonObject
@@ -22,7 +22,7 @@ from capsule.levels.data import predictions
 from capsule.manifest import Manifest
 from capsule.manifest.sources import OUT
 from capsule.notes import Note
-from capsule.plan import Group, Plan
+from capsule.plan import Group, Plan, Trial
 from capsule.record import Attempt, Evidence, Execution, File, Samples
 from capsule.runtimes import programs
 from capsule.sizes import size
@@ -112,6 +112,7 @@ class Gatherer:
         samples: list[Samples] = []
         logs: list[File] = []
         changed: dict[tuple[int, str], Attempt] = {}
+        reported: list[tuple[Trial, TrialReport]] = []
         for begun in log.starts:
             if (group := groups.get(begun.group)) is None:
                 continue  # ran for a later look than this one
@@ -123,6 +124,8 @@ class Gatherer:
             if journal.environment:
                 known = effective.setdefault(group.framework, {})
                 effective[group.framework] = {**journal.environment, **known}
+            trials = {trial.id: trial for trial in group.trials}
+            reported += [(trials[one.trial], one) for one in journal.reports]
             own |= {one.trial: one for one in _find_changes(journal, own)}
             changed |= {
                 (begun.number, trial): replace(one, evidence=_evidence(begun, journal, trial))
@@ -147,10 +150,10 @@ class Gatherer:
             attempts=tuple(settled),
             samples=tuple(samples),
             software=software,
-            effective=effective,
+            effective=precision.add_switches(effective, reported),
             logs=tuple(logs),
             worlds=meeting.read(self._workspace),
-            notes=tuple(self._notes(groups)),
+            notes=(*self._notes(groups), *precision.note_plain_products(reported)),
         )
 
     def _notes(self, groups: Mapping[str, Group]) -> Iterator[Note]:

@@ -35,6 +35,8 @@ MAX_FILE_BYTES = 2 * 2**30
 MAX_SOFTWARE_BYTES = 256 * 2**10
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _PLACES = ("steps", "wall", "active")
+_SWITCH = re.compile(r"[a-z][a-z0-9_]{0,79}")
+_MAX_SWITCHES, _MAX_KERNEL = 64, 120
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -340,11 +342,28 @@ def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
         raise Defect(f"ends {report.trial} without a duration")
     message = str(event.get("message", ""))[:MAX_MESSAGE]
+    kernel = event.get("off_tensor_cores")
+    report = replace(
+        report,
+        switches=_read_switches(event.get("switches")),
+        off_tensor_cores=kernel[:_MAX_KERNEL] if isinstance(kernel, str) else "",
+    )
     if outcome == "completed":
         return replace(report, outcome="completed", message=message, seconds=float(seconds))
     known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite", "diverged")
     why: Reason = next((kind for kind in known if kind == reason), "error")
     return replace(report, outcome="failed", reason=why, message=message, seconds=float(seconds))
+
+
+def _read_switches(value: Json) -> dict[str, bool | None]:
+    """Return the switches of a trial, of those that have a name and are on, off or not known."""
+    if not isinstance(value, dict):
+        return {}
+    return {
+        name: switch
+        for name, switch in list(value.items())[:_MAX_SWITCHES]
+        if _SWITCH.fullmatch(name) and (switch is None or isinstance(switch, bool))
+    }
 
 
 def read_number(value: Json) -> float:

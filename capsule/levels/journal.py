@@ -127,10 +127,26 @@ class Journal:
         if monotonic() - self._synced >= _SYNC_SECONDS:
             self._sync()
 
-    def end(self, trial: str, reason: str | None, message: str, seconds: float) -> None:
-        """Say how a trial ended; it has completed when there is no reason why it failed."""
+    def end(
+        self,
+        trial: str,
+        reason: str | None,
+        message: str,
+        seconds: float,
+        found: Mapping[str, object] = {},
+    ) -> None:
+        """Say how a trial ended; it has completed when there is no reason why it failed.
+
+        Args:
+            trial: Its id.
+            reason: Why it failed.
+            message: Of a failure, or a remark.
+            seconds: Its duration.
+            found: Further fields: `switches` and `off_tensor_cores` where they are known.
+        """
         self._append(
             {
+                **found,
                 "event": "end",
                 "trial": trial,
                 "outcome": "failed" if reason else "completed",

@@ -16,6 +16,7 @@ from typing import Callable
 
 from . import frameworks, mpi, probe
 from .catalog import determinism
+from .frameworks.settings import KeepsSwitches
 from .instruments import timing
 from .job import Context, Job, JobError, Trial, read
 from .journal import Journal, JournalError
@@ -143,6 +144,8 @@ def _run_trial(
         folder=folder,
         resume=partial(journal.resume, trial.id),
     )
+    if isinstance(framework, KeepsSwitches):
+        framework.switches.clear()
     started = perf_counter()
     reason: str | None = None
     message = ""
@@ -159,10 +162,26 @@ def _run_trial(
     report.close()
     if reason is None and report.non_finite:
         reason, message = "non-finite", f"not finite: {', '.join(report.non_finite)}"
-    journal.end(trial.id, reason, message, seconds=perf_counter() - started)
+    seconds = perf_counter() - started
+    journal.end(trial.id, reason, message, seconds, _list_findings(trial, framework, report))
     if reason is not None:
         # over MPI the others would wait for what this rank does not send any more
         mpi.leave(1)
+
+
+def _list_findings(
+    trial: Trial, framework: frameworks.Framework, report: Report
+) -> dict[str, object]:
+    """Return what is known of a trial's arithmetic, as fields of its end."""
+    findings: dict[str, object] = {}
+    if isinstance(framework, KeepsSwitches):
+        # a training in mixed types is in the scope of float32
+        held = framework.switches.get(trial.dtype, framework.switches.get("float32"))
+        if held:
+            findings["switches"] = held
+    if report.off_tensor_cores:
+        findings["off_tensor_cores"] = report.off_tensor_cores
+    return findings
 
 
 def _failure(error: Exception) -> tuple[str, str]:
