@@ -17,9 +17,7 @@ Reported = Sequence[tuple[Trial, TrialReport]]
 Switches = Mapping[str, bool | None]
 
 
-def add_switches(
-    effective: Mapping[str, JsonObject], reported: Reported
-) -> dict[str, JsonObject]:
+def add_switches(effective: Mapping[str, JsonObject], reported: Reported) -> dict[str, JsonObject]:
     """Return effective settings with the switches that held in trials, for those before any trial.
 
     A switch with one value in all element types is a setting like others; `dtypes` has the rest, by

@@ -16,9 +16,7 @@ from capsule.plan import Trial
 CASE = Case(name="default", parameters={})
 
 
-def trial(
-    subject: Subject, benchmark: str = "b", framework: str = "torch", seed: int = 1
-) -> Trial:
+def trial(subject: Subject, benchmark: str = "b", framework: str = "torch", seed: int = 1) -> Trial:
     metrics = (Metric(name="loss"),)
     return Trial(
         id=f"{benchmark}/default/{framework}/{seed}",

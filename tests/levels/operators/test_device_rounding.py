@@ -197,7 +197,7 @@ def test_without_halves_right_sums_that_cancel_would_lie_beyond(
     monkeypatch.setattr(
         Rounding,
         "total_by_halves",
-        lambda self, x, axis, unit=None: self.total(x, axis),  # noqa: ARG005
+        lambda self, x, axis, unit=None: self.total(x, axis),
     )
     *_, by_b = ratios(*measured, dtype)
     assert by_b > 10
@@ -209,7 +209,7 @@ def test_products_that_underflow_need_more_than_halves(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         Rounding,
         "total_by_halves",
-        lambda self, x, axis, unit=None: right(self, x, axis),  # noqa: ARG005
+        lambda self, x, axis, unit=None: right(self, x, axis),
     )
     assert ratios(*measured, "float16")[1] > 1
 

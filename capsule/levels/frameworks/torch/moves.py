@@ -191,9 +191,7 @@ class Limits:
         ]
         return plain, errors
 
-    def _error(
-        self, value: NativeTensor, walk: NativeTensor, sums: int, *, halves: bool
-    ) -> Any:
+    def _error(self, value: NativeTensor, walk: NativeTensor, sums: int, *, halves: bool) -> Any:
         inside, storage = self._arithmetic.inside, self._arithmetic.storage
         additions = sums if inside == TRUNCATED else LIKELY * sums**0.5
         share = (additions + LIKELY * self._arithmetic.operand / inside) * inside

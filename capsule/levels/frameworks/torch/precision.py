@@ -61,7 +61,10 @@ def _read_sum(name: str) -> Callable[[], Any]:
 
 
 def _read_attention(name: str) -> Callable[[], Any]:
-    return lambda: getattr(torch.backends.cuda, name)()
+    def read() -> Any:
+        return getattr(torch.backends.cuda, name)()
+
+    return read
 
 
 SWITCHES: dict[str, Callable[[], Any]] = {
@@ -131,14 +134,15 @@ class _State:
     @classmethod
     def read(cls) -> _State:
         """Return what is set."""
-        onednn = getattr(torch.backends.mkldnn, "matmul", None)
+        onednn, word = getattr(torch.backends.mkldnn, "matmul", None), _read_word()
         owners = [*_find_named(), *([onednn] if hasattr(onednn, "fp32_precision") else [])]
-        return cls(
-            _read_earlier(torch.backends.cuda.matmul, later=_is_matmul_tf32()),
-            _read_earlier(torch.backends.cudnn, later=_is_cudnn_tf32()),
-            _read_word(),
-            tuple((one, _read_own(one)) for one in owners),
-        )
+        named = tuple((one, _read_own(one)) for one in owners)
+        for one in _find_named():
+            one.fp32_precision = "tf32"
+        matmul, cudnn = map(_read_earlier, (torch.backends.cuda.matmul, torch.backends.cudnn))
+        for one, precision in named:
+            one.fp32_precision = precision
+        return cls(matmul, cudnn, word, named)
 
     def restore(self) -> None:
         """Set it again, the earlier names first: they set the later ones."""
@@ -150,12 +154,12 @@ class _State:
             one.fp32_precision = precision
 
 
-def _read_earlier(owner: Any, *, later: bool) -> bool:
-    """Return `allow_tf32`, which cannot be read where the later name says the opposite."""
+def _read_earlier(owner: Any) -> bool:
+    """Return `allow_tf32`: where that is off, it cannot be read while the later names say on."""
     try:
         return bool(owner.allow_tf32)
     except RuntimeError:
-        return not later
+        return False
 
 
 def _read_word() -> str | None:
@@ -166,12 +170,13 @@ def _read_word() -> str | None:
 
 
 def _read_own(owner: Any) -> str:
-    """Return what was set by the later name; `none` where the precision is a parent's."""
+    """Return what was set by the later name, and set `none`, which leaves it to a parent.
+
+    Also where that is the parent's precision.
+    """
     precision: str = owner.fp32_precision
     owner.fp32_precision = "none"
-    inherited = owner.fp32_precision
-    owner.fp32_precision = precision
-    return "none" if inherited == precision else precision
+    return "none" if owner.fp32_precision == precision else precision
 
 
 def _read_whole_sum(name: str) -> Any:
