@@ -70,7 +70,7 @@ PRACTICES = (
     Practice("int8 products with scales", "yes", "`int8_matmul`: summed exactly in 32 bits, a "
         "scale for each row and column; no offsets (asymmetric), no 4 bits", _BOUNDS),
     Practice("fp8 products with scales", "in part", "`fp8_matmul`: stored as float8_e4m3fn and "
-        "multiplied in float32, as CPUs do, in torch, numpy and JAX alone; in bfloat16 by torch on "
+        "multiplied in float32, as CPUs do, in torch, numpy and JAX alone; in 16 bits by torch on "
         "NVIDIA's tensor cores (compute capability 8.9 and later); without e5m2 and blocks of "
         "scales (MX)",
         ("levels/operators/test_modern::test_the_bits_of_float8_are_torchs",

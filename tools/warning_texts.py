@@ -298,7 +298,7 @@ NOTE_TEXTS = {
     "no-tensor-cores": WarningText(
         "Products in tf32, bfloat16, float16 or 8 bits are fast on tensor cores alone. One untimed"
         " call after the measurement used none.",
-        "Choose sizes that are multiples of 16, and measure `fp8_matmul` in bfloat16. capsule is"
+        "Choose sizes that are multiples of 16, and measure `fp8_matmul` in 16 bits. capsule is"
         " silent about kernels that it does not know, and about `torch-compile`.",
         {
             "dtype": "bfloat16",

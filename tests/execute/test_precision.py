@@ -1,6 +1,7 @@
 """Switches that held within trials, and products off tensor cores: read, joined and worded."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,9 @@ OFF = {"allow_tf32": False, "sdp_flash": True}
 ON = {"allow_tf32": True, "sdp_flash": True}
 
 
-def told(of: Trial, switches: dict[str, bool | None] | None = None, kernel: str = "") -> Any:
+def told(of: Trial, switches: Mapping[str, bool | None] = {}, kernel: str = "") -> Any:
     report = TrialReport(
-        trial=of.id, outcome="completed", switches=switches or {}, off_tensor_cores=kernel
+        trial=of.id, outcome="completed", switches=switches, off_tensor_cores=kernel
     )
     return of, report
 

@@ -331,7 +331,8 @@ def test_a_training_looks_at_a_step_after_the_last_one(
     tmp_path: Path, dtype: str, is_named: bool
 ) -> None:
     generators.write(generators.generate("glyphs", SMALL), tmp_path)
-    framework, lines = told(PLAIN[0]), []
+    lines: list[Samples] = []
+    framework = told(PLAIN[0])
     report = Report(lines.append)
     load_level(2)(trial("torch", tmp_path, 17, epochs=1, dtype=dtype), framework, report)
     assert report.off_tensor_cores == PLAIN[0] * is_named

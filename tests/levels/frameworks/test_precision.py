@@ -182,7 +182,8 @@ def test_an_error_within_a_trial_puts_back_too(framework: Any) -> None:
 
 
 def test_switches_are_those_within_trials_by_dtype(framework: Any) -> None:
-    assert isinstance(framework, KeepsSwitches)
+    loaded: object = framework
+    assert isinstance(loaded, KeepsSwitches)
     for dtype in ("float32", "tf32"):
         with framework.arithmetic(dtype):
             pass

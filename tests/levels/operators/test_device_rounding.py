@@ -40,7 +40,8 @@ def round_off(x: Array, bits: int) -> Array:
 
 def multiply(a: Array, b: Array) -> Array:
     """With exact sums, rounded once."""
-    return (a.astype("float64") @ b.astype("float64")).astype("float32")
+    product: Array = a.astype("float64") @ b.astype("float64")
+    return product.astype("float32")
 
 
 @pytest.mark.parametrize("shorten", [cut, round_off])

@@ -122,11 +122,11 @@ def _has_fp8(device: torch.device, dtype: torch.dtype) -> bool:
 
     NVIDIA's devices of compute capability 8.9 and later have such tensor cores. They keep some 14
     bits of a sum (DeepSeek-V3 technical report, arXiv 2412.19437, 2024, section 3.3.2): more than
-    bfloat16 has, too few for the bounds of float32, and as many as float16 may need.
+    results in 16 bits have, and too few for the bounds of float32.
     """
-    if device.type != "cuda" or torch.version.hip or dtype != torch.bfloat16:
+    if device.type != "cuda" or torch.version.hip or dtype not in (torch.bfloat16, torch.float16):
         return False
-    return torch.cuda.get_device_capability(device) >= (8, 9)
+    return bool(torch.cuda.get_device_capability(device) >= (8, 9))
 
 
 def _scaled_mm(a: Any, b: Any) -> Any:

@@ -164,7 +164,7 @@ def _read_earlier(owner: Any) -> bool:
 
 def _read_word() -> str | None:
     try:
-        return torch.get_float32_matmul_precision()
+        return str(torch.get_float32_matmul_precision())
     except RuntimeError:
         return None
 
