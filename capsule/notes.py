@@ -226,6 +226,23 @@ NOTES |= {
 }
 
 
+@NOTES.template("no-tensor-cores")
+def plain_products(*, dtype: str, case: str, kernel: str, cases: int) -> str:
+    """Return the note of products that a GPU computed without its tensor cores.
+
+    Args:
+        dtype: Element type of the trials.
+        case: Benchmark, case and framework of the first of them.
+        kernel: Kernel of one of its products.
+        cases: Number of such cases.
+    """
+    more = f" and {cases - 1} more case{'s' * (cases > 2)}" if cases > 1 else ""
+    return (
+        f"{case}{more} in {dtype}: the GPU computed no product on its tensor cores (kernel"
+        f" {kernel}). To use them, choose sizes that are multiples of 16"
+    )
+
+
 @NOTES.template("oversubscribed")
 def oversubscription(*, threads: int, ranks: int, cpus: int) -> str:
     """Return the note of more threads than CPUs."""

@@ -70,9 +70,12 @@ PRACTICES = (
     Practice("int8 products with scales", "yes", "`int8_matmul`: summed exactly in 32 bits, a "
         "scale for each row and column; no offsets (asymmetric), no 4 bits", _BOUNDS),
     Practice("fp8 products with scales", "in part", "`fp8_matmul`: stored as float8_e4m3fn and "
-        "multiplied in float32, as CPUs do, in torch, numpy and JAX alone; without kernels of "
-        "float8 on devices, e5m2 and blocks of scales (MX)",
-        ("levels/operators/test_modern::test_the_bits_of_float8_are_torchs", *_BOUNDS)),
+        "multiplied in float32, as CPUs do, in torch, numpy and JAX alone; in 16 bits by torch on "
+        "NVIDIA's tensor cores (compute capability 8.9 and later); without e5m2 and blocks of "
+        "scales (MX)",
+        ("levels/operators/test_modern::test_the_bits_of_float8_are_torchs",
+         "levels/operators/test_modern::test_fp8_products_of_any_size_fit_what_cuda_takes",
+         *_BOUNDS)),
     Practice("record of the kernel that ran (math, flash, cuDNN)", "in part", "for both attentions "
         "in torch, with and without gradients, sealed beside the trial; for other operators and "
         "frameworks only the switches and the versions of libraries",

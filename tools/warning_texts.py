@@ -306,6 +306,18 @@ NOTE_TEXTS = {
         " `\"cwd\": {\"copy\": FOLDER}`.",
         {"path": "repo/cache.bin", "trial": "train/default/command/17", "files": 1, "starts": 1},
     ),
+    "no-tensor-cores": WarningText(
+        "Products in tf32, bfloat16, float16 or 8 bits are fast on tensor cores alone. One untimed"
+        " call after the measurement used none.",
+        "Choose sizes that are multiples of 16, and measure `fp8_matmul` in 16 bits. capsule is"
+        " silent about kernels that it does not know, and about `torch-compile`.",
+        {
+            "dtype": "bfloat16",
+            "case": "gemm/m5n7k33/torch",
+            "kernel": "gemv2T_kernel_val",
+            "cases": 1,
+        },
+    ),
     "memory-limit": WarningText(
         "The run used `--memory`. A limit can change times.",
         "To compare times, verify with the same limit.",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from capsule import deviceseries, leavings, notes, plain, rankseries
 from capsule.errors import CapsuleError, DamagedError
-from capsule.execute import devices, meeting, placement, workload
+from capsule.execute import devices, meeting, placement, precision, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, cannot_write
 from capsule.execute.loop import part_of, tail
-from capsule.execute.reports import MAX_MESSAGE, Journal, Text
+from capsule.execute.reports import MAX_MESSAGE, Journal, Text, TrialReport
 from capsule.execute.workload import Setting
 from capsule.execute.workspace import RankFiles, Workspace
 from capsule.jsons import Json, JsonObject
@@ -22,7 +22,7 @@ from capsule.levels.data import predictions
 from capsule.manifest import Manifest
 from capsule.manifest.sources import OUT
 from capsule.notes import Note
-from capsule.plan import Group, Plan
+from capsule.plan import Group, Plan, Trial
 from capsule.record import Attempt, DeviceSeries, Evidence, Execution, File, Samples
 from capsule.runtimes import programs
 from capsule.sizes import size
@@ -114,6 +114,7 @@ class Gatherer:
         seen: list[DeviceSeries] = []
         logs: list[File] = []
         changed: dict[tuple[int, str], Attempt] = {}
+        reported: list[tuple[Trial, TrialReport]] = []
         for begun in log.starts:
             if (group := groups.get(begun.group)) is None:
                 continue  # ran for a later look than this one
@@ -127,6 +128,8 @@ class Gatherer:
                 effective[group.framework] = {**journal.environment, **known}
             if (gpus := self._gpus(begun, plan, effective.get(group.framework, {}))) is not None:
                 effective[group.framework] = {**effective.get(group.framework, {}), "gpus": gpus}
+            trials = {trial.id: trial for trial in group.trials}
+            reported += [(trials[one.trial], one) for one in _without_series(journal).reports]
             own |= {one.trial: one for one in _find_changes(journal, own)}
             changed |= {
                 (begun.number, trial): replace(one, evidence=_evidence(begun, journal, trial))
@@ -157,10 +160,10 @@ class Gatherer:
             samples=tuple(samples),
             devices=tuple(seen),
             software=software,
-            effective=effective,
+            effective=precision.add_switches(effective, reported),
             logs=tuple(logs),
             worlds=meeting.read(self._workspace),
-            notes=tuple(self._notes(groups)),
+            notes=(*self._notes(groups), *precision.note_plain_products(reported)),
         )
 
     def _gpus(self, begun: Begun, plan: Plan, known: JsonObject) -> list[Json] | None:

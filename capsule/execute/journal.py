@@ -38,6 +38,8 @@ _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # spans of a trial that are measured, and a time in seconds that no clock shows
 _MOST_SPANS, _LATEST = 10_000, 1e12
 _PLACES = ("steps", "wall", "active")
+_SWITCH = re.compile(r"[a-z][a-z0-9_]{0,79}")
+_MAX_SWITCHES, _MAX_KERNEL = 64, 120
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -348,6 +350,12 @@ def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
         raise Defect(f"ends {report.trial} without a duration")
     message = str(event.get("message", ""))[:MAX_MESSAGE]
+    kernel = event.get("off_tensor_cores")
+    report = replace(
+        report,
+        switches=_read_switches(event.get("switches")),
+        off_tensor_cores=kernel[:_MAX_KERNEL] if isinstance(kernel, str) else "",
+    )
     if outcome == "completed":
         return replace(report, outcome="completed", message=message, seconds=float(seconds))
     known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite", "diverged")
@@ -372,6 +380,17 @@ def _moment(value: Json) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LATEST:
         return None
     return float(value)
+
+
+def _read_switches(value: Json) -> dict[str, bool | None]:
+    """Return the switches of a trial, of those that have a name and are on, off or not known."""
+    if not isinstance(value, dict):
+        return {}
+    return {
+        name: switch
+        for name, switch in list(value.items())[:_MAX_SWITCHES]
+        if _SWITCH.fullmatch(name) and (switch is None or isinstance(switch, bool))
+    }
 
 
 def read_number(value: Json) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -71,6 +71,9 @@ class TrialReport:
         unended: Ranks that say nothing of its end, where another one says that it failed.
         world: What is known of the world of its ranks, see `capsule.starts`.
         windows: When it ran on each rank, where the program says so.
+        switches: Precision switches of the framework that held in it, by name; empty where none
+            were reported.
+        off_tensor_cores: Kernel that computed a product, where none used tensor cores; else empty.
     """
 
     trial: str
@@ -83,6 +86,8 @@ class TrialReport:
     unended: tuple[int, ...] = ()
     world: str = ""
     windows: tuple[Window, ...] = ()
+    switches: Mapping[str, bool | None] = field(default_factory=dict)
+    off_tensor_cores: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +174,8 @@ def _together(trial: str, reports: Sequence[TrialReport | None]) -> TrialReport:
         seconds=max(seconds, default=None),
         resumed_after=max((n for one in present if (n := one.resumed_after)), default=None),
         windows=tuple(window for report in present for window in report.windows),
+        switches=next((one.switches for one in present if one.switches), {}),
+        off_tensor_cores=next(filter(None, (one.off_tensor_cores for one in present)), ""),
     )
     for rank, report in enumerate(reports):
         if report is not None and report.outcome == "failed":

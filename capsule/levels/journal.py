@@ -134,6 +134,7 @@ class Journal:
         message: str,
         seconds: float,
         measured: Sequence[tuple[float, float]] = (),
+        found: Mapping[str, object] = {},
     ) -> None:
         """Say how a trial ended; it has completed when there is no reason why it failed.
 
@@ -143,9 +144,11 @@ class Journal:
             message: Words for people.
             seconds: Its duration.
             measured: Spans of the monotonic clock in which it measured, in seconds.
+            found: Further fields: `switches` and `off_tensor_cores` where they are known.
         """
         self._append(
             {
+                **found,
                 "event": "end",
                 "trial": trial,
                 "outcome": "failed" if reason else "completed",

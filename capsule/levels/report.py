@@ -21,7 +21,8 @@ class Report:
     A metric has either values of repetitions (`samples`) or points of a curve (`point`). Values
     that are not finite are handed on too, and remembered.
 
-    `remark` is a sentence that the trial ends with if it completes.
+    `remark` is a sentence that the trial ends with if it completes; `off_tensor_cores` is the name
+    of a kernel that computed a product on a GPU that ran none on its tensor cores.
 
     Two clocks run from the begin of the trial: `wall`, and `active`, which stands while the trial
     does something beside what it measures, and while a report is written.
@@ -51,6 +52,7 @@ class Report:
         """
         self.folder = folder
         self.remark = ""
+        self.off_tensor_cores = ""
         self._resume = resume
         self._is_resumed = False
         self._write = write

@@ -16,6 +16,7 @@ from typing import Callable
 
 from . import frameworks, mpi, probe
 from .catalog import determinism
+from .frameworks.settings import KeepsSwitches
 from .instruments import timing
 from .instruments.spans import SPANS
 from .job import Context, Job, JobError, Trial, read
@@ -145,6 +146,8 @@ def _run_trial(
         folder=folder,
         resume=partial(journal.resume, trial.id),
     )
+    if isinstance(framework, KeepsSwitches):
+        framework.switches.clear()
     started = perf_counter()
     reason: str | None = None
     message = ""
@@ -162,10 +165,26 @@ def _run_trial(
     if reason is None and report.non_finite:
         reason, message = "non-finite", f"not finite: {', '.join(report.non_finite)}"
     seconds = perf_counter() - started
-    journal.end(trial.id, reason, message, seconds, SPANS.take())
+    found = _list_findings(trial, framework, report)
+    journal.end(trial.id, reason, message, seconds, SPANS.take(), found)
     if reason is not None:
         # over MPI the others would wait for what this rank does not send any more
         mpi.leave(1)
+
+
+def _list_findings(
+    trial: Trial, framework: frameworks.Framework, report: Report
+) -> dict[str, object]:
+    """Return what is known of a trial's arithmetic, as fields of its end."""
+    findings: dict[str, object] = {}
+    if isinstance(framework, KeepsSwitches):
+        # a training in mixed types is in the scope of float32
+        held = framework.switches.get(trial.dtype, framework.switches.get("float32"))
+        if held:
+            findings["switches"] = held
+    if report.off_tensor_cores:
+        findings["off_tensor_cores"] = report.off_tensor_cores
+    return findings
 
 
 def _failure(error: Exception) -> tuple[str, str]:

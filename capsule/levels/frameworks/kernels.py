@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Callable, Protocol, runtime_checkable
 
 from ..operators.base import Operator
 
@@ -18,4 +18,15 @@ class TellsKernels(Protocol):
         """Return the kernels for these operands, forward and with gradients, by one call each.
 
         None for an operator of which there are no several kernels.
+        """
+
+
+@runtime_checkable
+class RecordsKernels(Protocol):
+    """Interface of frameworks that can report what a device runs."""
+
+    def record_kernels(self, run: Callable[[], object]) -> list[str]:
+        """Call a function once, and return the names of all kernels that it has the device run.
+
+        Empty where they are not known; an error of the call counts as that.
         """

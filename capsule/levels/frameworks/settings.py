@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Callable
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Callable, Protocol, runtime_checkable
 
 
 def read(readers: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
@@ -21,3 +21,15 @@ def read(readers: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
             settings[name] = None
             missing[name] = f"{type(error).__name__}: {error}"
     return {**settings, "missing": missing}
+
+
+@runtime_checkable
+class KeepsSwitches(Protocol):
+    """Interface of frameworks whose switches follow from the dtype."""
+
+    @property
+    def switches(self) -> MutableMapping[str, Any]:
+        """Return what was set within `Framework.arithmetic`, by dtype, until it is cleared.
+
+        A switch that was on at the end of one of several scopes counts as on.
+        """

@@ -20,7 +20,7 @@ from .. import catalog, operators
 from ..frameworks import Framework
 from ..frameworks.base import Operators, require
 from ..frameworks.kernels import TellsKernels
-from ..instruments import between, capacity, errors, memory, roofs
+from ..instruments import between, capacity, errors, memory, roofs, tensor_cores
 from ..instruments.between import FRESH
 from ..instruments.calls import Series, arrays, make, repeatable, report_due, time_and_keep
 from ..job import Trial
@@ -175,6 +175,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         backward = _backward(prepared, both) if differentiates else ()
         report_due(chain(_forward(prepared, both), backward, both.series()), due, report)
         report.remark = _name_kernels(prepared, trial.case)
+        report.off_tensor_cores = _find_plain_kernel(prepared, differentiates=differentiates)
     middle = median(prepared.seconds[trial.warmup :])
     if trial.roofline:
         work = operator.flops(sizes), operator.bytes(sizes, dtype)
@@ -290,6 +291,23 @@ def _name_kernels(trial: _Prepared, case: str) -> str:
     chosen = native.kernels(trial.operator, trial.sizes, trial.place(trial.inputs))
     name = f"{trial.operator.name} {case} in {trial.dtype}"
     return f"{name} ran in {trial.framework.name} by {chosen}" if chosen else ""
+
+
+def _find_plain_kernel(trial: _Prepared, *, differentiates: bool) -> str:
+    """Return a kernel of a product, of one call each, if neither of them used tensor cores."""
+    operator, sizes, native = trial.operator, trial.sizes, trial.native
+
+    def run() -> None:
+        call, arguments = native.operation(operator, sizes, trial.place(trial.inputs))
+        call(*arguments)
+        if differentiates:
+            gradient = require(native.gradient, trial.framework.name, "differentiate")
+            tensors, upstream = trial.place(trial.inputs), trial.place(trial.upstream)
+            call, arguments = gradient(operator, sizes, tensors, operator.wrt(sizes), upstream)
+            call(*arguments)
+
+    dtype = trial.dtype if operator.typed else tensor_cores.EIGHT_BITS
+    return tensor_cores.look(trial.framework, dtype, run)
 
 
 def _try(run: Callable[[], float]) -> float:

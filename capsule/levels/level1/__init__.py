@@ -26,7 +26,7 @@ from ..frameworks import Framework
 from ..frameworks.base import require_shape
 from ..graphs import reference, structure, values
 from ..graphs.graph import Graph
-from ..instruments import between, capacity, errors, memory, nodes, roofs
+from ..instruments import between, capacity, errors, memory, nodes, roofs, tensor_cores
 from ..instruments.between import FRESH
 from ..instruments.calls import Series, make, repeatable, report_due, time, time_and_keep
 from ..job import Trial
@@ -75,8 +75,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
 
     One value per call for times and throughputs, warm-up first; one value per node for times of
     layers; else one value. Where a minibatch is split, times are those of all its parts, of a
-    node too. `peak_memory_bytes` is that of the first timed training call, of inference where
-    there is no training.
+    node too. `peak_memory_bytes` is that of the first timed call, of training where there is any.
 
     Args:
         trial: One whose subject is a network.
@@ -134,6 +133,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         reached = _Reached(parts)
         timed = _time(prepared, prepared.parts(parts), reached, trial.serving)
         report_due(chain(timed, _check(prepared, reached, beside)), due, report)
+        report.off_tensor_cores = _find_plain_kernel(prepared, parts)
     _require_possible(prepared, reached.seconds)
 
 
@@ -364,6 +364,17 @@ def _hold_nodes(trial: Prepared, part: Part) -> nodes.Held:
     exact = reference.widen({**part.inputs, **trial.parameters}, trial.dtype)
     reference.differentiate(graph, exact, reference.evaluate(graph.nodes, exact, record), record)
     return nodes.hold_nodes(trial.framework, graph, part.inputs, record)
+
+
+def _find_plain_kernel(trial: Prepared, sizes: Sequence[int]) -> str:
+    """Return a kernel of a product, of one call each, if none of them used tensor cores."""
+
+    def run() -> None:
+        for prepare in (trial.inference, trial.training)[: 1 + trial.trains]:
+            function, arguments = prepare(trial.parts(sizes))
+            function(*arguments)
+
+    return tensor_cores.look(trial.framework, trial.dtype, run)
 
 
 def _require_derivatives(graph: Graph) -> None:

@@ -22,7 +22,7 @@ from ..frameworks import Framework
 from ..frameworks.base import Call, InferringModule, require, require_shape
 from ..graphs import values
 from ..graphs.graph import Graph, Input
-from ..instruments import errors, memory, roofs
+from ..instruments import errors, memory, roofs, tensor_cores
 from ..instruments.between import FRESH
 from ..instruments.calls import Series, Timed, arrays, repeatable, report_due, time, time_and_keep
 from ..job import Trial
@@ -72,7 +72,9 @@ def measure(
         due = [one.name for one in catalog.due(subject, framework.name, trial.context.device)]
         due += served.metrics(trial.serving)
         measured = _Measured(trial, framework, module, facts, batch, checked)
-        report_due(measured.series(trains="training_time" in due), due, report)
+        trains = "training_time" in due
+        report_due(measured.series(trains=trains), due, report)
+        report.off_tensor_cores = measured.find_plain_kernel(trains=trains)
         flops = module.fewest_flops(measured.place(measured.draw(facts.operands, batch)))
     roofs.require_possible(framework, trial.subject, dtype, flops, measured.seconds[0])
 
@@ -232,6 +234,19 @@ class _Measured:
             yield Series("node_error_ratio", (ratio,))
             yield Series("bound_share", (share,))
         return repeatable(self.framework, call, arguments, results), timed.peak
+
+    def find_plain_kernel(self, *, trains: bool) -> str:
+        """Return a kernel of a product, of one call each, if none of them used tensor cores."""
+
+        def run() -> None:
+            placed = self.place(self.draw(self.facts.operands, self.batch))
+            self._call(self.module.inference(placed))
+            if trains:
+                placed = self.place(self.draw(self.facts.inputs, self.batch))
+                function, arguments = self.module.differentiation().training(placed)
+                function(*arguments)
+
+        return tensor_cores.look(self.framework, self.trial.dtype, run)
 
     def draw(self, samples: Mapping[str, Sample], batch: int, further: int = 0) -> dict[str, Any]:
         """Return inputs of so many examples, by the rule of all networks; others with `further`."""

@@ -24,7 +24,7 @@ from ..frameworks.base import Trainer
 from ..graphs import statistics, values
 from ..graphs.fingerprint import fingerprint as network_fingerprint
 from ..graphs.graph import Graph
-from ..instruments import capacity, memory, nodes
+from ..instruments import capacity, memory, nodes, tensor_cores
 from ..instruments.spans import SPANS
 from ..job import Trial
 from ..report import DivergedError, Report
@@ -205,6 +205,23 @@ def _train(trial: Prepared, resumed: Resumed | None) -> None:
             report.samples("peak_memory_bytes", [watch.peak()])
         account.conclude()
     _conclude(trial, so_far, trial.fetch(trainer.parameters()))
+    report.off_tensor_cores = _find_plain_kernel(trial, trainer)
+
+
+def _find_plain_kernel(trial: Prepared, trainer: Trainer) -> str:
+    """Return a kernel of a product, of one step more, if it used no tensor cores.
+
+    Empty of ranks that train together: a step of one would wait for the others.
+    """
+    if trial.team.ranks > 1:
+        return ""
+
+    def run() -> None:
+        indices = trial.order(0)[: trial.recipe.batch]
+        trainer.step(trial.place(trial.gather(0, 0, indices)), trial.rate(0))
+
+    dtype = "bfloat16" if trial.mixed else trial.dtype
+    return tensor_cores.look(trial.framework, dtype, run)
 
 
 def _follow(trial: Prepared, so_far: Progress, epoch: int, result: Epoch) -> None:

@@ -9,9 +9,13 @@ let an accumulation in 16 bits pass for float32. So with s the sum and q the roo
     n additions         L sqrt(n) a m, roundings to nearest being of mean 0 (same, 41, 2019, A2815);
                         n a m where tensor cores truncate (tf32, bfloat16, float16)
     p passes            L sqrt(p) u m, where partial sums go through memory in the dtype
-    rounded operands    2 L o q
+    cut operands        o (|s| + L q), see below
 
 L = 4 is exceeded with a probability of at most 2 exp(-L**2 / 2) < 0.1 % per element (Hoeffding).
+
+An operand that is cut is off by 0 to o of itself: by o / 2, which of two operands takes the share o
+from s, and by up to o / 2 more or less, of mean 0: 2 L (o / 2) q. One that is rounded is off by the
+second alone.
 
 `Likely` has these in place of the certain ones, `PerElement` the smaller of both for each element:
 one bound is proven, the other is some twelve deviations of a random walk. Fast products (Strassen,
@@ -35,10 +39,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .rounding import Bilinear, Linear, Rounded, Rounding
+from .rounding import LIKELY, Bilinear, Linear, Rounded, Rounding
 
-LIKELY = 4
-"""L of the module's rules."""
 FAST, MIXED, SHORT = 8, 2, 32
 """See the module."""
 
@@ -59,7 +61,7 @@ class Likely(Rounding):
         value = function(x.value, y.value)
         walk = function(x.value * x.value, y.value * y.value) ** 0.5
         error = self._growth(value, walk, terms, passes)
-        error = error + 2 * LIKELY * self._arithmetic.operand * walk
+        error = error + self._arithmetic.operand * (abs(value) + LIKELY * walk)
         ax, ay = abs(x.value), abs(y.value)
         if x.error.any():
             error = error + function(x.error, ay + y.error)

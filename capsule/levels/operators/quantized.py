@@ -71,6 +71,8 @@ class Int8Matmul(_Scaled):
 class Fp8Matmul(_Scaled):
     """Product in float8_e4m3fn: 4 bits of exponent, 3 of significand, sums in float32.
 
+    A sum on tensor cores may have fewer bits where the result has 16: 14 of them are significant.
+
     The tensors are uint8, the bits of numbers in (-4, 12) rounded to the nearest (Micikevicius and
     others, FP8 formats for deep learning, arXiv 2209.05433, 2022).
     """

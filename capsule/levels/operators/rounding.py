@@ -20,6 +20,7 @@ constant, a reciprocal instead of a division, and fused or unfused multiply-add)
     store           u |x| + t: the value is rounded to the dtype in memory
     passes          how often the partial sums of a sum may go through memory in the dtype: p times
                     u sum |x||y| more
+    halves          see `Rounding.total_by_halves`
 
 numpy documents at most 2.52 ulp for its float32 exponential, CUDA 2, SLEEF's u10 (torch) 1.
 """
@@ -28,12 +29,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, Protocol
+from typing import Any, Callable, Optional, Protocol
 
 FUNCTION_ULPS = 4
 
+LIKELY = 4
+"""L of the rules in `likely`."""
+
+EXCHANGES = 10
+"""Steps in which a block of 1024 threads adds up a sum: in each, half of them hand theirs on."""
+
 Linear = Callable[[Any], Any]
 Bilinear = Callable[[Any, Any], Any]
+Unit = Optional[Callable[[], Any]]
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,10 @@ class Arithmetic:
         inside: Unit roundoff a of the arithmetic within an operation. The two 16-bit types are
             due to be accumulated in float32; as tensor cores truncate instead of rounding (Fasi,
             Higham, Mikaitis and Pranesh, PeerJ Computer Science 7, 2021, e330), that is 2**-23.
-        operand: Unit roundoff o of each factor of a sum of products, 0 where factors are taken as
-            they are.
+        operand: Share o of each factor of a sum of products that may be cut off, 0 where factors
+            are taken as they are. Of a float32 the tensor cores of NVIDIA read 11 significant bits
+            in TF32 (PTX, section on mma); a library may round to these before. cuBLAS and cuDNN do
+            on an H200 (docs/evidence/gpu.md); what they do elsewhere nobody has measured.
         tiny: Error t of a result that underflows: flushed to zero, or for float16 half its
             smallest subnormal number.
         bits: Significant bits that inputs have.
@@ -71,7 +81,7 @@ class Arithmetic:
 ARITHMETIC = {
     "float64": Arithmetic(2.0**-53, 2.0**-53, 0.0, 2.0**-1022, 53, "float64", "longdouble", 8),
     "float32": Arithmetic(2.0**-24, 2.0**-24, 0.0, 2.0**-126, 24, "float32", "float64", 4),
-    "tf32": Arithmetic(2.0**-24, 2.0**-23, 2.0**-11, 2.0**-126, 24, "float32", "float64", 4),
+    "tf32": Arithmetic(2.0**-24, 2.0**-23, 2.0**-10, 2.0**-126, 24, "float32", "float64", 4),
     "bfloat16": Arithmetic(2.0**-8, 2.0**-23, 0.0, 2.0**-126, 8, "float32", "float64", 2),
     "float16": Arithmetic(2.0**-11, 2.0**-23, 0.0, 2.0**-25, 11, "float16", "float64", 2),
 }
@@ -106,6 +116,9 @@ class Calculator(Protocol):
 
     def total(self, x: Any, axis: Any = None, passes: int = 0) -> Any:
         """Sum over axes, which stay with length 1."""
+
+    def total_by_halves(self, x: Any, axis: Any, unit: Unit = None) -> Any:
+        """`total` of terms that threads round to the dtype, and halve in it."""
 
     def between(self, x: Any) -> Any:
         """Return a value that may be stored between two operations that others fuse."""
@@ -186,6 +199,10 @@ class Exact:
     def total(self, x: Any, axis: Any = None, passes: int = 0) -> Any:  # noqa: ARG002
         """Sum over axes, which stay with length 1."""
         return x.sum(axis=axis, keepdims=True)
+
+    def total_by_halves(self, x: Any, axis: Any, unit: Unit = None) -> Any:  # noqa: ARG002
+        """Sum over axes, which stay with length 1."""
+        return self.total(x, axis)
 
     def between(self, x: Any) -> Any:
         """Return the value unchanged."""
@@ -347,6 +364,41 @@ class Rounding:
 
         terms = x.value.size // max(1, add_up(x.value).size)
         return self.linear(add_up, x, terms, passes)
+
+    def total_by_halves(self, x: Any, axis: Any, unit: Unit = None) -> Rounded:
+        """`total` of terms that threads round to the dtype, and half of all partial sums too.
+
+        So does torch on CUDA with the gradients of a batch normalization in 16 bits. Its kernels
+        sum in float32, but a pair of sums is made of two numbers of the dtype (`Float2` in
+        aten/src/ATen/native/cuda/Normalization.cuh): rounded are each product, and each sum that
+        a thread gets from another one. Of m sums that are left, m / 2 go to the others, in
+        `EXCHANGES` steps from m = 1024 to 2.
+
+        Where all terms together come to s, and have the squares q**2 (see `likely`), each of m
+        sums has the square (s / m)**2 + q**2 / m, half of them s**2 / 2 m + q**2 / 2. With the
+        terms themselves the errors of all steps come to
+
+            L u sqrt(s**2 / 2 + (EXCHANGES / 2 + 1) q**2)
+
+        and to L t sqrt(n) unit where n products underflow. A dtype that has as many bits as its
+        sums loses nothing by that.
+
+        Args:
+            x: Terms.
+            axis: See `total`.
+            unit: Gives what products are multiplied by once they are rounded; None where the terms
+                are numbers of the dtype.
+        """
+        total = self.total(x, axis)
+        storage, tiny = self._arithmetic.storage, self._arithmetic.tiny
+        if storage <= self._arithmetic.inside:
+            return total
+        terms = self.value(x)
+        squares = (terms * terms).sum(axis=axis, keepdims=True)
+        lost = storage * (total.value**2 / 2 + (EXCHANGES / 2 + 1) * squares) ** 0.5
+        if unit is not None:
+            lost = lost + tiny * (terms.size / squares.size) ** 0.5 * abs(self.value(unit()))
+        return Rounded(total.value, total.error + LIKELY * lost, self._inside)
 
     def sum_up(self, value: Any, walk: Any, terms: int, passes: int = 0) -> Rounded:
         """Return a value of which nothing is known but what it is summed from.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from importlib import util
 from math import sqrt
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -331,3 +332,151 @@ def test_int8_products_of_any_size_fit_what_cuda_takes(
         for shape in ((m, k), (k, n))
     )
     assert torch.equal(modern._padded_int_mm(a, b), a.to(torch.int32) @ b.to(torch.int32))
+
+
+def placed(name: str) -> Any:
+    """What an operation asks of a tensor before it is called: its device."""
+    import torch
+
+    return SimpleNamespace(device=torch.device(name))
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("device", "shapes"), [("cpu", ((5, 7), (7, 33))), ("cuda", ((17, 8), (8, 40)))]
+)
+def test_int8_products_are_padded_on_cuda_alone(
+    monkeypatch: pytest.MonkeyPatch, device: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    import torch
+
+    from capsule.levels.frameworks.torch import modern
+
+    product, seen = torch._int_mm, []
+
+    def multiply(a: Any, b: Any) -> Any:
+        seen.append((tuple(a.shape), tuple(b.shape)))
+        return product(a, b)
+
+    monkeypatch.setattr(torch, "_int_mm", multiply)
+    _, _, inputs = make("int8_matmul", "float32", m=5, n=33, k=7)
+    a, b, row, column = map(torch.from_numpy, inputs)
+    call, _ = modern.OPERATIONS["int8_matmul"]({}, placed(device), b, row, column)
+    result = call(a, b, row, column).numpy()
+    assert seen == [shapes]
+    assert ratio("int8_matmul", "float32", result, m=5, n=33, k=7) < 1
+
+
+def on_tensor_cores(a: Any, b: Any) -> Any:
+    """A product of which each instruction keeps 14 bits of 32 products and the sum before them.
+
+    Sums of four instructions are added up in float32, as without fast accumulation.
+    """
+    import torch
+
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float32)
+    for first in range(0, a.shape[1], 128):
+        own = torch.zeros(total.shape, dtype=torch.float64)
+        for place in range(first, min(first + 128, a.shape[1]), 32):
+            products = a[:, place : place + 32, None] * b[None, place : place + 32]
+            addends = torch.cat((own[:, None], products), 1)
+            _, exponent = torch.frexp(abs(addends).amax(1, keepdim=True))
+            unit = torch.ldexp(torch.ones_like(addends[:, :1]), exponent - 14)
+            own = (torch.trunc(addends / unit) * unit).sum(1)
+        total += own.float()
+    return total
+
+
+def strict_scaled_mm(seen: list[Any], multiply: Callable[[Any, Any], Any]) -> Any:
+    """`torch._scaled_mm` with the conditions of CUDA, as its meta function states them."""
+    import torch
+
+    def scaled_mm(a: Any, b: Any, scale_a: Any, scale_b: Any, *, out_dtype: Any) -> Any:
+        seen.append(a.shape)
+        assert {a.dtype, b.dtype} == {torch.float8_e4m3fn}
+        is_row_major = a.stride(1) == 1 and a.stride(0) > 1
+        is_column_major = b.stride(0) == 1 and b.stride(1) > 1
+        if not (is_row_major and is_column_major):
+            raise RuntimeError(f"strides {a.stride()} and {b.stride()}")
+        if any(size % 16 for size in (a.shape[1], *b.shape)):
+            raise RuntimeError(f"sizes {tuple(a.shape)} and {tuple(b.shape)}")
+        assert all(one.numel() == 1 and one.dtype == torch.float32 for one in (scale_a, scale_b))
+        return (multiply(a.double(), b.double()) * scale_a * scale_b).to(out_dtype)
+
+    return scaled_mm
+
+
+@needs_torch
+@pytest.mark.parametrize("m", [1, 16, 17, 40])
+@pytest.mark.parametrize(("k", "n"), [(16, 32), (7, 33), (31, 67), (1, 1), (48, 5)])
+def test_fp8_products_of_any_size_fit_what_cuda_takes(
+    monkeypatch: pytest.MonkeyPatch, m: int, k: int, n: int
+) -> None:
+    import torch
+
+    from capsule.levels.frameworks.torch import modern
+
+    monkeypatch.setattr(torch, "_scaled_mm", strict_scaled_mm([], torch.matmul))
+    _, _, (a, b, *_) = make("fp8_matmul", "float32", m=m, n=n, k=k)
+    result = modern._scaled_mm(torch.from_numpy(a), torch.from_numpy(b))
+    assert result.shape == (m, n)
+    assert torch.equal(result, torch.from_numpy(decode(a) @ decode(b)).float())
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("device", "dtype", "capability", "hip", "has_tensor_cores"),
+    [
+        ("cuda", "bfloat16", (8, 9), None, True),
+        ("cuda", "bfloat16", (9, 0), None, True),
+        ("cuda", "bfloat16", (8, 6), None, False),
+        ("cuda", "bfloat16", (9, 4), "6.4", False),
+        ("cuda", "float16", (9, 0), None, True),
+        ("cuda", "float32", (9, 0), None, False),
+        ("cpu", "bfloat16", (9, 0), None, False),
+    ],
+)
+def test_fp8_products_run_on_tensor_cores_where_these_are_and_keep_enough_bits(
+    monkeypatch: pytest.MonkeyPatch,
+    torch_framework: Framework,
+    device: str,
+    dtype: str,
+    capability: tuple[int, int],
+    hip: str | None,
+    has_tensor_cores: bool,
+) -> None:
+    import torch
+
+    from capsule.levels.frameworks.torch import modern
+
+    seen: list[Any] = []
+    monkeypatch.setattr(torch, "_scaled_mm", strict_scaled_mm(seen, on_tensor_cores))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    shape = {"m": 5, "n": 33, "k": 7}
+    _, _, inputs = make("fp8_matmul", dtype, **shape)
+    a, b, row, column = (torch_framework.from_numpy(array, dtype) for array in inputs)
+    call, _ = modern.OPERATIONS["fp8_matmul"]({}, placed(device), b, row, column)
+    result = torch_framework.to_numpy(call(a, b, row, column))
+    assert len(seen) == has_tensor_cores
+    assert 0 < ratio("fp8_matmul", dtype, result, **shape) < 1
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    "shape", [(16, 16, 64), (17, 67, 31), (33, 5, 1031), (8, 8, 4096)], ids=str
+)
+def test_the_bits_that_fp8_tensor_cores_keep_are_enough_in_16_bits_alone(
+    monkeypatch: pytest.MonkeyPatch, torch_framework: Framework, shape: tuple[int, ...]
+) -> None:
+    import torch
+
+    from capsule.levels.frameworks.torch import modern
+
+    monkeypatch.setattr(torch, "_scaled_mm", strict_scaled_mm([], on_tensor_cores))
+    monkeypatch.setattr(modern, "_widened_mm", modern._scaled_mm)
+    sizes = dict(zip("mnk", shape, strict=True))
+    for dtype in ("bfloat16", "float16"):
+        assert 0 < worst(torch_framework, "fp8_matmul", dtype, 17, **sizes) < 0.6
+    if sizes["k"] < 4096:
+        assert worst(torch_framework, "fp8_matmul", "float32", 17, **sizes) > 1

@@ -13,6 +13,7 @@ import torch
 
 from .. import blas, settings
 from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators, Transfer
+from . import precision
 from .networks import TorchNetworks
 from .operators import TorchOperators
 from .transfer import CudaTransfer
@@ -25,17 +26,13 @@ _SETTINGS: dict[str, Callable[[], Any]] = {
     "interop_threads": torch.get_num_interop_threads,
     "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
     "float32_matmul_precision": torch.get_float32_matmul_precision,
-    "cuda_matmul_allow_tf32": lambda: torch.backends.cuda.matmul.allow_tf32,
-    "cuda_matmul_allow_fp16_reduced_precision_reduction": (
-        lambda: torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
-    ),
     "cudnn_enabled": lambda: torch.backends.cudnn.enabled,
     "cudnn_benchmark": lambda: torch.backends.cudnn.benchmark,
     "cudnn_deterministic": lambda: torch.backends.cudnn.deterministic,
-    "cudnn_allow_tf32": lambda: torch.backends.cudnn.allow_tf32,
     "onednn_enabled": lambda: torch.backends.mkldnn.enabled,
     "cpu_capability": lambda: torch.backends.cpu.get_cpu_capability(),  # noqa: PLW0108 (absent in old torch)
     "blas": blas.describe,
+    **precision.SWITCHES,
 }
 
 _DTYPES = {
@@ -45,19 +42,16 @@ _DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
-_SWITCHES = (
-    (torch.backends.cuda.matmul, "allow_tf32"),
-    (torch.backends.cudnn, "allow_tf32"),
-    (torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
-    (torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
-)
 
 
 class Torch:
     """torch tensors on one device.
 
     Outside of `arithmetic`, TF32 stays as torch ships it (off for products, on for cuDNN
-    convolutions) and is recorded; `strict` turns it off.
+    convolutions); `strict` turns it off.
+
+    Attributes:
+        switches: See `settings.KeepsSwitches`.
     """
 
     name = "torch"
@@ -70,6 +64,7 @@ class Torch:
         self.transfer: Callable[[], Transfer] | None = self._make_transfer if cuda else None
         self.operators: Operators = TorchOperators()
         self.networks: Networks = TorchNetworks()
+        self.switches: dict[str, dict[str, Any]] = {}
 
     def from_numpy(self, array: NDArray[Any], dtype: str | None = None) -> NativeTensor:
         """Return a copy of the array on the device."""
@@ -99,16 +94,40 @@ class Torch:
 
     @contextmanager
     def arithmetic(self, dtype: str) -> Iterator[None]:
-        """TF32 on for `tf32` alone; 16-bit products summed in float32 to the end."""
-        before = [getattr(owner, name) for owner, name in _SWITCHES]
-        wanted = (dtype == "tf32", dtype == "tf32", False, False)
+        """TF32 on for `tf32` alone; 16-bit products summed in float32 to the end.
+
+        `switches` keeps what holds at the end: a user's file may have set something else meanwhile.
+        """
+        with precision.fix(tf32=dtype == "tf32"):
+            try:
+                yield
+            finally:
+                self._note_switches(dtype)
+
+    def _note_switches(self, dtype: str) -> None:
+        held, before = settings.read(precision.SWITCHES), self.switches.get(dtype, {})
+        self.switches[dtype] = {name: before.get(name) or held[name] for name in precision.SWITCHES}
+
+    def record_kernels(self, run: Callable[[], object]) -> list[str]:
+        """See `kernels.RecordsKernels`; empty where torch's profiler does not work."""
+        if self.synchronize is None or not _is_profiler_safe(torch.version.cuda):
+            return []
+        from torch.autograd import DeviceType
+        from torch.profiler import ProfilerActivity, profile
+
         try:
-            for (owner, name), value in zip(_SWITCHES, wanted):
-                setattr(owner, name, value)
-            yield
-        finally:
-            for (owner, name), value in zip(_SWITCHES, before):
-                setattr(owner, name, value)
+            with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+                run()
+                self.synchronize()
+            events = profiled.events() or ()
+        except RuntimeError:
+            return []
+        return [
+            event.name
+            for event in events
+            if event.device_type == DeviceType.CUDA
+            and not getattr(event, "is_user_annotation", False)
+        ]
 
     def seed(self, seed: int) -> None:
         """Seed Python's, numpy's and torch's generators, those of every device included."""
@@ -122,6 +141,15 @@ class Torch:
         if self._device.type == "cuda":
             device["device_name"] = torch.cuda.get_device_name(self._device)
         return {**device, **settings.read(_SETTINGS)}
+
+
+def _is_profiler_safe(cuda: str | None) -> bool:
+    """Return whether the profiler can be started again and again, also beside CUDA graphs.
+
+    With a CUDA before 12.6 that can end the process; a torch for another device has none.
+    """
+    major, _, rest = (cuda or "0").partition(".")
+    return (int(major), int(rest.partition(".")[0] or 0)) >= (12, 6)
 
 
 class _CudaMemory:
@@ -170,5 +198,4 @@ def prepare(device: str, threads: int | None, determinism: str) -> None:
         torch.use_deterministic_algorithms(True)
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
-        torch.backends.cudnn.allow_tf32 = False
-        torch.backends.cuda.matmul.allow_tf32 = False
+        precision.set_tf32(on=False)

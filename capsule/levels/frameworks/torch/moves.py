@@ -9,6 +9,8 @@ that it reads is moved by its own size; its error is then, in the words of `grap
 
     L sqrt(n) a (|y| + q) + 8 a |y| + u |y| + t
 
+and that of `Rounding.total_by_halves` beside, of the gradients that a batch normalization sums up.
+
 Operations that only choose, move or compare have none.
 """
 
@@ -25,8 +27,8 @@ from torch.utils._pytree import tree_map_only
 
 from ...graphs.bounds import MARGIN, RUNS
 from ...operators import ARITHMETIC
-from ...operators.likely import LIKELY, TRUNCATED
-from ...operators.rounding import FUNCTION_ULPS
+from ...operators.likely import TRUNCATED
+from ...operators.rounding import EXCHANGES, FUNCTION_ULPS, LIKELY
 from ...streams import signs
 from ..base import NativeTensor
 from . import drawing
@@ -182,19 +184,23 @@ class Limits:
         plain = tensors(function(*_copies(args), **_copies(kwargs)))
         walks = self._walks(plain, function, args, kwargs)
         sums = _terms(function, args, walks)
+        halves = function._schema.name.endswith("batch_norm_backward")
         errors = [
-            None if walk is None else self._error(value, walk, sums)
+            None if walk is None else self._error(value, walk, sums, halves=halves)
             for value, walk in zip(plain, walks)
         ]
         return plain, errors
 
-    def _error(self, value: NativeTensor, walk: NativeTensor, sums: int) -> Any:
+    def _error(self, value: NativeTensor, walk: NativeTensor, sums: int, *, halves: bool) -> Any:
         inside, storage = self._arithmetic.inside, self._arithmetic.storage
         additions = sums if inside == TRUNCATED else LIKELY * sums**0.5
-        share = (additions + 2 * LIKELY * self._arithmetic.operand / inside) * inside
+        share = (additions + LIKELY * self._arithmetic.operand / inside) * inside
         size = value.abs()
         functions = (2 * FUNCTION_ULPS * inside + storage) * size
         error = share * (size + walk) + functions + self._arithmetic.tiny
+        if halves and storage > inside and value.dim() == 1:
+            squares = size**2 / 2 + (EXCHANGES / 2 + 1) * walk**2
+            error = error + LIKELY * storage * squares.sqrt()
         return torch.where(torch.isfinite(value), error, 0.0)
 
     def _walks(
