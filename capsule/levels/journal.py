@@ -127,8 +127,24 @@ class Journal:
         if monotonic() - self._synced >= _SYNC_SECONDS:
             self._sync()
 
-    def end(self, trial: str, reason: str | None, message: str, seconds: float) -> None:
-        """Say how a trial ended; it has completed when there is no reason why it failed."""
+    def end(
+        self,
+        trial: str,
+        reason: str | None,
+        message: str,
+        seconds: float,
+        *,
+        leaves: bool = False,
+    ) -> None:
+        """Say how a trial ended.
+
+        Args:
+            trial: Its id.
+            reason: Why it failed, None if it completed.
+            message: Words of the failure, or a remark.
+            seconds: Its duration.
+            leaves: True if this process ends after it, and begins no other trial.
+        """
         self._append(
             {
                 "event": "end",
@@ -137,6 +153,7 @@ class Journal:
                 "reason": reason,
                 "message": message[:_MESSAGE_CHARACTERS],
                 "seconds": seconds,
+                **({"leaves": True} if leaves else {}),
             }
         )
         self._sync()

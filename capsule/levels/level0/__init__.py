@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any, Callable
 
 from .. import catalog, operators
+from ..catalog import failures
 from ..frameworks import Framework
 from ..frameworks.base import Operators, require
 from ..frameworks.kernels import TellsKernels
@@ -240,7 +241,7 @@ def _forward(trial: _Prepared, both: _Both) -> Iterator[Series]:
     ratios = [_ratio(*pair, dtype) for pair in pairs]
     if odd := trial.at_odd_sizes():
         due_there = operators.due(operator, odd.sizes, odd.inputs, dtype)
-        ratios.append(_try(partial(odd.run_forward, due_there)))
+        ratios.append(_try(trial.framework, partial(odd.run_forward, due_there)))
     yield Series("element_error_ratio", (errors.largest(ratios),))
 
 
@@ -276,7 +277,7 @@ def _backward(trial: _Prepared, both: _Both) -> Iterator[Series]:
     if odd := trial.at_odd_sizes():
         there = (operator, odd.sizes, odd.inputs, odd.upstream)
         due_there = operators.due_gradients(*there, dtype)
-        ratios.append(_try(partial(odd.run_backward, due_there)))
+        ratios.append(_try(framework, partial(odd.run_backward, due_there)))
     yield Series("grad_element_error_ratio", (errors.largest(ratios),))
 
 
@@ -292,11 +293,18 @@ def _name_kernels(trial: _Prepared, case: str) -> str:
     return f"{name} ran in {trial.framework.name} by {chosen}" if chosen else ""
 
 
-def _try(run: Callable[[], float]) -> float:
-    """Return a ratio; `errors.ABSENT` where a framework refuses sizes that the operator has."""
+def _try(framework: Framework, run: Callable[[], float]) -> float:
+    """Return a ratio; `errors.ABSENT` where a framework refuses sizes that the operator has.
+
+    An error that leaves the device unusable is none of sizes, and is passed on.
+    """
     try:
         return run()
-    except (ValueError, RuntimeError):
+    except (ValueError, RuntimeError) as error:
+        if failures.is_sticky(error):
+            raise
+        if framework.synchronize is not None:
+            framework.synchronize()
         return errors.ABSENT
 
 
