@@ -85,9 +85,7 @@ def size(trial: str) -> str:
 
 
 @pytest.mark.parametrize("breaking", [(3,), (4,), (5,), (6,), (3, 5), (4, 5), SIZES], ids=str)
-def test_only_the_trials_that_lose_the_device_fail(
-    author: User, breaking: tuple[int, ...]
-) -> None:
+def test_only_the_trials_that_lose_the_device_fail(author: User, breaking: tuple[int, ...]) -> None:
     planned, attempts = seal(author, breaking)
     assert sorted(planned) == list(SIZES)
     assert [int(size(one["trial"])) for one in attempts] == planned

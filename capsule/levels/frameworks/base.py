@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, runtime_checkable
 
 from ..operators.base import Call, Operator
 from .inferring import InferringModule, Right, StartInferring
@@ -39,6 +39,7 @@ __all__ = [
     "Gradient",
     "Holder",
     "InferringModule",
+    "KeepsDoubles",
     "Memory",
     "ModuleTrainer",
     "NativeTensor",
@@ -108,6 +109,14 @@ class Memory(Protocol):
         """Return the most bytes that tensors held at once since `reset_peak`, those from before
         included.
         """
+
+
+@runtime_checkable
+class KeepsDoubles(Protocol):
+    """Interface of frameworks whose arrays numpy's functions take on the device."""
+
+    def to_doubles(self, array: NDArray[Any]) -> Any:
+        """Return an array on the device as functions of numpy take it, reals in float64."""
 
 
 class Gradient(Protocol):

@@ -13,6 +13,7 @@ import torch
 
 from .. import blas, settings
 from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators
+from .arrays import DeviceArray, lift
 from .networks import TorchNetworks
 from .operators import TorchOperators
 
@@ -75,6 +76,10 @@ class Torch:
         if dtype is None or not tensor.is_floating_point():
             return tensor.to(self._device)
         return tensor.to(self._device, _DTYPES[dtype])
+
+    def to_doubles(self, array: NDArray[Any]) -> DeviceArray:
+        """Return an array on the device, reals in float64."""
+        return DeviceArray(lift(array, self._device))
 
     def fill(self, tensor: NativeTensor, array: NDArray[Any]) -> None:
         """`Tensor.copy_`."""
