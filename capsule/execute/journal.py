@@ -1,10 +1,11 @@
 """Read what `levels` says of itself, as hostile input.
 
 A journal is JSON lines: `hello` first, with the format's number, then for each trial a `begin`, any
-number of `samples` while it runs, and an `end`; `bye` last. A training that goes on from another
-attempt's checkpoint says `resume` before its samples. Several lines of samples of one metric
-append to each other. Begin and end have the time of the node's monotonic clock, and the end lists
-the spans of time that were measured.
+number of `samples` while it runs, and an `end`; `bye` last. A process that leaves its other trials
+to another one ends with an `end` that says so. A training that goes on from another attempt's
+checkpoint says `resume` before its samples. Several lines of samples of one metric append to each
+other. Begin and end have the time of the node's monotonic clock, and the end lists the spans of
+time that were measured.
 """
 
 from __future__ import annotations
@@ -360,7 +361,14 @@ def _close_report(report: TrialReport, event: JsonObject) -> TrialReport:
         return replace(report, outcome="completed", message=message, seconds=float(seconds))
     known: tuple[Reason, ...] = ("error", "out-of-memory", "non-finite", "diverged")
     why: Reason = next((kind for kind in known if kind == reason), "error")
-    return replace(report, outcome="failed", reason=why, message=message, seconds=float(seconds))
+    return replace(
+        report,
+        outcome="failed",
+        reason=why,
+        message=message,
+        seconds=float(seconds),
+        leaves=event.get("leaves") is True,
+    )
 
 
 def _close(window: Window, event: JsonObject) -> Window:

@@ -69,6 +69,7 @@ class TrialReport:
         series: Its metrics so far.
         resumed_after: Epochs that an earlier attempt trained, None for none.
         unended: Ranks that say nothing of its end, where another one says that it failed.
+        leaves: Whether the process ended with it, so that others have no turn there.
         world: What is known of the world of its ranks, see `capsule.starts`.
         windows: When it ran on each rank, where the program says so.
         switches: Precision switches of the framework that held in it, by name; empty where none
@@ -84,6 +85,7 @@ class TrialReport:
     series: tuple[Series, ...] = ()
     resumed_after: int | None = None
     unended: tuple[int, ...] = ()
+    leaves: bool = False
     world: str = ""
     windows: tuple[Window, ...] = ()
     switches: Mapping[str, bool | None] = field(default_factory=dict)
@@ -135,20 +137,29 @@ class Journal:
 def merge(journals: Sequence[Journal], trials: Sequence[Trial]) -> Journal:
     """One journal of all ranks, each trial judged.
 
-    A trial has completed when every rank says so, and has failed when one does. Software and
-    settings are the first rank's.
+    A trial has completed when every rank says so, and has failed when one does. Where a rank left
+    its other trials to another process, a trial that has neither completed nor failed, or that this
+    rank did not begin, counts as not begun. Software and settings are the first rank's.
 
     Args:
         journals: By rank.
         trials: All that the process start was given.
     """
     by_id = {trial.id: trial for trial in trials}
-    begun = dict.fromkeys(report.trial for journal in journals for report in journal.reports)
     by_rank = [{report.trial: report for report in journal.reports} for journal in journals]
+    left = [own for own in by_rank if any(report.leaves for report in own.values())]
+    begun = dict.fromkeys(
+        report.trial
+        for journal in journals
+        for report in journal.reports
+        if all(report.trial in own for own in left)
+    )
     reports = tuple(
         _judge(_together(trial, [own.get(trial) for own in by_rank]), by_id[trial], len(journals))
         for trial in begun
     )
+    if left:
+        reports = tuple(report for report in reports if report.outcome is not None)
     defects = [
         _by_rank(rank, journal.defect, len(journals))
         for rank, journal in enumerate(journals)
@@ -177,17 +188,23 @@ def _together(trial: str, reports: Sequence[TrialReport | None]) -> TrialReport:
         switches=next((one.switches for one in present if one.switches), {}),
         off_tensor_cores=next(filter(None, (one.off_tensor_cores for one in present)), ""),
     )
-    for rank, report in enumerate(reports):
-        if report is not None and report.outcome == "failed":
-            message = _by_rank(rank, report.message, len(reports))
-            unended = (n for n, one in enumerate(reports) if one is not None and not one.outcome)
-            return replace(
-                together,
-                outcome="failed",
-                reason=report.reason,
-                message=message,
-                unended=tuple(unended),
-            )
+    failed = [
+        (rank, report)
+        for rank, report in enumerate(reports)
+        if report is not None and report.outcome == "failed"
+    ]
+    if failed:
+        # others may fail for want of one that leaves
+        rank, report = min(failed, key=lambda one: not one[1].leaves)
+        unended = (n for n, one in enumerate(reports) if one is not None and not one.outcome)
+        return replace(
+            together,
+            outcome="failed",
+            reason=report.reason,
+            message=_by_rank(rank, report.message, len(reports)),
+            unended=tuple(unended),
+            leaves=report.leaves,
+        )
     if all(report is not None and report.outcome == "completed" for report in reports):
         messages = [
             _by_rank(n, one.message, len(reports)) for n, one in enumerate(present) if one.message

@@ -135,16 +135,19 @@ class Journal:
         seconds: float,
         measured: Sequence[tuple[float, float]] = (),
         found: Mapping[str, object] = {},
+        *,
+        leaves: bool = False,
     ) -> None:
-        """Say how a trial ended; it has completed when there is no reason why it failed.
+        """Say how a trial ended.
 
         Args:
             trial: Its id.
             reason: Why it failed, None if it completed.
-            message: Words for people.
+            message: Words of the failure, or a remark.
             seconds: Its duration.
             measured: Spans of the monotonic clock in which it measured, in seconds.
             found: Further fields: `switches` and `off_tensor_cores` where they are known.
+            leaves: True if this process ends after it, and begins no other trial.
         """
         self._append(
             {
@@ -157,6 +160,7 @@ class Journal:
                 "seconds": seconds,
                 "at": monotonic(),
                 "timed": measured,
+                **({"leaves": True} if leaves else {}),
             }
         )
         self._sync()

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Callable
 
 from . import frameworks, mpi, probe
-from .catalog import determinism
+from .catalog import determinism, failures
 from .frameworks.settings import KeepsSwitches
 from .instruments import timing
 from .instruments.spans import SPANS
@@ -26,10 +26,8 @@ from .report import DivergedError, Report
 Measure = Callable[[Trial, frameworks.Framework, Report], None]
 """Measures a trial, and reports whatever is due of it while it runs."""
 
-_ALLOCATION_WORDS = (
-    *("can't allocate memory", "not enough memory", "out of memory"),
-    *("Failed to allocate memory", "OOM when allocating"),  # ONNX Runtime, TensorFlow
-)
+LEFT = 3
+"""Exit status of a process whose device is unusable after a trial's error."""
 
 
 def load_level(level: int) -> Measure:
@@ -45,7 +43,9 @@ def load_level(level: int) -> Measure:
 def main(job_path: Path, journal_path: Path) -> int:
     """Run the job file's trials and write the journal.
 
-    A trial that fails costs that trial only.
+    A trial that fails costs that trial only. If its error leaves the device unusable, this process
+    ends with the exit status `LEFT` before the next trial begins, and the host starts the others
+    anew.
 
     Returns:
         The exit status: 0 once every trial had its turn, 1 for a journal that cannot be written, 2
@@ -58,10 +58,15 @@ def main(job_path: Path, journal_path: Path) -> int:
     try:
         job = read(job_path, os.environ)
         with Journal(journal_path) as journal:
-            _run(job, journal, journal_path.parent)
+            had_all_turns = _run(job, journal, journal_path.parent)
     except (JobError, JournalError) as error:
         sys.stderr.write(f"{error}\n")
         return 2 if isinstance(error, JobError) else 1
+    if not had_all_turns:
+        # destructors would call the device again, and hang or abort
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(LEFT)
     return 0
 
 
@@ -72,7 +77,8 @@ def _end_on_terminate() -> None:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
 
 
-def _run(job: Job, journal: Journal, folder: Path) -> None:
+def _run(job: Job, journal: Journal, folder: Path) -> bool:
+    """Return whether every trial had its turn."""
     context = job.context
     # a framework's hundred thousands of objects stay, with a few thousand that nobody needs: no
     # collection looks at them, not while they come and not later
@@ -108,8 +114,10 @@ def _run(job: Job, journal: Journal, folder: Path) -> None:
             }
         )
         for trial in job.trials:
-            _run_trial(trial, levels[trial.level], framework, journal, folder)
+            if not _run_trial(trial, levels[trial.level], framework, journal, folder):
+                return False
     journal.bye()
+    return True
 
 
 class DeterminismError(Exception):
@@ -138,7 +146,8 @@ def _run_trial(
     framework: frameworks.Framework,
     journal: Journal,
     folder: Path,
-) -> None:
+) -> bool:
+    """Return whether other trials can follow in this process: its device still works."""
     SPANS.take()
     journal.begin(trial.id)
     report = Report(
@@ -150,10 +159,12 @@ def _run_trial(
         framework.switches.clear()
     started = perf_counter()
     reason: str | None = None
-    message = ""
+    message, is_lost = "", False
     try:
         framework.seed(trial.context.seed)
         measure(trial, framework, report)
+        # an error of a call that nothing waited for would be told of the next trial
+        _wait(framework)
         message = report.remark
     except JournalError:
         # what the journal's file refuses is no outcome of the trial
@@ -161,15 +172,32 @@ def _run_trial(
     except Exception as error:
         traceback.print_exc()
         reason, message = _failure(error)
+        is_lost = failures.is_sticky(error) or not _answers(framework)
     report.close()
     if reason is None and report.non_finite:
         reason, message = "non-finite", f"not finite: {', '.join(report.non_finite)}"
     seconds = perf_counter() - started
     found = _list_findings(trial, framework, report)
-    journal.end(trial.id, reason, message, seconds, SPANS.take(), found)
+    journal.end(trial.id, reason, message, seconds, SPANS.take(), found, leaves=is_lost)
     if reason is not None:
         # over MPI the others would wait for what this rank does not send any more
         mpi.leave(1)
+    return not is_lost
+
+
+def _wait(framework: frameworks.Framework) -> None:
+    if framework.synchronize is not None:
+        framework.synchronize()
+
+
+def _answers(framework: frameworks.Framework) -> bool:
+    """Return whether the device still works."""
+    try:
+        _wait(framework)
+    except Exception:
+        traceback.print_exc()
+        return False
+    return True
 
 
 def _list_findings(
@@ -189,14 +217,7 @@ def _list_findings(
 
 def _failure(error: Exception) -> tuple[str, str]:
     """Return the reason and message for an exception of a trial."""
-    kind = type(error).__name__
-    words = f"{kind}: {error}"
     if isinstance(error, DivergedError):
         return "diverged", str(error)
-    if (
-        isinstance(error, MemoryError)
-        or kind == "OutOfMemoryError"
-        or any(phrase in words for phrase in _ALLOCATION_WORDS)
-    ):
-        return "out-of-memory", words
-    return "error", words
+    reason = "out-of-memory" if failures.is_out_of_memory(error) else "error"
+    return reason, failures.describe(error)

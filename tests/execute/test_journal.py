@@ -534,6 +534,44 @@ def test_a_failure_names_the_ranks_that_say_nothing_of_the_end() -> None:
     assert report.unended == (0,)
 
 
+def left(of: Trial, message: str) -> TrialReport:
+    return TrialReport(
+        trial=of.id, outcome="failed", reason="error", message=message, seconds=1.0, leaves=True
+    )
+
+
+def test_a_process_that_leaves_its_other_trials_says_so_at_the_end_of_one(tmp_path: Path) -> None:
+    lost = end(ONE, outcome="failed", reason="error", message="CUDA error: x", leaves=True)
+    told = read(tmp_path, [begin(ONE), lost])
+    assert [(report.outcome, report.leaves) for report in told.reports] == [("failed", True)]
+    assert told.defect is None
+    odd = end(ONE, outcome="failed", reason="error", leaves="yes")
+    (report,) = read(tmp_path, [begin(ONE), odd]).reports
+    assert report.leaves is False
+
+
+@pytest.mark.parametrize("leaving", [0, 1])
+def test_what_other_ranks_say_after_one_has_left_is_no_attempt(leaving: int) -> None:
+    closed = replace(left(ONE, "closed by peer"), leaves=False)
+    said = [
+        (left(ONE, "CUDA error: x"),),
+        (closed, replace(closed, trial=TWO.id)),
+        (TrialReport(trial=ONE.id, outcome="completed", seconds=1.0), TrialReport(trial=TWO.id)),
+    ]
+    said.insert(leaving, said.pop(0))
+    journals = [Journal(software={}, environment={}, reports=reports) for reports in said]
+    (report,) = merge(journals, (ONE, TWO)).reports
+    assert (report.trial, report.outcome) == (ONE.id, "failed")
+    assert report.message == f"rank {leaving}: CUDA error: x"
+
+
+def test_a_trial_that_the_others_had_not_ended_when_one_left_is_tried_again() -> None:
+    done = TrialReport(trial=ONE.id, outcome="completed", seconds=1.0)
+    said = (done, left(TWO, "CUDA error: x")), (TrialReport(trial=ONE.id),)
+    journals = [Journal(software={}, environment={}, reports=reports) for reports in said]
+    assert [report.trial for report in merge(journals, (ONE, TWO)).reports] == [TWO.id]
+
+
 @pytest.mark.parametrize(
     "excess",
     [

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from capsule.execute.outcome import Context, Cut, ProcessEnd, settle
-from capsule.execute.reports import Journal, TrialReport
+from capsule.execute.reports import Journal, TrialReport, merge
 from capsule.record import Attempt
 from capsule.runtimes.base import Ended
 from tests.execute.test_journal import ONE, TWO
@@ -159,6 +159,19 @@ def test_of_several_ranks_the_one_that_failed_by_itself_is_told(
     (only,) = settle((TWO,), journal(UNDER_WAY), end, TWO_NODES)
     assert (only.outcome, only.ranks, only.nodes) == (outcome, 3, (1, 0))
     assert only.message.startswith(words)
+
+
+def test_ranks_that_are_ended_with_the_one_that_left_cost_no_other_trial() -> None:
+    lost = TrialReport(
+        trial=ONE.id, outcome="failed", reason="error", message="x", seconds=1.0, leaves=True
+    )
+    others = replace(lost, outcome=None, leaves=False), UNDER_WAY
+    told = merge([journal(lost), journal(*others)], (ONE, TWO))
+    ended = Ended(exit_code=3, signal=None), KILLED
+    end = ProcessEnd(ended=ended, cut=None, seconds=2.0, words=("a", "b"))
+    context = replace(TWO_NODES, ranks=2, nodes=(0, 1))
+    (only,) = settle((ONE, TWO), told, end, context)
+    assert (only.trial, only.outcome, only.message) == (ONE.id, "failed", "rank 0: x")
 
 
 @pytest.mark.parametrize(

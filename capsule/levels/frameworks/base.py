@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, runtime_checkable
 
 from ..operators.base import Call, Operator
 from .inferring import InferringModule, Right, StartInferring
@@ -44,6 +44,7 @@ __all__ = [
     "Gradient",
     "Holder",
     "InferringModule",
+    "KeepsDoubles",
     "Memory",
     "ModuleTrainer",
     "NativeTensor",
@@ -158,6 +159,14 @@ class Transfer(Protocol):
 
     def measure_copies(self) -> float:
         """Return the seconds that all copies to the device took, once it is idle."""
+
+
+@runtime_checkable
+class KeepsDoubles(Protocol):
+    """Interface of frameworks whose arrays numpy's functions take on the device."""
+
+    def to_doubles(self, array: NDArray[Any]) -> Any:
+        """Return an array on the device as functions of numpy take it, reals in float64."""
 
 
 class Gradient(Protocol):

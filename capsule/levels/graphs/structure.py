@@ -252,7 +252,7 @@ class Detach(Operator):
 def _place(array: Any, shape: tuple[int, ...], where: Any) -> Any:
     import numpy
 
-    larger = numpy.zeros(shape, array.dtype)
+    larger = numpy.zeros(shape, array.dtype, like=array)
     larger[where] = array
     return larger
 

@@ -21,13 +21,19 @@ _LIMITS = (
 
 
 def fits(
-    operator: Operator, sizes: Sizes, dtype: str, framework: Framework, differentiates: bool
+    operator: Operator,
+    sizes: Sizes,
+    dtype: str,
+    framework: Framework,
+    differentiates: bool,
+    *,
+    on_device: bool = False,
 ) -> None:
     """Compare what a trial needs at least with what is free, on the device and in the host.
 
     A tensor counts once for itself, and with a gradient once more on either side. References and
     bounds, for two sets of values, hold about six arrays of float64 (or longdouble) per input and
-    output element.
+    output element: in the host, or with as much again on the device.
 
     Raises:
         MemoryError: It needs more; the message names both figures.
@@ -38,7 +44,7 @@ def fits(
     native = elements * arithmetic.bytes * (3 if differentiates else 1)
     wide = 16 if arithmetic.wider == "longdouble" else 8
     beside = elements * wide * 6 + operator.workspace(sizes) * wide
-    _compare(framework, native, beside)
+    _compare(framework, native, beside, on_device=on_device)
 
 
 def network_fits(
@@ -48,6 +54,8 @@ def network_fits(
     framework: Framework,
     trains: bool,
     arrays: int = ARRAYS,
+    *,
+    on_device: bool = False,
 ) -> None:
     """`fits` for a network.
 
@@ -63,6 +71,7 @@ def network_fits(
         framework: Where it runs.
         trains: True if it is trained.
         arrays: How many there are of `checked`.
+        on_device: True if they lie on the device.
 
     Raises:
         MemoryError: See `fits`.
@@ -84,12 +93,15 @@ def network_fits(
     wide = 16 if arithmetic.wider == "longdouble" else 8
     elements = sum(prod(node.shape) for node in checked.nodes)
     elements += sum(prod(parameter.shape) for parameter in checked.parameters.values())
-    _compare(framework, native, elements * wide * arrays)
+    _compare(framework, native, elements * wide * arrays, on_device=on_device)
 
 
-def _compare(framework: Framework, native: int, beside: int) -> None:
+def _compare(framework: Framework, native: int, beside: int, *, on_device: bool) -> None:
     if framework.memory is None:
         _refuse("the machine", native + beside, host_free())
+    elif on_device:
+        # the least that is needed: what hardly fits is left to the host
+        _refuse("the device", native + 2 * beside, framework.memory.free())
     else:
         _refuse("the device", native, framework.memory.free())
         _refuse("the machine", beside, host_free())

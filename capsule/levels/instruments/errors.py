@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 from ..operators.base import Due, Operator, overflows_from, reference_outputs, several
 from ..operators.likely import PerElement
-from ..operators.rounding import ARITHMETIC
+from ..operators.rounding import ARITHMETIC, as_doubles
 from ..streams import words
 
 HEATMAP_BLOCKS = 64
@@ -163,7 +163,8 @@ def directional(
             operands[index] = array
         outputs = reference_outputs(operator, sizes, tuple(operands))
         terms = [(up * out).ravel() for up, out in zip(upstream, outputs)]
-        return sum(part.sum() for part in terms), sum(abs(part).sum() for part in terms)
+        total = sum(part.sum() for part in terms)
+        return float(total), float(sum(abs(part).sum() for part in terms))
 
     by = [doubles[index] for index in wrt]
     c = PerElement(ARITHMETIC["float64"])
@@ -300,16 +301,17 @@ def _directions(inputs: list[Any], gradients: tuple[Any, ...], label: str) -> It
         for index, array in enumerate(inputs):
             for place in range(array.size):
                 direction = [numpy.zeros_like(other) for other in inputs]
-                direction[index].flat[place] = 1.0
+                numpy.put(direction[index], place, 1.0)
                 yield direction
         return
     largest = max(float(abs(gradient).max()) for gradient in gradients)
     if 0 < largest < float("inf"):
-        yield [gradient.astype("float64") / largest for gradient in gradients]
+        pairs = zip(gradients, inputs)
+        yield [as_doubles(gradient, array) / largest for gradient, array in pairs]
     signs = (words(label, sum(array.size for array in inputs)) >> 63).astype("float64") * 2 - 1
     ends = numpy.cumsum([array.size for array in inputs])
     parts = numpy.split(signs, ends[:-1])
-    yield [part.reshape(array.shape) for part, array in zip(parts, inputs)]
+    yield [as_doubles(part.reshape(array.shape), array) for part, array in zip(parts, inputs)]
 
 
 def _difference(result: Any, right: Any) -> Any:
@@ -325,7 +327,7 @@ def _subtract(result: Any, right: Any) -> Any:
         off = abs(result - right)
     if numpy.isinf(right).any():
         off = numpy.where(result == right, 0, off)
-    return numpy.asarray(off, "float64")
+    return as_doubles(off, off)
 
 
 def _norm(array: Any) -> float:

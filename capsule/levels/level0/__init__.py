@@ -17,12 +17,14 @@ from statistics import median
 from typing import Any, Callable
 
 from .. import catalog, operators
+from ..catalog import failures
 from ..frameworks import Framework
 from ..frameworks.base import Operators, require
 from ..frameworks.kernels import TellsKernels
-from ..instruments import between, capacity, errors, memory, roofs, tensor_cores
+from ..instruments import between, capacity, doubles, errors, memory, roofs, tensor_cores
 from ..instruments.between import FRESH
 from ..instruments.calls import Series, arrays, make, repeatable, report_due, time_and_keep
+from ..instruments.doubles import Bring
 from ..job import Trial
 from ..operators import Due, Operator
 from ..report import Report
@@ -40,6 +42,7 @@ class _Prepared:
     calls: int
     framework: Framework
     conditions: tuple[str, ...]
+    bring: Bring
     inputs: tuple[Any, ...]
     upstream: tuple[Any, ...]
     seconds: list[float] = field(default_factory=list)
@@ -84,6 +87,27 @@ class _Prepared:
         """Return results as numpy arrays of their own, whatever they are."""
         return tuple(self.framework.to_numpy(result).copy() for result in results)
 
+    def exact(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return arrays where the reference is computed."""
+        return tuple(map(self.bring, arrays))
+
+    def due(self, inputs: tuple[Any, ...]) -> tuple[Due, ...]:
+        """Return the outputs that are due."""
+        return operators.due(self.operator, self.sizes, self.exact(inputs), self.dtype)
+
+    def due_gradients(self, upstream: tuple[Any, ...]) -> tuple[Due, ...]:
+        """Return the gradients that are due."""
+        how = self.operator, self.sizes, self.exact(self.inputs), self.exact(upstream)
+        return operators.due_gradients(*how, self.dtype)
+
+    def settle(self, results: tuple[Any, ...], due: tuple[Due, ...]) -> tuple[Any, ...]:
+        """See `errors.settle`; they lie where the reference is computed."""
+        return errors.settle(self.exact(results), due, self.dtype)
+
+    def ratio(self, results: tuple[Any, ...], due: tuple[Due, ...]) -> float:
+        """Return the largest error of an element over its bound."""
+        return errors.worst_element(self.settle(results, due), due)
+
     def outputs(self, results: Any) -> tuple[Any, ...]:
         """Return results as numpy arrays of their own, once they have the shapes and the dtype
         due.
@@ -115,7 +139,7 @@ class _Prepared:
     def run_forward(self, due: tuple[Due, ...]) -> float:
         """Return the largest error of an element over its bound, of one call."""
         call, arguments = self.native.operation(self.operator, self.sizes, self.place(self.inputs))
-        return _ratio(self.outputs(call(*arguments)), due, self.dtype)
+        return self.ratio(self.outputs(call(*arguments)), due)
 
     def run_backward(self, due: tuple[Due, ...]) -> float:
         """Return the same of gradients."""
@@ -123,7 +147,7 @@ class _Prepared:
         tensors, upstream = self.place(self.inputs), self.place(self.upstream)
         wrt = self.operator.wrt(self.sizes)
         call, arguments = gradient(self.operator, self.sizes, tensors, wrt, upstream)
-        return _ratio(self.gradients(call(*arguments)), due, self.dtype)
+        return self.ratio(self.gradients(call(*arguments)), due)
 
     def _arrays(self, results: Any, shapes: Iterable[tuple[int, ...]]) -> tuple[Any, ...]:
         tensors = operators.several(results)
@@ -156,7 +180,9 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         raise ValueError(reason)
     sizes = subject.complete(trial.parameters)
     differentiates = catalog.FRAMEWORKS[framework.name].differentiates
-    capacity.fits(operator, sizes, dtype, framework, differentiates)
+    fits = partial(capacity.fits, operator, sizes, dtype, framework, differentiates)
+    formulas = (name,) if operator.natives is None else None
+    bring = doubles.choose(framework, dtype, formulas, fits)
     prepared = _Prepared(
         operator,
         sizes,
@@ -166,6 +192,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         trial.warmup + trial.repetitions,
         framework,
         trial.conditions,
+        bring,
         operator.inputs(sizes, dtype, context.seed),
         operator.upstream(sizes, dtype, context.seed),
     )
@@ -174,8 +201,10 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         both = _Both()
         backward = _backward(prepared, both) if differentiates else ()
         report_due(chain(_forward(prepared, both), backward, both.series()), due, report)
-        report.remark = _name_kernels(prepared, trial.case)
         report.off_tensor_cores = _find_plain_kernel(prepared, differentiates=differentiates)
+        case = f"{name} {trial.case} in {dtype}"
+        remarks = _name_kernels(prepared, case), doubles.describe(case, bring)
+        report.remark = "; ".join(filter(None, remarks))
     middle = median(prepared.seconds[trial.warmup :])
     if trial.roofline:
         work = operator.flops(sizes), operator.bytes(sizes, dtype)
@@ -226,22 +255,23 @@ def _forward(trial: _Prepared, both: _Both) -> Iterator[Series]:
         yield Series(f"{metric}_per_second", rates, trial.warmup)
     outputs = trial.outputs(timed.last)
     both.same &= repeatable(trial.framework, call, arguments, outputs)
-    bounds = operators.bounds(operator, sizes, trial.inputs, dtype)
-    due = operators.due(operator, sizes, trial.inputs, dtype)
+    exact = trial.exact(trial.inputs)
+    bounds = operators.bounds(operator, sizes, exact, dtype)
+    due = operators.due(operator, sizes, exact, dtype)
     reference = tuple(one.value for one in due)
-    settled = errors.settle(outputs, due, dtype)
+    settled = trial.settle(outputs, due)
     for metric, values in errors.errors(settled, reference, bounds).items():
         yield Series(metric, values)
     others = operator.hard_inputs(sizes, dtype, trial.seed + FRESH)
     if not trial.fill(tensors, others):
         call, arguments = trial.native.operation(operator, sizes, trial.place(others))
     again = trial.outputs(call(*arguments))
-    due_again = operators.due(operator, sizes, others, dtype)
+    due_again = trial.due(others)
     pairs = [(timed.first, due), (outputs, due), (again, due_again)]
-    ratios = [_ratio(*pair, dtype) for pair in pairs]
+    ratios = [trial.ratio(*pair) for pair in pairs]
     if odd := trial.at_odd_sizes():
-        due_there = operators.due(operator, odd.sizes, odd.inputs, dtype)
-        ratios.append(_try(partial(odd.run_forward, due_there)))
+        due_there = odd.due(odd.inputs)
+        ratios.append(_try(trial.framework, partial(odd.run_forward, due_there)))
     yield Series("element_error_ratio", (errors.largest(ratios),))
 
 
@@ -258,11 +288,11 @@ def _backward(trial: _Prepared, both: _Both) -> Iterator[Series]:
     yield Series("backward_time", timed.seconds, trial.warmup)
     gradients = trial.gradients(timed.last)
     both.same &= repeatable(framework, call, arguments, gradients)
-    formula = (operator, sizes, trial.inputs, trial.upstream)
+    formula = (operator, sizes, trial.exact(trial.inputs), trial.exact(trial.upstream))
     bounds = operators.gradient_bounds(*formula, dtype)
     due = operators.due_gradients(*formula, dtype)
     right = tuple(one.value for one in due)
-    settled = errors.settle(gradients, due, dtype)
+    settled = trial.settle(gradients, due)
     yield Series("grad_l2_error_ratio", (errors.worst_ratio(settled, right, bounds),))
     check = errors.directional(*formula, settled, bounds, trial.seed)
     yield Series("gradient_check", (check,))
@@ -271,13 +301,12 @@ def _backward(trial: _Prepared, both: _Both) -> Iterator[Series]:
         upstream = trial.place(others)
         call, arguments = gradient(operator, sizes, trial.place(trial.inputs), wrt, upstream)
     again = trial.gradients(call(*arguments))
-    due_again = operators.due_gradients(operator, sizes, trial.inputs, others, dtype)
+    due_again = trial.due_gradients(others)
     pairs = [(timed.first, due), (gradients, due), (again, due_again)]
-    ratios = [_ratio(*pair, dtype) for pair in pairs]
+    ratios = [trial.ratio(*pair) for pair in pairs]
     if odd := trial.at_odd_sizes():
-        there = (operator, odd.sizes, odd.inputs, odd.upstream)
-        due_there = operators.due_gradients(*there, dtype)
-        ratios.append(_try(partial(odd.run_backward, due_there)))
+        due_there = odd.due_gradients(odd.upstream)
+        ratios.append(_try(framework, partial(odd.run_backward, due_there)))
     yield Series("grad_element_error_ratio", (errors.largest(ratios),))
 
 
@@ -289,8 +318,7 @@ def _name_kernels(trial: _Prepared, case: str) -> str:
     if not isinstance(native, TellsKernels):
         return ""
     chosen = native.kernels(trial.operator, trial.sizes, trial.place(trial.inputs))
-    name = f"{trial.operator.name} {case} in {trial.dtype}"
-    return f"{name} ran in {trial.framework.name} by {chosen}" if chosen else ""
+    return f"{case} ran in {trial.framework.name} by {chosen}" if chosen else ""
 
 
 def _find_plain_kernel(trial: _Prepared, *, differentiates: bool) -> str:
@@ -310,14 +338,16 @@ def _find_plain_kernel(trial: _Prepared, *, differentiates: bool) -> str:
     return tensor_cores.look(trial.framework, dtype, run)
 
 
-def _try(run: Callable[[], float]) -> float:
-    """Return a ratio; `errors.ABSENT` where a framework refuses sizes that the operator has."""
+def _try(framework: Framework, run: Callable[[], float]) -> float:
+    """Return a ratio; `errors.ABSENT` where a framework refuses sizes that the operator has.
+
+    An error that leaves the device unusable is none of sizes, and is passed on.
+    """
     try:
         return run()
-    except (ValueError, RuntimeError):
+    except (ValueError, RuntimeError) as error:
+        if failures.is_sticky(error):
+            raise
+        if framework.synchronize is not None:
+            framework.synchronize()
         return errors.ABSENT
-
-
-def _ratio(results: tuple[Any, ...], due: tuple[Due, ...], dtype: str) -> float:
-    """Return the largest error of an element over its bound."""
-    return errors.worst_element(errors.settle(results, due, dtype), due)

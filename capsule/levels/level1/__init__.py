@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,16 @@ from ..frameworks import Framework
 from ..frameworks.base import require_shape
 from ..graphs import reference, structure, values
 from ..graphs.graph import Graph
-from ..instruments import between, capacity, errors, memory, nodes, roofs, tensor_cores
+from ..instruments import (
+    between,
+    capacity,
+    doubles,
+    errors,
+    memory,
+    nodes,
+    roofs,
+    tensor_cores,
+)
 from ..instruments.between import FRESH
 from ..instruments.calls import Series, make, repeatable, report_due, time, time_and_keep
 from ..job import Trial
@@ -113,7 +122,9 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     beside = (1,) * PARTS if limit else (CHECKED,)
     checked = graph(min(batch, sum(beside)))
     arrays = _count_arrays(framework, trains)
-    capacity.network_fits(graph(1 if limit else batch), checked, dtype, framework, trains, arrays)
+    run = graph(1 if limit else batch)
+    fits = partial(capacity.network_fits, run, checked, dtype, framework, trains, arrays)
+    bring = doubles.choose(framework, dtype, doubles.find_formulas(checked), fits)
     parameters = values.varied_parameters(checked, dtype, seed)
     prepared = Prepared(
         framework=framework,
@@ -127,6 +138,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         trains=trains,
         parameters=parameters,
         tensors={key: framework.from_numpy(array, dtype) for key, array in parameters.items()},
+        bring=bring,
     )
     with framework.arithmetic(dtype):
         parts = _choose(prepared, limit) if limit else (batch,)
@@ -134,6 +146,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         timed = _time(prepared, prepared.parts(parts), reached, trial.serving)
         report_due(chain(timed, _check(prepared, reached, beside)), due, report)
         report.off_tensor_cores = _find_plain_kernel(prepared, parts)
+    report.remark = doubles.describe(f"{name} {trial.case} in {dtype}", bring)
     _require_possible(prepared, reached.seconds)
 
 
@@ -277,9 +290,9 @@ def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterato
         reached = _Reached(beside, same=timed.same)
         for trained in (False, True)[: 1 + trial.trains]:
             _run(trial, trial.parts(beside), reached, 1, watch, trained=trained)
-    parts = trial.parts(reached.parts)
-    (whole,) = trial.parts((sum(reached.parts),))
-    due = check.right(parts, whole, trial.parameters, trial.dtype, trial.seed, trial.trains)
+    parts = trial.exact(trial.parts(reached.parts))
+    (whole,) = trial.exact(trial.parts((sum(reached.parts),)))
+    due = check.right(parts, whole, trial.exact_parameters, trial.dtype, trial.seed, trial.trains)
     again = _hold_again(trial, reached, due, timed)
     bounds = due.output_bounds
     *before, last = reached.inference
@@ -295,7 +308,8 @@ def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterato
         ratios = [errors.worst_ratio(one, due.training, limits) for one in reached.training]
         yield Series("grad_l2_error_ratio", (errors.largest([*ratios, again[1]]),))
         run_in = check.separate(parts, whole)
-        worst = check.gradient_check(run_in, trial.parameters, last[1:], limits[1:], trial.seed)
+        moved = run_in, trial.exact_parameters
+        worst = check.gradient_check(*moved, last[1:], limits[1:], trial.seed)
         yield Series("gradient_check", (worst,))
         if catalog.FRAMEWORKS[trial.framework.name].nodes:
             held = _hold_nodes(trial, run_in[0])
@@ -311,9 +325,9 @@ def _hold_again(
 
     With them, of a timed batch that is not held whole, what of it is held.
     """
-    parts = trial.parts(reached.parts, FRESH)
-    (whole,) = trial.parts((sum(reached.parts),), FRESH)
-    exact = check.compute(parts, whole, trial.parameters, trial.dtype, trial.trains)
+    parts = trial.exact(trial.parts(reached.parts, FRESH))
+    (whole,) = trial.exact(trial.parts((sum(reached.parts),), FRESH))
+    exact = check.compute(parts, whole, trial.exact_parameters, trial.dtype, trial.trains)
     before = (due.outputs, due.output_bounds), (due.training, due.training_bounds)
     # of training the loss comes first
     continuous = len(due.outputs), 1
@@ -345,8 +359,8 @@ def _hold_some(
         graph = trial.graph(examples)
         for name, array in inputs.items():
             require_shape(name, array.shape, graph.inputs[name].shape)
-        part = Part(graph, inputs, 1.0)
-        return check.compute((part,), part, trial.parameters, trial.dtype, trains=False)[0]
+        (part,) = trial.exact((Part(graph, inputs, 1.0),))
+        return check.compute((part,), part, trial.exact_parameters, trial.dtype, trains=False)[0]
 
     def judge(outputs: tuple[Any, ...], right: tuple[Any, ...]) -> float:
         bounds = due.output_bounds
@@ -361,7 +375,7 @@ def _hold_nodes(trial: Prepared, part: Part) -> nodes.Held:
     """Return every node by itself; of a minibatch in parts those of the first."""
     record = nodes.Record(trial.dtype, per_element=True)
     graph = replace(part.graph, nodes=part.graph.training)
-    exact = reference.widen({**part.inputs, **trial.parameters}, trial.dtype)
+    exact = reference.widen({**part.inputs, **trial.exact_parameters}, trial.dtype)
     reference.differentiate(graph, exact, reference.evaluate(graph.nodes, exact, record), record)
     return nodes.hold_nodes(trial.framework, graph, part.inputs, record)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Callable
 
 from ..frameworks import Framework
@@ -11,6 +12,7 @@ from ..frameworks.base import Networks, require
 from ..graphs import values
 from ..graphs.graph import Graph, Node
 from ..instruments.calls import arrays
+from ..instruments.doubles import Bring
 from ..operators import ARITHMETIC, several
 from ..operators.base import Call
 from . import microbatch
@@ -26,6 +28,7 @@ class Prepared:
         batch: Batch of the case.
         parameters: Numpy arrays by name.
         tensors: The same on the device.
+        bring: Puts an array where the reference is computed.
         trains: True if training is measured.
         placed: What `_calls` laid out on the device, one after the other.
     """
@@ -41,6 +44,7 @@ class Prepared:
     trains: bool
     parameters: Mapping[str, Any]
     tensors: Mapping[str, Any]
+    bring: Bring
     placed: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
@@ -53,6 +57,18 @@ class Prepared:
         whole = self.graph(sum(sizes))
         inputs = values.inputs(whole, self.dtype, self.seed + further)
         return microbatch.split(whole, {size: self.graph(size) for size in sizes}, inputs, sizes)
+
+    def exact(self, parts: Sequence[Part]) -> tuple[Part, ...]:
+        """Return parts with their inputs where the reference is computed."""
+        return tuple(replace(part, inputs=self._bring(part.inputs)) for part in parts)
+
+    @cached_property
+    def exact_parameters(self) -> Mapping[str, Any]:
+        """Return the parameters where the reference is computed."""
+        return self._bring(self.parameters)
+
+    def _bring(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self.bring(array) for name, array in arrays.items()}
 
     def place(self, part: Part) -> dict[str, Any]:
         """Return a part's inputs and the parameters, on the device."""

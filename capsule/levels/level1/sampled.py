@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
+from ..catalog import failures
 from ..instruments import errors
 
 _APART = 1e-9
@@ -78,7 +79,9 @@ def hold(
         apart = compute(pick(chosen[-half:]), half)
         lasts = [take(one, count, range(count - half, count)) for one in right]
         taken = [tuple(take(one, batch, chosen) for one in outputs) for outputs in results]
-    except (ValueError, RuntimeError):
+    except (ValueError, RuntimeError) as error:
+        if failures.is_sticky(error):
+            raise
         # of a network that takes no such batch examples are none by themselves
         return 0.0
     if any(map(_differ, lasts, apart)) or any(map(_is_other_shape, taken[0], right)):

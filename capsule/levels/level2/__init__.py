@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from math import fsum, isfinite
 from pathlib import Path
@@ -24,7 +24,8 @@ from ..frameworks.base import Trainer
 from ..graphs import statistics, values
 from ..graphs.fingerprint import fingerprint as network_fingerprint
 from ..graphs.graph import Graph
-from ..instruments import capacity, memory, nodes, tensor_cores
+from ..instruments import capacity, doubles, memory, nodes, tensor_cores
+from ..instruments.doubles import Bring
 from ..instruments.spans import SPANS
 from ..job import Trial
 from ..report import DivergedError, Report
@@ -78,12 +79,14 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     if not steps:
         raise ValueError(f"a batch of {recipe.batch} exceeds the {train.count} training samples")
     judged, parts = checks.choose_parts(recipe, graph(1))
+    bring: Bring = doubles.keep
     if source is None:
         first, end = team.span(recipe.batch)
         own = end - first
         most = max(judged * parts, team.judged_samples(recipe.batch, recipe.parts(own)))
         both = team.part(graph(recipe.micro_batch(own))), graph(most)
-        capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
+        fits = partial(capacity.network_fits, *both, dtype, framework, True, nodes.ARRAYS)
+        bring = doubles.choose(framework, dtype, doubles.find_formulas(both[1]), fits)
     prepared = Prepared(
         framework=framework,
         report=report,
@@ -114,8 +117,9 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
             checks.hold_to_formulas(prepared, source)
         elif not team.rank:
             # the others would find the same, on cores that they may share
-            checks.hold_to_reference(prepared, judged, parts)
+            checks.hold_to_reference(prepared, judged, parts, bring)
         team.hold(prepared)
+    report.remark = doubles.describe(f"{trial.subject} {trial.case} in {trial.dtype}", bring)
     with framework.arithmetic(dtype):
         _train(prepared, resumed)
     for place in prepared.checkpoints:

@@ -12,6 +12,7 @@ from ..graphs import passes, values
 from ..graphs.graph import Graph
 from ..graphs.statistics import find
 from ..instruments import nodes
+from ..instruments.doubles import Bring
 from ..job import Recipe
 from ..optimizers import has_formula
 from . import contract, modules, steps, trajectory
@@ -86,12 +87,18 @@ def take_first(
     return batches, [trial.rate(step) for step in range(len(batches))]
 
 
-def hold_to_reference(trial: Prepared, part: int, parts: int) -> None:
+def hold_to_reference(trial: Prepared, part: int, parts: int, bring: Bring) -> None:
     """Check the first steps, and an evaluation after them, against the reference.
 
     The reference takes as a whole what the framework takes in parts, but for statistics of batches,
     which are those of each part. Of an optimizer without a formula no step is right or wrong, and
     the evaluation is held to one with the parameters that these steps come to.
+
+    Args:
+        trial: Trial of a network of the catalogue.
+        part: Samples of a micro-batch.
+        parts: How many of these are a step.
+        bring: Puts an array where the reference is computed.
     """
     graph, batch, due = trial.graph(part), part * parts, None
     whole, record = graph if find(graph) else trial.graph(batch), nodes.Record(trial.dtype)
@@ -100,9 +107,9 @@ def hold_to_reference(trial: Prepared, part: int, parts: int) -> None:
         contract.hold(trial, graph, batches, rates)
     if has_formula(trial.optimizer):
         how = trial.optimizer, trial.recipe.numbers
-        due = trajectory.follow(whole, trial.parameters, batches, rates, *how, record)
+        due = trajectory.follow(whole, trial.parameters, batches, rates, *how, record, bring)
     else:
-        trajectory.look(whole, trial.parameters, batches[0], record)
+        trajectory.look(whole, trial.parameters, batches[0], record, bring)
     judged = (("exact_trajectory_error", training.EXACT), ("trajectory_error", None))
     for metric, dtype in judged if due else judged[:1]:
         with trial.framework.arithmetic(dtype or trial.dtype):
@@ -117,7 +124,7 @@ def hold_to_reference(trial: Prepared, part: int, parts: int) -> None:
                     trial.report.point(metric, step + 1, error)
             if dtype == training.EXACT:
                 after = due[-1].after if due else reached
-                _hold_evaluation(trial, batch, trainer, {**trial.parameters, **after})
+                _hold_evaluation(trial, batch, trainer, {**trial.parameters, **after}, bring)
     if trial.mixed:
         # which operations run in which type is the framework's choice, and has no bound here
         return
@@ -158,7 +165,11 @@ def _hold_nodes(
 
 
 def _hold_evaluation(
-    trial: Prepared, batch: int, trainer: Trainer, parameters: Mapping[str, Any]
+    trial: Prepared,
+    batch: int,
+    trainer: Trainer,
+    parameters: Mapping[str, Any],
+    bring: Bring,
 ) -> None:
     """Check an evaluation in float64 against that of the reference with its parameters."""
     graph = trial.evaluation(batch)
@@ -167,7 +178,7 @@ def _hold_evaluation(
         **values.evaluation_noise(graph, trial.seed, 0),
     }
     results = trainer.evaluate(graph, trial.place(inputs, training.EXACT))
-    due = trajectory.evaluate(graph, parameters, inputs)
+    due = trajectory.evaluate(graph, parameters, inputs, bring)
     error = trajectory.deviation([trial.framework.to_numpy(one) for one in results], due)
     trial.report.samples("evaluation_error", [error])
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..catalog.training import Numbers
 from ..graphs import passes, reference, statistics
 from ..graphs.graph import Graph
+from ..instruments.doubles import Bring, fetch, keep
 from ..optimizers import Chosen, start
 
 ROUNDING = 1e-9
@@ -39,6 +40,7 @@ def follow(
     optimizer: Chosen,
     numbers: Numbers,
     first: reference.Step = reference.exactly,
+    bring: Bring = keep,
 ) -> list[Followed]:
     """Return the reference's steps, in float64.
 
@@ -50,6 +52,7 @@ def follow(
         optimizer: Key of `catalog.training.OPTIMIZERS`, or a user's that has a formula.
         numbers: All that it takes.
         first: How the first micro-batch of the first step is computed.
+        bring: Puts an array where loss and gradients are computed.
     """
     kept, formulas = statistics.find(graph), start(optimizer, numbers)
     moving = tuple(name for one in kept for name in one.names)
@@ -60,15 +63,15 @@ def follow(
 
         def differentiate(
             at: Mapping[str, Any],
-            inputs: Mapping[str, Any] = _widen(batch),
+            inputs: Mapping[str, Any] = _bring(_widen(batch), bring),
             looks: list[Mapping[str, Any]] = looks,
         ) -> tuple[Any, Mapping[str, Any]]:
             how = reference.exactly if steps or looks else first
-            values = {**present, **at}
+            values = _bring({**present, **at}, bring)
             loss, gradients, moved = passes.differentiate(graph, kept, values, inputs, how)
-            present.update(moved)
-            looks.append(gradients)
-            return loss, gradients
+            present.update(_fetch(moved))
+            looks.append(_fetch(gradients))
+            return fetch(loss), looks[-1]
 
         trained = {name: present[name] for name in graph.trainable}
         present.update(formulas.descend(trained, differentiate, rate))
@@ -78,7 +81,11 @@ def follow(
 
 
 def look(
-    graph: Graph, parameters: Mapping[str, Any], batch: Mapping[str, Any], first: reference.Step
+    graph: Graph,
+    parameters: Mapping[str, Any],
+    batch: Mapping[str, Any],
+    first: reference.Step,
+    bring: Bring = keep,
 ) -> None:
     """Take only the first step of `follow`, without moving anything.
 
@@ -87,14 +94,17 @@ def look(
         parameters: Likewise.
         batch: The inputs.
         first: How the first micro-batch is computed.
+        bring: See `follow`.
     """
-    passes.differentiate(graph, statistics.find(graph), _widen(parameters), _widen(batch), first)
+    values, inputs = _bring(_widen(parameters), bring), _bring(_widen(batch), bring)
+    passes.differentiate(graph, statistics.find(graph), values, inputs, first)
 
 
 def evaluate(
     graph: Graph,
     parameters: Mapping[str, Any],
     inputs: Mapping[str, Any],
+    bring: Bring = keep,
 ) -> list[Any]:
     """Return outputs and loss of an evaluation, in float64.
 
@@ -102,9 +112,10 @@ def evaluate(
         graph: What `graphs.statistics.evaluation` makes of the network.
         parameters: All of them, numpy arrays by name.
         inputs: Inputs of the batch.
+        bring: See `follow`.
     """
-    results = reference.evaluate(graph.nodes, _widen({**parameters, **inputs}))
-    return [results[name] for name in (*graph.outputs, graph.require_loss())]
+    results = reference.evaluate(graph.nodes, _bring(_widen({**parameters, **inputs}), bring))
+    return [fetch(results[name]) for name in (*graph.outputs, graph.require_loss())]
 
 
 def deviation(reached: Sequence[Any], expected: Sequence[Any]) -> float:
@@ -165,3 +176,11 @@ def _widen(arrays: Mapping[str, Any]) -> dict[str, Any]:
         name: array.astype("float64") if array.dtype.kind == "f" else array
         for name, array in arrays.items()
     }
+
+
+def _bring(arrays: Mapping[str, Any], bring: Bring) -> dict[str, Any]:
+    return {name: bring(array) for name, array in arrays.items()}
+
+
+def _fetch(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: fetch(array) for name, array in arrays.items()}

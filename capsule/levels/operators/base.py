@@ -256,6 +256,8 @@ def round_to(array: Any, dtype: str) -> Any:
     """Reals in a dtype's word; bfloat16 in float32, to nearest, halves to even."""
     import numpy
 
+    if hasattr(array, "round_to"):
+        return array.round_to(dtype)
     stored = array.astype(ARITHMETIC[dtype].stored)
     if dtype != "bfloat16":
         return stored

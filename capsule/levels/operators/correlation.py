@@ -56,6 +56,9 @@ class Window:
 _AT_ONCE = 2**20
 """Numbers of columns that are copied before they are multiplied: of float64 8 MiB."""
 
+_ON_DEVICE = 2**26
+"""The same on a device, where each call costs more than what it does to 8 MiB: 512 MiB."""
+
 
 def correlate(x: Array, w: Array, how: Window) -> Array:
     """Return a convolution in deep learning's sense: y[n, k, p] = sum of x[n, c, s p + d r] w[k,
@@ -66,8 +69,8 @@ def correlate(x: Array, w: Array, how: Window) -> Array:
     window = w.shape[2:]
     counts = tuple(map(how.length, x.shape[2:], window))
     padded, kernel = pad(x, how.padding), _group_kernel(w, how.groups)
-    result = numpy.empty((x.shape[0], w.shape[0], *counts), numpy.result_type(x, w))
-    for samples, places in _parts(x.shape[0], x.shape[1] * prod(window), counts):
+    result = numpy.empty((x.shape[0], w.shape[0], *counts), numpy.result_type(x, w), like=padded)
+    for samples, places in _parts(padded, x.shape[1] * prod(window), counts):
         met = _meet(padded[samples], how, window, places, counts)
         columns = met.reshape(len(met), how.groups, kernel.shape[2], -1)
         here = result[samples, :, places]
@@ -82,8 +85,8 @@ def scatter(g: Array, w: Array, how: Window, spatial: tuple[int, ...]) -> Array:
     window, counts = w.shape[2:], g.shape[2:]
     channels, kernel = w.shape[1] * how.groups, _group_kernel(w, how.groups).swapaxes(1, 2)
     lengths = tuple(size + 2 * how.padding for size in spatial)
-    padded = numpy.zeros((g.shape[0], channels, *lengths), g.dtype)
-    for samples, places in _parts(g.shape[0], channels * prod(window), counts):
+    padded = numpy.zeros((g.shape[0], channels, *lengths), g.dtype, like=g)
+    for samples, places in _parts(padded, channels * prod(window), counts):
         grad = g[samples, :, places]
         columns = kernel @ _group(grad, how.groups)
         shares = columns.reshape(len(grad), channels, *window, *grad.shape[2:])
@@ -103,8 +106,8 @@ def weigh(x: Array, g: Array, how: Window, window: tuple[int, ...]) -> Array:
 
     kernels, channels, counts = g.shape[1], x.shape[1] // how.groups, g.shape[2:]
     padded, shape = pad(x, how.padding), (how.groups, kernels // how.groups, -1)
-    result = numpy.zeros((*shape[:2], channels * prod(window)), g.dtype)
-    for samples, places in _parts(x.shape[0], x.shape[1] * prod(window), counts):
+    result = numpy.zeros((*shape[:2], channels * prod(window)), g.dtype, like=g)
+    for samples, places in _parts(padded, x.shape[1] * prod(window), counts):
         met = _meet(padded[samples], how, window, places, counts)
         # over all positions of all samples
         columns = numpy.moveaxis(met, 0, 1 + len(window)).reshape(*result.shape[::2], -1)
@@ -113,18 +116,21 @@ def weigh(x: Array, g: Array, how: Window, window: tuple[int, ...]) -> Array:
     return result.reshape(kernels, channels, *window)
 
 
-def _parts(samples: int, height: int, counts: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
+def _parts(padded: Array, height: int, counts: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
     """Yield samples and places along the first axis, some at once; all places where a sample fits.
 
     Args:
-        samples: Number of samples.
+        padded: The samples.
         height: Numbers of one column.
         counts: Positions of the window along each spatial axis.
     """
+    import numpy
+
     row = height * prod(counts[1:])
-    together = max(1, _AT_ONCE // max(1, row * counts[0]))
-    places = max(1, _AT_ONCE // max(1, row))
-    for sample in range(0, samples, together):
+    most = _AT_ONCE if isinstance(padded, numpy.ndarray) else _ON_DEVICE
+    together = max(1, most // max(1, row * counts[0]))
+    places = max(1, most // max(1, row))
+    for sample in range(0, len(padded), together):
         for place in range(0, counts[0], places):
             yield (
                 slice(sample, sample + together),
@@ -136,21 +142,17 @@ def _meet(
     padded: Array, how: Window, window: tuple[int, ...], places: slice, counts: tuple[int, ...]
 ) -> Array:
     """Return a view of what each place of the window meets: (N, C, *window, *positions)."""
-    from numpy.lib.stride_tricks import as_strided
+    from numpy.lib.stride_tricks import sliding_window_view
 
     padded = padded[:, :, places.start * how.stride :]
     lengths = (places.stop - places.start, *counts[1:])
-    steps = padded.strides[2:]
-    return as_strided(
-        padded,
-        (*padded.shape[:2], *window, *lengths),
-        (
-            *padded.strides[:2],
-            *(how.dilation * step for step in steps),
-            *(how.stride * step for step in steps),
-        ),
-        writeable=False,
-    )
+    axes = tuple(range(2, padded.ndim))
+    spans = tuple(how.dilation * (length - 1) + 1 for length in window)
+    met = sliding_window_view(padded, spans, axes)
+    begins = (slice(0, how.stride * (length - 1) + 1, how.stride) for length in lengths)
+    within = (slice(None, None, how.dilation) for _ in window)
+    met = met[(slice(None), slice(None), *begins, *within)]
+    return met.transpose(0, 1, *range(padded.ndim, met.ndim), *axes)
 
 
 def pad(x: Array, padding: int, value: float = 0.0) -> Array:

@@ -41,7 +41,7 @@ class Embedding(Operator):
         shape = table.shape
 
         def add_up(array: Any) -> Any:
-            rows = numpy.zeros(shape, array.dtype)
+            rows = numpy.zeros(shape, array.dtype, like=array)
             numpy.add.at(rows, index, array)
             return rows
 

@@ -60,7 +60,7 @@ class Rfft(Operator):
         precise = numpy.result_type(dtype, "float64")
         angles = turns.astype(precise) * (2 * numpy.arccos(-numpy.ones((), precise)) / n)
         table = numpy.stack((numpy.cos(angles), -numpy.sin(angles)), axis=-1)
-        return c.store(table.reshape(n, -1).astype(dtype))
+        return c.store(numpy.asarray(table.reshape(n, -1), dtype, like=c.value(x)))
 
 
 OPERATORS = {"rfft": Rfft()}

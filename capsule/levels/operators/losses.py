@@ -214,7 +214,7 @@ def _pick(matrix: Any, labels: Any) -> Any:
 def _place(column: Any, labels: Any, shape: tuple[int, ...]) -> Any:
     import numpy
 
-    matrix = numpy.zeros(shape, dtype=column.dtype)
+    matrix = numpy.zeros(shape, column.dtype, like=column)
     numpy.put_along_axis(matrix, labels[:, None], column, axis=1)
     return matrix
 

@@ -74,7 +74,7 @@ class _Pool(Operator):
 
         edge = 2 * sizes["padding"]
         lengths = (length + edge for length in self._spatial(sizes))
-        return numpy.zeros((sizes["n"], sizes["c"], *lengths), like.dtype)
+        return numpy.zeros((sizes["n"], sizes["c"], *lengths), like.dtype, like=like)
 
 
 class MaxPool(_Pool):
@@ -149,7 +149,7 @@ class MaxPool(_Pool):
         padded = pad(c.value(x), sizes["padding"], -numpy.inf)
         slices = self._slices(sizes)
         best = padded[slices[0]].copy()
-        winner = numpy.zeros(best.shape, dtype=numpy.int64)
+        winner = numpy.zeros(best.shape, numpy.int64, like=best)
         for index, where in enumerate(slices[1:], 1):
             higher = padded[where] > best
             winner[higher] = index

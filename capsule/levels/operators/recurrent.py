@@ -111,7 +111,7 @@ def _join(c: Calculator, parts: list[Any]) -> Any:
     count, width = len(parts), parts[0].shape[1]
 
     def widen(array: Any, place: int) -> Any:
-        wide = numpy.zeros((array.shape[0], count * width), array.dtype)
+        wide = numpy.zeros((array.shape[0], count * width), array.dtype, like=array)
         wide[:, place * width : (place + 1) * width] = array
         return wide
 

@@ -104,7 +104,7 @@ class ReduceMax(_Reduction):
         places, rows = x.argmax(axis=1), range(sizes["rows"])
 
         def spread(array: Any) -> Any:
-            matrix = numpy.zeros(x.shape, array.dtype)
+            matrix = numpy.zeros(x.shape, array.dtype, like=array)
             matrix[rows, places] = array
             return matrix
 

@@ -66,7 +66,7 @@ class Rotary(Operator):
         def put(array: Any, at: slice) -> Any:
             import numpy
 
-            whole = numpy.zeros((*array.shape[:-1], 2 * pairs), array.dtype)
+            whole = numpy.zeros((*array.shape[:-1], 2 * pairs), array.dtype, like=array)
             whole[..., at] = array
             return whole
 

@@ -87,6 +87,15 @@ ARITHMETIC = {
 }
 
 
+def as_doubles(x: Any, like: Any) -> Any:
+    """Return an array in float64, where another one lies: in the host's memory or on a device."""
+    import numpy
+
+    # numpy's scalars lie in the host's memory, and cannot be named as `like`
+    place = like if hasattr(like, "__array_function__") else None
+    return numpy.asarray(x, numpy.float64, like=place)
+
+
 class Calculator(Protocol):
     """Interface that formulas use: `Exact` on arrays, `Rounding` on `Rounded` ones."""
 
@@ -164,13 +173,15 @@ class Exact:
         return numpy.sqrt(x)
 
     def erf(self, x: Any) -> Any:
-        """Return the error function, of what doubles hold by the C library's.
+        """Return the error function, of what doubles hold by the C library's or the device's.
 
         Else by the series 2/sqrt(pi) exp(-x**2) sum of 2**n x**(2n+1) / (2n+1)!!. All its terms
         have one sign, so it loses nothing to cancellation; its sum is off by several roundings.
         """
         import numpy
 
+        if hasattr(x, "erf"):
+            return x.erf()
         if x.dtype.itemsize <= numpy.dtype("float64").itemsize:
             return numpy.vectorize(math.erf, otypes="d")(x).astype(x.dtype)
         square = x * x
@@ -295,7 +306,7 @@ class Rounding:
         """Return an input, which is exact."""
         import numpy
 
-        value = numpy.asarray(x, dtype=numpy.float64)
+        value = as_doubles(x, x)
         return Rounded(value, numpy.zeros_like(value), self._inside)
 
     def exp(self, x: Any) -> Rounded:

@@ -70,7 +70,7 @@ class TopK(Operator):
         places = self._places(c, sizes, inputs[0])
 
         def spread(array: Any) -> Any:
-            matrix = numpy.zeros((sizes["rows"], sizes["columns"]), array.dtype)
+            matrix = numpy.zeros((sizes["rows"], sizes["columns"]), array.dtype, like=array)
             numpy.put_along_axis(matrix, places, array, axis=1)
             return matrix
 
@@ -195,7 +195,7 @@ def _add_up(c: Calculator, x: Any, index: Any, columns: int) -> Any:
     import numpy
 
     def add_up(array: Any) -> Any:
-        sums = numpy.zeros((len(array), columns), array.dtype)
+        sums = numpy.zeros((len(array), columns), array.dtype, like=array)
         numpy.add.at(sums, (numpy.arange(len(array))[:, None], index), array)
         return sums
 

@@ -14,6 +14,7 @@ import torch
 from .. import blas, settings
 from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators, Transfer
 from . import precision
+from .arrays import DeviceArray, lift
 from .networks import TorchNetworks
 from .operators import TorchOperators
 from .transfer import CudaTransfer
@@ -75,6 +76,10 @@ class Torch:
 
     def _make_transfer(self) -> Transfer:
         return CudaTransfer(self._device, _DTYPES)
+
+    def to_doubles(self, array: NDArray[Any]) -> DeviceArray:
+        """Return an array on the device, reals in float64."""
+        return DeviceArray(lift(array, self._device))
 
     def fill(self, tensor: NativeTensor, array: NDArray[Any]) -> None:
         """`Tensor.copy_`."""
