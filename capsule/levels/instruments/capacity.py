@@ -21,13 +21,26 @@ _LIMITS = (
 
 
 def fits(
-    operator: Operator, sizes: Sizes, dtype: str, framework: Framework, differentiates: bool
+    operator: Operator,
+    sizes: Sizes,
+    dtype: str,
+    framework: Framework,
+    differentiates: bool,
+    reserve: int = 0,
 ) -> None:
     """Compare what a trial needs at least with what is free, on the device and in the host.
 
     A tensor counts once for itself, and with a gradient once more on either side. References and
     bounds, for two sets of values, hold about six arrays of float64 (or longdouble) per input and
     output element.
+
+    Args:
+        operator: What runs.
+        sizes: Its sizes and options.
+        dtype: Element type of its tensors.
+        framework: Where it runs.
+        differentiates: True if gradients are taken.
+        reserve: Bytes of the device that are needed besides.
 
     Raises:
         MemoryError: It needs more; the message names both figures.
@@ -38,7 +51,7 @@ def fits(
     native = elements * arithmetic.bytes * (3 if differentiates else 1)
     wide = 16 if arithmetic.wider == "longdouble" else 8
     beside = elements * wide * 6 + operator.workspace(sizes) * wide
-    _compare(framework, native, beside)
+    _compare(framework, native + reserve, beside)
 
 
 def network_fits(
@@ -48,6 +61,7 @@ def network_fits(
     framework: Framework,
     trains: bool,
     arrays: int = ARRAYS,
+    reserve: int = 0,
 ) -> None:
     """`fits` for a network.
 
@@ -63,6 +77,7 @@ def network_fits(
         framework: Where it runs.
         trains: True if it is trained.
         arrays: How many there are of `checked`.
+        reserve: See `fits`.
 
     Raises:
         MemoryError: See `fits`.
@@ -84,7 +99,7 @@ def network_fits(
     wide = 16 if arithmetic.wider == "longdouble" else 8
     elements = sum(prod(node.shape) for node in checked.nodes)
     elements += sum(prod(parameter.shape) for parameter in checked.parameters.values())
-    _compare(framework, native, elements * wide * arrays)
+    _compare(framework, native + reserve, elements * wide * arrays)
 
 
 def _compare(framework: Framework, native: int, beside: int) -> None:

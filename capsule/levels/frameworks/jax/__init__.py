@@ -14,7 +14,7 @@ import numpy
 from jax import numpy as jnp
 
 from .. import settings
-from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators
+from ..base import DeviceClock, FrameworkError, Memory, NativeTensor, Networks, Operators
 from .networks import JaxNetworks
 from .operators import JaxOperators
 
@@ -31,6 +31,7 @@ class Jax:
     name = "jax"
     synchronize: Callable[[], None] | None = None
     memory: Memory | None = None
+    device_clock: DeviceClock | None = None
     fill: Callable[[NativeTensor, NDArray[Any]], None] | None = None
 
     def __init__(self, threads: int, determinism: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy
 import onnxruntime
 
-from ..base import FrameworkError, Memory, Networks, Operators
+from ..base import DeviceClock, FrameworkError, Memory, Networks, Operators
 from .networks import OnnxRuntimeNetworks
 from .operators import OnnxRuntimeOperators
 from .sessions import Sessions
@@ -24,6 +24,7 @@ class OnnxRuntime:
     name = "onnxruntime"
     synchronize: Callable[[], None] | None = None
     memory: Memory | None = None
+    device_clock: DeviceClock | None = None
 
     def __init__(self, threads: int | None, determinism: str) -> None:
         self._sessions = Sessions(threads or 0, determinism == "strict")
