@@ -126,30 +126,27 @@ class Sampler:
     def _go_on(self, numbers: Iterable[int]) -> Iterator[float]:
         """Yield seconds of a call, of a sample for each number.
 
-        In a row, a sample is read when the next one is in the queue, which so never runs empty.
+        A sample is read when the next one is in the queue, which so never runs empty.
         """
-        unread: tuple[Mark, Mark] | None = None
+        unread: tuple[Mark, Mark, int] | None = None
         for number in numbers:
-            pair = self._sample(number)
+            sample = self._sample(number)
             if unread is not None:
-                yield self._read(unread)
-            unread = pair
-            if self._alone:
-                yield self._read(unread)
-                unread = None
+                yield self._read(*unread)
+            unread = sample
         if unread is not None:
-            yield self._read(unread)
+            yield self._read(*unread)
 
-    def _read(self, pair: tuple[Mark, Mark]) -> float:
-        return self._clock.seconds(*pair) / self._calls
+    def _read(self, begin: Mark, end: Mark, calls: int) -> float:
+        return self._clock.seconds(begin, end) / calls
 
-    def _sample(self, number: int) -> tuple[Mark, Mark]:
-        """Queue a sample; return its two marks."""
+    def _sample(self, number: int) -> tuple[Mark, Mark, int]:
+        """Queue a sample; return its two marks and the number of calls between them."""
         strikes = 0
         while self._alone:
-            pair = self._put(number, self._hold)
-            if not self._clock.has_passed(pair[0]):
-                return pair
+            sample = self._put(number, self._hold)
+            if not self._clock.has_passed(sample[0]):
+                return sample
             strikes += self._hold == _LONGEST_HOLD
             self._hold = min(2 * self._hold, _LONGEST_HOLD)
             if strikes == _STRIKES:
@@ -158,7 +155,7 @@ class Sampler:
                 self._calls = max(1, self._calls // 2)
         return self._put(number, 0.0)
 
-    def _put(self, number: int, hold: float) -> tuple[Mark, Mark]:
+    def _put(self, number: int, hold: float) -> tuple[Mark, Mark, int]:
         if self._before is not None:
             self._before(number)
         if hold:
@@ -167,7 +164,7 @@ class Sampler:
         for _ in range(self._calls):
             self.last = None  # never two results at once
             self.last = self._call(*self._arguments)
-        return begin, self._clock.mark()
+        return begin, self._clock.mark(), self._calls
 
 
 def empty_range_ns(clock: DeviceClock) -> int:
