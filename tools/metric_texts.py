@@ -84,7 +84,8 @@ def _subjects() -> Iterator[tuple[str, Iterable[MetricFacts | Metric]]]:
 METRIC_TEXTS = {
     "accuracy": "Share of test samples, pixels or tokens that get the right class.",
     "auc": "Area under the ROC curve of the test samples. 0.5 is chance, 1 is perfect.",
-    "backward_time": "Duration of one gradient call.",
+    "backward_latency": "On a GPU only: time of a single gradient call from its launch to its end.",
+    "backward_time": "Duration of one gradient call. On a GPU: device time without launches.",
     "bandwidth": "Size of the message divided by the latency of the call.",
     "batch_latency": "Time that a step waits for its minibatch. In a reading: time to read one"
     " minibatch.",
@@ -129,15 +130,18 @@ METRIC_TEXTS = {
     "forward_bytes_per_second": "`forward_bytes` divided by the duration of the call.",
     "forward_flops": "Floating-point operations of one forward pass.",
     "forward_flops_per_second": "`forward_flops` divided by the duration of the call.",
-    "forward_time": "Duration of one forward call.",
+    "forward_latency": "On a GPU only: time of a single forward call from its launch to its end.",
+    "forward_time": "Duration of one forward call. On a GPU: device time without launches.",
     "framework_overhead": "Inference time beyond the sum of the layers' times, as a share of that"
-    " sum. Below 0 if compilation saves time.",
+    " sum. On a GPU the device's waits for launches are in it. Below 0 if compilation saves time.",
     "grad_element_error_ratio": "`element_error_ratio` of the gradients.",
     "grad_l2_error_ratio": "`l2_error_ratio` of the gradients.",
     "gradient_check": "Difference between gradients and central differences divided by its bound."
     " Right gradients stay at or below 1.",
+    "inference_latency": "On a GPU only: time of a single inference from its launch to its end.",
     "inference_throughput": "Examples per second of inference.",
-    "inference_time": "Duration of one inference.",
+    "inference_time": "Duration of one inference. On a GPU: of one of many that follow each other"
+    " without a wait.",
     "initial_fingerprint": "48 bits of a SHA-256 of the module's initial values.",
     "instance_epochs": "Number of epochs that the rank trained.",
     "instance_quality": "Quality of the rank's network at its end.",
@@ -154,8 +158,9 @@ METRIC_TEXTS = {
     " call; of `ping-pong` half of the round trip.",
     "latency_p90": "Latency that 90 % of the run's queries do not exceed. Needs 36 queries.",
     "latency_p99": "Latency that 99 % of the run's queries do not exceed. Needs 368 queries.",
-    "layer_backward_time": "Duration of the gradient of one layer by itself.",
-    "layer_time": "Duration of one layer by itself.",
+    "layer_backward_time": "Duration of the gradient of one layer by itself. On a GPU: device time"
+    " without launches.",
+    "layer_time": "Duration of one layer by itself. On a GPU: device time without launches.",
     "learning_rate": "Mean learning rate of the epoch's steps.",
     "load_imbalance": "Working time of the busiest rank divided by the mean of all ranks, minus 1.",
     "loss": "Loss. In a training: loss on the test data after each epoch.",
@@ -211,9 +216,12 @@ METRIC_TEXTS = {
     "total_time_to_target": "Training time until the target is reached, evaluations included.",
     "train_loss": "Mean loss of the epoch's steps.",
     "train_time": "Duration of the training, evaluations left out.",
+    "training_latency": "On a GPU only: time of a single forward and backward pass from launch to"
+    " end.",
     "training_samples": "Number of samples of the training data.",
     "training_throughput": "Samples trained per second.",
-    "training_time": "Duration of one forward and backward pass.",
+    "training_time": "Duration of one forward and backward pass. On a GPU: of one of many that"
+    " follow each other without a wait.",
     "trajectory_error": "Distance of the parameters from the reference's after the first three"
     " steps, divided by the distance that the reference moved.",
     "untrained_loss": "Loss of the first step, before any parameter changes.",

@@ -27,7 +27,10 @@ Topic = Literal[
 _ORDER = {topic: place for place, topic in enumerate(get_args(Topic))}
 Leaf = str | int | float | bool | None
 
-_NEVER_THE_SAME = ("/empty_call_ns", "/variables/PYTHONHASHSEED", "/variables/CAPSULE_RUN")
+_NEVER_THE_SAME = (
+    *("/empty_call_ns", "/empty_range_ns"),
+    *("/variables/PYTHONHASHSEED", "/variables/CAPSULE_RUN"),
+)
 """Ends of pointers to what each process measures of itself, or is given as its seed and name."""
 
 _BREATHES = "/total_bytes"

@@ -17,7 +17,7 @@ from typing import Callable
 from . import frameworks, mpi, probe
 from .catalog import determinism, failures
 from .frameworks.settings import KeepsSwitches
-from .instruments import timing
+from .instruments import ranges, timing
 from .instruments.spans import SPANS
 from .job import Context, Job, JobError, Trial, read
 from .journal import Journal, JournalError
@@ -111,6 +111,7 @@ def _run(job: Job, journal: Journal, folder: Path) -> bool:
                 **_environment(context),
                 "settings": settings,
                 "empty_call_ns": timing.empty_call_ns(framework.synchronize),
+                **_time_empty_range(framework),
             }
         )
         for trial in job.trials:
@@ -138,6 +139,11 @@ def _environment(context: Context) -> dict[str, object]:
         "threads": context.threads,
         "affinity": sorted(os.sched_getaffinity(0)),
     }
+
+
+def _time_empty_range(framework: frameworks.Framework) -> dict[str, object]:
+    clock = framework.device_clock
+    return {} if clock is None else {"empty_range_ns": ranges.empty_range_ns(clock)}
 
 
 def _run_trial(

@@ -301,7 +301,7 @@ def _frameworks(
         elif reason := catalog.refusal(subject, name, dtype, device):
             message = reason
         else:
-            message = catalog.hindrance(subject, name, device, _conditions(raw))
+            message = catalog.hindrance(subject, name, _conditions(raw))
         if message:
             problems.add(f"{here}/frameworks/{index}", message)
 

@@ -331,8 +331,9 @@ def test_the_memory_that_a_hypervisor_lends_is_no_difference(size: int, facts: i
     assert len(comparison.facts) == facts
 
 
-def test_the_time_of_an_empty_call_is_no_difference() -> None:
-    sides = [{"effective": {"torch": {"empty_call_ns": time}}, "threads": 2} for time in (70, 80)]
+@pytest.mark.parametrize("empty", ["empty_call_ns", "empty_range_ns"])
+def test_the_time_of_what_is_empty_is_no_difference(empty: str) -> None:
+    sides = [{"effective": {"torch": {empty: time}}, "threads": 2} for time in (70, 80)]
     comparison = diff.compare(original(environment=sides[0]), rerun(environment=sides[1]))
     assert comparison.facts == ()
 

@@ -95,11 +95,28 @@ def test_fresh_values_are_refused_where_tensors_stay_as_they_are() -> None:
         read(gemm(frameworks=["numpy", "tensorflow"], fresh=True))
 
 
-def test_caches_of_a_device_are_not_emptied() -> None:
+def test_caches_of_a_device_are_emptied_too() -> None:
     resources: Json = {"gpus_per_rank": 1}
-    assert read(gemm(frameworks=["torch"]), resources=resources)
-    with pytest.raises(ManifestError, match=r"/benchmarks/0/frameworks/0.*caches of cuda"):
-        read(gemm(frameworks=["torch"], cold=True), resources=resources)
+    (benchmark,) = read(gemm(frameworks=["torch"], cold=True), resources=resources).benchmarks
+    assert isinstance(benchmark.subject, kinds.Operator)
+    assert benchmark.subject.conditions == ("cold",)
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_single_calls_are_a_metric_of_their_own_on_devices_alone(gpus: int) -> None:
+    fields = {"resources": {"gpus_per_rank": gpus}}
+    cases: Json = [{"batch": 2}]
+    lenet: JsonObject = {"level": 1, "network": "lenet", "cases": cases, "frameworks": ["torch"]}
+    for entry, ways in (
+        (gemm(frameworks=["torch"]), ("forward", "backward")),
+        (lenet, ("inference", "training")),
+    ):
+        (benchmark,) = read(entry, **fields).benchmarks
+        names = {metric.name for metric in benchmark.due("torch")}
+        assert {f"{way}_time" for way in ways} <= names
+        assert {name for name in names if "latency" in name} == {
+            f"{way}_latency" for way in ways if gpus
+        }
 
 
 def test_a_framework_without_gradients_owes_no_gradient_metrics() -> None:

@@ -128,7 +128,7 @@ def test_a_file_is_read_for_sizes_options_and_frameworks_and_never_run(folder: P
     assert own.subject == Operator(name="ops/cube.py", source="ops/cube.py")
     assert [case.name for case in own.cases] == ["n4", "n4power2"]
     assert {metric.name for metric in own.metrics} == {
-        metric.name for metric in catalog.OPERATOR_METRICS
+        metric.name for metric in catalog.OPERATOR_METRICS if metric.device is None
     }
     trial = plan.to_json(plan.make(read(folder, OWN)))["groups"][0]["trials"][0]
     assert (trial["operator"], trial["source"]) == ("ops/cube.py", "ops/cube.py")
@@ -306,7 +306,9 @@ def test_host_and_image_make_the_same_of_a_file(folder: Path) -> None:
     assert entry == users.make_operator("ops/cube.py", ("n",), {"power": 3}, {"torch"})
     assert isinstance(own.subject, Operator)
     assert entry.name == own.subject.name
-    assert {metric.name for metric in entry.metrics} == {metric.name for metric in own.metrics}
+    assert {metric.name for metric in catalog.due(entry, "torch", "cpu")} == {
+        metric.name for metric in own.metrics
+    }
     assert set(own.frameworks) == set(entry.frameworks)
 
 

@@ -38,13 +38,14 @@ ENTRY: Entry = {
 """An entry of a job's trials but for its subject."""
 
 
-def make(framework: str = "numpy", seed: int = 17, **fields: Any) -> job.Trial:
+def make(framework: str = "numpy", seed: int = 17, device: str = "cpu", **fields: Any) -> job.Trial:
     """A trial; its level is that of the field which names its subject."""
     level = 1 if "network" in fields else 0
     entry = {**ENTRY, "level": level, **fields}
     if entry.get("source", "") is None:
         del entry["source"]
-    document = {**JOB, "framework": framework, "seed": seed, "trials": [entry]}
+    context = {"framework": framework, "seed": seed, "device": device}
+    document = {**JOB, **context, "trials": [entry]}
     (trial,) = job.parse(document, {}).trials
     return trial
 

@@ -61,7 +61,11 @@ def due(subject: Subject, framework: str, device: str) -> tuple[MetricFacts, ...
         *(() if facts.differentiates and facts.nodes else ("nodes",)),
         *(() if reports_memory(framework, device) else ("memory",)),
     }
-    return tuple(metric for metric in subject.metrics if metric.needs not in lacks)
+    return tuple(
+        metric
+        for metric in subject.metrics
+        if metric.needs not in lacks and metric.device in (None, device)
+    )
 
 
 def reports_memory(framework: str, device: str) -> bool:
@@ -74,18 +78,12 @@ def reports_memory(framework: str, device: str) -> bool:
     return device == "cuda" or not FRAMEWORKS[framework].keeps_memory
 
 
-def hindrance(
-    subject: Subject, framework: str, device: str, conditions: tuple[str, ...]
-) -> str | None:
+def hindrance(subject: Subject, framework: str, conditions: tuple[str, ...]) -> str | None:
     """Return why calls cannot be timed under some of `CONDITIONS`; None where they can.
 
-    >>> hindrance(OPERATORS["gemm"], "tensorflow", "cpu", ("fresh",))
+    >>> hindrance(OPERATORS["gemm"], "tensorflow", ("fresh",))
     'tensorflow cannot overwrite its tensors, which "fresh" requires: leave "fresh" out'
     """
-    if "cold" in conditions and device != "cpu":
-        return (
-            f'capsule cannot empty the caches of {device}, which "cold" requires: leave "cold" out'
-        )
     if conditions and subject.module == "module":
         out = " and ".join(f'"{one}"' for one in conditions)
         return (

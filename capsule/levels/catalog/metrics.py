@@ -24,6 +24,7 @@ class MetricFacts:
         needs: `gradient` for a framework that differentiates, `flops` for an operator that
             computes, `memory` where the memory in use can be seen, `nodes` for a framework that
             differentiates and does not compile networks as a whole; None for every trial.
+        device: The only device that it is measured on; None for every device.
     """
 
     name: str
@@ -33,6 +34,12 @@ class MetricFacts:
     resolution: float
     per: Per
     needs: Literal["gradient", "flops", "memory", "nodes"] | None = None
+    device: Literal["cuda"] | None = None
+
+
+def _latency(way: str, needs: Literal["gradient"] | None = None) -> MetricFacts:
+    """Return the metric of single calls, which on a CPU are what times are."""
+    return MetricFacts(f"{way}_latency", "s", "lower", "machine", 1e-9, "call", needs, "cuda")
 
 
 _ERRORS = (
@@ -53,6 +60,7 @@ _GRADIENT_ELEMENTS = (
 
 OPERATOR_METRICS = (
     MetricFacts("forward_time", "s", "lower", "machine", 1e-9, "call"),
+    _latency("forward"),
     MetricFacts("peak_memory_bytes", "By", "lower", "machine", 1.0, "trial", "memory"),
     MetricFacts("compile_time", "s", "lower", "machine", 1e-9, "trial"),
     MetricFacts("forward_flops", "1", "none", "portable", 1.0, "trial", "flops"),
@@ -64,10 +72,17 @@ OPERATOR_METRICS = (
     MetricFacts("error_heatmap", "1", "lower", "portable", 0.0, "block"),
     MetricFacts("repeatable", "1", "higher", "portable", 0.0, "trial"),
     MetricFacts("backward_time", "s", "lower", "machine", 1e-9, "call", "gradient"),
+    _latency("backward", "gradient"),
     *_GRADIENT_ERRORS,
     *_GRADIENT_ELEMENTS,
 )
-"""Metrics of operators."""
+"""Metrics of operators.
+
+On a CUDA device, `forward_time` and `backward_time` are the device's own time of a call: events
+around many calls, all queued before the device begins the first one, so no launch is in the time.
+`forward_latency` and `backward_latency` are the time of a single call by the host's clock: launch,
+kernels, and the wait for their end.
+"""
 
 ROOFLINE_METRICS = (
     MetricFacts("machine_flops_per_second", "1/s", "higher", "machine", 0.0, "call"),
@@ -81,8 +96,10 @@ operator's own.
 
 NETWORK_METRICS = (
     MetricFacts("inference_time", "s", "lower", "machine", 1e-9, "call"),
+    _latency("inference"),
     MetricFacts("inference_throughput", "1/s", "higher", "machine", 0.0, "call"),
     MetricFacts("training_time", "s", "lower", "machine", 1e-9, "call", "gradient"),
+    _latency("training", "gradient"),
     MetricFacts("training_throughput", "1/s", "higher", "machine", 0.0, "call", "gradient"),
     MetricFacts("peak_memory_bytes", "By", "lower", "machine", 1.0, "trial", "memory"),
     MetricFacts("compile_time", "s", "lower", "machine", 1e-9, "trial"),
@@ -104,4 +121,9 @@ NETWORK_METRICS = (
 `layer_time` has one value per node of the graph's inference, in order, `layer_backward_time` one
 per node of its training that a gradient passes, in the same order. `compile_time` is the time
 to the first result, of making what is called and of calling it once, forward and backward together.
+
+On a CUDA device, `inference_time` and `training_time` are by events around calls that follow each
+other without a wait: the device's work, and its waits for launches. `layer_time` and
+`layer_backward_time` are the device's own time of a node, without launches, as an operator's.
+`inference_latency` and `training_latency` are those of single calls, as an operator's.
 """

@@ -100,14 +100,16 @@ MODULE_METRICS = (MetricFacts("node_error_ratio", "1", "lower", "portable", 0.0,
 """Metrics of operations that are bounded only in the norm."""
 
 _OF_MODULES = (
-    *("inference_time", "inference_throughput", "peak_memory_bytes", "parameters", "repeatable"),
+    *("inference_time", "inference_latency", "inference_throughput", "peak_memory_bytes"),
+    *("parameters", "repeatable"),
     *("l1_error", "l2_error", "max_error", "relative_error", "l2_error_ratio"),
     *("layer_time", "framework_overhead"),
 )
 """Metrics of a module: of its layers nothing is known but what its operations take."""
 
 _OF_TRAINED_MODULES = (
-    *("training_time", "training_throughput", "loss", "grad_l2_error_ratio", "gradient_check"),
+    *("training_time", "training_latency", "training_throughput", "loss"),
+    *("grad_l2_error_ratio", "gradient_check"),
     *("node_error_ratio", "bound_share", "layer_backward_time"),
 )
 """Further metrics if gradients are measured."""

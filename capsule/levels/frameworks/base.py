@@ -35,9 +35,13 @@ NativeTensor = Any
 Sent = Any
 """Copies that are under way, see `Transfer`."""
 
+Mark = Any
+"""A place in a device's queue; see `DeviceClock`."""
+
 __all__ = [
     "Backward",
     "Call",
+    "DeviceClock",
     "Distributable",
     "Framework",
     "FrameworkError",
@@ -169,6 +173,31 @@ class KeepsDoubles(Protocol):
         """Return an array on the device as functions of numpy take it, reals in float64."""
 
 
+class DeviceClock(Protocol):
+    """Clock of a device that works through a queue of calls.
+
+    A mark waits in the queue like a call, and the device notes when it comes to it.
+    """
+
+    def mark(self) -> Mark:
+        """Put a mark at the end of the queue."""
+
+    def has_passed(self, mark: Mark) -> bool:
+        """Return whether the device has come to a mark; waits for nothing."""
+
+    def seconds(self, begin: Mark, end: Mark) -> float:
+        """Wait until the device comes to `end`; return the seconds since it came to `begin`."""
+
+    def hold(self, seconds: float) -> None:
+        """Put into the queue what keeps the device busy for about so long."""
+
+    def flush(self) -> None:
+        """Put into the queue what leaves nothing of the calls before in the device's caches."""
+
+    def reserve(self) -> int:
+        """Return the bytes of the device that `flush` has yet to take, and keeps."""
+
+
 class Gradient(Protocol):
     """See `Operators.gradient`."""
 
@@ -289,6 +318,10 @@ class Framework(Protocol):
     @property
     def memory(self) -> Memory | None:
         """Return the memory of the device; None if tensors live in the host's memory."""
+
+    @property
+    def device_clock(self) -> DeviceClock | None:
+        """Return the clock of the device; None where calls return when they are done."""
 
     @property
     def operators(self) -> Operators:

@@ -1,5 +1,7 @@
 """Preparation before timed calls, outside of any duration: other operand values, emptied caches.
 
+Caches of a device are emptied by its clock, which has a place in the device's queue.
+
 Caches of a CPU are emptied by reading other memory: twice the size of each cache that the
 processors of this process have. Each processor reads its share, because caches of the first and
 second level are private.
@@ -13,17 +15,27 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Optional
 
+from ..frameworks import Framework
+
 Before = Optional[Callable[[int], None]]
 """Called with the number of the call that follows, from 0; None where nothing is done."""
 
 FRESH = 2**32
 """Added to a trial's seed for other values: no trial has such a seed."""
 
+OWN = -1
+"""Number of a call that gets the trial's own values, whatever the calls before it got."""
+
 _CPUS = Path("/sys/devices/system/cpu")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
-def prepare(conditions: Iterable[str], calls: int, refill: Callable[[int], object]) -> Before:
+def prepare(
+    conditions: Iterable[str],
+    calls: int,
+    refill: Callable[[int], object],
+    framework: Framework,
+) -> Before:
     """Return the preparation before each of some calls.
 
     The first and the last call have the trial's own values, so that what they yield can be held.
@@ -32,6 +44,7 @@ def prepare(conditions: Iterable[str], calls: int, refill: Callable[[int], objec
         conditions: Words of `catalog.CONDITIONS`.
         calls: Number of calls.
         refill: Puts other values into the operands; gets what to add to the trial's seed.
+        framework: Where the calls run.
 
     Raises:
         ValueError: The sizes of the machine's caches are not known.
@@ -41,11 +54,12 @@ def prepare(conditions: Iterable[str], calls: int, refill: Callable[[int], objec
 
         def renew(index: int) -> None:
             if index:
-                refill(0 if index == calls - 1 else FRESH * (index + 1))
+                refill(0 if index in (OWN, calls - 1) else FRESH * (index + 1))
 
         steps.append(renew)
     if "cold" in conditions:
-        empty = empty_caches()
+        clock = framework.device_clock
+        empty = empty_caches() if clock is None else clock.flush
         steps.append(lambda index: empty())  # noqa: ARG005
     if not steps:
         return None
@@ -57,8 +71,14 @@ def prepare(conditions: Iterable[str], calls: int, refill: Callable[[int], objec
     return run
 
 
+def reserve(conditions: Iterable[str], framework: Framework) -> int:
+    """Return the bytes of a device that emptying its caches has yet to take."""
+    clock = framework.device_clock
+    return 0 if clock is None or "cold" not in conditions else clock.reserve()
+
+
 def empty_caches() -> Callable[[], None]:
-    """Return a function that leaves nothing of what was computed in the caches.
+    """Return a function that leaves nothing of what was computed in the caches of this machine.
 
     Raises:
         ValueError: The sizes of the machine's caches are not known.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from time import perf_counter
 from typing import Any, Callable
 
@@ -14,6 +15,7 @@ from ..report import Report
 from . import errors, timing
 from .between import Before
 from .memory import Watch
+from .ranges import Sampler
 from .spans import SPANS
 
 AGAIN = 5
@@ -78,7 +80,11 @@ class Timed:
     """Timed calls, and what the first and the last one of them returned.
 
     Attributes:
-        seconds: Seconds of each call.
+        seconds: Seconds of each call; where the device has a clock, those that `ranges` measures.
+        warmup: How many of these are warm-up.
+        latencies: Where the device has a clock, seconds of single calls by the host's, which waits
+            for the end of each; else empty.
+        once: Seconds of the first call.
         first: As `keep` made it.
         last: As the framework returned it.
         peak: Bytes of memory that the first call took at most; those that follow may find what it
@@ -86,6 +92,9 @@ class Timed:
     """
 
     seconds: tuple[float, ...]
+    warmup: int
+    latencies: tuple[float, ...]
+    once: float
     first: Any
     last: tuple[Any, ...]
     peak: int
@@ -95,10 +104,13 @@ def time_and_keep(
     framework: Framework,
     call: Callable[..., Any],
     arguments: tuple[Any, ...],
+    warmup: int,
     calls: int,
     keep: Callable[[tuple[Any, ...]], Any],
     watch: Watch,
     before: Before = None,
+    *,
+    alone: bool = False,
 ) -> Timed:
     """`time` that keeps the first result too, which may be another one than those that follow.
 
@@ -106,22 +118,70 @@ def time_and_keep(
         framework: Where.
         call: What is timed.
         arguments: Its operands.
+        warmup: How many of the calls are warm-up; where all are, no clock of a device is asked.
         calls: At least 1.
         keep: Makes a copy of the first result, in the host's memory; outside of every duration.
         watch: Sees the peak of memory.
         before: See `between`.
+        alone: See `ranges`.
     """
     if before is not None:
         before(0)
     watch.reset_peak()
     seconds, last = time(framework, call, arguments, 1)
-    peak = watch.peak()
+    once, peak = seconds[0], watch.peak()
     first = keep(last)
+    clock, samples = framework.device_clock, calls - warmup
+    if clock is None or not samples:
+        if calls > 1:
+            del last
+            others, last = time(framework, call, arguments, calls - 1, before, 1)
+            seconds += others
+        return Timed(seconds, warmup, (), once, first, last, peak)
+    del last
+    sampler = Sampler(clock, call, arguments, alone=alone, before=before, first=calls)
+    windows = sampler.settle(warmup)
     if calls > 1:
-        del last
-        others, last = time(framework, call, arguments, calls - 1, before, 1)
-        seconds += others
-    return Timed(seconds, first, last, peak)
+        seconds += time(framework, call, arguments, calls - 1, before, 1)[0]
+    ranged = (*windows, *sampler.take(samples))
+    return Timed(ranged, len(windows), seconds, once, first, several(sampler.last), peak)
+
+
+def tell_times(way: str, timed: Timed, batch: int, warmup: int) -> Iterator[Series]:
+    """Yield the times of a network.
+
+    Args:
+        way: `inference` or `training`.
+        timed: Calls of it.
+        batch: Examples of a call.
+        warmup: How many of the single calls are warm-up.
+    """
+    yield Series(f"{way}_time", timed.seconds, timed.warmup)
+    yield Series(f"{way}_latency", timed.latencies, warmup)
+    rates = tuple(batch / max(duration, 1e-9) for duration in timed.seconds)
+    yield Series(f"{way}_throughput", rates, timed.warmup)
+
+
+def typical(
+    framework: Framework,
+    call: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    calls: int,
+    before: Before = None,
+) -> float:
+    """Return the median seconds of a call; where the device has a clock, of the device alone.
+
+    Args:
+        framework: Where.
+        call: What is timed.
+        arguments: Its operands.
+        calls: How many calls or samples, at least one.
+        before: See `between`.
+    """
+    clock = framework.device_clock
+    if clock is None:
+        return median(time(framework, call, arguments, calls, before)[0])
+    return median(Sampler(clock, call, arguments, alone=True, before=before).take(calls))
 
 
 def arrays(

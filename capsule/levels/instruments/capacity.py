@@ -26,6 +26,7 @@ def fits(
     dtype: str,
     framework: Framework,
     differentiates: bool,
+    reserve: int = 0,
     *,
     on_device: bool = False,
 ) -> None:
@@ -34,6 +35,15 @@ def fits(
     A tensor counts once for itself, and with a gradient once more on either side. References and
     bounds, for two sets of values, hold about six arrays of float64 (or longdouble) per input and
     output element: in the host, or with as much again on the device.
+
+    Args:
+        operator: What runs.
+        sizes: Its sizes and options.
+        dtype: Element type of its tensors.
+        framework: Where it runs.
+        differentiates: True if gradients are taken.
+        reserve: Bytes of the device that are needed besides.
+        on_device: True if references and bounds lie on the device.
 
     Raises:
         MemoryError: It needs more; the message names both figures.
@@ -44,7 +54,7 @@ def fits(
     native = elements * arithmetic.bytes * (3 if differentiates else 1)
     wide = 16 if arithmetic.wider == "longdouble" else 8
     beside = elements * wide * 6 + operator.workspace(sizes) * wide
-    _compare(framework, native, beside, on_device=on_device)
+    _compare(framework, native + reserve, beside, on_device=on_device)
 
 
 def network_fits(
@@ -54,6 +64,7 @@ def network_fits(
     framework: Framework,
     trains: bool,
     arrays: int = ARRAYS,
+    reserve: int = 0,
     *,
     on_device: bool = False,
 ) -> None:
@@ -71,7 +82,8 @@ def network_fits(
         framework: Where it runs.
         trains: True if it is trained.
         arrays: How many there are of `checked`.
-        on_device: True if they lie on the device.
+        reserve: See `fits`.
+        on_device: True if those of `checked` lie on the device.
 
     Raises:
         MemoryError: See `fits`.
@@ -93,7 +105,7 @@ def network_fits(
     wide = 16 if arithmetic.wider == "longdouble" else 8
     elements = sum(prod(node.shape) for node in checked.nodes)
     elements += sum(prod(parameter.shape) for parameter in checked.parameters.values())
-    _compare(framework, native, elements * wide * arrays, on_device=on_device)
+    _compare(framework, native + reserve, elements * wide * arrays, on_device=on_device)
 
 
 def _compare(framework: Framework, native: int, beside: int, *, on_device: bool) -> None:

@@ -19,11 +19,19 @@ from typing import Any, Callable
 from .. import catalog, operators
 from ..catalog import failures
 from ..frameworks import Framework
-from ..frameworks.base import Operators, require
+from ..frameworks.base import Call, Operators, require
 from ..frameworks.kernels import TellsKernels
 from ..instruments import between, capacity, doubles, errors, memory, roofs, tensor_cores
 from ..instruments.between import FRESH
-from ..instruments.calls import Series, arrays, make, repeatable, report_due, time_and_keep
+from ..instruments.calls import (
+    Series,
+    Timed,
+    arrays,
+    make,
+    repeatable,
+    report_due,
+    time_and_keep,
+)
 from ..instruments.doubles import Bring
 from ..job import Trial
 from ..operators import Due, Operator
@@ -32,7 +40,7 @@ from ..report import Report
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A trial with everything made that it needs, and the seconds of its forward calls."""
+    """A trial with everything made that it needs, and the seconds of its timed forward calls."""
 
     operator: Operator
     sizes: Mapping[str, int]
@@ -81,7 +89,14 @@ class _Prepared:
             self.conditions,
             self.calls,
             lambda further: self.fill(tensors, draw(self.seed + further)),
+            self.framework,
         )
+
+    def time(self, call: Call, before: between.Before) -> Timed:
+        """Return timed calls of an operation, of a device's own time where it has a clock."""
+        watch = memory.watch(self.framework)
+        counts = self.warmup, self.calls
+        return time_and_keep(self.framework, *call, *counts, self.keep, watch, before, alone=True)
 
     def keep(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return results as numpy arrays of their own, whatever they are."""
@@ -158,9 +173,9 @@ class _Prepared:
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
     """Run one trial and report the metrics of `catalog.due` as soon as each is known.
 
-    One value per call for times and rates, warm-up first; one value for errors and counts, block by
-    block for the heat map. Which results are checked says the module; all but the ratios by element
-    are those of the last timed calls.
+    One value per call for times and rates, or per sample of a device's clock, warm-up first; one
+    value for errors and counts, block by block for the heat map. Which results are checked says the
+    module; all but the ratios by element are those of the last timed calls.
 
     Args:
         trial: One whose subject is an operator.
@@ -176,11 +191,12 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     operator, subject = operators.find(name, trial.source)
     if reason := catalog.refusal(subject, framework.name, dtype, context.device):
         raise ValueError(reason)
-    if reason := catalog.hindrance(subject, framework.name, context.device, trial.conditions):
+    if reason := catalog.hindrance(subject, framework.name, trial.conditions):
         raise ValueError(reason)
     sizes = subject.complete(trial.parameters)
     differentiates = catalog.FRAMEWORKS[framework.name].differentiates
-    fits = partial(capacity.fits, operator, sizes, dtype, framework, differentiates)
+    reserve = between.reserve(trial.conditions, framework)
+    fits = partial(capacity.fits, operator, sizes, dtype, framework, differentiates, reserve)
     formulas = (name,) if operator.natives is None else None
     bring = doubles.choose(framework, dtype, formulas, fits)
     prepared = _Prepared(
@@ -205,7 +221,7 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         case = f"{name} {trial.case} in {dtype}"
         remarks = _name_kernels(prepared, case), doubles.describe(case, bring)
         report.remark = "; ".join(filter(None, remarks))
-    middle = median(prepared.seconds[trial.warmup :])
+    middle = median(prepared.seconds)
     if trial.roofline:
         work = operator.flops(sizes), operator.bytes(sizes, dtype)
         roofline = roofs.series(framework, dtype, context.threads, work, middle)
@@ -237,14 +253,14 @@ def _forward(trial: _Prepared, both: _Both) -> Iterator[Series]:
     operator, sizes, dtype = trial.operator, trial.sizes, trial.dtype
     tensors = trial.place(trial.inputs)
     (call, arguments), once = make(lambda: trial.native.operation(operator, sizes, tensors))
-    watch = memory.watch(trial.framework)
     before = trial.before(tensors, lambda seed: operator.inputs(sizes, dtype, seed))
-    timed = time_and_keep(trial.framework, call, arguments, trial.calls, trial.keep, watch, before)
-    seconds, peak = timed.seconds, timed.peak
-    trial.seconds.extend(seconds)
-    both.once += once + seconds[0]
-    yield Series("forward_time", seconds, trial.warmup)
-    yield Series("peak_memory_bytes", (float(peak),))
+    timed = trial.time((call, arguments), before)
+    seconds, warmup = timed.seconds, timed.warmup
+    trial.seconds.extend(seconds[warmup:])
+    both.once += once + timed.once
+    yield Series("forward_time", seconds, warmup)
+    yield Series("forward_latency", timed.latencies, trial.warmup)
+    yield Series("peak_memory_bytes", (float(timed.peak),))
     for metric, amount in (
         ("forward_flops", operator.flops(sizes)),
         ("forward_bytes", operator.bytes(sizes, dtype)),
@@ -252,7 +268,7 @@ def _forward(trial: _Prepared, both: _Both) -> Iterator[Series]:
         yield Series(metric, (float(amount),))
         # a call shorter than the clock's step is taken to last one
         rates = tuple(amount / max(duration, 1e-9) for duration in seconds)
-        yield Series(f"{metric}_per_second", rates, trial.warmup)
+        yield Series(f"{metric}_per_second", rates, warmup)
     outputs = trial.outputs(timed.last)
     both.same &= repeatable(trial.framework, call, arguments, outputs)
     exact = trial.exact(trial.inputs)
@@ -281,11 +297,11 @@ def _backward(trial: _Prepared, both: _Both) -> Iterator[Series]:
     gradient = require(trial.native.gradient, framework.name, "differentiate")
     tensors = trial.place(trial.inputs)
     (call, arguments), once = make(lambda: gradient(operator, sizes, tensors, wrt, upstream))
-    watch = memory.watch(framework)
     before = trial.before(upstream, lambda seed: operator.upstream(sizes, dtype, seed))
-    timed = time_and_keep(framework, call, arguments, trial.calls, trial.keep, watch, before)
-    both.once += once + timed.seconds[0]
-    yield Series("backward_time", timed.seconds, trial.warmup)
+    timed = trial.time((call, arguments), before)
+    both.once += once + timed.once
+    yield Series("backward_time", timed.seconds, timed.warmup)
+    yield Series("backward_latency", timed.latencies, trial.warmup)
     gradients = trial.gradients(timed.last)
     both.same &= repeatable(framework, call, arguments, gradients)
     formula = (operator, sizes, trial.exact(trial.inputs), trial.exact(trial.upstream))

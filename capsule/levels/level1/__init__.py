@@ -37,7 +37,16 @@ from ..instruments import (
     tensor_cores,
 )
 from ..instruments.between import FRESH
-from ..instruments.calls import Series, make, repeatable, report_due, time, time_and_keep
+from ..instruments.calls import (
+    Series,
+    Timed,
+    make,
+    repeatable,
+    report_due,
+    tell_times,
+    time,
+    time_and_keep,
+)
 from ..job import Trial
 from ..operators import ARITHMETIC, several
 from ..report import Report
@@ -82,9 +91,10 @@ class _Reached:
 def measure(trial: Trial, framework: Framework, report: Report) -> None:
     """Run one trial and report the metrics of `catalog.due` as soon as each is known.
 
-    One value per call for times and throughputs, warm-up first; one value per node for times of
-    layers; else one value. Where a minibatch is split, times are those of all its parts, of a
-    node too. `peak_memory_bytes` is that of the first timed call, of training where there is any.
+    One value per call for times and throughputs, or per sample of a device's clock, warm-up first;
+    one value per node for times of layers; else one value. Where a minibatch is split, times are
+    those of all its parts, of a node too. `peak_memory_bytes` is that of the first timed call, of
+    training where there is any.
 
     Args:
         trial: One whose subject is a network.
@@ -121,9 +131,9 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         _require_limit(graph(1), framework.name, device)
     beside = (1,) * PARTS if limit else (CHECKED,)
     checked = graph(min(batch, sum(beside)))
-    arrays = _count_arrays(framework, trains)
-    run = graph(1 if limit else batch)
-    fits = partial(capacity.network_fits, run, checked, dtype, framework, trains, arrays)
+    needed = graph(1 if limit else batch), checked, dtype, framework, trains
+    room = _count_arrays(framework, trains), between.reserve(trial.conditions, framework)
+    fits = partial(capacity.network_fits, *needed, *room)
     bring = doubles.choose(framework, dtype, doubles.find_formulas(checked), fits)
     parameters = values.varied_parameters(checked, dtype, seed)
     prepared = Prepared(
@@ -214,24 +224,21 @@ def _time(
     trial: Prepared, parts: Sequence[Part], reached: _Reached, serving: Serving | None
 ) -> Iterator[Series]:
     framework, graph = trial.framework, trial.graph(trial.batch)
-    watch = memory.watch(framework)
-    seconds, peak = _run(trial, parts, reached, trial.calls, watch, trained=False)
-    reached.seconds = median(seconds[trial.warmup :])
-    yield Series("inference_time", seconds, trial.warmup)
-    yield Series("inference_throughput", _rates(trial.batch, seconds), trial.warmup)
+    counts = trial.warmup, trial.calls
+    timed = _run(trial, parts, reached, *counts, trained=False)
+    reached.seconds = median(timed.seconds[timed.warmup :])
+    yield from tell_times("inference", timed, trial.batch, trial.warmup)
     by_layer = layers.measure(trial, parts, layers.forward)
     yield Series("layer_time", by_layer)
-    overhead = median(seconds[trial.warmup :]) / sum(by_layer) - 1
-    yield Series("framework_overhead", (overhead,))
+    yield Series("framework_overhead", (reached.seconds / max(sum(by_layer), 1e-9) - 1,))
     if trial.trains:
-        seconds, peak = _run(trial, parts, reached, trial.calls, watch, trained=True)
-        yield Series("training_time", seconds, trial.warmup)
-        yield Series("training_throughput", _rates(trial.batch, seconds), trial.warmup)
+        timed = _run(trial, parts, reached, *counts, trained=True)
+        yield from tell_times("training", timed, trial.batch, trial.warmup)
         yield Series("micro_batches", (float(len(parts)),))
         if catalog.FRAMEWORKS[framework.name].nodes:
             backward = layers.measure(trial, parts, layers.backward)
             yield Series("layer_backward_time", backward)
-    yield Series("peak_memory_bytes", (float(peak),))
+    yield Series("peak_memory_bytes", (float(timed.peak),))
     yield Series("compile_time", (reached.once,))
     count = sum(trial.parameters[name].size for name in graph.trainable)
     yield Series("parameters", (float(count),))
@@ -246,15 +253,15 @@ def _run(
     trial: Prepared,
     parts: Sequence[Part],
     reached: _Reached,
+    warmup: int,
     calls: int,
-    watch: memory.Watch,
     *,
     trained: bool,
-) -> tuple[tuple[float, ...], int]:
+) -> Timed:
     """Time calls, keep what they come to, and call again for other values.
 
     Returns:
-        Seconds of each call, and the peak of memory that `watch` saw.
+        See `time_and_keep`; without the results.
     """
     trial.placed.clear()
     prepare = trial.training if trained else trial.inference
@@ -267,9 +274,10 @@ def _run(
     def keep(results: tuple[Any, ...]) -> tuple[Any, ...]:
         return trial.arrays(parts, results, trained=trained)
 
-    before = between.prepare(trial.conditions, calls, refill)
-    timed = time_and_keep(trial.framework, call, arguments, calls, keep, watch, before)
-    reached.once += once + timed.seconds[0]
+    framework, watch = trial.framework, memory.watch(trial.framework)
+    before = between.prepare(trial.conditions, calls, refill, framework)
+    timed = time_and_keep(framework, call, arguments, warmup, calls, keep, watch, before)
+    reached.once += once + timed.once
     native = tuple(map(trial.framework.to_numpy, timed.last))
     reached.same &= repeatable(trial.framework, call, arguments, native)
     kept = reached.training if trained else reached.inference
@@ -280,16 +288,17 @@ def _run(
     else:
         trial.fill(placed, others)
     reached.again.append(keep(several(call(*arguments))))
-    return timed.seconds, timed.peak
+    # no result lies on the device while others are measured
+    return replace(timed, first=None, last=())
 
 
 def _check(trial: Prepared, reached: _Reached, beside: Sequence[int]) -> Iterator[Series]:
     timed = None
     if trial.batch > sum(beside):
-        timed, watch = reached, memory.watch(trial.framework)
-        reached = _Reached(beside, same=timed.same)
+        timed, reached = reached, _Reached(beside, same=reached.same)
         for trained in (False, True)[: 1 + trial.trains]:
-            _run(trial, trial.parts(beside), reached, 1, watch, trained=trained)
+            # one call, which is not timed
+            _run(trial, trial.parts(beside), reached, 1, 1, trained=trained)
     parts = trial.exact(trial.parts(reached.parts))
     (whole,) = trial.exact(trial.parts((sum(reached.parts),)))
     due = check.right(parts, whole, trial.exact_parameters, trial.dtype, trial.seed, trial.trains)
@@ -403,7 +412,3 @@ def _require_derivatives(graph: Graph) -> None:
                 f"{graph.name} cannot be trained: capsule has no derivative of {node.name}"
                 f" ({node.sizes['kind']}); leave trains out to measure only inference"
             )
-
-
-def _rates(batch: int, seconds: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(batch / max(duration, 1e-9) for duration in seconds)

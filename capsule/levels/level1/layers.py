@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from statistics import median
 from typing import Any, Callable
 
 from ..frameworks import Framework
@@ -18,7 +17,7 @@ from ..graphs import reference, structure
 from ..graphs.graph import Graph, Input, Node, Parameter
 from ..instruments import between
 from ..instruments.between import Before
-from ..instruments.calls import time
+from ..instruments.calls import typical
 from ..operators import several
 from .microbatch import Part
 from .prepared import Prepared
@@ -40,7 +39,7 @@ def measure(trial: Prepared, parts: Sequence[Part], seconds: Seconds) -> tuple[f
     firsts = {id(part.graph): part for part in parts}
     counts = Counter(id(part.graph) for part in parts)
     cold = [word for word in trial.conditions if word == "cold"]
-    clock = make_clock(trial.framework, calls, between.prepare(cold, calls, int))
+    clock = make_clock(trial.framework, calls, between.prepare(cold, calls, int, trial.framework))
     totals: list[float] = []
     for key, part in firsts.items():
         tensors = trial.place(part)
@@ -51,11 +50,10 @@ def measure(trial: Prepared, parts: Sequence[Part], seconds: Seconds) -> tuple[f
 
 
 def make_clock(framework: Framework, calls: int, before: Before = None) -> Clock:
-    """Return a function for the median seconds of a call; see `instruments.calls.time`."""
+    """Return a function for the median seconds of a call; see `instruments.calls.typical`."""
 
     def clock(call: Call) -> float:
-        function, arguments = call
-        return median(time(framework, function, arguments, calls, before)[0])
+        return typical(framework, *call, calls, before)
 
     return clock
 

@@ -24,7 +24,16 @@ from ..graphs import values
 from ..graphs.graph import Graph, Input
 from ..instruments import errors, memory, roofs, tensor_cores
 from ..instruments.between import FRESH
-from ..instruments.calls import Series, Timed, arrays, repeatable, report_due, time, time_and_keep
+from ..instruments.calls import (
+    Series,
+    Timed,
+    arrays,
+    repeatable,
+    report_due,
+    tell_times,
+    time_and_keep,
+    typical,
+)
 from ..job import Trial
 from ..operators import ARITHMETIC, several
 from ..report import Report
@@ -103,9 +112,8 @@ class _Measured:
         call = self.module.inference(placed)
         timed = self._time(call, self._keep)
         peak, reached = timed.peak, [timed.first, self._keep(timed.last)]
-        self.seconds.append(median(timed.seconds[warmup:]))
-        yield Series("inference_time", timed.seconds, warmup)
-        yield Series("inference_throughput", self._rates(timed.seconds), warmup)
+        self.seconds.append(median(timed.seconds[timed.warmup :]))
+        yield from tell_times("inference", timed, self.batch, self.trial.warmup)
         by_layer = self.module.layers(placed, self._clock)
         yield Series("layer_time", tuple(by_layer))
         yield Series("framework_overhead", (self.seconds[0] / max(sum(by_layer), 1e-9) - 1,))
@@ -209,8 +217,7 @@ class _Measured:
         step = trained.training(placed)
         # what it comes to depends on what it draws
         timed = self._time(step, len)
-        yield Series("training_time", timed.seconds, self.trial.warmup)
-        yield Series("training_throughput", self._rates(timed.seconds), self.trial.warmup)
+        yield from tell_times("training", timed, self.batch, self.trial.warmup)
         self._refill(placed, self.facts.inputs, self.batch)
         kept = sampled.judge_change(*map(self._read, (timed.last, several(step[0](*step[1])))))
         checked = self.draw(self.facts.inputs, TRAINED)
@@ -270,8 +277,8 @@ class _Measured:
         function, arguments = call
         function(*arguments)  # what is compiled, is compiled now
         warmup, watch = self.trial.warmup, memory.watch(self.framework)
-        calls = warmup + self.trial.repetitions
-        return time_and_keep(self.framework, function, arguments, calls, keep, watch)
+        counts = warmup, warmup + self.trial.repetitions
+        return time_and_keep(self.framework, function, arguments, *counts, keep, watch)
 
     def _read(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(map(self.framework.to_numpy, results))
@@ -287,10 +294,7 @@ class _Measured:
         return tuple(array.copy() for array in arrays(self.framework, name, dtype, results, shapes))
 
     def _clock(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
-        return median(time(self.framework, function, arguments, self.trial.repetitions)[0])
-
-    def _rates(self, seconds: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(self.batch / max(duration, 1e-9) for duration in seconds)
+        return typical(self.framework, function, arguments, self.trial.repetitions)
 
     def _arrays(self, results: Any, right: tuple[Any, ...]) -> tuple[Any, ...]:
         shapes = [array.shape for array in right]

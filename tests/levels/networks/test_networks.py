@@ -325,5 +325,5 @@ def test_the_catalogue_keeps_levels_apart() -> None:
     assert with_gradient - without == {
         *("training_time", "training_throughput", "loss", "grad_l2_error_ratio"),
         *("gradient_check", "micro_batches", "element_error_ratio", "bound_share"),
-        "layer_backward_time",
+        *("layer_backward_time", "inference_latency", "training_latency"),
     }

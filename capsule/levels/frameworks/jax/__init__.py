@@ -14,7 +14,7 @@ import numpy
 from jax import numpy as jnp
 
 from .. import settings
-from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators, Transfer
+from ..base import DeviceClock, FrameworkError, Memory, NativeTensor, Networks, Operators, Transfer
 from .networks import JaxNetworks
 from .operators import JaxOperators
 
@@ -31,6 +31,7 @@ class Jax:
     name = "jax"
     synchronize: Callable[[], None] | None = None
     memory: Memory | None = None
+    device_clock: DeviceClock | None = None
     transfer: Callable[[], Transfer] | None = None
     fill: Callable[[NativeTensor, NDArray[Any]], None] | None = None
 

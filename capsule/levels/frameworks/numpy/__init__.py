@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy
 
 from .. import blas
-from ..base import FrameworkError, Memory, Networks, Operators, Transfer
+from ..base import DeviceClock, FrameworkError, Memory, Networks, Operators, Transfer
 from .networks import NumpyNetworks
 from .operators import NumpyOperators
 
@@ -23,6 +23,7 @@ class Numpy:
     name = "numpy"
     synchronize: Callable[[], None] | None = None
     memory: Memory | None = None
+    device_clock: DeviceClock | None = None
     transfer: Callable[[], Transfer] | None = None
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy
 import onnxruntime
 
-from ..base import FrameworkError, Memory, Networks, Operators, Transfer
+from ..base import DeviceClock, FrameworkError, Memory, Networks, Operators, Transfer
 from .networks import OnnxRuntimeNetworks
 from .operators import OnnxRuntimeOperators
 from .sessions import Sessions
@@ -24,6 +24,7 @@ class OnnxRuntime:
     name = "onnxruntime"
     synchronize: Callable[[], None] | None = None
     memory: Memory | None = None
+    device_clock: DeviceClock | None = None
     transfer: Callable[[], Transfer] | None = None
 
     def __init__(self, threads: int | None, determinism: str) -> None:

@@ -11,7 +11,7 @@ import numpy
 import tensorflow
 
 from .. import settings
-from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators, Transfer
+from ..base import DeviceClock, FrameworkError, Memory, NativeTensor, Networks, Operators, Transfer
 from .compiler import Compiler
 from .networks import TensorFlowNetworks
 from .operations import Transposed
@@ -36,6 +36,7 @@ class TensorFlow:
 
     synchronize: Callable[[], None] | None = None
     memory: Memory | None = None
+    device_clock: DeviceClock | None = None
     transfer: Callable[[], Transfer] | None = None
     fill: Callable[[NativeTensor, NDArray[Any]], None] | None = None
 

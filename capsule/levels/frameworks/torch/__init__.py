@@ -12,9 +12,18 @@ import numpy
 import torch
 
 from .. import blas, settings
-from ..base import FrameworkError, Memory, NativeTensor, Networks, Operators, Transfer
+from ..base import (
+    DeviceClock,
+    FrameworkError,
+    Memory,
+    NativeTensor,
+    Networks,
+    Operators,
+    Transfer,
+)
 from . import precision
 from .arrays import DeviceArray, lift
+from .clock import CudaClock
 from .networks import TorchNetworks
 from .operators import TorchOperators
 from .transfer import CudaTransfer
@@ -61,7 +70,9 @@ class Torch:
         self._device = torch.device(device)
         cuda = self._device.type == "cuda"
         self.synchronize: Callable[[], None] | None = torch.cuda.synchronize if cuda else None
-        self.memory: Memory | None = _CudaMemory(self._device) if cuda else None
+        clock = CudaClock(self._device) if cuda else None
+        self.device_clock: DeviceClock | None = clock
+        self.memory: Memory | None = _CudaMemory(self._device, clock) if clock else None
         self.transfer: Callable[[], Transfer] | None = self._make_transfer if cuda else None
         self.operators: Operators = TorchOperators()
         self.networks: Networks = TorchNetworks()
@@ -160,8 +171,9 @@ def _is_profiler_safe(cuda: str | None) -> bool:
 class _CudaMemory:
     """torch's caching allocator on one device."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, clock: CudaClock) -> None:
         self._device = device
+        self._clock = clock
 
     def free(self) -> int:
         """Return the free bytes of the driver plus the unused bytes of the cache."""
@@ -175,8 +187,8 @@ class _CudaMemory:
         torch.cuda.reset_peak_memory_stats(self._device)
 
     def peak(self) -> int:
-        """Return the most bytes in tensors at once."""
-        return int(torch.cuda.max_memory_allocated(self._device))
+        """Return the most bytes in tensors at once, without the buffer that empties the caches."""
+        return int(torch.cuda.max_memory_allocated(self._device)) - self._clock.kept_bytes
 
 
 def create(device: str, threads: int | None, determinism: str) -> Torch:
