@@ -119,7 +119,8 @@ def of_nodes(record: Record) -> Iterator[Located]:
     """Warn of machines that were busy, and of GPUs that no process used."""
     for load in dict.fromkeys(filter(None, map(inventory.busy, record.nodes))):
         yield Located.at("", words.WARNINGS("busy", load=load))
-    if record.manifest.resources.gpus_per_rank:
+    # a verifier who chose CPUs leaves GPUs unused on purpose
+    if record.manifest.resources.gpus_per_rank or record.manifest.other_device is not None:
         return
     models = [
         str(inventory.at(gpu, "model") or "unknown GPU")
