@@ -129,9 +129,6 @@ def make(
     but an `exact` claim does, or none. Pairs tell what a machine does to these runs, and fresh
     seeds beside them whether the number is right.
 
-    On another device than the author's, nothing runs for claims about equal bits alone, and nothing
-    in frameworks that `Benchmark.refusals` names.
-
     The order is the same whenever the arguments are. Seeds follow each other; under each seed the
     frameworks take turns, and the one that went first goes last under the next seed. Inside a
     process, and between processes of one framework and seed, the order is that of
@@ -295,6 +292,9 @@ def json_digest(document: Mapping[str, Any]) -> Digest:
 
 
 def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> list[SeedSource]:
+    """Return the kinds of seeds that a benchmark runs under; none for a verification on another
+    device if its claims are about equal bits alone.
+    """
     if verifies is None:
         return ["manifest"]
     claims = [claim for claim in manifest.claims if matches(claim.metric, [benchmark])]

@@ -104,6 +104,7 @@ def seal(
     names: Sequence[str] = ("main",),
     seeds: Sequence[int] = (1, 2, 3),
     script: str = SCRIPT,
+    **changes: object,
 ) -> None:
     """Some runs on a GPU, or without one."""
     hold = f"HOLD = {str(author.folder / 'hold')!r}"
@@ -123,6 +124,7 @@ def seal(
         claims=claims,
         seeds=list(seeds),
         resources={"gpus_per_rank": gpus},
+        **changes,
     )
     if gpus:
         with_gpu(author, "run", path, "--output", "a.zip")
@@ -376,6 +378,26 @@ def test_the_form_of_strangers_code_names_the_device_and_so_does_its_command(
     ended = stranger.run("verify", *command, "--output", "cpu.zip")
     assert ended.returncode == 3, ended.stderr
     assert TO_CPU in flat(ended.stdout)
+
+
+def test_it_goes_with_a_quick_one_a_setting_and_equal_seeds(author: User) -> None:
+    paired = {**LOSS, "paired": True}
+    beside = {**EXACT, "metric": metric("fixed", "beside"), "primary": False}
+    seal(author, [paired, beside], names=("main", "beside"), mutable=["resources"])
+    flags = ("--device", "cpu", "--quick", "--set", "/resources/cpus_per_rank=1")
+    judged = author.json("verify", "a.zip", *flags, "--output", "cpu.zip", code=0)
+    assert [one["code"] for one in judged["changes"]] == [
+        *("another-device", "changed-manifest", "quick")
+    ]
+    # under equal seeds and under fresh ones
+    assert words(judged) == ["REPRODUCED", "REPRODUCED", "SKIPPED"]
+    record = record_of(author.folder / "cpu.zip")
+    assert set(planned(record)) == {("main command", "manifest"), ("main command", "fresh")}
+    assert (record.plan["device"], record.plan["set"]) == ("cpu", {"/resources/cpus_per_rank": 1})
+    assert author.run("check", "cpu.zip").returncode == 0
+    again = author.json("verify", "cpu.zip", "--output", "again.zip")
+    assert words(again)[:2] == ["REPRODUCED", "REPRODUCED"]
+    assert author.run("check", "again.zip").returncode == 0
 
 
 def test_it_stands_beside_others(author: User) -> None:
