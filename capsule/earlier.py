@@ -65,11 +65,13 @@ class How:
         nonce: What their seeds follow from besides the capsule's id.
         quick: True if they leave out what decides nothing.
         set: What is set of the manifest's mutable part.
+        device: Device that they run on, None for any.
     """
 
     nonce: str | None = None
     quick: bool = False
     set: Mapping[str, Scalar] = field(default_factory=dict)
+    device: str | None = None
 
 
 def take(original: Capsule, paths: Sequence[Path], how: How = How()) -> Earlier | None:
@@ -310,6 +312,7 @@ def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
         )
     reexecution.require(original, capsule)
     _require_alike(origin, how, where)
+    _require_device(record, how, where)
     seeds = reading.fresh_seeds(record)
     if not seeds:
         raise UsageError(
@@ -329,6 +332,23 @@ def _check(capsule: Capsule, original: Capsule, how: How) -> Earlier:
             " again",
         )
     return Earlier(capsule=capsule, seeds=seeds)
+
+
+def _require_device(record: Record, how: How, where: str) -> None:
+    """Stop where further runs would be made on another device.
+
+    Raises:
+        UsageError: Names both.
+    """
+    device = record.manifest.resources.device
+    if how.device not in (None, device):
+        raise UsageError(
+            f"the earlier runs took place on {device}, the new runs would take place on"
+            f" {how.device}",
+            where=where,
+            advice=f"repeat the command with --device {device}, or verify the original again"
+            " without --add",
+        )
 
 
 def _require_alike(origin: Verification, how: How, where: str) -> None:

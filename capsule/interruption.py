@@ -18,7 +18,7 @@ from capsule.execute.placement import this_node
 from capsule.execute.workspace import Workspace, read_file
 from capsule.extension import Extended
 from capsule.options import Limits
-from capsule.origin import Extension, Verification, changes, original_id
+from capsule.origin import Extension, Verification, changes, original_id, other_device
 from capsule.plan import Plan
 from capsule.record import Execution, FrozenClaim, Setup
 from capsule.resolve import Request, Resolved, Used
@@ -83,6 +83,7 @@ def reopen(folder: Path, *, verifies: str | None, claims: Sequence[FrozenClaim] 
         folder=header.folder,
         subjects=header.subjects,
         changed=changes(header.setup.origin),
+        device=other_device(header.setup.origin),
     )
     kept = payload.drop_release(header.setup.levels, manifest)
     setup = replace(header.setup, levels=kept)

@@ -102,6 +102,7 @@ class VerifyOptions(StartOptions):
             and the word.
         quick: True to run only benchmarks that a primary claim other than `ratio` needs.
         set: JSON pointers of mutable fields of the manifest, with the new values for the run.
+        device: Device of the runs, `cpu` or `cuda`; None for the capsule's.
         id: Required id of the capsule, or at least its first 12 digits; None accepts any.
     """
 
@@ -114,6 +115,7 @@ class VerifyOptions(StartOptions):
     nonce: str | None = None
     quick: bool = False
     set: Sequence[tuple[str, int | float | str | bool]] = ()
+    device: Literal["cpu", "cuda"] | None = None
     id: str | None = None
 
 

@@ -57,6 +57,7 @@ class Verification:
         added: Earlier verifications whose runs count with these, in the order of their seeds; this
             one's capsule has them all.
         quick: True if benchmarks were left out because no deciding claim is about them.
+        device: Device given with `--device`, `cpu` or `cuda`; None for the device of the manifest.
     """
 
     kind: ClassVar[str] = "verification"
@@ -70,6 +71,7 @@ class Verification:
     set: Mapping[str, Scalar] = field(default_factory=dict)
     added: tuple[Added, ...] = ()
     quick: bool = False
+    device: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +136,11 @@ def predecessor_id(origin: Origin) -> str | None:
 def changes(origin: Origin) -> Mapping[str, Scalar]:
     """Return the overridden mutable fields: JSON pointer to value."""
     return origin.set if isinstance(origin, Verification) else {}
+
+
+def other_device(origin: Origin) -> str | None:
+    """Return the device given with `--device`, None for the device of the manifest."""
+    return origin.device if isinstance(origin, Verification) else None
 
 
 def image_override(origin: Origin) -> str | None:

@@ -23,6 +23,7 @@ from capsule.manifest import (
     Reading,
     Recipe,
     Subject,
+    otherdevice,
     scaling,
 )
 from capsule.manifest.benchmarks import subject_to_json
@@ -291,12 +292,24 @@ def json_digest(document: Mapping[str, Any]) -> Digest:
 
 
 def _sources(manifest: Manifest, benchmark: Benchmark, verifies: str | None) -> list[SeedSource]:
+    """Return the kinds of seeds that a benchmark runs under; none for a verification on another
+    device if its claims are about equal bits alone.
+    """
     if verifies is None:
         return ["manifest"]
     claims = [claim for claim in manifest.claims if matches(claim.metric, [benchmark])]
+    is_claimed = bool(claims)
+    if manifest.other_device is not None:
+        # what is not judged there is not run there
+        of_command = isinstance(benchmark.subject, Command)
+        claims = [
+            one
+            for one in claims
+            if not otherdevice.compares_bits(one.type, one.metric, of_command=of_command)
+        ]
     by_seed = any(claim.type == "exact" or claim.paired for claim in claims)
     sources: list[SeedSource] = ["manifest"] if by_seed else []
-    only_exact = bool(claims) and all(claim.type == "exact" for claim in claims)
+    only_exact = is_claimed and all(claim.type == "exact" for claim in claims)
     return sources if only_exact else [*sources, "fresh"]
 
 
@@ -322,7 +335,8 @@ def _trials(
     benchmarks: list[Benchmark], framework: str, seed: int, source: SeedSource
 ) -> Iterator[Trial]:
     for benchmark in benchmarks:
-        for case in benchmark.cases if framework in benchmark.frameworks else ():
+        runs = framework in benchmark.frameworks and framework not in benchmark.refusals
+        for case in benchmark.cases if runs else ():
             yield Trial(
                 # a record that was read holds it, too
                 id=intern(f"{benchmark.id}/{case.name}/{framework}/{seed}"),
@@ -356,6 +370,7 @@ def _json(manifest: Manifest, groups: Sequence[Group], verifies: str | None) -> 
         "determinism": manifest.determinism,
         "verifies": verifies,
         **({"set": dict(manifest.changed)} if manifest.changed else {}),
+        **({"device": manifest.other_device} if manifest.other_device else {}),
         "subjects": subjects_to_json(manifest),
         "groups": map(_group_json, groups),
     }

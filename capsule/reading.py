@@ -31,7 +31,7 @@ from capsule.archive import Capsule, Hashing
 from capsule.collector import pause_collector
 from capsule.errors import DamagedError, ManifestError, UsageError, add_advice
 from capsule.levels.catalog.ruler import RULER
-from capsule.manifest import Manifest, catalogued, looks
+from capsule.manifest import Manifest, catalogued, looks, otherdevice
 from capsule.manifest.problems import quote
 from capsule.notes import Note
 from capsule.origin import Extension, Rereading, Side, Verification
@@ -285,6 +285,8 @@ def _metrics(record: Record) -> Mapping[str, MetricRuns]:
     runs.
     """
     metrics = summary.run_values(record)
+    if record.manifest.other_device is not None:
+        return _author_metrics(record, metrics)
     if not (left_out := quick.not_run(record)):
         return metrics
     return {
@@ -294,6 +296,18 @@ def _metrics(record: Record) -> Mapping[str, MetricRuns]:
             if quick.benchmark_of(path) in left_out
         },
         **metrics,
+    }
+
+
+def _author_metrics(record: Record, metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRuns]:
+    """Return the metrics of the author's device: those that the re-run's lacks are without runs."""
+    planned = {trial["id"].rpartition("/")[0] for trial in summary.planned_trials(record.plan)}
+    here = {path for path, _ in plans.metric_paths(record.manifest)}
+    due = dict(plans.metric_paths(otherdevice.restore_all(record.manifest)))
+    return {
+        path: metrics[path] if path in metrics else summary.without_runs(path, metric)
+        for path, metric in due.items()
+        if path in metrics or path.rpartition("/")[0] not in planned or path not in here
     }
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
+from capsule import __version__, notes, quick, summary
 from capsule import manifest as manifests
-from capsule import notes, quick, summary
 from capsule import plan as plans
 from capsule.archive import Capsule
 from capsule.diff.changes import SAME_IMAGE, image_relation
 from capsule.errors import DamagedError, ManifestError, UsageError
+from capsule.jsons import JsonObject
 from capsule.origin import Verification, changes
 from capsule.record import Dataset, Record, find_early_runs
 
@@ -69,14 +70,20 @@ def _manifest_faults(original: Record, rerun: Record) -> Iterator[str]:
         return
     changed = changes(rerun.origin)
     try:
-        due = manifests.change(original.manifest, changed, original.plan["subjects"])
+        device = rerun.manifest.resources.device
+        due = manifests.change(original.manifest, changed, original.plan["subjects"], device)
     except (UsageError, ManifestError) as error:
         yield f"it set a field that a verification of the original cannot set: {error.what}"
         return
-    subjects = plans.subjects_to_json(due) if changed else original.plan["subjects"]
-    if subjects != rerun.plan["subjects"]:
+    is_same = due is original.manifest
+    subjects = original.plan["subjects"] if is_same else plans.subjects_to_json(due)
+    stated = rerun.plan["subjects"]
+    if rerun.tool != __version__ and due.other_device != original.manifest.other_device:
+        # what a device lacks follows from the catalogue of the version that verified
+        subjects, stated = (_without_catalogue(some) for some in (subjects, stated))
+    if subjects != stated:
         there_all, here_all = (
-            {one["benchmark"]: one for one in some} for some in (subjects, rerun.plan["subjects"])
+            {one["benchmark"]: one for one in some} for some in (subjects, stated)
         )
         odd = [
             name for name in {**there_all, **here_all} if there_all.get(name) != here_all.get(name)
@@ -86,6 +93,11 @@ def _manifest_faults(original: Record, rerun: Record) -> Iterator[str]:
             if odd
             else "its plan has the benchmarks in another order than the original's"
         )
+
+
+def _without_catalogue(subjects: Sequence[JsonObject]) -> list[JsonObject]:
+    known = ("refusals", "metrics", "lacking", "author_lacking")
+    return [{name: one[name] for name in one if name not in known} for one in subjects]
 
 
 def _claim_faults(original: Record, rerun: Record) -> Iterator[str]:

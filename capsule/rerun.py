@@ -16,7 +16,7 @@ from capsule.earlier import Earlier
 from capsule.errors import UsageError
 from capsule.execute import payload
 from capsule.judgement import judge
-from capsule.manifest import Manifest
+from capsule.manifest import Manifest, otherdevice
 from capsule.options import Limits, VerifyOptions
 from capsule.plan import Plan
 from capsule.quick import LeftOut
@@ -29,6 +29,8 @@ from capsule.watch import SILENT, Watch
 
 # how far an untrusted re-run may exceed the original: slower machines, imports from cold disks
 _TIMES = 10
+# the same on CPUs, of an original on GPUs
+_TIMES_ON_CPUS = 1000
 _START_SECONDS = 60.0
 _SPARE_SECONDS = 600.0
 # whatever its author wrote into it
@@ -64,7 +66,7 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
 
 
 def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
-    """Return the manifest of a capsule with what is set of it.
+    """Return the manifest of a capsule with what is set of it, and on the device that is chosen.
 
     Raises:
         UsageError: A field is named twice, fixed, or has that value already.
@@ -76,7 +78,7 @@ def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
         twice = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"--set {twice} is given twice", advice="give one value")
     record = original.record
-    return manifests.change(record.manifest, changed, record.plan["subjects"])
+    return manifests.change(record.manifest, changed, record.plan["subjects"], options.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +125,8 @@ def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Pl
         watch: Is told what a quick one leaves out.
 
     Raises:
-        UsageError: There is nothing to run, or options do not go together.
+        UsageError: There is nothing to run, also on the device that is chosen, or options do not go
+            together.
         DamagedError: What is to be added is no verification of the capsule.
     """
     record = original.record
@@ -132,18 +135,20 @@ def plan(original: Capsule, options: VerifyOptions, watch: Watch = SILENT) -> Pl
     only = quick.running(record.manifest, record.claims) if options.quick else None
     is_quick = only is not None
     written = manifest(original, options)
-    how = earlier.How(nonce=options.nonce, quick=is_quick, set=written.changed)
+    how = earlier.How(
+        nonce=options.nonce,
+        quick=is_quick,
+        set=written.changed,
+        device=written.resources.device,
+    )
     added = earlier.take(original, options.add, how)
     number = runs(record, options.runs, planned_looks, added)
+    planned = plans.make(written, verifies=original.id, runs=number, nonce=options.nonce, only=only)
     if left_out is not None:
         watch.quick(left_out.sentence)
-    return Planned(
-        looks=planned_looks,
-        added=added,
-        runs=number,
-        plan=plans.make(written, verifies=original.id, runs=number, nonce=options.nonce, only=only),
-        left_out=left_out,
-    )
+    for sentence in _leave_out_of_device(planned):
+        watch.note(f"not run on {written.resources.device}: {sentence}")
+    return Planned(looks=planned_looks, added=added, runs=number, plan=planned, left_out=left_out)
 
 
 def _leave_out(original: Capsule) -> LeftOut:
@@ -162,11 +167,30 @@ def _leave_out(original: Capsule) -> LeftOut:
     return left_out
 
 
+def _leave_out_of_device(planned: Plan) -> tuple[str, ...]:
+    """Return what does not run on the device that is chosen, as sentences.
+
+    Raises:
+        UsageError: Nothing would be left.
+    """
+    sentences = otherdevice.list_left_out(planned.manifest)
+    if not planned.groups:
+        raise UsageError(
+            f"no benchmark of the capsule runs on {planned.manifest.resources.device}:"
+            f" {'; '.join(sentences)}",
+            where="/benchmarks",
+            advice="leave --device out to verify the capsule on its own device",
+        )
+    return sentences
+
+
 def prospect(original: Capsule, planned: Planned, options: VerifyOptions, *, own: bool) -> Outlook:
     """Return the outlook on a verification; `own` is True for this user's capsule."""
+    # how long another device takes is unknown
+    is_moved = otherdevice.differ(original.record.manifest, planned.plan.manifest)
     return Outlook(
         plan=planned.rest,
-        original=Measured.of(original.record, planned.rest),
+        original=None if is_moved else Measured.of(original.record, planned.rest),
         work=options.work,
         output=options.output,
         limits=limits(original, planned.plan, options, own=own),
@@ -208,9 +232,12 @@ def limits(original: Capsule, planned: Plan, options: Limits, *, own: bool) -> L
     share = measured.seconds / max(1, measured.trials)
     logs = [size for name, size in original.sizes.items() if name.startswith("logs/")]
     ranks = planned.manifest.resources.ranks
+    is_moved = otherdevice.differ(record.manifest, planned.manifest)
+    has_gpus = bool(planned.manifest.resources.gpus_per_rank)
+    times = _TIMES_ON_CPUS if is_moved and not has_gpus else _TIMES
     usual = Limits(
         walltime=min(
-            _TIMES * trials * share + _START_SECONDS * len(planned.groups) + _SPARE_SECONDS,
+            times * trials * share + _START_SECONDS * len(planned.groups) + _SPARE_SECONDS,
             _MOST_SECONDS,
         ),
         disk=_TIMES * max(logs, default=0) + _SPARE_BYTES,

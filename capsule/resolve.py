@@ -369,7 +369,7 @@ def _prepare(
     count = resources.gpus_per_rank * resources.ranks_per_node if is_here else 0
     if count:
         # a missing device is reported before an image of gigabytes is fetched
-        visible.require(count, image)
+        _require_gpus(count, image, request)
     prepared = obtain_image(choice, site, watch, keep_keyring=request.keep_keyring)
     if prepared.hashing_seconds:
         watch.image_hashing(prepared.hashing_seconds)
@@ -384,6 +384,26 @@ def _prepare(
     keyring: Keyring = "kept" if request.keep_keyring else "outside"
     observations = {**chosen.observations, **keyrings.observe(keyring)}
     return replace(chosen, keyring=keyring, observations=observations)
+
+
+def _require_gpus(count: int, image: Image | None, request: Request) -> None:
+    """Stop unless this node shows so many GPUs.
+
+    Raises:
+        CannotRunError: Says what is missing, and for a capsule, whose manifest is sealed, how to
+            verify it without a GPU.
+    """
+    try:
+        visible.require(count, image)
+    except CannotRunError as error:
+        is_sealed = request.manifest.folder is None
+        if not is_sealed or error.where != "/resources/gpus_per_rank":
+            raise
+        raise CannotRunError(
+            error.what,
+            where=error.where,
+            advice="use a machine with a GPU, or verify the capsule on CPUs: --device cpu",
+        ) from None
 
 
 def obtain_image(

@@ -19,7 +19,7 @@ from capsule.digest import Digest
 from capsule.errors import DamagedError, ManifestError
 from capsule.image import Image
 from capsule.manifest import Claim, Manifest
-from capsule.origin import Origin, changes
+from capsule.origin import Origin, changes, other_device
 from capsule.record import (
     Dataset,
     DeviceSeries,
@@ -290,9 +290,15 @@ class _Reader:
         data, where = self.whole(MANIFEST), self.at(MANIFEST)
         digest.expect(digest.of_bytes(data), expected, what="the manifest", where=where)
         self._budget.spend(data, where=where)
-        changed = changes(origin)
         try:
-            return manifest.read(data, where=where, folder=None, subjects=subjects, changed=changed)
+            return manifest.read(
+                data,
+                where=where,
+                folder=None,
+                subjects=subjects,
+                changed=changes(origin),
+                device=other_device(origin),
+            )
         except ManifestError as error:
             raise DamagedError(f"invalid manifest: {error}") from None
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from capsule import averages, deviceseries, digest, plan, rankseries, summary
 from capsule.digest import Digest
-from capsule.manifest import Command, Metric, looks, recipes
+from capsule.manifest import Command, Metric, looks, otherdevice, recipes
 from capsule.record import Attempt, FrozenClaim, RankSamples, Record, Samples, sample_order
 from capsule.starts import DECLARED, INDEPENDENT, JOINED
 
@@ -39,7 +39,9 @@ def faults(record: Record) -> Iterator[str]:
     yield from _sample_faults(record, paths)
     yield from deviceseries.faults(record)
     planned = looks.plan(record.manifest.claims, len(record.manifest.seeds))
-    claimable = frozenset(path for path, _ in plan.metric_paths(record.manifest))
+    # claims are about what the author measured, whatever device a verifier chose
+    own = otherdevice.restore_all(record.manifest)
+    claimable = frozenset(path for path, _ in plan.metric_paths(own))
     for claim in record.claims:
         yield from _claim_faults(claim, claimable)
         if claim.looks != looks.of(claim.pattern, planned):

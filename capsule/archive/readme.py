@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from capsule import averages, plain, quick, summary
 from capsule.archive import hardware
 from capsule.digest import Digest
-from capsule.manifest import Command
+from capsule.manifest import Command, otherdevice
 from capsule.origin import Side, predecessor_id
 from capsule.record import FrozenClaim, RankSamples, Record
 
@@ -61,6 +61,10 @@ def _head(record: Record) -> Iterator[str]:
         yield f"- Nonce of the fresh seeds (`--nonce`): {_plain(record.nonce)}"
     for place, value in record.manifest.changed.items():
         yield f"- Changed by the verifier (`--set`): {_plain(place)} to {_plain(str(value))}"
+    if record.manifest.other_device is not None:
+        yield f"- Device chosen by the verifier (`--device`): {record.manifest.other_device}"
+    for sentence in otherdevice.list_left_out(record.manifest):
+        yield f"- Not run on this device: {_plain(sentence)}"
     if left_out := quick.not_run(record):
         names = ", ".join(f"`{name}`" for name in sorted(left_out))
         yield f"- Benchmarks left out by `--quick`, needed for no primary claim: {names}"

@@ -21,7 +21,11 @@ _WHOLE = ("runs", "look", "seed_rule", "seeds")
 
 def origin_to_json(origin: Origin) -> dict[str, Any]:
     """Return an origin, told by its `kind`."""
-    return {"kind": origin.kind, **asdict(origin)}
+    stated = asdict(origin)
+    # written only by verifications on another device
+    if stated.get("device", "") is None:
+        del stated["device"]
+    return {"kind": origin.kind, **stated}
 
 
 def origin_from_json(value: Mapping[str, Any]) -> Origin:

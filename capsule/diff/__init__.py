@@ -15,6 +15,7 @@ from capsule.diff import (
     altered,
     changes,
     days,
+    devices,
     evidence,
     facts,
     inability,
@@ -91,6 +92,9 @@ class Pair:
         scale: Why the numbers of the two sides are not of one scale, None where they are.
         altered: What of the manifest was set that its metric of a machine depends on, None for
             nothing.
+        not_run: Why a side did not run it on its device, None where both were to.
+        is_moved: True for a metric of a machine where the two sides ran on different devices by the
+            choice of a verifier.
         names: What the sides are called.
     """
 
@@ -104,6 +108,8 @@ class Pair:
     skipped: str | None = None
     scale: Sentence | None = None
     altered: str | None = None
+    not_run: str | None = None
+    is_moved: bool = False
     names: Names = ROLES
 
 
@@ -151,7 +157,8 @@ def compare(
     there, here = summary.run_values(original), summary.run_values(rerun)
     side = rounds.pair_of(original, rerun)
     met = pair_rounds(side, there, here) if side else pair_up(original.claims, there, here)
-    marked = altered.mark(skipped.mark(met, original, rerun), original, rerun)
+    met = devices.mark(skipped.mark(met, original, rerun), original, rerun)
+    marked = altered.mark(met, original, rerun)
     pairs = tuple(rulers.mark(marked, original, rerun))
     if copied := evidence.copy(original, rerun):
         pairs = refuse(pairs, copied)
@@ -350,6 +357,7 @@ def _notes(
         )
     yield from _seed_notes(original, rerun, pairs)
     yield from records.of_both(original, rerun, names)
+    yield from devices.notes(original, rerun)
     yield from days.notes(pairs)
     yield from loads.notes(original, rerun, pairs, names)
 

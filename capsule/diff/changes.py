@@ -8,6 +8,7 @@ from typing import Literal
 from capsule import summary
 from capsule.diff import evidence, skipped, words
 from capsule.image import Image
+from capsule.manifest import otherdevice
 from capsule.notes import Note
 from capsule.origin import Verification
 from capsule.record import Record
@@ -64,6 +65,7 @@ def between(
     return (
         *_image(original, rerun),
         *_program(original, rerun),
+        *_device(original, rerun),
         *_manifest(original, rerun),
         *way,
         *skipped.notes(original, rerun),
@@ -121,6 +123,12 @@ def _program(original: Record, rerun: Record) -> Iterator[Note]:
     own = isinstance(rerun.origin, Verification) and rerun.origin.levels == "own"
     if own and original.levels.get("digest") != rerun.levels.get("digest"):
         yield words.CHANGES("another-program")
+
+
+def _device(original: Record, rerun: Record) -> Iterator[Note]:
+    if otherdevice.differ(original.manifest, rerun.manifest):
+        there, here = (one.manifest.resources.device for one in (original, rerun))
+        yield words.CHANGES(words.ANOTHER_DEVICE, there=there, here=here)
 
 
 def _manifest(original: Record, rerun: Record) -> Iterator[Note]:

@@ -75,6 +75,14 @@ CHANGES |= {
 }
 
 
+ANOTHER_DEVICE = "another-device"
+
+
+CHANGES |= {
+    ANOTHER_DEVICE: "a re-run on {here}, an original on {there} (--device)",
+}
+
+
 @CHANGES.template("changed-manifest")
 def changed_manifest(*, values: tuple[tuple[str, str], ...]) -> str:
     """Word that the verifier set fields of the manifest.
@@ -163,6 +171,11 @@ def one_day(*, spans: tuple[tuple[str, str], ...]) -> str:
         f"all runs on one day ({within}): the spread between them does not show how the machine"
         " changes from day to day"
     )
+
+
+NOTES |= {
+    "not-run": "not run on {device}: {benchmarks:list} ({reason})",
+}
 
 
 NOTES |= {

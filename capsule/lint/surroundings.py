@@ -123,6 +123,9 @@ def of_nodes(record: Record) -> Iterator[Located]:
     if record.manifest.resources.gpus_per_rank:
         yield from _of_idle_gpus(record)
         return
+    # a verifier who chose CPUs leaves GPUs unused on purpose
+    if record.manifest.other_device is not None:
+        return
     models = [
         str(inventory.at(gpu, "model") or "unknown GPU")
         for node in record.nodes

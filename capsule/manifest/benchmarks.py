@@ -114,9 +114,15 @@ def subject_to_json(benchmark: Benchmark) -> dict[str, Any]:
             {"name": case.name, "parameters": dict(case.parameters)} for case in benchmark.cases
         ],
         "metrics": [{key: getattr(metric, key) for key in known} for metric in benchmark.metrics],
-        "lacking": {name: sorted(metrics) for name, metrics in sorted(benchmark.lacking.items())},
+        "lacking": _lacking_to_json(benchmark.lacking),
+        **({"refusals": dict(sorted(benchmark.refusals.items()))} if benchmark.refusals else {}),
+        **({"author_lacking": _lacking_to_json(own)} if (own := benchmark.author_lacking) else {}),
         **_recipes_to_json(benchmark.subject),
     }
+
+
+def _lacking_to_json(lacking: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+    return {name: sorted(metrics) for name, metrics in sorted(lacking.items())}
 
 
 def _recipes_to_json(subject: Subject) -> dict[str, Any]:

@@ -99,6 +99,11 @@ class Resources:
         """World size: number of processes of one start, on all nodes together."""
         return self.nodes * self.ranks_per_node
 
+    @property
+    def device(self) -> str:
+        """Return the device of every rank, `cpu` or `cuda`."""
+        return "cuda" if self.gpus_per_rank else "cpu"
+
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
@@ -174,6 +179,10 @@ class Benchmark:
         online: Whether the workload may use the network.
         search: How its cases were drawn; None for cases that the author wrote.
         scaling: How cases with different numbers of ranks are compared; None for no comparison.
+        refusals: Reasons why frameworks do not run it on the device that the verifier chose, by
+            framework; none on the device of the author.
+        author_lacking: `lacking` on the device of the author, where another one has other metrics;
+            None where it is the same.
     """
 
     id: str
@@ -190,6 +199,8 @@ class Benchmark:
     online: bool = False
     search: Search | None = None
     scaling: Scaling | None = None
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    author_lacking: Mapping[str, frozenset[str]] | None = None
 
     @cached_property
     def case_names(self) -> frozenset[str]:
@@ -347,6 +358,8 @@ class Manifest:
         winner_of: The search whose winner this manifest runs again; None for other manifests.
         changed: Values that the verifier has set with --set, by JSON pointer. `source` keeps the
             author's values; all other attributes have the verifier's values.
+        other_device: Device that the verifier chose in place of the author's, `cpu` or `cuda`; None
+            for the device of the author. `source` keeps the author's number of GPUs.
     """
 
     name: str
@@ -368,6 +381,7 @@ class Manifest:
     narrowed_from: Digest | None = field(default=None, compare=False)
     winner_of: Winner | None = None
     changed: Mapping[str, Scalar] = field(default_factory=dict)
+    other_device: str | None = None
 
     @property
     def formats(self) -> Mapping[str, str]:

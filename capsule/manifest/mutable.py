@@ -79,7 +79,7 @@ def _refuse(raw: Raw, place: str) -> str | None:
         if "resources" not in mutable:
             return _lack(mutable, "resources")
         if parts[1] == "gpus_per_rank":
-            return "it is fixed: CPU and GPU are two experiments"
+            return "it is fixed: choose the device with --device cpu or --device cuda"
         return None
     if parts[:1] != ["benchmarks"]:
         return f"it is fixed: {_list(mutable)}"

@@ -19,6 +19,7 @@ from capsule.manifest import (
     generated,
     mutable,
     narrow,
+    otherdevice,
     retired,
     rules,
     scaling,
@@ -130,6 +131,7 @@ def read(
     folder: Path | None,
     subjects: Sequence[Mapping[str, Any]] | None = None,
     changed: Mapping[str, Scalar] = {},
+    device: str | None = None,
 ) -> Manifest:
     """Read the bytes of a manifest.
 
@@ -144,6 +146,7 @@ def read(
         subjects: What the plan says of cases and metrics (`benchmarks.subject_to_json`), where
             one was made; None to take them from the catalogue, and from users' files in `folder`.
         changed: JSON pointer to value of what whoever verifies has set instead.
+        device: Device that a verifier chose, `cpu` or `cuda`; None for the author's.
 
     Raises:
         ManifestError: Everything that is wrong, each with JSON pointer and line.
@@ -160,13 +163,15 @@ def read(
         for pointer, reason in refusals.items():
             problems.add(pointer, reason)
         problems.add_violations(raw, "manifest-1")
+    if device is not None and not problems.below(""):
+        raw = otherdevice.put(raw, device, problems)
     benchmarks: tuple[Benchmark, ...] = ()
     drawn = False
     if isinstance(raw, dict):
         rules.check(raw, folder, problems)
         _check_seed_range(raw, problems)
         raw, drawn = search.put_points(raw, points, problems, draws=subjects is None)
-        benchmarks = _benchmarks(raw, folder, subjects, problems)
+        benchmarks = _benchmarks(raw, folder, subjects, device, problems)
     problems.stop(data.decode(), where)
     text = search.write(raw) if drawn else data
     if len(text) > MOST_BYTES:
@@ -176,7 +181,8 @@ def read(
         )
         raise ManifestError(message, where=where, advice="search fewer points")
     # in the order in which a capsule keeps them, whichever was typed first
-    return replace(_manifest(raw, benchmarks, text, folder), changed=dict(sorted(changed.items())))
+    made = _manifest(raw, benchmarks, text, folder)
+    return replace(made, changed=dict(sorted(changed.items())), other_device=device)
 
 
 def _parse(data: bytes, where: str) -> Any:
@@ -255,6 +261,7 @@ def _benchmarks(
     raw: Mapping[str, Any],
     folder: Path | None,
     subjects: Sequence[Mapping[str, Any]] | None,
+    other_device: str | None,
     problems: Problems,
 ) -> tuple[Benchmark, ...]:
     """Return the valid benchmarks; claims are checked only if all are valid."""
@@ -274,6 +281,21 @@ def _benchmarks(
     right = tuple(one for one in checked if one)
     if problems.below("/benchmarks"):
         return ()
+    is_strict = raw.get("determinism") == "strict"
+    if subjects is not None:
+        places = zip(right, rules.entries(raw, "benchmarks"), strict=True)
+        right = tuple(
+            otherdevice.place(
+                one,
+                entry,
+                here,
+                planned.get(one.id),
+                other_device,
+                problems,
+                is_strict=is_strict,
+            )
+            for one, (here, entry) in places
+        )
     fitting = {
         int(here.rpartition("/")[2]): claims.claim(entry)
         for here, entry in rules.entries(raw, "claims")
@@ -282,7 +304,7 @@ def _benchmarks(
     claims.check(fitting, right, problems)
     _check_bounds(raw, right, problems)
     _check_winner(raw, right, problems)
-    if subjects is None and raw.get("determinism") == "strict":
+    if subjects is None and is_strict:
         strict.check(right, device, problems)
     if not problems.below("/resources"):
         scaling.check_world(right, _resources(raw.get("resources", {})).ranks, problems)

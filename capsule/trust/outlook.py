@@ -136,10 +136,12 @@ def describe_size(choice: Choice) -> str:
 
 
 def describe_devices(manifest: Manifest) -> str:
-    """Return the number of GPUs of each rank."""
+    """Return the number of GPUs of each rank, and the device that the verifier chose."""
     resources = manifest.resources
     number = str(resources.gpus_per_rank or "none")
-    return number if resources.ranks == 1 else f"{number} for each of {resources.ranks} ranks"
+    each = f" for each of {resources.ranks} ranks" if resources.ranks > 1 else ""
+    chosen = f" (--device {manifest.other_device})" if manifest.other_device else ""
+    return f"{number}{each}{chosen}"
 
 
 def describe_network(online: Sequence[str], *, contained: bool) -> str:

@@ -30,6 +30,7 @@ from capsule.manifest import (
     Operator,
     Reading,
     Recipe,
+    otherdevice,
 )
 from capsule.plan import Plan
 from capsule.resolve import Choice, Request, Resolved
@@ -231,6 +232,7 @@ def _announce(
         *outlook.describe_data(request, contained=choice is not None and choice.runtime.contained),
         *engine,
         f"GPUs: {outlook.describe_devices(manifest)}",
+        *(f"not run: {sentence}" for sentence in otherdevice.list_left_out(manifest)),
         f"limits: {outlook.describe_limits(prospect.limits)}",
         f"writes: {outlook.describe_writes(prospect)}",
         f"from: {outlook.describe_origin(manifest)}, {code.label}",

@@ -208,7 +208,7 @@ def add_limits(parser: ArgumentParser, *, of_untrusted: bool = False) -> None:
         type=seconds,
         metavar="HH:MM:SS",
         help="stop the run after this time; resume it with --resume"
-        + default("10 times the original's duration, plus a reserve"),
+        + default("10 times the original's duration, 1000 times with --device cpu, plus a reserve"),
     )
     parser.add_argument(
         "--disk",
@@ -412,5 +412,6 @@ def next_command(
         "--levels": "own" if further.own_levels else None,
         "--nonce": further.nonce,
         "--quick": further.quick,
+        "--device": further.device,
     }
     return command("verify", original, flags={**rest, **flags})

@@ -75,6 +75,18 @@ def _add(parser: ArgumentParser) -> None:
         help="run only benchmarks that a primary claim (other than `ratio`) needs; report the rest "
         "as not run. Recorded",
     )
+    _add_changes(parser)
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show the planned runs, downloads and files, and the expected duration; run nothing",
+    )
+    verb.add_full(parser)
+    verb.add_json(parser)
+
+
+def _add_changes(parser: ArgumentParser) -> None:
+    """Add the options that change the sealed experiment."""
     parser.add_argument(
         "--set",
         action="append",
@@ -85,12 +97,11 @@ def _add(parser: ArgumentParser) -> None:
         "the verdict",
     )
     parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="show the planned runs, downloads and files, and the expected duration; run nothing",
+        "--device",
+        choices=("cpu", "cuda"),
+        help="re-run without GPUs (`cpu`) or with one GPU for each rank (`cuda`); what cannot run "
+        "there is not judged (default: the capsule's device). Recorded and stated in the verdict",
     )
-    verb.add_full(parser)
-    verb.add_json(parser)
 
 
 def _verify(arguments: Arguments, console: Console) -> int:
@@ -174,6 +185,7 @@ def _add_command(error: UntrustedError, arguments: Arguments, place: Located) ->
         "--until-decided": arguments.until_decided,
         "--quick": arguments.quick,
         "--set": [f"{field}={json.dumps(value)}" for field, value in arguments.set],
+        "--device": arguments.device,
         "--keep-hosts": arguments.keep_hosts,
         "--strict-privacy": arguments.strict_privacy,
         "--follow": arguments.follow,
@@ -229,6 +241,7 @@ VERIFY = Verb(
         "capsule verify stranger.capsule.zip --trust --nonce 'SC26 committee 7'",
         "capsule verify stranger.capsule.zip --trust --quick",
         "capsule verify stranger.capsule.zip --trust --set /resources/cpus_per_rank=8",
+        "capsule verify stranger.capsule.zip --trust --device cpu",
         "capsule verify mine.capsule.zip --resume mine-1a2b3c4d.run",
     ),
     one="capsule",

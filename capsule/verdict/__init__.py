@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from capsule import stats
+from capsule import quick, stats
 from capsule.diff import Differences
 from capsule.freezing import freeze
 from capsule.notes import Note
@@ -64,7 +64,7 @@ def judge(differences: Differences) -> Verdict:
     """
     judged = [claim.judge(pair) for pair in differences.pairs]
     claims = _with_holm([one for one in judged if one.claim is not None])
-    word, sentence = _capsule([one for one in claims if one.decisive])
+    word, sentence = _capsule(claims)
     return Verdict(
         word=word,
         sentence=_add_changes(sentence, differences.changes),
@@ -105,10 +105,12 @@ def _name(one: Judged) -> str:
     return f"{one.metric}, {value}" if value else one.metric
 
 
-def _capsule(primary: Sequence[Judged]) -> tuple[Word, Sentence]:
+def _capsule(judged: Sequence[Judged]) -> tuple[Word, Sentence]:
+    primary = [one for one in judged if one.decisive]
     claims = len(primary)
     if not primary:
-        return "INCONCLUSIVE", words.WHOLE("no-primary-claim")
+        is_claimed = any(one.claim is not None and quick.decides(one.claim) for one in judged)
+        return "INCONCLUSIVE", words.WHOLE("only-reported" if is_claimed else "no-primary-claim")
     different = [one for one in primary if one.word == "DIFFERENT"]
     beyond_chance = [
         one
@@ -124,12 +126,16 @@ def _capsule(primary: Sequence[Judged]) -> tuple[Word, Sentence]:
         return "REPRODUCED", words.whole.reproduced(claims=claims)
     if different:
         return "INCONCLUSIVE", words.whole.chance(claims=claims, different=len(different))
-    if unable := [one.fault for one in primary if one.fault is not None]:
-        sentence = words.whole.all_unable(claims=claims, unable=len(unable), fault=unable[0])
+    faults = [one.fault for one in primary if one.fault is not None and one.fault != "device"]
+    if faults:
+        sentence = words.whole.all_unable(claims=claims, unable=len(faults), fault=faults[0])
         return "INCONCLUSIVE", _add_failure(
             sentence, [one for one in primary if one.fault is not None]
         )
     reproduced = sum(one.word == "REPRODUCED" for one in primary)
+    if left_out := sum(one.fault == "device" for one in primary):
+        sentence = words.whole.not_run(claims=claims, left_out=left_out, reproduced=reproduced)
+        return "INCONCLUSIVE", sentence
     sentence = words.whole.undecided(claims=claims, reproduced=reproduced)
     return "INCONCLUSIVE", _add_failure(sentence, primary)
 

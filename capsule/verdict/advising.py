@@ -17,6 +17,7 @@ MOST_OF_A_PAIR = 1000
 ORIGINAL_OF_ONE_RUN = Advice(
     answer="original-too-few", sentence=words.ADVICE("original-of-one-run")
 )
+OTHER_DEVICE = Advice(answer="mend", sentence=words.ADVICE("other-device"))
 _Two = tuple[int | None, int | None]
 
 

@@ -42,6 +42,11 @@ def judge(pair: Pair) -> Judged:
         # of another capsule's claims, it may be what decides here
         sentence = words.JUDGEMENTS("skipped", sides=pair.skipped, is_decisive=blank.decisive)
         return replace(blank, word="SKIPPED", look=None, sentence=sentence, notes=())
+    if claim is not None and pair.not_run is not None:
+        return failing.leave_unrun(blank, pair.not_run)
+    if claim is not None and pair.is_moved:
+        sentence = words.JUDGEMENTS("other-device")
+        return replace(blank, word="REPORTED", look=None, sentence=sentence)
     if claim is not None and pair.altered is not None:
         sentence = words.JUDGEMENTS("altered", fields=pair.altered)
         return replace(blank, word="REPORTED", look=None, sentence=sentence)

@@ -35,6 +35,15 @@ def leave_open(blank: Judged, inability: Inability) -> Judged:
     )
 
 
+def leave_unrun(blank: Judged, reason: str) -> Judged:
+    """Leave a claim open that a device kept from being run, or from being judged."""
+    sentence = words.JUDGEMENTS("not-run-here", reason=reason)
+    unrun = replace(blank, look=None, sentence=sentence, notes=())
+    if blank.word == "REPORTED":
+        return unrun
+    return replace(unrun, fault="device", advice=advising.OTHER_DEVICE)
+
+
 def judge(blank: Judged, pair: Pair, judge_values: Callable[[Judged], Judged]) -> Judged:
     """The judgement of values by their own rule, and of how often either side gave none.
 

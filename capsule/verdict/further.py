@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capsule.diff import words
+from capsule.notes import Note
 from capsule.verdict.model import Judged, Verdict
 
 # runs of a changed experiment do not add up with those of the capsule's own
@@ -22,6 +25,7 @@ class Further:
         own_levels: Whether the program of this version of capsule measured in place of its own.
         nonce: The word that the seeds follow from besides the id, None for none.
         quick: Whether what decides nothing is left out, as it was.
+        device: Device that took the place of the original's, None where none did.
     """
 
     runs: int
@@ -30,6 +34,7 @@ class Further:
     own_levels: bool
     nonce: str | None
     quick: bool
+    device: str | None
 
 
 def advise_further(verdict: Verdict) -> Further | None:
@@ -54,7 +59,14 @@ def advise_further(verdict: Verdict) -> Further | None:
         own_levels="another-program" in codes,
         nonce=rerun.nonce,
         quick=rerun.quick,
+        device=_find_device(differences.changes),
     )
+
+
+def _find_device(changes: Sequence[Note]) -> str | None:
+    """Return the device of the re-run where it is not the original's."""
+    facts = (dict(one.facts or ()) for one in changes if one.code == words.ANOTHER_DEVICE)
+    return next((str(one["here"]) for one in facts), None)
 
 
 def _runs(judged: Judged) -> int | None:

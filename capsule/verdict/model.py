@@ -158,7 +158,7 @@ class Judged:
             counted half; informational.
         look: Planned look of the judgement; None for a claim that is judged once.
         failure: End of the failed runs, if these decide the word or forbid REPRODUCED.
-        fault: Obstacle, if the claim could not be run.
+        fault: Obstacle, if the claim could not be run; `device` if it was not to run on this one.
         sentence: The judgement in words.
         advice: Remedy of an INCONCLUSIVE claim; None if none is known.
         notes: Remarks on the judgement.
@@ -192,7 +192,7 @@ class Judged:
     superiority: float | None = None
     look: Look | None = None
     failure: str | None = None
-    fault: Fault | None = None
+    fault: Fault | Literal["device"] | None = None
     sentence: Sentence = _UNSAID
     advice: Advice | None = None
     notes: tuple[Note, ...] = ()

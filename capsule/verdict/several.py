@@ -122,7 +122,7 @@ def _add_changes(sentence: Sentence, pair: JudgedPair) -> Sentence:
 
 
 def _whole(pairs: Sequence[JudgedPair]) -> tuple[Word, Sentence]:
-    if not any(claim.decisive for claim in pairs[0].verdict.claims):
+    if not any(claim.decisive for pair in pairs for claim in pair.verdict.claims):
         return "INCONCLUSIVE", words.WHOLE("no-primary-claims")
     different = tuple(pair.label for pair in pairs if pair.word == "DIFFERENT")
     if different:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
@@ -22,6 +22,7 @@ from capsule.verdict.wording import natural, number
 _NOT_OF_VALUES = ("exact", "distribution", "curve")
 _SHIFTS = ("equivalence", "noninferiority", "prediction")
 _UNEQUAL_P = 0.01
+_Skip = Literal["quick", "device"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,13 +158,13 @@ def _obstacles_of_a_mean(
         yield words.SPREADS("different-machines", sides=tuple(dict.fromkeys(different)))
 
 
-def _find_skips(metric: str, verdicts: Sequence[Verdict]) -> set[int]:
-    """Places of the re-executions that were quick and did not run a metric."""
+def _find_skips(metric: str, verdicts: Sequence[Verdict]) -> dict[int, _Skip]:
+    """Places of the re-executions that were not to run a metric, and the option that says so."""
     return {
-        place
+        place: "device" if one.fault == "device" else "quick"
         for place, verdict in enumerate(verdicts, 1)
         for one in verdict.claims
-        if one.metric == metric and one.word == "SKIPPED"
+        if one.metric == metric and (one.word == "SKIPPED" or one.fault == "device")
     }
 
 
@@ -171,14 +172,12 @@ def _notes(
     across: Across,
     used: Sequence[stats.Runs],
     precision: stats.Precision | None,
-    skipped: Collection[int],
+    skipped: Mapping[int, _Skip],
 ) -> Iterator[Note]:
     for index, side in enumerate(across.sides):
         if side is None or not used[index].n:
-            why: Literal["quick", "no metric", "no value"] = "quick"
-            if index not in skipped:
-                why = "no metric" if side is None else "no value"
-            yield words.notes.left_out(side=label(index), why=why)
+            lack: Literal["no metric", "no value"] = "no metric" if side is None else "no value"
+            yield words.notes.left_out(side=label(index), why=skipped.get(index, lack))
     if precision is None:
         return
     shared = _sides_with_common_seeds(used)

@@ -143,6 +143,9 @@ COMMANDS: dict[str, Here | There] = {
     "capsule verify stranger.capsule.zip --trust --set /resources/cpus_per_rank=8": There(
         test="journeys/test_set.py::test_resources_leave_quality_judged_and_the_machine_reported"
     ),
+    "capsule verify stranger.capsule.zip --trust --device cpu": There(
+        test="journeys/test_other_device.py::test_portable_claims_are_judged_and_the_machine_reported"
+    ),
     "capsule verify stranger.capsule.zip --trust --quick": There(
         test="journeys/test_quick.py::test_what_decides_runs_as_in_the_whole_and_no_more"
     ),

@@ -136,7 +136,7 @@ FIXED = [
     ("/benchmarks/0/batch/0", 3, "expected one number"),
     ("/benchmarks/0/optimizer/lr/0", 3, "expected one number"),
     ("/resources", 3, "not a field of the resources"),
-    ("/resources/gpus_per_rank", 1, "two experiments"),
+    ("/resources/gpus_per_rank", 1, "choose the device with --device"),
     ("/seeds/0", 3, "it is fixed"),
     ("/claims/0/margin", 3, "it is fixed"),
     ("/mutable/0", "resources", "it is fixed"),

@@ -76,6 +76,9 @@ COMMANDS: dict[str, Here | There] = {
     "capsule verify paper.capsule.zip --trust --set /resources/cpus_per_rank=8": There(
         test="journeys/test_set.py::test_resources_leave_quality_judged_and_the_machine_reported"
     ),
+    "capsule verify paper.capsule.zip --trust --device cpu": There(
+        test="journeys/test_other_device.py::test_portable_claims_are_judged_and_the_machine_reported"
+    ),
     "capsule verify paper.capsule.zip --trust --until-decided": There(
         test="journeys/test_decision.py::test_planned_looks_stop_as_soon_as_every_claim_is_decided"
     ),

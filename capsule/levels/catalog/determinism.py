@@ -93,6 +93,9 @@ VARIABLES = (
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Sums are split between as many threads as these say."""
 
+METRIC = "repeatable"
+"""Metric of operators and networks that is 1 where repeated calls give equal bits."""
+
 SWITCHES: Mapping[str, object] = {
     "deterministic_algorithms": True,
     "cudnn_benchmark": False,

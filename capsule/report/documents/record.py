@@ -9,6 +9,7 @@ from typing import Any
 
 from capsule import quick, stats, summary, sweeps
 from capsule.jsons import Json
+from capsule.manifest import otherdevice
 from capsule.origin import predecessor_id
 from capsule.record import DeviceSeries, Record
 from capsule.report.documents.comparison import claim_to_json, notes_to_json, round_digits
@@ -33,6 +34,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "nonce": record.nonce,
         "quick": bool(quick.not_run(record)),
         "set": dict(record.manifest.changed),
+        **_device(record),
         "added": [asdict(earlier) for earlier in record.chain],
         "started": record.started,
         "ended": record.ended,
@@ -56,6 +58,15 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "world": dict(summary.worlds(record)),
         "notes": notes_to_json(record.notes),
     }
+
+
+def _device(record: Record) -> dict[str, Json]:
+    """Return the device that a verifier chose, and what did not run on it; nothing otherwise."""
+    manifest = record.manifest
+    if manifest.other_device is None:
+        return {}
+    left_out = otherdevice.list_left_out(manifest)
+    return {"device": manifest.other_device, "not_run": list(left_out)}
 
 
 def _metrics(record: Record) -> dict[str, Json]:

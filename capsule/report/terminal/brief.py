@@ -44,6 +44,8 @@ _DESIGN = frozenset({"pair", "runs-added"})
 # where the images are one, and their names are not
 _SAME_BY = {"same-config": "configuration", "same-tree": "root file system's tree"}
 _OF_MACHINES = frozenset({"busy", "one-day", "shared-cores", "oversubscribed"})
+# by the code of the sentence that says why a claim is reported only
+_ALTERING = {"altered": "--set", "other-device": "--device"}
 # notes of a judgement that its row says as well, or that change nothing for its reader
 _IN_ROWS = frozenset({"planned-look", "unplanned-look", "paired-seeds", "unequal-failures"})
 
@@ -290,7 +292,9 @@ def _count_others(verdict: Verdict) -> Iterator[str]:
         words_of_all = ", ".join(f"{number} {name}" for name, number in sorted(words.items()))
         yield f"{count(len(secondary), 'secondary claim')} ({words_of_all})"
     if altered:
-        yield f"{count(len(altered), 'claim')} on machine metrics not judged (--set)"
+        codes = {one.sentence.code for one in altered}
+        options = ", ".join(option for code, option in _ALTERING.items() if code in codes)
+        yield f"{count(len(altered), 'claim')} on machine metrics not judged ({options})"
     ratios = sum(map(_is_ratio, judged))
     if ratios:
         yield f"{count(ratios, 'ratio')} not judged"

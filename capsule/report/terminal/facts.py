@@ -10,7 +10,16 @@ from itertools import pairwise
 from capsule import inventory, quick, software, summary
 from capsule.durations import duration
 from capsule.image import IDENTITIES
-from capsule.manifest import Benchmark, Collective, Command, Network, Operator, Reading, Recipe
+from capsule.manifest import (
+    Benchmark,
+    Collective,
+    Command,
+    Network,
+    Operator,
+    Reading,
+    Recipe,
+    otherdevice,
+)
 from capsule.origin import Side, predecessor_id
 from capsule.record import Attempt, Dataset, Record, Source
 from capsule.report.terminal.style import join_first
@@ -94,6 +103,9 @@ class _Facts:
             yield "nonce", f"{record.nonce} (an input of the fresh seeds)"
         changed = record.manifest.changed.items()
         yield from self._few("set", [f"{place} to {value} (--set)" for place, value in changed])
+        if record.manifest.other_device is not None:
+            yield "device", f"{record.manifest.other_device} (--device)"
+        yield from self._few("not run", otherdevice.list_left_out(record.manifest))
         if left_out := quick.not_run(record):
             yield (
                 "quick",

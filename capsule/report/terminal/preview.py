@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from capsule.manifest import otherdevice
 from capsule.report.terminal.style import grid, text
 from capsule.sizes import size
 from capsule.verdict.wording import count
@@ -50,7 +51,11 @@ def _facts(preview: Preview) -> Iterator[tuple[str, str]]:
         yield name, "not on this machine" if place is None else str(place)
     online = [one.id for one in manifest.benchmarks if one.online]
     yield "network", outlook.describe_network(online, contained=preview.contained)
-    yield "GPUs", f"{first.gpus.count} for each rank" if first.gpus.count else "none"
+    chosen = f" (--device {manifest.other_device})" if manifest.other_device else ""
+    number = f"{first.gpus.count} for each rank" if first.gpus.count else "none"
+    yield "GPUs", f"{number}{chosen}"
+    for sentence in otherdevice.list_left_out(manifest):
+        yield "not run", sentence
     limits = replace(preview.prospect.limits, walltime=preview.walltime_seconds)
     yield "limits", outlook.describe_limits(limits)
     yield "writes", outlook.describe_writes(preview.prospect)

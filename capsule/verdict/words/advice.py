@@ -30,6 +30,8 @@ def _settle(now: int, numbers: _Two) -> str:
 
 
 ADVICE |= {
+    "other-device": "to judge this claim, verify the author's capsule on the author's device,"
+    " without --device",
     "original-of-one-run": "more re-runs cannot settle this claim: the original has only one"
     " run. Ask the original's author to seal more seeds",
     "looks-taken": "more re-runs cannot settle this claim: {runs:d} runs were the last of the"

@@ -267,6 +267,8 @@ JUDGEMENTS |= {
     "skipped": "not run: with --quick, {sides} skipped this benchmark, which"
     " {is_decisive:no primary claim of that verification needs|cannot change the verdict}",
     "altered": "reported only: the claim depends on {fields}, changed with --set",
+    "other-device": "reported only: the claim depends on the device, changed with --device",
+    "not-run-here": "not run here: {reason}",
 }
 
 

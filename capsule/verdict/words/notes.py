@@ -127,12 +127,13 @@ def unplanned_look(
 
 
 @NOTES.template("left-out")
-def left_out(*, side: str, why: Literal["no metric", "no value", "quick"]) -> str:
+def left_out(*, side: str, why: Literal["no metric", "no value", "quick", "device"]) -> str:
     """A side has no value of a metric."""
     lack = {
         "no metric": "does not measure this metric",
         "no value": "has no run with a value",
         "quick": "skipped this benchmark (--quick)",
+        "device": "did not run this benchmark (--device)",
     }
     return f"{side} {lack[why]}: capsule leaves {side} out of spread and mean"
 

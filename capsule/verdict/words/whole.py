@@ -14,6 +14,7 @@ WHOLE = Templates(Sentence, short=Shape(str, shorten))
 
 WHOLE |= {
     "no-primary-claim": "the capsule makes no primary claim: a verdict needs at least one",
+    "only-reported": "no primary claim is judged: all of them are reported only",
 }
 
 
@@ -64,6 +65,22 @@ def undecided(*, claims: int, reproduced: int) -> str:
     if claims == 1:
         return "1 claim undecided"
     return f"{claims - reproduced} of {claims} primary claims undecided, {reproduced} reproduced"
+
+
+@WHOLE.template("not-run-here")
+def not_run(*, claims: int, left_out: int, reproduced: int) -> str:
+    """Some primary claims were not run on the device of the re-run.
+
+    Args:
+        claims: How many there are.
+        left_out: How many of them were not run.
+        reproduced: How many are REPRODUCED.
+    """
+    if claims == 1:
+        return "the claim was not run here"
+    undecided = claims - left_out - reproduced
+    rest = f", {undecided} undecided" if undecided > 0 else ""
+    return f"{left_out} of {claims} primary claims not run here, {reproduced} reproduced{rest}"
 
 
 WHOLE |= {
