@@ -295,7 +295,7 @@ def _first_start(
         formats=manifest.formats,
         generators=manifest.generators,
         threads=resolved.threads,
-        device="cuda" if manifest.resources.gpus_per_rank else "cpu",
+        device=manifest.resources.device,
         gpus_per_rank=manifest.resources.gpus_per_rank,
         ranks_per_node=manifest.resources.ranks_per_node,
         determinism=manifest.determinism,

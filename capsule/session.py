@@ -425,7 +425,7 @@ def _session(
         formats=plan.manifest.formats,
         generators=plan.manifest.generators,
         threads=setup.threads,
-        device="cuda" if plan.manifest.resources.gpus_per_rank else "cpu",
+        device=plan.manifest.resources.device,
         gpus_per_rank=plan.manifest.resources.gpus_per_rank,
         ranks_per_node=plan.manifest.resources.ranks_per_node,
         determinism=plan.manifest.determinism,

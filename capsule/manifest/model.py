@@ -99,6 +99,11 @@ class Resources:
         """World size: number of processes of one start, on all nodes together."""
         return self.nodes * self.ranks_per_node
 
+    @property
+    def device(self) -> str:
+        """Return the device of every rank, `cpu` or `cuda`."""
+        return "cuda" if self.gpus_per_rank else "cpu"
+
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
@@ -344,6 +349,7 @@ class Manifest:
         seed_range: Lowest and highest seed that the benchmarks accept, and limits of fresh seeds.
         folder: Folder in which relative paths start; None for a manifest in a capsule.
         narrowed_from: Digest of the whole manifest if this manifest is a part of it, else None.
+        left_out: Frameworks of the whole manifest that lack the device.
         winner_of: The search whose winner this manifest runs again; None for other manifests.
         changed: Values that the verifier has set with --set, by JSON pointer. `source` keeps the
             author's values; all other attributes have the verifier's values.
@@ -366,6 +372,7 @@ class Manifest:
     folder: Path | None
     seed_range: tuple[int, int] = SEED_RANGE
     narrowed_from: Digest | None = field(default=None, compare=False)
+    left_out: tuple[str, ...] = field(default=(), compare=False)
     winner_of: Winner | None = None
     changed: Mapping[str, Scalar] = field(default_factory=dict)
 

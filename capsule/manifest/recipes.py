@@ -38,7 +38,7 @@ def read(
     network = trained.read(raw, here, files, problems)
     if network is None:
         return None
-    for place, reason in trained.refusals(raw, network, dtype, here):
+    for place, reason in trained.refusals(raw, network, dtype, device, here):
         problems.add(place, reason)
     if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
         message = f"training in {quote(dtype)} on {device} is not supported; use float32"

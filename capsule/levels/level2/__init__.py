@@ -24,7 +24,7 @@ from ..frameworks.base import Trainer
 from ..graphs import statistics, values
 from ..graphs.fingerprint import fingerprint as network_fingerprint
 from ..graphs.graph import Graph
-from ..instruments import capacity, memory, nodes
+from ..instruments import memory
 from ..job import Trial
 from ..report import DivergedError, Report
 from . import ahead, checks, contract, modules, reading, resuming
@@ -78,11 +78,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
         raise ValueError(f"a batch of {recipe.batch} exceeds the {train.count} training samples")
     judged, parts = checks.choose_parts(recipe, graph(1))
     if source is None:
-        first, end = team.span(recipe.batch)
-        own = end - first
-        most = max(judged * parts, team.judged_samples(recipe.batch, recipe.parts(own)))
-        both = team.part(graph(recipe.micro_batch(own))), graph(most)
-        capacity.network_fits(*both, dtype, framework, True, nodes.ARRAYS)
+        checks.require_room(recipe, graph, trial.dtype, framework, team)
     prepared = Prepared(
         framework=framework,
         report=report,
