@@ -163,6 +163,8 @@ def unused_gpu(*, benchmarks: tuple[tuple[str, int], ...]) -> str:
 
 NOTES |= {
     "narrowed": "measured with {frameworks:list} only: a part of manifest {whole}",
+    "frameworks-left-out": "left out {frameworks:list}: capsule runs {frameworks:list} on CPUs"
+    " only, and the manifest asks for GPUs",
     IMAGE_LOCAL: "others cannot fetch the image {reference}: only {owner} on the machine of the"
     " runs has the image; push the image to a registry, or publish the file that"
     " `capsule image save` writes",

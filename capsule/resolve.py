@@ -466,6 +466,8 @@ def _notes(
         names = [name for benchmark in manifest.benchmarks for name in benchmark.frameworks]
         frameworks = tuple(dict.fromkeys(names))
         yield notes.NOTES("narrowed", frameworks=frameworks, whole=str(manifest.narrowed_from))
+    if manifest.left_out:
+        yield notes.NOTES("frameworks-left-out", frameworks=manifest.left_out)
     yield from notes.site_files(prepared.observations)
     yield from notes.kept_keyring(prepared.observations)
     if override is not None:

@@ -162,6 +162,20 @@ def test_more_threads_than_cpus_are_noted(
     assert [note.code for note in resolve(wanted).notes] == ["oversubscribed"]
 
 
+def test_frameworks_that_lack_the_device_are_noted(
+    tmp_path: Path, engines: list[str], site: WriteSite
+) -> None:
+    wanted = request(tmp_path)
+    assert resolve(wanted).notes == ()
+    manifest = replace(wanted.manifest, left_out=("jax", "numpy"))
+    (note,) = resolve(replace(wanted, manifest=manifest)).notes
+    assert (note.code, dict(note.facts or ())) == (
+        "frameworks-left-out",
+        {"frameworks": ("jax", "numpy")},
+    )
+    assert note.sentence.startswith("left out jax, numpy: capsule runs jax, numpy on CPUs only")
+
+
 def test_nothing_is_made(
     tmp_path: Path, engines: list[str], site: WriteSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,12 @@ WARNING_TEXTS = {
         "Only a training reads a dataset by its `format`. A command gets the files unchanged.",
         "Remove `format`, or name the dataset in a benchmark of level 2.",
     ),
+    "frameworks-left-out": WarningText(
+        "`gpus_per_rank` asks for GPUs, and capsule runs these frameworks on CPUs only. A run"
+        " measures the other frameworks, and leaves out claims on these frameworks alone.",
+        "To measure these frameworks, run a copy of the manifest without `gpus_per_rank`.",
+        {"frameworks": ["jax", "tensorflow"]},
+    ),
     "too-few-seeds": WarningText(
         "The margin is a number of standard deviations. With this many runs a verification often"
         " ends INCONCLUSIVE although nothing changed.",
@@ -350,10 +356,16 @@ NOTE_TEXTS = {
         {"benchmarks": [["train", 5]]},
     ),
     "narrowed": WarningText(
-        "With `--frameworks` the run measured only some frameworks of the manifest.",
+        "With `--frameworks`, or for lack of a device, the run measured only some frameworks of the"
+        " manifest.",
         "Verify the capsule for these frameworks. For other frameworks run the manifest in another"
         " image.",
         {"frameworks": ["torch"], "whole": "sha256:5d8fcb"},
+    ),
+    "frameworks-left-out": WarningText(
+        "The manifest asks for GPUs, and capsule runs these frameworks on CPUs only.",
+        "To compare these frameworks, run a copy of the manifest without `gpus_per_rank`.",
+        {"frameworks": ["jax", "tensorflow"]},
     ),
     "image-local": WarningText(
         "Only the engine of the author's machine has the image, so others cannot fetch it.",

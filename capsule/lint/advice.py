@@ -41,6 +41,7 @@ def warnings(
     """
     return [
         *author_warnings(manifest),
+        *_framework_warnings(manifest),
         *_seed_warnings(manifest),
         *_claim_warnings(manifest),
         *(() if sealed else _name_warnings(manifest)),
@@ -57,6 +58,13 @@ def author_warnings(manifest: Manifest) -> Iterator[Located]:
             where = pointer("authors", place, "name")
             yield Located.at(where, words.WARNINGS("author-unnamed", name=NOBODY))
             return
+
+
+def _framework_warnings(manifest: Manifest) -> Iterator[Located]:
+    """Warn of frameworks that lack the device."""
+    if manifest.left_out:
+        sentence = words.WARNINGS("frameworks-left-out", frameworks=manifest.left_out)
+        yield Located.at("/benchmarks", sentence)
 
 
 def _data_warnings(manifest: Manifest) -> Iterator[Located]:

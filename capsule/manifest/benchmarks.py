@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from capsule.levels import catalog
 from capsule.levels.catalog.serving import METRICS as SERVING_METRICS
-from capsule.manifest import collectives, commands, filenames, readings, search, serving, subjects
+from capsule.manifest import (
+    collectives,
+    commands,
+    devices,
+    filenames,
+    readings,
+    search,
+    serving,
+    subjects,
+)
 from capsule.manifest.facts import metric_of
 from capsule.manifest.kinds import Network, Operator, Recipe, Subject
 from capsule.manifest.model import Benchmark, Case, Metric
@@ -34,6 +43,7 @@ def benchmark(
         device: `cpu` or `cuda`, which decides what can be measured.
         files: Where a user's file is read from.
         problems: Collects what a schema can't say: unknown operators, sets, frameworks, parameters.
+            Of a framework that lacks the device nothing is noted where another one has it.
     """
     if "command" in raw:
         if raw.get("gpu_required") and device == "cpu":
@@ -41,7 +51,7 @@ def benchmark(
             problems.add(f"{here}/gpu_required", message)
         return _of_command(raw, here, problems)
     if readings.reads(raw):
-        return readings.read(raw, here, problems)
+        return readings.read(raw, here, device, problems)
     if collectives.exchanges(raw):
         return collectives.read(raw, here, device, problems)
     if raw["level"] in _TRAININGS:
@@ -299,8 +309,11 @@ def _frameworks(
     here: str,
     problems: Problems,
 ) -> None:
-    """Note each framework that is unknown, or cannot run the subject as is asked."""
+    """Note each framework that is unknown, or has the device and cannot run the subject so."""
+    lacking = devices.list_lacking(raw["frameworks"], device)
     for index, name in enumerate(raw["frameworks"]):
+        if name in lacking:
+            continue
         message: str | None = None
         if name not in catalog.FRAMEWORKS:
             message = f"unknown framework {quote(name)}; {instead(name, subject.frameworks)}"

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 from capsule.levels.catalog import collectives
+from capsule.manifest import devices
 from capsule.manifest.facts import metric_of
 from capsule.manifest.kinds import LEVEL_OF_RANKS, Collective
 from capsule.manifest.model import Benchmark, Case, Metric
@@ -29,8 +30,9 @@ def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | No
         device: `cpu` or `cuda`, which decides what can exchange.
         problems: Collects what is wrong.
     """
+    lacking = devices.list_lacking(raw["frameworks"], device)
     for index, name in enumerate(raw["frameworks"]):
-        if reason := collectives.refuse(name, device):
+        if name not in lacking and (reason := collectives.refuse(name, device)):
             problems.add(f"{here}/frameworks/{index}", reason)
     for index, name in enumerate(raw["collectives"]):
         if name not in collectives.COLLECTIVES:

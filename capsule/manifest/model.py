@@ -355,6 +355,7 @@ class Manifest:
         seed_range: Lowest and highest seed that the benchmarks accept, and limits of fresh seeds.
         folder: Folder in which relative paths start; None for a manifest in a capsule.
         narrowed_from: Digest of the whole manifest if this manifest is a part of it, else None.
+        left_out: Frameworks of the whole manifest that lack the device.
         winner_of: The search whose winner this manifest runs again; None for other manifests.
         changed: Values that the verifier has set with --set, by JSON pointer. `source` keeps the
             author's values; all other attributes have the verifier's values.
@@ -379,6 +380,7 @@ class Manifest:
     folder: Path | None
     seed_range: tuple[int, int] = SEED_RANGE
     narrowed_from: Digest | None = field(default=None, compare=False)
+    left_out: tuple[str, ...] = field(default=(), compare=False)
     winner_of: Winner | None = None
     changed: Mapping[str, Scalar] = field(default_factory=dict)
     other_device: str | None = None

@@ -16,7 +16,9 @@ from capsule.manifest.paths import match, metric_paths
 from capsule.manifest.problems import nearest
 
 
-def narrow(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
+def narrow(
+    manifest: Manifest, frameworks: Sequence[str], lacking: Sequence[str]
+) -> tuple[bytes, bool]:
     """Return the text of a manifest without the other frameworks, and whether that left anything
     out.
 
@@ -26,9 +28,11 @@ def narrow(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
     Args:
         manifest: The whole one.
         frameworks: Those to keep, `command` for commands; all of them where it is empty.
+        lacking: Those of the manifest that lack its device, which go in any case.
 
     Raises:
-        UsageError: No benchmark uses one of them, with the nearest right name.
+        UsageError: No benchmark uses one of `frameworks`, with the nearest right name, or all of
+            them lack the device.
     """
     used = list(
         dict.fromkeys(name for benchmark in manifest.benchmarks for name in benchmark.frameworks)
@@ -36,9 +40,14 @@ def narrow(manifest: Manifest, frameworks: Sequence[str]) -> tuple[bytes, bool]:
     for name in frameworks:
         if name not in used:
             raise _no_such_framework(name, used)
-    if not frameworks or set(frameworks) == set(used):
+    wanted = [name for name in frameworks or used if name not in lacking]
+    if not wanted:
+        reason = catalog.refuse_device(frameworks[0], manifest.resources.device)
+        able = ", ".join(name for name in used if name not in lacking)
+        raise UsageError(str(reason), advice=f"choose among {able}")
+    if set(wanted) == set(used):
         return manifest.source, False
-    kept = [_keep(benchmark, frameworks) for benchmark in manifest.benchmarks]
+    kept = [_keep(benchmark, wanted) for benchmark in manifest.benchmarks]
     paths = [
         path for path, _ in metric_paths([benchmark for benchmark in kept if benchmark.frameworks])
     ]

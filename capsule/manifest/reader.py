@@ -15,6 +15,7 @@ from capsule.errors import DamagedError, ManifestError, NotJsonError
 from capsule.manifest import (
     claims,
     closed,
+    devices,
     foreign,
     generated,
     mutable,
@@ -55,7 +56,10 @@ _MOST_BESIDE = 1000
 
 
 def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
-    """Read a manifest file; the paths in it must exist beside it.
+    """Read a manifest file without the frameworks that lack its device.
+
+    The paths in it must exist beside it. A framework that lacks the device is left out where
+    another one of the benchmark has it.
 
     Args:
         path: The file.
@@ -64,15 +68,17 @@ def load(path: Path, frameworks: Sequence[str] = ()) -> Manifest:
     Raises:
         ManifestError: The file can't be read, or everything that is wrong with it, each with JSON
             pointer, line and the nearest right name.
-        UsageError: No benchmark uses one of `frameworks`.
+        UsageError: No benchmark uses one of `frameworks`, or all of them lack the device.
     """
     data = _load(path)
     whole = read(data, where=str(path), folder=path.parent)
-    data, left_out = narrow.narrow(whole, frameworks)
-    if not left_out:
+    lacking = devices.list_all_lacking(whole.benchmarks, whole.resources.device)
+    data, is_part = narrow.narrow(whole, frameworks, lacking)
+    if not is_part:
         return whole
     part = read(data, where=str(path), folder=path.parent)
-    return replace(part, narrowed_from=digest.of_bytes(whole.source))
+    left_out = tuple(name for name in lacking if not frameworks or name in frameworks)
+    return replace(part, narrowed_from=digest.of_bytes(whole.source), left_out=left_out)
 
 
 def _advise_missing(path: Path) -> str:
@@ -121,7 +127,7 @@ def with_seeds(manifest: Manifest, seeds: Sequence[int]) -> Manifest:
     changed = read(
         search.write(raw), where=f"{manifest.name} with other seeds", folder=manifest.folder
     )
-    return replace(changed, narrowed_from=manifest.narrowed_from)
+    return replace(changed, narrowed_from=manifest.narrowed_from, left_out=manifest.left_out)
 
 
 def read(
@@ -133,7 +139,7 @@ def read(
     changed: Mapping[str, Scalar] = {},
     device: str | None = None,
 ) -> Manifest:
-    """Read the bytes of a manifest.
+    """Read the bytes of a manifest, with all frameworks of its benchmarks.
 
     The points of a search are drawn here, unless that was done before: `source` of what is returned
     has them written out, and nobody draws them anew.
@@ -265,9 +271,8 @@ def _benchmarks(
     problems: Problems,
 ) -> tuple[Benchmark, ...]:
     """Return the valid benchmarks; claims are checked only if all are valid."""
-    device = "cpu"
-    if not problems.below("/resources") and raw.get("resources", {}).get("gpus_per_rank"):
-        device = "cuda"
+    usable = not problems.below("/resources")
+    device = _resources(raw.get("resources", {})).device if usable else "cpu"
     planned = {subject["benchmark"]: subject for subject in subjects or ()}
     checked = [
         benchmark(entry, here, device, _beside(folder), problems)

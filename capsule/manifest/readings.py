@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
+from capsule.levels import catalog
 from capsule.levels.catalog import reading
 from capsule.manifest.facts import metric_of
 from capsule.manifest.kinds import Reading
@@ -21,12 +22,13 @@ def reads(raw: Raw) -> bool:
     return "formats" in raw and raw.get("level") == 2
 
 
-def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
+def read(raw: Raw, here: str, device: str, problems: Problems) -> Benchmark | None:
     """Return one entry that fits the schema, or None after noting what is wrong with it.
 
     Args:
         raw: The entry.
         here: Its JSON pointer.
+        device: `cpu` or `cuda`, which decides what can read.
         problems: Collects what is wrong.
     """
     for index, name in enumerate(raw["frameworks"]):
@@ -36,6 +38,8 @@ def read(raw: Raw, here: str, problems: Problems) -> Benchmark | None:
                 " in a training"
             )
             problems.add(f"{here}/frameworks/{index}", message)
+        elif reason := catalog.refuse_device(name, device):
+            problems.add(f"{here}/frameworks/{index}", reason)
     if problems.below(here):
         return None
     return _benchmark(raw, tuple(map(metric_of, reading.METRICS)))

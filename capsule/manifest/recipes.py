@@ -38,7 +38,7 @@ def read(
     network = trained.read(raw, here, files, problems)
     if network is None:
         return None
-    for place, reason in trained.refusals(raw, network, dtype, here):
+    for place, reason in trained.refusals(raw, network, dtype, device, here):
         problems.add(place, reason)
     if message := refuse_dtype(dtype, device):
         problems.add(f"{here}/dtype", message)

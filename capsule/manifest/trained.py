@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from capsule.levels.catalog import FRAMEWORKS, NETWORKS, optimizers, training
-from capsule.manifest import subjects
+from capsule.levels.catalog import FRAMEWORKS, NETWORKS, optimizers, refuse_device, training
+from capsule.manifest import devices, subjects
 from capsule.manifest.kinds import Module, OwnOptimizer
 from capsule.manifest.problems import Problems, instead, quote
 
@@ -138,24 +138,33 @@ def to_json(module: Module | None, optimizer: OwnOptimizer | None) -> dict[str, 
     }
 
 
-def refusals(raw: Raw, trained: Trained, dtype: str, here: str) -> Iterator[tuple[str, str]]:
+def refusals(
+    raw: Raw, trained: Trained, dtype: str, device: str, here: str
+) -> Iterator[tuple[str, str]]:
     """JSON pointers of frameworks, or of an optimizer, that cannot train so, and why.
+
+    Of a framework that lacks the device nothing is said where another one has it.
 
     Args:
         raw: The entry.
         trained: What it trains.
         dtype: Its element type.
+        device: `cpu` or `cuda`.
         here: Its JSON pointer.
     """
     own = trained.optimizer
     chosen = own.path if own else raw["optimizer"]["name"]
+    lacking = devices.list_lacking(raw["frameworks"], device)
     for index, name in enumerate(raw["frameworks"]):
+        if name in lacking:
+            continue
         reason: str | None = f"unknown framework {quote(name)}; {instead(name, training.TRAINERS)}"
         if name in FRAMEWORKS:
             is_module = trained.module is not None
             reason = training.refusal(name, chosen, dtype, is_module=is_module)
             if own and reason is None:
                 reason = optimizers.refusal(name, _facts(own))
+            reason = reason or refuse_device(name, device)
         if reason:
             yield f"{here}/frameworks/{index}", reason
     if mismatch := optimizers.mismatch(trained.quality, chosen):

@@ -30,6 +30,9 @@ WARNINGS |= {
     " primary; for `reread`, leave the sealed claims unchanged and add new claims",
     "format-unused": '"format" has no effect: no training reads this dataset, and a command gets'
     ' the files unchanged. Remove "format", or name the dataset in a benchmark of level 2',
+    "frameworks-left-out": "a run leaves out {frameworks:list}: capsule runs {frameworks:list} on"
+    ' CPUs only, and "gpus_per_rank" asks for GPUs. To measure on CPUs, use a copy of the manifest'
+    ' without "gpus_per_rank"',
 }
 
 

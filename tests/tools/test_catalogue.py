@@ -16,14 +16,12 @@ COMPILED = catalogue.COMPILED_OPERATORS
 FOLDER = Path(__file__).parents[2] / "manifests"
 
 
-@pytest.mark.parametrize("make", [catalogue.level0, catalogue.level1])
+@pytest.mark.parametrize(("name", "make"), catalogue.FILES.items())
 def test_the_committed_file_is_what_the_catalogue_makes(
-    make: Callable[[], dict[str, Any]],
+    name: str, make: Callable[[], dict[str, Any]]
 ) -> None:
-    document = make()
-    path = FOLDER / f"{document['name']}.json"
     advice = "python tools/catalogue.py writes it anew"
-    assert path.read_text() == catalogue.text(document), advice
+    assert (FOLDER / name).read_text() == catalogue.text(make()), advice
 
 
 def subject_of(benchmark: Benchmark) -> Operator | Network:
@@ -46,6 +44,31 @@ def test_level_0_holds_every_operator_framework_and_element_type_that_there_is()
         if catalog.refusal(catalog.OPERATORS[operator], framework, dtype, "cpu") is None
         and (framework != "torch-compile" or (operator in COMPILED and dtype == "float32"))
     }
+
+
+def test_level_0_on_a_gpu_holds_every_operator_in_every_element_type_that_torch_has() -> None:
+    whole = manifest.load(FOLDER / "gpu" / "level0.json")
+    assert whole.left_out == ()
+    measured = {(subject_of(one).name, subject_of(one).dtype) for one in whole.benchmarks}
+    assert measured == {
+        (operator, dtype)
+        for operator in catalog.OPERATORS
+        for dtype in catalogue.GPU_DTYPES
+        if catalog.refusal(catalog.OPERATORS[operator], "torch", dtype, "cuda") is None
+        and (dtype != "tf32" or operator in catalogue.PRODUCTS)
+    }
+
+
+@pytest.mark.parametrize("name", catalogue.DEEPBENCH)
+def test_large_cases_are_shapes_of_deepbench(name: str) -> None:
+    operator = catalog.OPERATORS[name]
+    published = {
+        case
+        for kind, cases in operator.cases.items()
+        if kind.startswith("deepbench")
+        for case, _ in cases
+    }
+    assert {operator.name_case(sizes) for sizes in catalogue.LARGE[name]} <= published
 
 
 def test_level_1_holds_every_network_in_every_framework() -> None:

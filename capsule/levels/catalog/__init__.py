@@ -37,6 +37,7 @@ __all__ = [
     "due",
     "hindrance",
     "refusal",
+    "refuse_device",
     "reports_memory",
 ]
 
@@ -76,6 +77,17 @@ def reports_memory(framework: str, device: str) -> bool:
     (True, False)
     """
     return device == "cuda" or not FRAMEWORKS[framework].keeps_memory
+
+
+def refuse_device(framework: str, device: str) -> str | None:
+    """Return why a framework runs nothing on a device; None where it does, or is unknown.
+
+    >>> refuse_device("jax", "cuda"), refuse_device("torch", "cuda")
+    ("jax has no device 'cuda': capsule runs jax on CPUs only", None)
+    """
+    if device != "cuda" or framework not in FRAMEWORKS or FRAMEWORKS[framework].cuda is not None:
+        return None
+    return f"{framework} has no device 'cuda': capsule runs {framework} on CPUs only"
 
 
 def hindrance(subject: Subject, framework: str, conditions: tuple[str, ...]) -> str | None:
@@ -122,8 +134,8 @@ def refusal(subject: Subject, framework: str, dtype: str, device: str) -> str | 
         return f"{framework} has no operator {name}: {facts.lacks[name]}"
     if framework not in subject.frameworks:
         return f"{name} has no function for {framework}; use {' or '.join(subject.frameworks)}"
-    if device == "cuda" and facts.cuda is None:
-        return f"{framework} has no device 'cuda': capsule runs {framework} on CPUs only"
+    if reason := refuse_device(framework, device):
+        return reason
     known = facts.dtypes + ((facts.cuda or ()) if device == "cuda" else ())
     if dtype not in known:
         return f"{framework} does not support {dtype} on {device}; use {' or '.join(known)}"

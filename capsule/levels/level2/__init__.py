@@ -24,7 +24,7 @@ from ..frameworks.base import Trainer
 from ..graphs import statistics, values
 from ..graphs.fingerprint import fingerprint as network_fingerprint
 from ..graphs.graph import Graph
-from ..instruments import capacity, doubles, memory, nodes, tensor_cores
+from ..instruments import doubles, memory, tensor_cores
 from ..instruments.doubles import Bring
 from ..instruments.spans import SPANS
 from ..job import Trial
@@ -81,12 +81,7 @@ def train(trial: Trial, framework: Framework, report: Report, team: Team) -> Non
     judged, parts = checks.choose_parts(recipe, graph(1))
     bring: Bring = doubles.keep
     if source is None:
-        first, end = team.span(recipe.batch)
-        own = end - first
-        most = max(judged * parts, team.judged_samples(recipe.batch, recipe.parts(own)))
-        both = team.part(graph(recipe.micro_batch(own))), graph(most)
-        fits = partial(capacity.network_fits, *both, dtype, framework, True, nodes.ARRAYS)
-        bring = doubles.choose(framework, dtype, doubles.find_formulas(both[1]), fits)
+        bring = checks.choose_place(recipe, graph, trial.dtype, framework, team)
     prepared = Prepared(
         framework=framework,
         report=report,

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from ..catalog import training
+from ..frameworks import Framework
 from ..frameworks.base import Resumable, Trainer
-from ..graphs import passes, values
+from ..graphs import passes, reference, values
 from ..graphs.graph import Graph
 from ..graphs.statistics import find
-from ..instruments import nodes
+from ..instruments import capacity, doubles, nodes
 from ..instruments.doubles import Bring
 from ..job import Recipe
 from ..optimizers import has_formula
 from . import contract, modules, steps, trajectory
 from .prepared import Prepared
+from .team import Team
 
 
 def hold_to_formulas(trial: Prepared, source: Path) -> None:
@@ -101,14 +105,17 @@ def hold_to_reference(trial: Prepared, part: int, parts: int, bring: Bring) -> N
         bring: Puts an array where the reference is computed.
     """
     graph, batch, due = trial.graph(part), part * parts, None
-    whole, record = graph if find(graph) else trial.graph(batch), nodes.Record(trial.dtype)
+    whole = graph if find(graph) else trial.graph(batch)
+    # which operations run in which type is the framework's choice, and has no bound here
+    record = None if trial.mixed else nodes.Record(trial.dtype)
     batches, rates = take_first(trial, batch)
     if not isinstance(trial.optimizer, str):
         contract.hold(trial, graph, batches, rates)
     if has_formula(trial.optimizer):
         how = trial.optimizer, trial.recipe.numbers
-        due = trajectory.follow(whole, trial.parameters, batches, rates, *how, record, bring)
-    else:
+        first_step: reference.Step = record or reference.exactly
+        due = trajectory.follow(whole, trial.parameters, batches, rates, *how, first_step, bring)
+    elif record:
         trajectory.look(whole, trial.parameters, batches[0], record, bring)
     judged = (("exact_trajectory_error", training.EXACT), ("trajectory_error", None))
     for metric, dtype in judged if due else judged[:1]:
@@ -125,8 +132,7 @@ def hold_to_reference(trial: Prepared, part: int, parts: int, bring: Bring) -> N
             if dtype == training.EXACT:
                 after = due[-1].after if due else reached
                 _hold_evaluation(trial, batch, trainer, {**trial.parameters, **after}, bring)
-    if trial.mixed:
-        # which operations run in which type is the framework's choice, and has no bound here
+    if record is None:
         return
     with trial.framework.arithmetic(trial.dtype):
         first = next(passes.split(whole, batches[0]))
@@ -202,3 +208,40 @@ def choose_parts(recipe: Recipe, graph: Graph) -> tuple[int, int]:
     least = min(whole, 2) if graph.loss and find(graph) else 1
     parts = min(recipe.batch // whole, trajectory.MOST_SAMPLES // least)
     return min(whole, trajectory.MOST_SAMPLES // parts), parts
+
+
+def choose_place(
+    recipe: Recipe, graph: Callable[[int], Graph], dtype: str, framework: Framework, team: Team
+) -> Bring:
+    """Return what brings arrays to where the reference of a training is computed.
+
+    Beside it, a process's part of a step fits the device.
+
+    Args:
+        recipe: How the network is trained.
+        graph: Builds the network for a batch.
+        dtype: Word of `DTYPES`, or `training.MIXED`.
+        framework: Where it is trained.
+        team: Who else trains it.
+
+    Raises:
+        MemoryError: See `capacity.fits`.
+    """
+    judged, parts = choose_parts(recipe, graph(1))
+    first, end = team.span(recipe.batch)
+    own = end - first
+    # the reference takes one micro-batch after the other where each has statistics of its own
+    alone = judged if find(graph(1)) else judged * parts
+    checked = graph(max(alone, team.judged_samples(recipe.batch, recipe.parts(own))))
+    is_mixed = dtype == training.MIXED
+    kind = "float32" if is_mixed else dtype
+    fits = partial(
+        capacity.network_fits,
+        team.part(graph(recipe.micro_batch(own))),
+        replace(checked, nodes=checked.training),
+        kind,
+        framework,
+        True,
+        capacity.ARRAYS if is_mixed else nodes.ARRAYS,
+    )
+    return doubles.choose(framework, kind, doubles.find_formulas(checked), fits)
