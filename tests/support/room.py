@@ -108,7 +108,7 @@ def count_trial(trial: job.Trial, monkeypatch: pytest.MonkeyPatch) -> Needs:
             run.load_level(trial.level)(trial, framework, Report(lambda _: None))
         else:
             graph, _ = level2._find_graph(trial)
-            checks.require_room(trial.recipe, graph, trial.dtype, framework, Team())
+            checks.choose_place(trial.recipe, graph, trial.dtype, framework, Team())
     return Needs(found["the device"], found["the machine"], _count_batches(trial))
 
 

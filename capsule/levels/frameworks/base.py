@@ -324,6 +324,10 @@ class Framework(Protocol):
         """Return the clock of the device; None where calls return when they are done."""
 
     @property
+    def transfer(self) -> Callable[[], Transfer] | None:
+        """Begins copies beside computations; None where calls return when they are done."""
+
+    @property
     def operators(self) -> Operators:
         """Return the runner of single operators."""
 

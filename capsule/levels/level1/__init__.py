@@ -47,6 +47,7 @@ from ..instruments.calls import (
     time,
     time_and_keep,
 )
+from ..instruments.doubles import Bring
 from ..job import Trial
 from ..operators import ARITHMETIC, several
 from ..report import Report
@@ -120,21 +121,14 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     due += served.metrics(trial.serving)
     trains = "training_time" in due
     limit, batch = sizes["limit_mib"] * microbatch.MIB, sizes["batch"]
-
-    @cache
-    def graph(batch: int) -> Graph:
-        return networks.build(name, {**sizes, "batch": batch}, source)
-
+    graph = cache(lambda batch: networks.build(name, {**sizes, "batch": batch}, source))
     if trains:
         _require_derivatives(graph(1))
     if limit:
         _require_limit(graph(1), framework.name, device)
     beside = (1,) * PARTS if limit else (CHECKED,)
     checked = graph(min(batch, sum(beside)))
-    needed = graph(1 if limit else batch), checked, dtype, framework, trains
-    room = _count_arrays(framework, trains), between.reserve(trial.conditions, framework)
-    fits = partial(capacity.network_fits, *needed, *room)
-    bring = doubles.choose(framework, dtype, doubles.find_formulas(checked), fits)
+    bring = _choose_place(trial, framework, graph(1 if limit else batch), checked, trains=trains)
     parameters = values.varied_parameters(checked, dtype, seed)
     prepared = Prepared(
         framework=framework,
@@ -160,10 +154,20 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
     _require_possible(prepared, reached.seconds)
 
 
-def _count_arrays(framework: Framework, trains: bool) -> int:
-    """Return the number of float64 arrays per value that the reference of a network needs."""
+def _choose_place(
+    trial: Trial, framework: Framework, graph: Graph, checked: Graph, *, trains: bool
+) -> Bring:
+    """Return what brings arrays to where the reference of `checked` is computed.
+
+    Raises:
+        MemoryError: Something would not fit.
+    """
     by_node = trains and catalog.FRAMEWORKS[framework.name].nodes
-    return nodes.ARRAYS if by_node else capacity.ARRAYS
+    arrays = nodes.ARRAYS if by_node else capacity.ARRAYS
+    needed = graph, checked, trial.dtype, framework, trains
+    reserve = between.reserve(trial.conditions, framework)
+    fits = partial(capacity.network_fits, *needed, arrays, reserve)
+    return doubles.choose(framework, trial.dtype, doubles.find_formulas(checked), fits)
 
 
 def _require_possible(trial: Prepared, seconds: float) -> None:

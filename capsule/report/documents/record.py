@@ -53,7 +53,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
         "attempts": _attempts(record),
         "scaling": [asdict(one) for one in sweeps.find(record)],
         "setups": _setups(record),
-        **({"devices": list(map(_device, record.devices))} if record.devices else {}),
+        **({"devices": list(map(_series, record.devices))} if record.devices else {}),
         "worlds": [asdict(world) for world in record.worlds],
         "world": dict(summary.worlds(record)),
         "notes": notes_to_json(record.notes),
@@ -140,7 +140,7 @@ def _setups(record: Record) -> list[dict[str, Json]]:
     ]
 
 
-def _device(one: DeviceSeries) -> dict[str, Json]:
+def _series(one: DeviceSeries) -> dict[str, Json]:
     """Return the activity of a device during an attempt, without its points."""
     quantities: dict[str, Json] = {
         quantity.name: {
