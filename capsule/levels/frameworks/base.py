@@ -282,6 +282,10 @@ class Framework(Protocol):
         """Return the memory of the device; None if tensors live in the host's memory."""
 
     @property
+    def transfer(self) -> Callable[[], Transfer] | None:
+        """Begins copies beside computations; None where calls return when they are done."""
+
+    @property
     def operators(self) -> Operators:
         """Return the runner of single operators."""
 
