@@ -218,7 +218,7 @@ KINDS: dict[str, tuple[dict[str, int], str, dict[str, int]]] = {
         *("mass-maps", {"side": 16}),
     ),
     "deepcam": (
-        {"height": 16, "width": 16, "divisor": 16, "middle": 1},
+        {"height": 16, "width": 16, "divisor": 64, "middle": 0},
         *("storms", {"height": 16, "width": 16}),
     ),
 }

@@ -125,9 +125,12 @@ def test_the_fused_kernel_is_taken_where_it_is_chosen(
     kernel = f"_fused_{optimizer}_"
     called: list[str] = []
     right = getattr(torch, kernel)
-    monkeypatch.setattr(
-        torch, kernel, lambda *every, **how: called.append(kernel) or right(*every, **how)
-    )
+
+    def call(*operands: Any, **numbers: Any) -> Any:
+        called.append(kernel)
+        return right(*operands, **numbers)
+
+    monkeypatch.setattr(torch, kernel, call)
     for fused in (True, False):
         called.clear()
         trainer, inputs = make(optimizer, training.Tuning(fused=fused))

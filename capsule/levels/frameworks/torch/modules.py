@@ -68,8 +68,8 @@ class ModuleTrainer:
         if tuning.channels_last:
             put_channels_last(self._leaves.values())
             self._lay = lay_channels_last
-        if tuning.fused:
-            self._optimizer = self._start(self._leaves_to_train().values(), fused=True)
+        # what an optimizer keeps lies in memory as the parameters do
+        self._optimizer = self._start(self._leaves_to_train().values(), fused=tuning.fused)
         if tuning.compile_mode:
             assert self._compiler is not None, "only a compiled trainer has a mode"
             self._forward = self._compiler(self._network, mode=tuning.compile_mode)

@@ -69,9 +69,9 @@ class TorchTrainer:
         if tuning.channels_last:
             put_channels_last(self._leaves.values())
             self._lay = lay_channels_last
-        if tuning.fused:
-            self._start = partial(self._start, fused=True)
-            self._optimizer = self._start(self._leaves.values())
+        # what an optimizer keeps lies in memory as the parameters do
+        self._start = partial(self._start, fused=tuning.fused)
+        self._optimizer = self._start(self._leaves.values())
         if tuning.compile_mode:
             assert self._compiler is not None, "only a compiled trainer has a mode"
             self._compiler = partial(self._compiler, mode=tuning.compile_mode)
