@@ -1,0 +1,1 @@
+"""Parts of the check of a machine with a GPU; `check.py` runs them."""
